@@ -1,0 +1,17 @@
+//! The nouns every stage shares: what was observed ([`profile`]), what the machine looks like ([`topology`]), where
+//! tasks should run ([`mapping`]) and what that costs ([`cost`]).
+//!
+//! Plain data: nothing here starts a process, reads a clock or prints.
+
+pub mod cost;
+pub mod error;
+pub mod mapping;
+pub mod matrix;
+pub mod profile;
+pub mod topology;
+
+pub use error::{Error, Result};
+pub use mapping::Mapping;
+pub use matrix::Matrix;
+pub use profile::{Profile, Task};
+pub use topology::Topology;

@@ -1,0 +1,205 @@
+//! What was observed: who communicated with whom, how much, when, and how sure that is.
+//!
+//! The file format (`.npz`) is in docs/formats.md; reading and writing it is `observe`'s.
+
+use crate::Matrix;
+use serde::{Deserialize, Serialize};
+
+/// The format number in every profile file.
+pub const FORMAT: u64 = 1;
+
+/// What the tasks of a profile are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Threads of one or several processes.
+    Threads,
+    /// Processes.
+    Processes,
+    /// MPI ranks.
+    Ranks,
+    /// MPI ranks and their threads.
+    Hybrid,
+}
+
+/// One thread, process or MPI rank. Its `id` is its index in every matrix.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// Index in every array of the profile.
+    pub id: u32,
+    /// `thread`, `process` or `rank`.
+    pub kind: String,
+    /// The name the operating system had for it (`comm`), or one made from its number.
+    pub name: String,
+    /// Host it ran on.
+    #[serde(default)]
+    pub host: String,
+    /// Index of its process within the run, in the order processes were started.
+    #[serde(default)]
+    pub process: u32,
+    /// Process id on its host.
+    #[serde(default)]
+    pub pid: u32,
+    /// Thread id on its host.
+    #[serde(default)]
+    pub tid: u32,
+    /// The task that started it; none for the first.
+    #[serde(default)]
+    pub parent: Option<u32>,
+    /// World rank, for MPI.
+    #[serde(default)]
+    pub rank: Option<u32>,
+    /// Order of creation within its process; 0 is the main thread.
+    #[serde(default)]
+    pub spawn_index: u32,
+    /// Keys of a later version, kept as they were.
+    #[serde(flatten)]
+    pub unknown: serde_json::Map<String, serde_json::Value>,
+}
+
+/// How complete the figures are. It travels with every output.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Coverage {
+    /// Whether every event was seen.
+    pub exact: bool,
+    /// Share of the run, or of the events, that was looked at: 1 when all of it.
+    pub sample_rate: f64,
+    /// Events known to be lost.
+    pub events_lost: u64,
+    /// What the detector cannot see, in words.
+    pub not_seen: Vec<String>,
+    /// Keys of a later version, kept as they were.
+    #[serde(flatten)]
+    pub unknown: serde_json::Map<String, serde_json::Value>,
+}
+
+impl Default for Coverage {
+    fn default() -> Self {
+        Self { exact: true, sample_rate: 1.0, events_lost: 0, not_seen: Vec::new(), unknown: Default::default() }
+    }
+}
+
+/// A block through which much was communicated: what it holds and which code touches it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HotBlock {
+    /// Address of the block's first byte.
+    pub block: u64,
+    /// The process the address belongs to ([`Task::process`]).
+    #[serde(default)]
+    pub process: u32,
+    /// The data object: a symbol with its offset, or the call stack that allocated the heap block.
+    pub object: String,
+    /// Messages through this block (estimated where `sampled`).
+    #[serde(default)]
+    pub messages: u64,
+    /// Code that writes it, most active first.
+    pub writers: Vec<CodeSite>,
+    /// Code that reads it, most active first.
+    pub readers: Vec<CodeSite>,
+    /// True sharing (readers read bytes that the writer wrote), or false sharing (only its neighbours);
+    /// none where too few reads were seen to tell.
+    pub sharing: Option<bool>,
+    /// Keys of a later version, kept as they were.
+    #[serde(flatten)]
+    pub unknown: serde_json::Map<String, serde_json::Value>,
+}
+
+/// A place in the code that reads or writes a hot block.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodeSite {
+    /// Function, demangled, or the module and offset where no symbol is known.
+    pub function: String,
+    /// `file:line`, empty where there is no debug information.
+    #[serde(default)]
+    pub line: String,
+    /// Events at this place.
+    pub events: u64,
+    /// The tasks that ran it, ascending.
+    #[serde(default)]
+    pub tasks: Vec<u32>,
+}
+
+/// Everything about a profile that is not an array; the `meta` member of the file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Meta {
+    /// [`FORMAT`].
+    pub format: u64,
+    /// What the tasks are.
+    pub kind: Kind,
+    /// Which detector made the profile.
+    pub detector: String,
+    /// Block size in bytes; 0 where blocks mean nothing (MPI).
+    #[serde(default)]
+    pub block_bytes: u64,
+    /// Width of one bin of the series, in ns.
+    #[serde(default)]
+    pub window_ns: u64,
+    /// Which clock the series follows, and whether instrumentation stretched the time.
+    #[serde(default)]
+    pub clock: String,
+    /// The observed command line.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// Host names.
+    #[serde(default)]
+    pub hosts: Vec<String>,
+    /// The tasks, by id.
+    pub tasks: Vec<Task>,
+    /// The hottest blocks, hottest first.
+    #[serde(default)]
+    pub hot: Vec<HotBlock>,
+    /// How complete the figures are.
+    #[serde(default)]
+    pub coverage: Coverage,
+    /// When it was made, RFC 3339.
+    #[serde(default)]
+    pub created: String,
+    /// Keys of a later version, kept as they were.
+    #[serde(flatten)]
+    pub unknown: serde_json::Map<String, serde_json::Value>,
+}
+
+/// One entry of the time series: what `source` gave `destination` in one window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SeriesRow {
+    /// The window: bin k covers [k, k+1) * `window_ns` since the program's start.
+    pub bin: u64,
+    /// Writer or sender.
+    pub source: u32,
+    /// Reader or receiver.
+    pub destination: u32,
+    /// Events in that window.
+    pub messages: u64,
+    /// Bytes in that window.
+    pub bytes: u64,
+}
+
+/// A whole profile. Every matrix is `[source][destination]` with one row and column a task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Profile {
+    /// All that is not an array.
+    pub meta: Meta,
+    /// Communication events.
+    pub messages: Matrix,
+    /// Bytes of the reading accesses, or of the messages.
+    pub bytes: Matrix,
+    /// Writer -> holder of a copy that the write made stale, where known.
+    pub invalidations: Option<Matrix>,
+    /// Blocks both touched within a window, symmetric, where known.
+    pub sharing: Option<Matrix>,
+    /// The series over time, sorted by bin, source, destination; empty where not recorded.
+    pub series: Vec<SeriesRow>,
+    /// Bytes each task accessed (MemV), where known; else empty.
+    pub accessed_bytes: Vec<u64>,
+    /// Loads of each task, where known; else empty.
+    pub loads: Vec<u64>,
+    /// Stores of each task, where known; else empty.
+    pub stores: Vec<u64>,
+}
+
+impl Profile {
+    /// The number of tasks.
+    pub fn tasks(&self) -> usize {
+        self.messages.tasks()
+    }
+}

@@ -1,0 +1,108 @@
+//! The machine as a tree: machine > package > NUMA node > L3 > L2 > core > PU (any may be missing), and above it
+//! switches and hosts for a cluster. hwloc keeps NUMA nodes beside its main tree: ours puts them in it.
+
+/// What a node of the tree is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Level {
+    /// A network switch (clusters).
+    Switch,
+    /// A host; the root of a single machine.
+    Machine,
+    /// A processor package (socket).
+    Package,
+    /// A die within a package.
+    Die,
+    /// A group hwloc found in distances or firmware tables.
+    Group,
+    /// A NUMA node: memory and the PUs near it.
+    Numa,
+    /// A level-3 cache and the PUs that share it.
+    L3,
+    /// A level-2 cache and the PUs that share it.
+    L2,
+    /// A level-1 data cache and the PUs that share it.
+    L1,
+    /// A core.
+    Core,
+    /// A hardware thread.
+    Pu,
+}
+
+/// Index of a node in [`Topology::nodes`].
+pub type NodeId = usize;
+
+/// One node of the tree. Its PUs are contiguous in [`Topology::pus`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// What it is.
+    pub level: Level,
+    /// The operating system's (P#) number, where it has one.
+    pub os_index: Option<u32>,
+    /// The node above; none for the root.
+    pub parent: Option<NodeId>,
+    /// The nodes below, in logical order.
+    pub children: Vec<NodeId>,
+    /// Indices into [`Topology::pus`].
+    pub pus: std::ops::Range<usize>,
+    /// Distance between two PUs whose lowest common level is this node; 0 for a PU.
+    pub cost: u64,
+    /// Cache size or memory in bytes, where known; else 0.
+    pub size_bytes: u64,
+}
+
+/// One PU, in the tree's order from left to right.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pu {
+    /// The operating system's number of it (hwloc P#): what affinity masks take.
+    pub os_index: u32,
+    /// Its node.
+    pub node: NodeId,
+    /// Whether this process's cpuset or cgroup lets it run there.
+    pub allowed: bool,
+    /// hwloc's core kind, 0 the least efficient-for-speed (E cores); 0 where all cores are alike.
+    pub core_kind: u32,
+    /// Relative speed of its core; 1 where all cores are alike.
+    pub capacity: f64,
+}
+
+/// A machine or cluster as a tree with distances. Node 0 is the root.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Topology {
+    /// All nodes, each parent before its children.
+    pub nodes: Vec<Node>,
+    /// All PUs, in the tree's order.
+    pub pus: Vec<Pu>,
+    /// Distances that are no tree's (hwloc's NUMA matrix, a matrix file), `[pu][pu]` by index into `pus`, row by row;
+    /// none where the tree's costs hold.
+    pub matrix: Option<Vec<u64>>,
+    /// The text it was made from: hwloc XML or a synthetic string. Reading it again gives the same topology.
+    pub text: String,
+}
+
+impl Topology {
+    /// Distance between two PUs, given by index into `pus`: the matrix where there is one, else the cost of the lowest
+    /// level they share; 0 on the same PU.
+    pub fn distance(&self, a: usize, b: usize) -> u64 {
+        if a == b {
+            return 0;
+        }
+        match &self.matrix {
+            Some(matrix) => matrix[a * self.pus.len() + b],
+            None => self.nodes[self.common(a, b)].cost,
+        }
+    }
+
+    /// The lowest node that holds both PUs (indices into `pus`).
+    pub fn common(&self, a: usize, b: usize) -> NodeId {
+        let mut node = self.pus[a].node;
+        while !self.nodes[node].pus.contains(&b) {
+            node = self.nodes[node].parent.expect("the root holds every PU");
+        }
+        node
+    }
+
+    /// Index into `pus` of the PU with this OS index.
+    pub fn pu_index(&self, os_index: u32) -> Option<usize> {
+        self.pus.iter().position(|pu| pu.os_index == os_index)
+    }
+}
