@@ -195,9 +195,57 @@ pub struct Profile {
     pub loads: Vec<u64>,
     /// Stores of each task, where known; else empty.
     pub stores: Vec<u64>,
+    /// Arrays of a later version, kept as they were.
+    pub unknown: Vec<UnknownArray>,
+}
+
+/// An array of the file that this version has no name for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownArray {
+    /// Its name, without `.npy`.
+    pub name: String,
+    /// The whole `.npy` member: header and data.
+    pub npy: Vec<u8>,
+}
+
+impl Meta {
+    /// The description of a run by `detector`, with nothing else known.
+    pub fn new(kind: Kind, detector: impl Into<String>, tasks: Vec<Task>) -> Self {
+        Self {
+            format: FORMAT,
+            kind,
+            detector: detector.into(),
+            block_bytes: 0,
+            window_ns: 0,
+            clock: String::new(),
+            command: Vec::new(),
+            hosts: Vec::new(),
+            tasks,
+            hot: Vec::new(),
+            coverage: Coverage::default(),
+            created: String::new(),
+            unknown: Default::default(),
+        }
+    }
 }
 
 impl Profile {
+    /// A profile of two matrices, with nothing else known.
+    pub fn new(meta: Meta, messages: Matrix, bytes: Matrix) -> Self {
+        Self {
+            meta,
+            messages,
+            bytes,
+            invalidations: None,
+            sharing: None,
+            series: Vec::new(),
+            accessed_bytes: Vec::new(),
+            loads: Vec::new(),
+            stores: Vec::new(),
+            unknown: Vec::new(),
+        }
+    }
+
     /// The number of tasks.
     pub fn tasks(&self) -> usize {
         self.messages.tasks()
