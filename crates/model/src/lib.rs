@@ -5,7 +5,9 @@
 
 pub mod cost;
 pub mod error;
+pub mod file;
 pub mod mapping;
+pub mod mapping_file;
 pub mod matrix;
 pub mod profile;
 pub mod topology;

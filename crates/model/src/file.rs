@@ -1,0 +1,199 @@
+//! Files written whole or not at all: what a reader finds under a name is the old content or the new, never a part.
+//!
+//! A temporary file in the same directory is filled, brought to the disk with fsync and renamed over the name; then the
+//! directory is brought to the disk too (the order rename(2) and fsync(2) ask for).
+
+use crate::{Error, Result};
+use std::fs::{self, File, OpenOptions};
+use std::io::{Cursor, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the content of a file is written to.
+pub trait Target: Write + Seek {}
+
+impl<T: Write + Seek> Target for T {}
+
+/// Writes `path` whole or not at all: `fill` writes the content. On any error what was there before is untouched, and
+/// no temporary file stays behind. A symbolic link stays one: what it points to is replaced. What is there but is no
+/// plain file (a pipe, a terminal, `/dev/stdout`) is written to and not replaced.
+///
+/// # Errors
+/// What `fill` returned, or the path with the system's reason: no such directory, no permission, disk full.
+pub fn write_whole(path: &Path, fill: impl FnOnce(&mut dyn Target) -> Result<()>) -> Result<()> {
+    let existing = fs::metadata(path).ok();
+    if existing.as_ref().is_some_and(|existing| !existing.is_file()) {
+        return write_through(path, fill);
+    }
+    let destination = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    let temporary = Temporary::beside(&destination).map_err(|error| cannot_write(path, &error))?;
+    let mut file = &temporary.file;
+    fill(&mut file)?;
+    let finish = || {
+        if let Some(existing) = existing {
+            file.set_permissions(existing.permissions())?;
+        }
+        file.sync_all()?;
+        fs::rename(&temporary.path, &destination)?;
+        sync_directory(&destination)
+    };
+    finish().map_err(|error| cannot_write(path, &error))
+}
+
+/// The whole of a text file, refused when it is longer than `limit` bytes or not UTF-8.
+///
+/// # Errors
+/// The path with what is wrong with it.
+pub fn read_text(path: &Path, limit: u64) -> Result<String> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|error| cannot_read(path, &error))?;
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(|error| cannot_read(path, &error))?;
+    if bytes.len() as u64 > limit {
+        return Err(Error::new(format!("longer than {limit} bytes, more than such a file can need")).at(path.display()));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let place = error.utf8_error().valid_up_to();
+        Error::new(format!("not text: byte {place} is not UTF-8")).at(path.display())
+    })
+}
+
+/// The error for a path that cannot be read, with the system's reason.
+pub fn cannot_read(path: &Path, error: &std::io::Error) -> Error {
+    Error::new(format!("cannot read {}: {error}", path.display())).remedy("check the path and its permissions")
+}
+
+/// The error for a path that cannot be written, with the system's reason.
+pub fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
+    let remedy = match error.kind() {
+        std::io::ErrorKind::StorageFull => "free some space there, or write to another disk",
+        std::io::ErrorKind::NotFound => "make the directory first, or write elsewhere",
+        _ => "check the path and its permissions, or write elsewhere",
+    };
+    Error::new(format!("cannot write {}: {error}", path.display())).remedy(remedy)
+}
+
+/// Writes to what cannot be replaced by a rename; the content is made first, so that a failure in making it writes nothing.
+fn write_through(path: &Path, fill: impl FnOnce(&mut dyn Target) -> Result<()>) -> Result<()> {
+    let mut content = Cursor::new(Vec::new());
+    fill(&mut content)?;
+    let mut open = OpenOptions::new();
+    let write = open.write(true).open(path).and_then(|mut file| file.write_all(content.get_ref()));
+    write.map_err(|error| cannot_write(path, &error))
+}
+
+fn sync_directory(path: &Path) -> std::io::Result<()> {
+    File::open(directory(path))?.sync_all()
+}
+
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A file that is removed when dropped; after the rename there is nothing left to remove.
+struct Temporary {
+    file: File,
+    path: PathBuf,
+}
+
+impl Temporary {
+    fn beside(destination: &Path) -> std::io::Result<Self> {
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        let invalid = || std::io::Error::new(std::io::ErrorKind::InvalidInput, "it names no file");
+        let name = destination.file_name().ok_or_else(invalid)?.to_string_lossy().into_owned();
+        loop {
+            let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+            let path = directory(destination).join(format!(".{name}.{}-{number}.tmp", std::process::id()));
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Ok(file) => return Ok(Self { file, path }),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = fs::read_dir(directory).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn put(path: &Path, content: &str) -> Result<()> {
+        write_whole(path, |target| Ok(target.write_all(content.as_bytes())?))
+    }
+
+    #[test]
+    fn replaces_the_content_and_keeps_the_mode() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        put(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        put(&path, "new").unwrap();
+        assert_eq!(read_text(&path, 3).unwrap(), "new");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(names(directory.path()), ["a"]);
+    }
+
+    #[test]
+    fn a_failure_leaves_the_old_content_and_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        put(&path, "old").unwrap();
+        let result = write_whole(&path, |target| {
+            target.write_all(b"half of the ne")?;
+            Err(Error::new("out of luck"))
+        });
+        assert_eq!(result, Err(Error::new("out of luck")));
+        assert_eq!(read_text(&path, 100).unwrap(), "old");
+        assert_eq!(names(directory.path()), ["a"]);
+    }
+
+    #[test]
+    fn a_link_stays_a_link() {
+        let directory = tempfile::tempdir().unwrap();
+        let (target, link) = (directory.path().join("target"), directory.path().join("link"));
+        put(&target, "old").unwrap();
+        symlink("target", &link).unwrap();
+        put(&link, "new").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(read_text(&target, 100).unwrap(), "new");
+    }
+
+    #[test]
+    fn devices_are_written_to_and_not_replaced() {
+        let error = put(Path::new("/dev/full"), "x").unwrap_err();
+        assert!(error.cause.contains("/dev/full") && error.remedy.unwrap().contains("space"), "{}", error.cause);
+        assert!(!fs::metadata("/dev/full").unwrap().is_file());
+        put(Path::new("/dev/null"), "x").unwrap();
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    }
+
+    #[test]
+    fn a_missing_directory_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let error = put(&directory.path().join("none/a"), "x").unwrap_err();
+        assert!(error.cause.contains("none/a"), "{}", error.cause);
+    }
+
+    #[test]
+    fn reading_says_what_is_wrong() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        fs::write(&path, b"ab\xff").unwrap();
+        assert!(read_text(&path, 100).unwrap_err().cause.contains("byte 2"));
+        assert!(read_text(&path, 2).unwrap_err().cause.contains("longer than 2 bytes"));
+        assert!(read_text(&directory.path().join("none"), 2).unwrap_err().cause.contains("none"));
+    }
+}
