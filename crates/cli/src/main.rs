@@ -1,1 +1,101 @@
-fn main() {}
+//! `cohabit`: finds which threads, processes and ranks communicate, and puts them close together.
+//!
+//! The one room that prints or exits. It parses the command line, joins the stages (observe, map, apply) and shows
+//! what they say; a file a command under `commands/`.
+
+mod commands;
+mod exit;
+mod json;
+mod output;
+mod usage;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
+use cohabit_model::Error;
+use exit::{End, Failure};
+use std::process::ExitCode;
+
+/// What is told with every version and bug report.
+const BUGS: &str = "this is a bug in cohabit: please report this line with the command that led to it";
+
+/// Finds which threads of a program communicate, and puts them close together.
+#[derive(Parser)]
+#[command(
+    name = "cohabit",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    after_help = usage::EXAMPLES
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: commands::Command,
+}
+
+fn main() -> ExitCode {
+    let named = usage::command_named(std::env::args_os());
+    let runs_program = named.as_deref().is_some_and(usage::runs_program);
+    // Where no program runs, a reader that goes away ends cohabit as it ends any filter. A program's own disposition
+    // is the default either way, and cohabit must outlive whoever reads its notes while a program runs.
+    if !runs_program {
+        output::die_of_closed_pipes();
+    }
+    report_panics();
+    let ended = match Cli::try_parse() {
+        Ok(cli) => std::panic::catch_unwind(|| cli.command.run()),
+        Err(error) => Ok(not_parsed(&error, named.as_deref())),
+    };
+    match ended {
+        Ok(Ok(end)) => end.exit(),
+        Ok(Err(failure)) => {
+            output::error(&failure.error);
+            ExitCode::from(failure.status(runs_program))
+        }
+        Err(_panic) => ExitCode::from(if runs_program { exit::COHABIT_FAILED } else { exit::FAILURE }),
+    }
+}
+
+/// What clap does not return as a command: help, the version, or a complaint.
+fn not_parsed(error: &clap::Error, named: Option<&str>) -> commands::Outcome {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            output::print_styled(&error.render())?;
+            Ok(End::Done)
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            output::print_styled(&error.render())?;
+            Err(Failure::usage(Error::new("no command was given").remedy("name one of the commands above")))
+        }
+        _ => {
+            let known = named.filter(|name| Cli::command().find_subcommand(name).is_some());
+            Err(Failure::usage(usage::error(error, known)))
+        }
+    }
+}
+
+/// A bug becomes one line that says where, and one that says what to do with it; a backtrace where one is asked for.
+fn report_panics() {
+    let with_backtrace = std::env::var_os("COHABIT_BACKTRACE").is_some();
+    std::panic::set_hook(Box::new(move |panic| {
+        let message = panic.payload_as_text().replace('\n', " ");
+        let place = panic.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
+        output::error(&Error::new(format!("internal error{place}: {message}")).remedy(BUGS));
+        if with_backtrace {
+            output::note(&std::backtrace::Backtrace::force_capture().to_string());
+        }
+    }));
+}
+
+/// The text of a panic, whichever way it was raised.
+trait PayloadText {
+    fn payload_as_text(&self) -> String;
+}
+
+impl PayloadText for std::panic::PanicHookInfo<'_> {
+    fn payload_as_text(&self) -> String {
+        let payload = self.payload();
+        let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+    }
+}

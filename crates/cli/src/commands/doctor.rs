@@ -1,0 +1,122 @@
+//! `cohabit doctor`: what works on this machine, and the remedy for what does not.
+
+use super::Outcome;
+use crate::exit::End;
+use crate::json::JsonArgs;
+use serde::Serialize;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+/// Arguments of `cohabit doctor`.
+#[derive(clap::Args)]
+pub struct Doctor {
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+/// How well something works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Works,
+    Limited,
+    Missing,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    state: State,
+    /// What was found.
+    found: String,
+    /// What it is needed for.
+    needed_for: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<String>,
+}
+
+impl Doctor {
+    /// Looks at everything and prints a line each.
+    pub fn run(self) -> Outcome {
+        let checks = [privileges(), ptrace(), perf()];
+        let text: String = checks.iter().map(Check::line).collect();
+        self.json.emit("doctor", serde_json::json!({ "checks": checks }), &text)?;
+        Ok(End::Done)
+    }
+}
+
+impl Check {
+    fn line(&self) -> String {
+        let state = match self.state {
+            State::Works => "works",
+            State::Limited => "limited",
+            State::Missing => "missing",
+        };
+        let mut line = format!("{:<8} {:<12} {} ({})\n", state, self.name, self.found, self.needed_for);
+        if let Some(remedy) = &self.remedy {
+            line.push_str(&format!("{:<21} {remedy}\n", ""));
+        }
+        line
+    }
+}
+
+fn privileges() -> Check {
+    // SAFETY: reads this process's user id.
+    let root = unsafe { libc::geteuid() } == 0;
+    Check {
+        name: "privileges",
+        state: State::Works,
+        found: if root { "root".to_owned() } else { "an ordinary user".to_owned() },
+        needed_for: "profiling and placing one's own programs need none",
+        remedy: None,
+    }
+}
+
+/// Whether a child may be traced, tried for real: a container's seccomp filter or Yama may forbid it.
+fn ptrace() -> Check {
+    let mut probe = Command::new("/bin/true");
+    // The child asks to be traced and then gives up with ECANCELED, so that nothing is run.
+    // SAFETY: only async-signal-safe system calls between fork and exec.
+    unsafe {
+        probe.pre_exec(|| match libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) {
+            -1 => Err(std::io::Error::last_os_error()),
+            _ => Err(std::io::Error::from_raw_os_error(libc::ECANCELED)),
+        });
+    }
+    let error = probe.spawn().err().and_then(|error| error.raw_os_error());
+    let works = error == Some(libc::ECANCELED);
+    let scope = first_word("/proc/sys/kernel/yama/ptrace_scope");
+    Check {
+        name: "ptrace",
+        state: if works { State::Works } else { State::Limited },
+        found: match (works, scope.as_deref()) {
+            (true, _) => "children can be traced".to_owned(),
+            (false, Some("3")) => "forbidden (kernel.yama.ptrace_scope is 3)".to_owned(),
+            (false, _) => "forbidden here".to_owned(),
+        },
+        needed_for: "placing each thread before its first instruction",
+        remedy: (!works).then(|| "allow ptrace (a container: --cap-add=SYS_PTRACE); until then threads are placed a moment after they start".to_owned()),
+    }
+}
+
+fn perf() -> Check {
+    let level = first_word("/proc/sys/kernel/perf_event_paranoid").and_then(|word| word.parse::<i32>().ok());
+    let allowed = level.is_some_and(|level| level <= 2);
+    Check {
+        name: "perf events",
+        state: if allowed { State::Works } else { State::Limited },
+        found: match level {
+            Some(level) => format!("kernel.perf_event_paranoid is {level}"),
+            None => "not in this kernel".to_owned(),
+        },
+        needed_for: "hardware counters; not needed to profile, map or run",
+        remedy: (level.is_some() && !allowed).then(|| "as root: sysctl kernel.perf_event_paranoid=2".to_owned()),
+    }
+}
+
+/// The first word of a small file of the kernel's; none where there is no such file.
+fn first_word(path: impl AsRef<Path>) -> Option<String> {
+    std::fs::read_to_string(path).ok()?.split_whitespace().next().map(str::to_owned)
+}

@@ -1,0 +1,68 @@
+//! Everything cohabit writes to the terminal: results to standard output, errors and notes to standard error.
+
+use anstyle::{AnsiColor, Style};
+use cohabit_model::{Error, Result};
+use std::io::{IsTerminal, Write};
+
+/// Writes a result to standard output, whole.
+///
+/// # Errors
+/// Where it cannot be written (a full disk behind it, say).
+pub fn print(text: &str) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    written.map_err(|error| Error::new(format!("cannot write to standard output: {error}")))
+}
+
+/// Writes clap's help to standard output, with its styles where a terminal shows them.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_styled(text: &clap::builder::StyledStr) -> Result<()> {
+    let styled = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    print(&if styled { text.ansi().to_string() } else { text.to_string() })
+}
+
+/// Tells an error: one line with the cause, one with the remedy.
+pub fn error(error: &Error) {
+    let bold = if stderr_is_coloured() { AnsiColor::Red.on_default().bold() } else { Style::new() };
+    let mut lines = format!("{bold}cohabit:{bold:#} {}\n", one_line(&error.cause));
+    if let Some(remedy) = &error.remedy {
+        lines.push_str(&format!("  {}\n", one_line(remedy)));
+    }
+    write_stderr(&lines);
+}
+
+/// Tells something worth knowing that is no error; each line is marked as cohabit's own.
+pub fn note(text: &str) {
+    let lines: String = text.lines().map(|line| format!("cohabit: {line}\n")).collect();
+    write_stderr(&lines);
+}
+
+/// Makes a write to a pipe that nobody reads end cohabit, as it ends `cat` (Rust ignores the signal at the start).
+pub fn die_of_closed_pipes() {
+    // SAFETY: sets a disposition before any other thread exists.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
+fn stderr_is_coloured() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
+/// A standard error that is closed or full is no reason to fail: there is nobody left to tell.
+fn write_stderr(text: &str) {
+    std::io::stderr().write_all(text.as_bytes()).unwrap_or_default();
+}
+
+/// Control characters (a file name may hold them) must not reach the terminal, nor break a line in two.
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn an_error_stays_on_its_line() {
+        assert_eq!(super::one_line("a\nb\x1b[31m"), "a b [31m");
+    }
+}

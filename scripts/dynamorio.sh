@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Builds DynamoRIO and cohabit's client for it: build/native/libcohabit_dbi.so and build/native/cohabit-dbi-launch.
+#
+#   scripts/dynamorio.sh            build what is missing or out of date
+#   scripts/dynamorio.sh --root     print the root of the DynamoRIO in use
+#
+# DynamoRIO comes from COHABIT_DYNAMORIO (the root of a release or of a build: the folder with
+# cmake/DynamoRIOConfig.cmake), else from the sources in the Cargo package named in native/dynamorio/Cargo.toml.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build=$PWD/build
+own=$build/dynamorio # where DynamoRIO is built when it is ours to build
+jobs=$(nproc)
+
+say() { echo "dynamorio: $*" >&2; }
+
+die() {
+    say "$1"
+    echo "  $2" >&2
+    exit 1
+}
+
+# Runs a command quietly; its output is shown only where it fails.
+quietly() {
+    local log=$1
+    shift
+    mkdir -p "$(dirname "$log")"
+    if ! "$@" >"$log" 2>&1; then
+        tail -n 30 "$log" >&2
+        die "failed: $*" "the whole output is in $log"
+    fi
+}
+
+root() {
+    local given=${COHABIT_DYNAMORIO:-}
+    if [ -z "$given" ]; then
+        echo "$own"
+    elif [ -f "$given/cmake/DynamoRIOConfig.cmake" ]; then
+        realpath "$given"
+    else
+        die "COHABIT_DYNAMORIO=$given: no cmake/DynamoRIOConfig.cmake there" \
+            "name the root of a DynamoRIO release or build, or unset COHABIT_DYNAMORIO to have it built"
+    fi
+}
+
+# The folder of DynamoRIO's sources in cargo's registry cache.
+sources() {
+    local manifest=native/dynamorio/Cargo.toml
+    cargo fetch --quiet --locked --manifest-path "$manifest"
+    cargo metadata --locked --offline --format-version 1 --manifest-path "$manifest" |
+        grep -o '"manifest_path":"[^"]*/dynamorio-sys-[^"]*/Cargo.toml"' |
+        sed 's|"manifest_path":"\(.*\)/Cargo.toml"|\1/dynamorio|'
+}
+
+# Built once: the stamp holds the lock file's checksum, so that another version is another build.
+build_dynamorio() {
+    local stamp=$own/.cohabit-built wanted
+    wanted=$(sha256sum <native/dynamorio/Cargo.lock)
+    if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
+        return
+    fi
+    say "building DynamoRIO (once; one to three minutes)"
+    local source
+    source=$(sources)
+    [ -d "$source" ] || die "no DynamoRIO sources in cargo's cache" "check that cargo can reach its registry"
+    rm -rf "$own" "$build/dynamorio-src"
+    mkdir -p "$own"
+    cp -r "$source" "$build/dynamorio-src" # its cmake may write beside its sources; cargo's cache is not ours
+    quietly "$own/configure.log" cmake -S "$build/dynamorio-src" -B "$own" -DCMAKE_BUILD_TYPE=Release \
+        -DBUILD_CLIENTS=OFF -DBUILD_DOCS=OFF -DBUILD_SAMPLES=OFF -DBUILD_TESTS=OFF -DBUILD_TOOLS=OFF -DBUILD_DRSTATS=OFF
+    quietly "$own/make.log" make -C "$own" -j "$jobs"
+    echo "$wanted" >"$stamp"
+}
+
+build_client() {
+    local out=$build/native tree=$build/native-cmake
+    quietly "$tree/configure.log" cmake -S native/dbi -B "$tree" -DCMAKE_BUILD_TYPE=Release \
+        -DDynamoRIO_DIR="$(root)/cmake" -DCMAKE_LIBRARY_OUTPUT_DIRECTORY="$out" -DCMAKE_RUNTIME_OUTPUT_DIRECTORY="$out"
+    quietly "$tree/make.log" make -C "$tree" -j "$jobs"
+    # Where the launcher finds DynamoRIO at run time; an installed tree has a real folder of this name.
+    ln -sfn "$(root)" "$out/dynamorio"
+}
+
+if [ "${1:-}" = --root ]; then
+    root
+    exit
+fi
+case $(uname -m) in
+x86_64) ;;
+*) die "the exact profiler needs an x86-64 processor, this is $(uname -m)" "everything but 'cohabit profile' works without it" ;;
+esac
+[ -n "${COHABIT_DYNAMORIO:-}" ] || build_dynamorio
+build_client
