@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Installs what building, testing or the demo needs, or says exactly what to install. Fast when all is there.
 #
-#   scripts/setup.sh [build|test|demo]...
+#   scripts/setup.sh [--check] [build|test|demo]...
 #
+# With --check nothing is installed: what is missing is said, and that is a failure.
 # The lists below are the only place where packages are named.
 set -euo pipefail
 
 rust_minimum=1.85
 
 declare -A packages=(
-    # hwloc, what it links (udev), Scotch; cmake, a C++ compiler and patch for DynamoRIO
-    [build]="libhwloc-dev libudev-dev libscotch-dev cmake gcc g++ make patch pkg-config"
+    # certificates for cargo; hwloc, what it links (udev), Scotch; cmake, a C++ compiler and patch for DynamoRIO
+    [build]="ca-certificates libhwloc-dev libudev-dev libscotch-dev cmake gcc g++ make patch pkg-config"
     # numpy reads the profiles back; gcc brings OpenMP for the workloads
     [test]="clang python3 python3-numpy"
     # the multi-threaded program that the demo profiles
@@ -18,6 +19,12 @@ declare -A packages=(
 )
 rust_packages="rustc cargo"
 rust_tools="rustfmt rust-clippy"
+
+check=no
+if [ "${1:-}" = --check ]; then
+    check=yes
+    shift
+fi
 
 say() { echo "setup: $*" >&2; }
 
@@ -50,9 +57,9 @@ as_root() {
 # Installs packages by apt, or says which are missing.
 install() {
     local root
-    if ! root=$(as_root); then
+    if [ "$check" = yes ] || ! root=$(as_root); then
         say "missing: $*"
-        echo "  install them as root: apt-get install $*" >&2
+        echo "  run 'make setup', or as root: apt-get install $*" >&2
         exit 1
     fi
     say "installing: $*"
@@ -69,7 +76,7 @@ setup_rust() {
     if have_rust; then
         return
     fi
-    if have_apt && [ -z "$(candidate rustc)" ] && root=$(as_root); then
+    if have_apt && [ -z "$(candidate rustc)" ] && [ "$check" = no ] && root=$(as_root); then
         $root apt-get -qq update >&2 || true
     fi
     if have_apt && at_least "$(candidate rustc)" "$rust_minimum" && ! command -v rustup >/dev/null; then
@@ -79,9 +86,9 @@ setup_rust() {
         if ! command -v rustup >/dev/null && have_apt && [ -n "$(candidate rustup)" ]; then
             install rustup
         fi
-        if ! command -v rustup >/dev/null; then
+        if ! command -v rustup >/dev/null || [ "$check" = yes ]; then
             say "Rust $rust_minimum or newer is needed; this distribution has $(candidate rustc | grep . || echo none)"
-            echo "  install it with rustup (https://rustup.rs), then run make again" >&2
+            echo "  run 'make setup', or install rustup (https://rustup.rs) and with it a newer Rust" >&2
             exit 1
         fi
         say "installing a Rust toolchain with rustup"

@@ -1,0 +1,62 @@
+# The commands a developer or a user types; each does its own set-up. `make help` lists them.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+CARGO ?= cargo
+export PREFIX DESTDIR
+
+.DEFAULT_GOAL := build
+
+.PHONY: help
+help: ## list these commands
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+.PHONY: build
+build: ## build the tool and its DynamoRIO client (says what to install where something is missing)
+	scripts/setup.sh --check build
+	$(MAKE) --no-print-directory native
+	$(CARGO) build --release --locked
+
+.PHONY: native
+native:
+	scripts/dynamorio.sh
+	$(MAKE) --no-print-directory -C workloads BUILD=$(CURDIR)/build/workloads
+
+.PHONY: setup
+setup: ## install what building, testing and the demo need
+	scripts/setup.sh build test demo
+
+.PHONY: demo
+demo: ## profile, map and run a real program from a Debian package
+	scripts/setup.sh build demo
+	$(MAKE) --no-print-directory build
+	scripts/demo.sh
+
+.PHONY: test
+test: ## run all tests; what cannot run here is skipped aloud
+	scripts/setup.sh build test
+	$(MAKE) --no-print-directory native
+	scripts/test.sh
+
+.PHONY: lint
+lint: ## formatting and lints, warnings being errors
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+.PHONY: bench
+bench: ## the tables of docs/benchmarks.md (hours where everything is installed)
+	$(MAKE) --no-print-directory build
+	benches/run.sh
+
+.PHONY: fresh-check
+fresh-check: ## prove 'make demo' and 'make test' in a fresh Debian 13 (root, debootstrap)
+	scripts/fresh-check.sh
+
+.PHONY: install
+install: build ## install under PREFIX (/usr/local), below DESTDIR where one is given
+	scripts/install.sh
+
+.PHONY: clean
+clean: ## remove what was built
+	$(CARGO) clean
+	rm -rf build
