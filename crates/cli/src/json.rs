@@ -84,7 +84,5 @@ fn document(command: &str, fields: impl Serialize) -> Result<String> {
 /// # Errors
 /// The path with the system's reason.
 pub fn write_text(path: &Path, text: &str) -> Result<()> {
-    file::write_whole(path, |target| {
-        target.write_all(text.as_bytes()).map_err(|error| file::cannot_write(path, &error))
-    })
+    file::write_whole(path, text.as_bytes())
 }

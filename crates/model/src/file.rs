@@ -5,39 +5,39 @@
 
 use crate::{Error, Result};
 use std::fs::{self, File, OpenOptions};
-use std::io::{Cursor, Read, Seek, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the content of a file is written to.
-pub trait Target: Write + Seek {}
-
-impl<T: Write + Seek> Target for T {}
-
-/// Writes `path` whole or not at all: `fill` writes the content. On any error what was there before is untouched, and
-/// no temporary file stays behind. A symbolic link stays one: what it points to is replaced. What is there but is no
-/// plain file (a pipe, a terminal, `/dev/stdout`) is written to and not replaced.
+/// Writes `content` to `path`, whole or not at all. On any error what was there before is untouched, and no temporary
+/// file stays behind. A symbolic link stays one: what it points to is replaced. What is there but is no plain file (a
+/// pipe, a terminal, `/dev/stdout`) is written to and not replaced.
 ///
 /// # Errors
-/// What `fill` returned, or the path with the system's reason: no such directory, no permission, disk full.
-pub fn write_whole(path: &Path, fill: impl FnOnce(&mut dyn Target) -> Result<()>) -> Result<()> {
-    let existing = fs::metadata(path).ok();
-    if existing.as_ref().is_some_and(|existing| !existing.is_file()) {
-        return write_through(path, fill);
-    }
-    let destination = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    let temporary = Temporary::beside(&destination).map_err(|error| cannot_write(path, &error))?;
-    let mut file = &temporary.file;
-    fill(&mut file)?;
-    let finish = || {
-        if let Some(existing) = existing {
-            file.set_permissions(existing.permissions())?;
-        }
-        file.sync_all()?;
-        fs::rename(&temporary.path, &destination)?;
-        sync_directory(&destination)
+/// The path with the system's reason: no such directory, no permission, disk full.
+pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
+    let write = match fs::metadata(path) {
+        Ok(existing) if !existing.is_file() => write_through(path, content),
+        Ok(existing) => replace(path, content, Some(existing.permissions())),
+        Err(_) => replace(path, content, None),
     };
-    finish().map_err(|error| cannot_write(path, &error))
+    write.map_err(|error| cannot_write(path, &error))
+}
+
+fn replace(path: &Path, content: &[u8], permissions: Option<fs::Permissions>) -> std::io::Result<()> {
+    let destination = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    let mut temporary = Temporary::beside(&destination)?;
+    temporary.file.write_all(content)?;
+    if let Some(permissions) = permissions {
+        temporary.file.set_permissions(permissions)?;
+    }
+    temporary.file.sync_all()?;
+    fs::rename(&temporary.path, &destination)?;
+    File::open(directory(&destination))?.sync_all()
+}
+
+fn write_through(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    OpenOptions::new().write(true).open(path)?.write_all(content)
 }
 
 /// The whole of a text file, refused when it is longer than `limit` bytes or not UTF-8.
@@ -70,19 +70,6 @@ pub fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
         _ => "check the path and its permissions, or write elsewhere",
     };
     Error::new(format!("cannot write {}: {error}", path.display())).remedy(remedy)
-}
-
-/// Writes to what cannot be replaced by a rename; the content is made first, so that a failure in making it writes nothing.
-fn write_through(path: &Path, fill: impl FnOnce(&mut dyn Target) -> Result<()>) -> Result<()> {
-    let mut content = Cursor::new(Vec::new());
-    fill(&mut content)?;
-    let mut open = OpenOptions::new();
-    let write = open.write(true).open(path).and_then(|mut file| file.write_all(content.get_ref()));
-    write.map_err(|error| cannot_write(path, &error))
-}
-
-fn sync_directory(path: &Path) -> std::io::Result<()> {
-    File::open(directory(path))?.sync_all()
 }
 
 fn directory(path: &Path) -> &Path {
@@ -131,7 +118,7 @@ mod tests {
     }
 
     fn put(path: &Path, content: &str) -> Result<()> {
-        write_whole(path, |target| Ok(target.write_all(content.as_bytes())?))
+        write_whole(path, content.as_bytes())
     }
 
     #[test]
@@ -147,16 +134,12 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_leaves_the_old_content_and_nothing_else() {
+    fn a_failure_leaves_what_was_there() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
-        put(&path, "old").unwrap();
-        let result = write_whole(&path, |target| {
-            target.write_all(b"half of the ne")?;
-            Err(Error::new("out of luck"))
-        });
-        assert_eq!(result, Err(Error::new("out of luck")));
-        assert_eq!(read_text(&path, 100).unwrap(), "old");
+        fs::create_dir(&path).unwrap();
+        assert!(put(&path, "new").unwrap_err().cause.contains("directory"));
+        assert!(put(&directory.path().join("a/.."), "new").is_err());
         assert_eq!(names(directory.path()), ["a"]);
     }
 

@@ -23,10 +23,7 @@ impl Mapping {
     /// # Errors
     /// The path with the system's reason.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let text = self.to_json();
-        write_whole(path, |target| {
-            target.write_all(text.as_bytes()).map_err(|error| crate::file::cannot_write(path, &error))
-        })
+        write_whole(path, self.to_json().as_bytes())
     }
 
     /// From the text of a mapping file.

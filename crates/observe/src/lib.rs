@@ -1,1 +1,5 @@
-//! (being written)
+//! Who talks to whom: sources of events (a file or folder each) and the detectors that turn them into a profile.
+
+pub mod import;
+pub mod npz;
+pub mod series;

@@ -1,0 +1,3 @@
+//! Matrices of other tools, turned into profiles.
+
+pub mod number;

@@ -1,0 +1,36 @@
+//! Profiles as files: `.npz`, a zip of `.npy` arrays that `numpy.load` reads, format 1, described in docs/formats.md.
+//!
+//! Follows NumPy's own description of its formats (numpy.lib.format) and PKWARE's APPNOTE by way of the `zip` crate.
+//! Everything read is bounded before it is believed: see [`archive`].
+
+pub mod archive;
+pub mod npy;
+mod read;
+mod write;
+
+pub use read::read_profile;
+pub use write::write_profile;
+
+/// Up to so many tasks a matrix is stored dense, `[N,N]`; above as X_source, X_destination, X_value.
+pub const DENSE_TASKS: usize = 4096;
+
+/// The member that holds the JSON.
+const META: &str = "meta";
+/// The matrices; `invalidations` and `sharing` may be absent.
+const MATRICES: [&str; 4] = ["messages", "bytes", "invalidations", "sharing"];
+/// The endings of a matrix stored as triplets.
+const TRIPLET: [&str; 3] = ["_source", "_destination", "_value"];
+/// The columns of the series.
+const SERIES: [&str; 5] = ["series_bin", "series_source", "series_destination", "series_messages", "series_bytes"];
+/// What is known of each task.
+const PER_TASK: [&str; 3] = ["task_accessed_bytes", "task_loads", "task_stores"];
+
+/// Whether this version gives the array a meaning of its own.
+fn is_known(name: &str) -> bool {
+    let in_matrix =
+        |matrix: &str| name.strip_prefix(matrix).is_some_and(|ending| ending.is_empty() || TRIPLET.contains(&ending));
+    name == META || SERIES.contains(&name) || PER_TASK.contains(&name) || MATRICES.into_iter().any(in_matrix)
+}
+
+#[cfg(test)]
+mod tests;

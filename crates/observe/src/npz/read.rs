@@ -1,0 +1,159 @@
+//! Reading a profile.
+
+use super::archive::{Archive, Array};
+use super::{DENSE_TASKS, MATRICES, META, PER_TASK, SERIES, TRIPLET, is_known};
+use cohabit_model::mapping_file::{check_format, format_of};
+use cohabit_model::profile::{FORMAT, Meta, SeriesRow, UnknownArray};
+use cohabit_model::{Error, Matrix, Profile, Result};
+use std::path::Path;
+
+/// A million tasks with long names stay below this.
+const META_LIMIT_BYTES: u64 = 256 << 20;
+
+/// Reads a profile file. Keys of `meta` and arrays that this version does not know are kept.
+///
+/// # Errors
+/// The path, then where it is wrong: not a zip, cut short, an array whose shape or type does not fit, an index out of
+/// range, a newer format, sizes beyond what a profile can need. Never panics and never allocates much more than the
+/// file really holds, whatever it says.
+pub fn read_profile(path: &Path) -> Result<Profile> {
+    read(path).map_err(|error| {
+        let named = error.cause.contains(&path.display().to_string());
+        if named { error } else { error.at(path.display()) }
+    })
+}
+
+fn read(path: &Path) -> Result<Profile> {
+    let mut archive = Archive::open(path)?;
+    let meta = read_meta(&mut archive)?;
+    let tasks = meta.tasks.len();
+    let [messages, bytes, invalidations, sharing] = MATRICES.map(|name| read_matrix(&mut archive, name, tasks));
+    let required =
+        |matrix: Option<Matrix>, name: &str| matrix.ok_or_else(|| Error::new(format!("it has no array {name:?}")));
+    let [accessed_bytes, loads, stores] = PER_TASK.map(|name| read_per_task(&mut archive, name, tasks));
+    Ok(Profile {
+        messages: required(messages?, MATRICES[0])?,
+        bytes: required(bytes?, MATRICES[1])?,
+        invalidations: invalidations?,
+        sharing: sharing?,
+        series: read_series(&mut archive, tasks)?,
+        accessed_bytes: accessed_bytes?,
+        loads: loads?,
+        stores: stores?,
+        unknown: read_unknown(&mut archive)?,
+        meta,
+    })
+}
+
+fn read_meta(archive: &mut Archive) -> Result<Meta> {
+    if !archive.has(META) {
+        let cause = "it has no array \"meta\", so it is no profile of cohabit";
+        return Err(Error::new(cause).remedy("turn matrices of other tools into a profile with `cohabit import`"));
+    }
+    let Array { header, mut data } = archive.array(META)?;
+    if header.data_bytes() > META_LIMIT_BYTES {
+        return Err(Error::new(format!("meta: {} bytes; at most {META_LIMIT_BYTES} are read", header.data_bytes())));
+    }
+    let bytes = header.bytes(&mut data).map_err(|error| error.at(META))?;
+    parse_meta(&bytes).map_err(|error| error.at(META))
+}
+
+fn parse_meta(bytes: &[u8]) -> Result<Meta> {
+    let text =
+        std::str::from_utf8(bytes).map_err(|error| Error::new(format!("not UTF-8 at byte {}", error.valid_up_to())))?;
+    check_format(format_of(text, "profile")?, FORMAT, "profile")?;
+    let meta: Meta = serde_json::from_str(text).map_err(|error| Error::new(format!("not a profile: {error}")))?;
+    for (index, task) in meta.tasks.iter().enumerate() {
+        if task.id as usize != index {
+            return Err(Error::new(format!("task {index} has id {}, it must be its place in the list", task.id)));
+        }
+        if task.parent.is_some_and(|parent| parent as usize >= meta.tasks.len()) {
+            return Err(Error::new(format!("task {index} has a parent that is no task")));
+        }
+    }
+    let tasks = meta.tasks.len();
+    let sites = meta.hot.iter().flat_map(|hot| hot.writers.iter().chain(&hot.readers));
+    match sites.flat_map(|site| &site.tasks).find(|&&task| task as usize >= tasks) {
+        Some(task) => Err(Error::new(format!("a hot block names task {task}, there are {tasks}"))),
+        None => Ok(meta),
+    }
+}
+
+fn read_matrix(archive: &mut Archive, name: &str, tasks: usize) -> Result<Option<Matrix>> {
+    let triplet = TRIPLET.map(|ending| format!("{name}{ending}"));
+    let in_triplets = triplet.iter().any(|column| archive.has(column));
+    match (archive.has(name), in_triplets) {
+        (false, false) => Ok(None),
+        (true, true) => Err(Error::new(format!("{name}: stored both dense and as triplets"))),
+        (true, false) => {
+            let (_, entries) = archive.square(name, Some(tasks))?;
+            Ok(Some(Matrix::from_triplets(tasks, entries)))
+        }
+        (false, true) => {
+            let [sources, destinations, values] = triplet.map(|column| archive.counts(&column));
+            let (sources, destinations, values) = (sources?, destinations?, values?);
+            same_length(name, &[sources.len(), destinations.len(), values.len()])?;
+            check_tasks(&format!("{name}_source"), &sources, tasks)?;
+            check_tasks(&format!("{name}_destination"), &destinations, tasks)?;
+            let pairs = sources.into_iter().zip(destinations).zip(values);
+            Ok(Some(Matrix::from_triplets(
+                tasks,
+                pairs.map(|((source, destination), value)| (source as u32, destination as u32, value)),
+            )))
+        }
+    }
+}
+
+fn read_per_task(archive: &mut Archive, name: &str, tasks: usize) -> Result<Vec<u64>> {
+    if !archive.has(name) {
+        return Ok(Vec::new());
+    }
+    let values = archive.counts(name)?;
+    if values.len() == tasks {
+        Ok(values)
+    } else {
+        Err(Error::new(format!("{name}: {} values for {tasks} tasks", values.len())))
+    }
+}
+
+fn read_series(archive: &mut Archive, tasks: usize) -> Result<Vec<SeriesRow>> {
+    if !SERIES.iter().any(|name| archive.has(name)) {
+        return Ok(Vec::new());
+    }
+    let [bins, sources, destinations, messages, bytes] = SERIES.map(|name| archive.counts(name));
+    let (bins, sources, destinations, messages, bytes) = (bins?, sources?, destinations?, messages?, bytes?);
+    same_length("series", &[bins.len(), sources.len(), destinations.len(), messages.len(), bytes.len()])?;
+    check_tasks(SERIES[1], &sources, tasks)?;
+    check_tasks(SERIES[2], &destinations, tasks)?;
+    let row = |index: usize| SeriesRow {
+        bin: bins[index],
+        source: sources[index] as u32,
+        destination: destinations[index] as u32,
+        messages: messages[index],
+        bytes: bytes[index],
+    };
+    let mut rows: Vec<SeriesRow> = (0..bins.len()).map(row).collect();
+    rows.sort_unstable();
+    Ok(rows)
+}
+
+fn read_unknown(archive: &mut Archive) -> Result<Vec<UnknownArray>> {
+    let names = archive.names().into_iter().filter(|name| !is_known(name));
+    names.map(|name| Ok(UnknownArray { npy: archive.raw(&name)?, name })).collect()
+}
+
+fn same_length(name: &str, lengths: &[usize]) -> Result<()> {
+    if lengths.iter().all(|&length| length == lengths[0]) {
+        return Ok(());
+    }
+    Err(Error::new(format!("{name}: its columns differ in length: {lengths:?}")))
+}
+
+fn check_tasks(name: &str, indices: &[u64], tasks: usize) -> Result<()> {
+    match indices.iter().position(|&index| index >= tasks as u64) {
+        Some(at) => Err(Error::new(format!("{name}: element {at} names task {}, there are {tasks}", indices[at]))),
+        None => Ok(()),
+    }
+}
+
+const _: () = assert!(8 * DENSE_TASKS * DENSE_TASKS <= super::archive::MEMBER_LIMIT_BYTES as usize);
