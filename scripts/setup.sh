@@ -6,6 +6,7 @@
 # With --check nothing is installed: what is missing is said, and that is a failure.
 # The lists below are the only place where packages are named.
 set -euo pipefail
+cd "$(dirname "$0")/.."
 
 rust_minimum=1.85
 
@@ -65,7 +66,14 @@ install() {
     say "installing: $*"
     # Lists may be absent or too old to install from; an update that fails is seen by the install after it.
     $root apt-get -qq update >&2 || true
-    $root env DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends "$@" >&2
+    local log=build/setup.log
+    mkdir -p build
+    if ! $root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Dpkg::Use-Pty=0 \
+        install --no-install-recommends "$@" >"$log" 2>&1; then
+        tail -n 20 "$log" >&2
+        say "apt-get failed; its whole output is in $log"
+        exit 1
+    fi
 }
 
 # The version apt would install of a package, without epoch; empty where it has none.
