@@ -1,8 +1,28 @@
 //! The machine as a tree: machine > package > NUMA node > L3 > L2 > core > PU (any may be missing), and above it
 //! switches and hosts for a cluster. hwloc keeps NUMA nodes beside its main tree: ours puts them in it.
+//!
+//! [`Topology::load`] reads what a user names: the live machine (through libhwloc), hwloc's XML files, synthetic
+//! strings ([`synthetic`]), matrices of distances ([`matrix`]). Where distances come from is in [`costs`].
 
-/// What a node of the tree is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+mod builder;
+pub mod costs;
+mod cpukinds;
+mod cpuset;
+#[cfg(feature = "hwloc")]
+mod hwloc;
+mod load;
+pub mod matrix;
+mod numa;
+mod queries;
+pub mod synthetic;
+mod xml;
+
+pub use queries::Branching;
+
+use std::fmt;
+
+/// What a node of the tree is. Ordered from the outermost to the innermost, as they usually lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// A network switch (clusters).
     Switch,
@@ -16,6 +36,10 @@ pub enum Level {
     Group,
     /// A NUMA node: memory and the PUs near it.
     Numa,
+    /// A level-5 cache and the PUs that share it.
+    L5,
+    /// A level-4 cache and the PUs that share it.
+    L4,
     /// A level-3 cache and the PUs that share it.
     L3,
     /// A level-2 cache and the PUs that share it.
@@ -26,6 +50,38 @@ pub enum Level {
     Core,
     /// A hardware thread.
     Pu,
+}
+
+impl Level {
+    /// The name in hwloc's and this project's words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Switch => "switch",
+            Self::Machine => "machine",
+            Self::Package => "package",
+            Self::Die => "die",
+            Self::Group => "group",
+            Self::Numa => "NUMA node",
+            Self::L5 => "L5",
+            Self::L4 => "L4",
+            Self::L3 => "L3",
+            Self::L2 => "L2",
+            Self::L1 => "L1d",
+            Self::Core => "core",
+            Self::Pu => "PU",
+        }
+    }
+
+    /// Whether it is a cache.
+    pub fn is_cache(self) -> bool {
+        matches!(self, Self::L5 | Self::L4 | Self::L3 | Self::L2 | Self::L1)
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
 }
 
 /// Index of a node in [`Topology::nodes`].
@@ -59,9 +115,9 @@ pub struct Pu {
     pub node: NodeId,
     /// Whether this process's cpuset or cgroup lets it run there.
     pub allowed: bool,
-    /// hwloc's core kind, 0 the least efficient-for-speed (E cores); 0 where all cores are alike.
+    /// hwloc's core kind, 0 the slowest and most sparing (E cores); 0 where all cores are alike.
     pub core_kind: u32,
-    /// Relative speed of its core; 1 where all cores are alike.
+    /// Speed of its core relative to the fastest kind: 1 there, and where all cores are alike.
     pub capacity: f64,
 }
 
@@ -75,7 +131,8 @@ pub struct Topology {
     /// Distances that are no tree's (hwloc's NUMA matrix, a matrix file), `[pu][pu]` by index into `pus`, row by row;
     /// none where the tree's costs hold.
     pub matrix: Option<Vec<u64>>,
-    /// The text it was made from: hwloc XML or a synthetic string. Reading it again gives the same topology.
+    /// The text it was made from: hwloc XML, a synthetic string, or `matrix:` and CSV lines.
+    /// [`Topology::parse_text`] gives the same topology again.
     pub text: String,
 }
 
@@ -103,6 +160,11 @@ impl Topology {
 
     /// Index into `pus` of the PU with this OS index.
     pub fn pu_index(&self, os_index: u32) -> Option<usize> {
+        // Most machines, and all large synthetic ones, number their PUs in the tree's order.
+        let guess = os_index as usize;
+        if self.pus.get(guess).is_some_and(|pu| pu.os_index == os_index) {
+            return Some(guess);
+        }
         self.pus.iter().position(|pu| pu.os_index == os_index)
     }
 }
