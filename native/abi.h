@@ -1,0 +1,173 @@
+/* The record the DynamoRIO client leaves of one program image ("part"), shared with Rust.
+ *
+ * A part is a file that the client maps MAP_SHARED and fills while the program runs, so that what was counted
+ * survives whatever ends the program: exit, exec, a signal, kill -9. All offsets are bytes from the start of the
+ * file; 0 means none. All integers are little-endian. crates/observe/src/dbi/abi.rs is generated from this header
+ * (`make abi`), and a test compares the two.
+ *
+ * Sizes: a part grows by COHABIT_CHUNK_BYTES at a time, reserved with fallocate before use, so that a full disk is an
+ * error the client sees and not a SIGBUS in the program.
+ */
+#ifndef COHABIT_ABI_H
+#define COHABIT_ABI_H
+
+#include <stdint.h>
+
+#define COHABIT_PART_MAGIC 0x31545241504f4343ull /* "CCOPART1" */
+#define COHABIT_PART_VERSION 1u
+#define COHABIT_CHUNK_BYTES (1u << 20)
+
+/* Tasks of one image, at most; ids are local to the part, 0 is its main thread. */
+#define COHABIT_MAX_TASKS (1u << 17)
+#define COHABIT_TASKS_PER_PAGE 64u
+#define COHABIT_TASK_PAGES (COHABIT_MAX_TASKS / COHABIT_TASKS_PER_PAGE)
+/* Partners of a task are kept in rows of this many cells, allocated when first needed. */
+#define COHABIT_CELLS_PER_ROW 64u
+#define COHABIT_ROWS (COHABIT_MAX_TASKS / COHABIT_CELLS_PER_ROW)
+#define COHABIT_ROWS_PER_DIRECTORY 128u
+#define COHABIT_DIRECTORIES (COHABIT_ROWS / COHABIT_ROWS_PER_DIRECTORY)
+#define COHABIT_NO_TASK 0xffffffffu
+
+/* cohabit_part.end */
+#define COHABIT_END_RUNNING 0u /* no end was seen: killed, crashed, or the machine went down */
+#define COHABIT_END_EXIT 1u
+#define COHABIT_END_EXEC 2u /* the image called exec and may have been replaced */
+
+/* cohabit_part.flags */
+#define COHABIT_FLAG_SHARING 1u     /* the sharing column of the cells is filled */
+#define COHABIT_FLAG_SERIES 2u      /* rows of the series are there */
+#define COHABIT_FLAG_NO_SPACE 4u    /* the file could not grow: counts were lost */
+#define COHABIT_FLAG_TASKS_LOST 8u  /* more than COHABIT_MAX_TASKS */
+#define COHABIT_FLAG_ROI_UNUSED 16u /* a region of interest was asked for and never begun */
+#define COHABIT_FLAG_HOT 32u        /* hot blocks were followed */
+
+/* What one task exchanged with one partner. Rows belong to the counting task: `messages`, `bytes` and `sharing` to the
+ * reader (partner = writer), `invalidations` to the writer (partner = holder of the copy that went stale). */
+typedef struct {
+    uint64_t messages;
+    uint64_t bytes;
+    uint64_t invalidations;
+    uint64_t sharing;
+    /* Of the window under way, not yet a row of the series; added to nothing (messages and bytes hold them too). */
+    uint64_t window_messages;
+    uint64_t window_bytes;
+} cohabit_cell_t;
+
+typedef struct {
+    uint64_t rows[COHABIT_ROWS_PER_DIRECTORY]; /* offsets of COHABIT_CELLS_PER_ROW cells each */
+} cohabit_directory_t;
+
+/* One row of the series: what `writer` gave the owner of the list in one window. */
+typedef struct {
+    uint64_t bin; /* window number since the start of the image, in units of window_ticks << window_shift */
+    uint64_t messages;
+    uint64_t bytes;
+    uint32_t writer;
+    uint32_t reserved;
+} cohabit_series_row_t;
+
+#define COHABIT_SERIES_ROWS_PER_PAGE 127u
+typedef struct {
+    uint64_t next; /* offset of the next (older) page */
+    uint32_t count;
+    uint32_t window_shift; /* windows in this page are window_ticks << window_shift wide */
+    cohabit_series_row_t rows[COHABIT_SERIES_ROWS_PER_PAGE];
+} cohabit_series_page_t;
+
+typedef struct {
+    uint32_t tid;    /* 0: this slot is not used */
+    uint32_t parent; /* task that created it, COHABIT_NO_TASK for the first and where the creator was not seen */
+    char name[16];   /* comm, NUL-terminated */
+    uint32_t ended;
+    uint32_t window_shift; /* of `window`, below */
+    /* Accesses outside instrumented blocks' counters: string instructions, system calls, masked vector accesses. */
+    uint64_t loads;
+    uint64_t stores;
+    uint64_t accessed_bytes;
+    uint64_t counters; /* offset of COHABIT_MAX_COUNTERS uint64: executions of each block shape (cohabit_shape_t) */
+    uint64_t series;   /* offset of the newest cohabit_series_page_t */
+    uint64_t window;   /* bin the cells' window_* counts belong to */
+    uint64_t slow_calls;
+    uint64_t directories[COHABIT_DIRECTORIES];
+} cohabit_task_t;
+
+/* What one execution of a basic block adds: blocks alike in this share one counter, so that the number of counters
+ * stays small however much code is translated. The first three counters of a task are sums themselves (loads, stores,
+ * bytes), for blocks that came when the table of shapes was full. */
+typedef struct {
+    uint32_t loads;
+    uint32_t stores;
+    uint32_t bytes;
+    uint32_t reserved;
+} cohabit_shape_t;
+#define COHABIT_MAX_COUNTERS 2048u
+#define COHABIT_COUNTER_LOADS 0u
+#define COHABIT_COUNTER_STORES 1u
+#define COHABIT_COUNTER_BYTES 2u
+#define COHABIT_FIRST_SHAPE 3u
+
+/* A file mapped for execution, newest first. */
+typedef struct {
+    uint64_t next;
+    uint64_t start;
+    uint64_t end;
+    uint64_t preferred; /* the address it was linked for */
+    uint64_t unloaded;  /* 1 once unmapped */
+    char path[512];
+} cohabit_module_t;
+
+/* A block followed because much was communicated through it. */
+#define COHABIT_HOT_SITES 16u
+#define COHABIT_HOT_STACK 12u
+#define COHABIT_HOT_TASKS 32u
+typedef struct {
+    uint64_t pc;
+    uint64_t events;
+    uint32_t task_count;
+    uint32_t tasks[COHABIT_HOT_TASKS]; /* the first tasks seen here */
+    uint32_t reserved;
+} cohabit_hot_site_t;
+typedef struct {
+    uint64_t next;
+    uint64_t block;      /* address of its first byte */
+    uint64_t messages;   /* estimate for the whole run, from the samples that made it hot */
+    uint64_t true_reads; /* counted reads of bytes the writer had written */
+    uint64_t false_reads;
+    uint64_t allocation;       /* address of the heap block it lies in, 0 where it lies in none that was seen */
+    uint64_t allocation_bytes;
+    uint64_t allocation_stack[COHABIT_HOT_STACK]; /* return addresses, innermost first */
+    cohabit_hot_site_t writers[COHABIT_HOT_SITES];
+    cohabit_hot_site_t readers[COHABIT_HOT_SITES];
+} cohabit_hot_t;
+
+/* The head of a part. */
+typedef struct {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t flags;
+    uint64_t used; /* bytes of the file in use: nothing that matters lies beyond */
+    uint32_t pid;
+    uint32_t ppid;
+    uint64_t start_ns; /* CLOCK_MONOTONIC when the image came under observation */
+    uint64_t end_ns;
+    uint64_t start_ticks; /* time-stamp counter at start_ns */
+    uint64_t ticks_per_second;
+    uint64_t window_ticks;
+    uint32_t window_shift; /* windows were doubled this often to stay within the bound on rows */
+    uint32_t block_bytes;
+    uint32_t end;
+    uint32_t exit_code;
+    uint32_t tasks; /* tasks seen */
+    uint32_t shapes;
+    uint64_t shapes_at; /* offset of COHABIT_MAX_COUNTERS cohabit_shape_t */
+    uint64_t events_lost;
+    uint64_t series_rows;
+    uint64_t on_ns; /* time spent counting (bursts, region of interest); 0: all of it */
+    uint64_t modules;
+    uint64_t hot;
+    uint64_t unknown_syscalls[8]; /* bit n: system call n (n < 512) was made and its memory effects are not modelled */
+    uint64_t task_pages[COHABIT_TASK_PAGES]; /* offsets of COHABIT_TASKS_PER_PAGE cohabit_task_t each */
+    char program[512];
+} cohabit_part_t;
+
+#endif

@@ -1,0 +1,101 @@
+/* The DynamoRIO client: which events are watched, and who answers them. */
+#include "counting.h"
+#include "emit.h"
+#include "markers.h"
+#include "options.h"
+#include "plan.h"
+#include "system.h"
+#include "tasks.h"
+#include "syscalls.h"
+#include "special.h"
+#include "drmgr.h"
+#include "drreg.h"
+#include "drutil.h"
+#include "drx.h"
+
+static dr_emit_flags_t
+event_app2app(void *drcontext, void *tag, instrlist_t *block, bool for_trace, bool translating)
+{
+    (void)tag, (void)for_trace, (void)translating;
+    if (!drx_expand_scatter_gather(drcontext, block, NULL))
+        part()->events_lost++;
+    return DR_EMIT_DEFAULT;
+}
+
+static dr_emit_flags_t
+event_analysis(void *drcontext, void *tag, instrlist_t *block, bool for_trace, bool translating, void **user_data)
+{
+    (void)tag, (void)for_trace, (void)translating;
+    *user_data = counting_on() ? plan_create(drcontext, block) : NULL;
+    return DR_EMIT_DEFAULT;
+}
+
+static dr_emit_flags_t
+event_insert(void *drcontext, void *tag, instrlist_t *block, instr_t *instr, bool for_trace, bool translating,
+             void *user_data)
+{
+    (void)tag, (void)for_trace, (void)translating;
+    plan_t *plan = user_data;
+    if (instr_is_app(instr) && marker_of(instr) != 0)
+        marker_insert(drcontext, block, instr);
+    if (plan == NULL)
+        return DR_EMIT_DEFAULT;
+    if (drmgr_is_first_instr(drcontext, instr))
+        emit_count(drcontext, block, instr, plan);
+    for (uint32_t i = 0; i < plan->span_count; i++) {
+        if (plan->spans[i].where == instr)
+            emit_check(drcontext, block, instr, &plan->spans[i]);
+    }
+    if (instr_is_app(instr) && plan_is_special(instr))
+        special_insert(drcontext, block, instr);
+    if (drmgr_is_last_instr(drcontext, instr))
+        plan_destroy(drcontext, plan);
+    return DR_EMIT_DEFAULT;
+}
+
+static void
+event_exit(void)
+{
+    cohabit_part_t *head = part();
+    head->end_ns = system_monotonic_ns();
+    head->end = COHABIT_END_EXIT;
+    syscalls_exit();
+    drmgr_unregister_bb_app2app_event(event_app2app);
+    drmgr_unregister_bb_instrumentation_event(event_analysis);
+    drx_exit();
+    drutil_exit();
+    drreg_exit();
+    emit_exit();
+    drmgr_exit();
+}
+
+DR_EXPORT void
+dr_client_main(client_id_t id, int argc, const char *argv[])
+{
+    (void)id;
+    dr_set_client_name("cohabit", "https://github.com/cohabit");
+    drreg_options_t registers = { .struct_size = sizeof(registers), .num_spill_slots = 4 };
+    drmgr_priority_t after_scatter_gather = { sizeof(after_scatter_gather), "cohabit", NULL, NULL, 0 };
+    if (!options_parse(argc, argv) || !drmgr_init() || drreg_init(&registers) != DRREG_SUCCESS || !drutil_init() ||
+        !drx_init()) {
+        dr_fprintf(STDERR, "cohabit: the profiler cannot start in process %d\n", (int)dr_get_process_id());
+        dr_abort_with_code(125);
+    }
+    if (!shadow_init(options.block_bytes) || !groups_init()) {
+        dr_fprintf(STDERR,
+                   "cohabit: no address space for the profiler's shadow memory\n"
+                   "  lift ulimit -v and, where vm.overcommit_memory is 2, set it to 0 or 1\n");
+        dr_abort_with_code(125);
+    }
+    if (!part_open(options.directory, options.ticks_per_second, options.window_ns, options.block_bytes,
+                   options.series_bound) ||
+        !emit_init())
+        dr_abort_with_code(125);
+    counting_init();
+    tasks_init();
+    syscalls_init();
+    dr_register_exit_event(event_exit);
+    if (!drmgr_register_bb_app2app_event(event_app2app, NULL) ||
+        !drmgr_register_bb_instrumentation_event(event_analysis, event_insert, &after_scatter_gather))
+        dr_abort_with_code(125);
+}

@@ -1,0 +1,22 @@
+/* Code inserted into the program: the checks of a plan, and the routine they jump to when a check fails. */
+#ifndef COHABIT_EMIT_H
+#define COHABIT_EMIT_H
+
+#include "plan.h"
+
+/* Makes the shared routine and reserves the thread-local slots. */
+bool emit_init(void);
+void emit_exit(void);
+
+/* Points the calling thread's slots to a task. */
+void emit_init_thread(task_t *task);
+/* The task of the calling thread. */
+task_t *emit_current_task(void);
+
+/* Inserts the check of one span before `where`. */
+void emit_check(void *drcontext, instrlist_t *block, instr_t *where, const span_t *span);
+
+/* Inserts the counting of one execution of the block before `where`. */
+void emit_count(void *drcontext, instrlist_t *block, instr_t *where, const plan_t *plan);
+
+#endif

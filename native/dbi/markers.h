@@ -1,0 +1,14 @@
+/* Markers in the program (cohabit.h): recognised when its code is translated. */
+#ifndef COHABIT_MARKERS_H
+#define COHABIT_MARKERS_H
+
+#include "dr_api.h"
+#include <stdint.h>
+
+/* The magic number of a marker instruction; 0 for all other instructions. */
+uint32_t marker_of(instr_t *instr);
+
+/* Inserts what the marker asks for. */
+void marker_insert(void *drcontext, instrlist_t *block, instr_t *instr);
+
+#endif

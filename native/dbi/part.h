@@ -1,0 +1,69 @@
+/* The part file: what one program image leaves behind (abi.h), and the tasks that are counted in it. */
+#ifndef COHABIT_PART_H
+#define COHABIT_PART_H
+
+#include "../abi.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What the profiler keeps of a task beside the shared record: private to the task's own thread but for `shared`. */
+typedef struct task {
+    uint64_t read_mask;  /* bits of a shadow word that are all set once this task has read the block (shadow.h) */
+    uint64_t exact_word; /* the shadow word right after a write by this task */
+    uint32_t id;
+    uint32_t pc_site; /* site of the group under way, for hot blocks */
+    cohabit_task_t *shared;
+    uint64_t window_end; /* tick at which the window under way ends */
+    cohabit_cell_t **rows[COHABIT_DIRECTORIES];
+    uint32_t *touched; /* partners with counts in the window under way */
+    uint32_t touched_count;
+    uint32_t touched_capacity;
+    uint64_t stack_top; /* of the stack the slow path runs on */
+    void *stack;
+    uint64_t syscall_args[6];
+    uint64_t clone_flags;
+    uint64_t string_from; /* registers before a string instruction that may stop early */
+    uint64_t string_to;
+    uint64_t string_count;
+    struct task *next_live;
+    struct task *previous_live;
+} task_t;
+
+/* Creates the part file and maps it. False, with a message, where the directory cannot be written. */
+bool part_open(const char *directory, uint64_t ticks_per_second, uint64_t window_ns, uint32_t block_bytes,
+               uint64_t series_bound);
+
+/* After fork, in the child: a part of its own. */
+bool part_reopen(void);
+
+/* The head of the part. */
+cohabit_part_t *part(void);
+
+/* Address of an offset in the part. */
+void *part_at(uint64_t offset);
+
+/* Zeroed room in the part; its offset, or 0 when the file cannot grow (flagged in the head). */
+uint64_t part_alloc(uint64_t bytes);
+
+/* Registers the task with this thread id, once, whoever sees it first: its creator or itself. Its slot. */
+uint32_t part_register(uint32_t tid, uint32_t parent);
+
+/* The task leaves: its thread id may be used again. */
+void part_unregister(uint32_t tid);
+
+/* The record of a task; NULL where there was no room for it. */
+cohabit_task_t *part_task(uint32_t id);
+
+/* The counter of blocks of this shape; 0 once the table is full. */
+uint32_t part_shape(uint32_t loads, uint32_t stores, uint32_t bytes);
+
+/* The cell of `me` for a partner; NULL when the file cannot grow. */
+cohabit_cell_t *part_cell(task_t *me, uint32_t partner);
+
+/* Counts a message from `writer` read by `me`, in total and in the window under way. */
+void part_count_message(task_t *me, uint32_t writer, uint32_t bytes);
+
+/* Ends the window under way: its counts become rows of the series. */
+void part_flush_window(task_t *me);
+
+#endif

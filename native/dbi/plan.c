@@ -1,0 +1,312 @@
+/* Gathers the memory accesses of a basic block into spans.
+ *
+ * A later access may join the span of an earlier one, and so be checked before its time, only where that cannot change
+ * what is counted: another task cannot come between without an atomic instruction or the end of the block (a program
+ * without data races gives it no way to know), and within the task the order of a read and a write of one block must
+ * hold. So a read never moves above a write, nor a write above a read, unless both are pieces of one span, whose pieces
+ * the slow path takes in program order; and nothing moves across an atomic instruction or a fence.
+ */
+#include "plan.h"
+#include "options.h"
+#include "values.h"
+#include "drmgr.h"
+#include "drutil.h"
+
+#define MAX_SPANS 256
+#define MAX_PIECES_PER_SPAN 64
+
+typedef struct {
+    span_t span;
+    address_t address; /* of the span's first byte */
+    piece_t pieces[MAX_PIECES_PER_SPAN];
+    uint32_t piece_count;
+    int64_t where_offset; /* address constant of the first access: what `delta` counts from */
+    bool reads_barred;    /* a write elsewhere came since: no read may join */
+    bool writes_barred;
+} open_span_t;
+
+typedef struct {
+    open_span_t *spans;
+    uint32_t count;
+    uint32_t first_open; /* spans before this one are closed */
+    values_t values;
+    plan_t *plan;
+} planner_t;
+
+bool
+plan_counts(instr_t *instr)
+{
+    if (!instr_is_app(instr) || instr_is_nop(instr) || instr_is_prefetch(instr))
+        return false;
+    switch (instr_get_opcode(instr)) {
+    case OP_lea:
+    case OP_nop_modrm:
+    case OP_clflush:
+    case OP_clflushopt:
+    case OP_clwb:
+    case OP_invlpg:
+    case OP_bndmov: return false;
+    default: return instr_reads_memory(instr) || instr_writes_memory(instr);
+    }
+}
+
+static bool
+is_masked(instr_t *instr)
+{
+    switch (instr_get_opcode(instr)) {
+    case OP_maskmovq:
+    case OP_maskmovdqu:
+    case OP_vmaskmovdqu:
+    case OP_vmaskmovps:
+    case OP_vmaskmovpd:
+    case OP_vpmaskmovd:
+    case OP_vpmaskmovq: return true;
+    default: break;
+    }
+    if (instr_is_opmask(instr)) /* kmov and its kin move mask registers themselves: whole accesses */
+        return false;
+    for (int i = 0; i < instr_num_srcs(instr); i++) {
+        opnd_t from = instr_get_src(instr, i);
+        /* k0 as a mask means none. */
+        if (opnd_is_reg(from) && reg_is_opmask(opnd_get_reg(from)) && opnd_get_reg(from) != DR_REG_K0)
+            return true;
+    }
+    return false;
+}
+
+bool
+plan_is_special(instr_t *instr)
+{
+    int opcode = instr_get_opcode(instr);
+    switch (opcode) {
+    case OP_rep_movs:
+    case OP_rep_stos:
+    case OP_rep_lods:
+    case OP_rep_cmps:
+    case OP_repne_cmps:
+    case OP_rep_scas:
+    case OP_repne_scas: return true;
+    default: return is_masked(instr);
+    }
+}
+
+static bool
+orders_memory(instr_t *instr)
+{
+    switch (instr_get_opcode(instr)) {
+    case OP_mfence:
+    case OP_lfence:
+    case OP_sfence:
+    case OP_cpuid:
+    case OP_xchg: return true;
+    default: return instr_get_prefix_flag(instr, PREFIX_LOCK);
+    }
+}
+
+static void
+bar_others(planner_t *planner, uint32_t own, uint32_t kind)
+{
+    for (uint32_t i = planner->first_open; i < planner->count; i++) {
+        if (i == own)
+            continue;
+        planner->spans[i].reads_barred |= (kind & ACCESS_WRITE) != 0;
+        planner->spans[i].writes_barred |= (kind & ACCESS_READ) != 0;
+    }
+}
+
+static bool
+written_before(const open_span_t *open, int64_t offset, uint32_t bytes)
+{
+    for (uint32_t i = 0; i < open->piece_count; i++) {
+        const piece_t *piece = &open->pieces[i];
+        if ((piece->kind & ACCESS_WRITE) && piece->offset <= offset && offset + bytes <= piece->offset + (int64_t)piece->bytes)
+            return true;
+    }
+    return false;
+}
+
+static void
+add_piece(open_span_t *open, int64_t offset, uint32_t bytes, uint32_t kind, instr_t *instr)
+{
+    piece_t *piece = &open->pieces[open->piece_count++];
+    *piece = (piece_t) { (int32_t)offset, bytes, kind, 0, 0 };
+    if (options.hot)
+        piece->pc = (uint64_t)(ptr_uint_t)instr_get_app_pc(instr);
+}
+
+/* Whether the access needs no check of its own after the span's: blocks once read here are read, blocks once written
+ * are written, and what another task did meanwhile might as well have come later. */
+static bool
+covered(const open_span_t *open, int64_t offset, uint32_t bytes, uint32_t kind)
+{
+    if (offset < 0 || offset + bytes > open->span.bytes)
+        return false;
+    return (kind & ACCESS_WRITE) ? written_before(open, offset, bytes) : true;
+}
+
+/* Whether the access may become a piece of the span, whose range would then be [low, high). */
+static bool
+may_join(const open_span_t *open, bool stack, int64_t low, int64_t high, uint32_t kind)
+{
+    if (open->piece_count == MAX_PIECES_PER_SPAN || high - low > (1ll << shadow_block_shift))
+        return false;
+    if (((kind & ACCESS_READ) && open->reads_barred) || ((kind & ACCESS_WRITE) && open->writes_barred))
+        return false;
+    bool inside = low == 0 && high == open->span.bytes;
+    bool alike = ((kind & ACCESS_WRITE) != 0) == open->span.writes;
+    /* A read beside a write in one span asks for more than it needs: that the block is mine. Cheap on the own stack. */
+    return alike || inside || stack;
+}
+
+static bool
+join(planner_t *planner, uint32_t at, const address_t *address, uint32_t bytes, uint32_t kind, instr_t *instr)
+{
+    open_span_t *open = &planner->spans[at];
+    if (!address_comparable(&open->address, address))
+        return false;
+    int64_t offset = address->offset - open->address.offset;
+    if (offset > 4096 || offset < -4096)
+        return false;
+    if (covered(open, offset, bytes, kind))
+        return true;
+    int64_t low = offset < 0 ? offset : 0;
+    int64_t high = offset + bytes > open->span.bytes ? offset + bytes : open->span.bytes;
+    bool stack = address->base_root == DR_REG_XSP - DR_REG_START_64 && address->index_root == ROOT_NONE;
+    if (!may_join(open, stack, low, high, kind))
+        return false;
+    if (low < 0) {
+        for (uint32_t i = 0; i < open->piece_count; i++)
+            open->pieces[i].offset -= (int32_t)low;
+        open->address.offset += low;
+        open->span.delta += (int32_t)low;
+    }
+    open->span.bytes = (uint32_t)(high - low);
+    open->span.writes |= (kind & ACCESS_WRITE) != 0;
+    add_piece(open, offset - low, bytes, kind, instr);
+    bar_others(planner, at, kind);
+    return true;
+}
+
+static void
+start(planner_t *planner, instr_t *instr, opnd_t operand, const address_t *address, int32_t delta, uint32_t bytes,
+      uint32_t kind)
+{
+    if (planner->count == MAX_SPANS) {
+        /* A block of more spans than this does not exist (256 instructions); were there one, nothing is lost but
+         * the joining: the oldest span is never touched again. */
+        part()->events_lost++;
+        return;
+    }
+    open_span_t *open = &planner->spans[planner->count++];
+    *open = (open_span_t) { 0 };
+    open->span = (span_t) { instr, operand, delta, bytes, (kind & ACCESS_WRITE) != 0, GROUPS_NONE };
+    open->address = *address;
+    add_piece(open, 0, bytes, kind, instr);
+    bar_others(planner, planner->count - 1, kind);
+}
+
+/* One operand, in parts of at most a block: larger ones (vectors with small blocks) become several accesses. */
+static void
+plan_access(planner_t *planner, instr_t *instr, opnd_t operand, uint32_t bytes, uint32_t kind)
+{
+    address_t address = values_address(&planner->values, operand);
+    uint32_t block_bytes = 1u << shadow_block_shift;
+    for (uint32_t done = 0; done < bytes;) {
+        uint32_t some = bytes - done < block_bytes ? bytes - done : block_bytes;
+        address_t part_address = address;
+        part_address.offset += done;
+        bool joined = false;
+        for (uint32_t i = planner->first_open; i < planner->count && !joined; i++)
+            joined = join(planner, i, &part_address, some, kind, instr);
+        if (!joined)
+            start(planner, instr, operand, &part_address, (int32_t)done, some, kind);
+        done += some;
+    }
+}
+
+static bool
+is_read_too(instr_t *instr, opnd_t written)
+{
+    for (int i = 0; i < instr_num_srcs(instr); i++) {
+        if (opnd_same(instr_get_src(instr, i), written))
+            return true;
+    }
+    return false;
+}
+
+static bool
+is_written_too(instr_t *instr, opnd_t read)
+{
+    for (int i = 0; i < instr_num_dsts(instr); i++) {
+        if (opnd_same(instr_get_dst(instr, i), read))
+            return true;
+    }
+    return false;
+}
+
+static void
+plan_instr(planner_t *planner, instr_t *instr)
+{
+    plan_t *plan = planner->plan;
+    for (int i = 0; i < instr_num_srcs(instr); i++) {
+        opnd_t from = instr_get_src(instr, i);
+        if (!opnd_is_memory_reference(from))
+            continue;
+        uint32_t bytes = drutil_opnd_mem_size_in_bytes(from, instr);
+        plan->loads++;
+        plan->bytes += bytes;
+        if (!is_written_too(instr, from))
+            plan_access(planner, instr, from, bytes, ACCESS_READ);
+    }
+    for (int i = 0; i < instr_num_dsts(instr); i++) {
+        opnd_t to = instr_get_dst(instr, i);
+        if (!opnd_is_memory_reference(to))
+            continue;
+        uint32_t bytes = drutil_opnd_mem_size_in_bytes(to, instr);
+        plan->stores++;
+        plan->bytes += bytes;
+        plan_access(planner, instr, to, bytes, is_read_too(instr, to) ? ACCESS_READ_WRITE : ACCESS_WRITE);
+    }
+}
+
+static void
+close_all(planner_t *planner)
+{
+    planner->first_open = planner->count;
+}
+
+plan_t *
+plan_create(void *drcontext, instrlist_t *block)
+{
+    planner_t planner = { 0 };
+    planner.spans = dr_thread_alloc(drcontext, MAX_SPANS * sizeof(open_span_t));
+    planner.plan = dr_thread_alloc(drcontext, sizeof(plan_t));
+    *planner.plan = (plan_t) { 0 };
+    values_init(&planner.values);
+    for (instr_t *instr = instrlist_first_app(block); instr != NULL; instr = instr_get_next_app(instr)) {
+        if (orders_memory(instr) || plan_is_special(instr))
+            close_all(&planner);
+        if (plan_counts(instr) && !plan_is_special(instr))
+            plan_instr(&planner, instr);
+        if (orders_memory(instr) || plan_is_special(instr))
+            close_all(&planner);
+        values_step(&planner.values, instr);
+    }
+    plan_t *plan = planner.plan;
+    plan->span_count = planner.count;
+    plan->spans = planner.count == 0 ? NULL : dr_thread_alloc(drcontext, planner.count * sizeof(span_t));
+    for (uint32_t i = 0; i < planner.count; i++) {
+        plan->spans[i] = planner.spans[i].span;
+        plan->spans[i].group = groups_intern(planner.spans[i].pieces, planner.spans[i].piece_count);
+    }
+    dr_thread_free(drcontext, planner.spans, MAX_SPANS * sizeof(open_span_t));
+    return plan;
+}
+
+void
+plan_destroy(void *drcontext, plan_t *plan)
+{
+    if (plan->spans != NULL)
+        dr_thread_free(drcontext, plan->spans, plan->span_count * sizeof(span_t));
+    dr_thread_free(drcontext, plan, sizeof(*plan));
+}

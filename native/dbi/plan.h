@@ -1,0 +1,37 @@
+/* What to check in a basic block: its memory accesses gathered into spans, each checked once. */
+#ifndef COHABIT_PLAN_H
+#define COHABIT_PLAN_H
+
+#include "groups.h"
+#include "dr_api.h"
+
+/* Accesses that one check before the first of them covers: at most one block long, so in at most two blocks. */
+typedef struct {
+    instr_t *where;  /* the check goes before this instruction */
+    opnd_t operand;  /* memory operand of the first access */
+    int32_t delta;   /* from the operand's address to the span's first byte */
+    uint32_t bytes;  /* of the whole span */
+    bool writes;     /* the check asks "is the word exactly mine?", else "is my bit set?" */
+    uint32_t group;  /* its pieces, for the slow path: number in groups.h */
+} span_t;
+
+typedef struct {
+    uint32_t loads;
+    uint32_t stores;
+    uint32_t bytes;
+    uint32_t span_count;
+    span_t *spans;
+} plan_t;
+
+/* Memory accesses of an instruction that only a call at run time can tell: string instructions with a repeat prefix,
+ * masked vectors, state save areas. */
+bool plan_is_special(instr_t *instr);
+
+/* Whether the instruction touches memory in a way that counts (not a prefetch, a cache flush or an address no access). */
+bool plan_counts(instr_t *instr);
+
+/* Plans the checks of a block. Free with plan_destroy. */
+plan_t *plan_create(void *drcontext, instrlist_t *block);
+void plan_destroy(void *drcontext, plan_t *plan);
+
+#endif

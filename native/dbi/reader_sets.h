@@ -1,0 +1,40 @@
+/* The set of tasks that have read a block's value: within its word, or in a record where they are too many or too far
+ * apart for that (the layouts are in shadow.h).
+ */
+#ifndef COHABIT_READER_SETS_H
+#define COHABIT_READER_SETS_H
+
+#include "part.h"
+
+typedef uint64_t word_t;
+
+typedef enum {
+    READER_ADDED, /* first read of this value by this task */
+    READER_KNOWN, /* it had read the value before, or wrote it */
+    READER_RETRY, /* the word changed meanwhile */
+} reader_result_t;
+
+bool reader_sets_init(void);
+/* Whether a record was ever made. */
+bool reader_sets_used(void);
+/* All records are void: for when all words are. */
+void reader_sets_reset(void);
+
+/* The payload and layout that say "only this task has read"; 0 for task numbers beyond the groups. */
+word_t word_of_reader(uint32_t task);
+/* The writer field for a task. */
+word_t word_with_writer(uint32_t task);
+
+/* Adds a reader to the set of a word that was just loaded as `word`. `writer` is set where ADDED. */
+reader_result_t reader_set_add(word_t *at, word_t word, uint32_t task, word_t mask, uint32_t *writer);
+
+/* The word becomes "written by `task`" (`exact`, see task_t); its previous content. */
+word_t reader_set_replace(word_t *at, word_t exact, uint32_t task);
+
+/* Calls `visit` for each task that had read the value of a replaced word, its writer apart, and frees its record. */
+void reader_set_visit_and_free(word_t word, void (*visit)(void *context, uint32_t reader), void *context);
+
+/* Frees the record of a word that is about to be zeroed. */
+void reader_set_forget(word_t *at);
+
+#endif

@@ -1,0 +1,191 @@
+/* The slow path of the detector: transitions of a block's word (shadow.h).
+ *
+ * Compiled without vector registers (the program's are live) and without locks but for records: a transition is one
+ * compare-and-swap, a write one exchange. The definition of what counts is DESIGN's: every reader once a written value,
+ * when it reads; an invalidation for every counted copy that a write makes stale (COMPROF, Algorithm 1).
+ */
+#include "shadow.h"
+#include "reader_sets.h"
+#include "system.h"
+
+/* User addresses have 47 bits; what lies above (vsyscall) is not memory anybody shares. */
+#define ADDRESS_BITS 47
+#define MAX_RANGES 256
+
+uint32_t shadow_block_shift;
+uint64_t shadow_base;
+static uint64_t shadow_bytes;
+
+static struct {
+    uint64_t start;
+    uint64_t end;
+} ranges[MAX_RANGES];
+static uint32_t range_count;
+
+bool
+shadow_init(uint32_t block_bytes)
+{
+    shadow_block_shift = (uint32_t)__builtin_ctz(block_bytes);
+    shadow_bytes = (1ull << (ADDRESS_BITS - shadow_block_shift)) * sizeof(uint64_t);
+    void *base = system_map_reserve(shadow_bytes);
+    shadow_base = (uint64_t)base;
+    return base != NULL && reader_sets_init();
+}
+
+void
+shadow_init_task(task_t *task)
+{
+    word_t own = word_of_reader(task->id);
+    if (own == 0) { /* numbers beyond the groups: always the slow path, always a record */
+        task->read_mask = ~0ull;
+        task->exact_word = ~0ull;
+        return;
+    }
+    task->read_mask = own;
+    task->exact_word = own | word_with_writer(task->id);
+}
+
+static inline word_t *
+word_at(uint64_t block)
+{
+    return (word_t *)(shadow_base + block * sizeof(word_t));
+}
+
+static inline bool
+counted(uint64_t block)
+{
+    uint32_t count = __atomic_load_n(&range_count, __ATOMIC_ACQUIRE);
+    if (__builtin_expect(count == 0, 1))
+        return true;
+    uint64_t start = block << shadow_block_shift;
+    for (uint32_t i = 0; i < count; i++) {
+        if (start >= ranges[i].start && start + (1ull << shadow_block_shift) <= ranges[i].end)
+            return true;
+    }
+    return false;
+}
+
+static inline void
+count_message(task_t *me, uint64_t block, uint32_t writer, uint32_t bytes)
+{
+    if (writer != COHABIT_NO_TASK && writer != me->id && counted(block))
+        part_count_message(me, writer, bytes);
+}
+
+static void
+read_block(task_t *me, uint64_t block, uint32_t bytes)
+{
+    word_t *at = word_at(block);
+    for (;;) {
+        word_t word = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+        if ((~word & me->read_mask) == 0)
+            return;
+        uint32_t writer;
+        switch (reader_set_add(at, word, me->id, me->read_mask, &writer)) {
+        case READER_ADDED: count_message(me, block, writer, bytes); return;
+        case READER_KNOWN: return;
+        case READER_RETRY: break;
+        }
+    }
+}
+
+static void
+count_invalidation(void *me, uint32_t holder)
+{
+    if (holder == ((task_t *)me)->id)
+        return;
+    cohabit_cell_t *cell = part_cell(me, holder);
+    if (cell != NULL)
+        cell->invalidations++;
+}
+
+static void
+write_block(task_t *me, uint64_t block)
+{
+    word_t *at = word_at(block);
+    if (__atomic_load_n(at, __ATOMIC_ACQUIRE) == me->exact_word)
+        return;
+    word_t old = reader_set_replace(at, me->exact_word, me->id);
+    bool count = counted(block);
+    reader_set_visit_and_free(old, count ? count_invalidation : NULL, me);
+}
+
+void
+shadow_access(task_t *me, uint64_t address, uint64_t bytes, access_kind_t kind)
+{
+    if (bytes == 0 || (address >> ADDRESS_BITS) != 0 || ((address + bytes - 1) >> ADDRESS_BITS) != 0)
+        return;
+    uint64_t first = address >> shadow_block_shift;
+    uint64_t last = (address + bytes - 1) >> shadow_block_shift;
+    for (uint64_t block = first; block <= last; block++) {
+        uint64_t start = block << shadow_block_shift;
+        uint64_t end = start + (1ull << shadow_block_shift);
+        if (start < address)
+            start = address;
+        if (end > address + bytes)
+            end = address + bytes;
+        if (kind & ACCESS_READ)
+            read_block(me, block, (uint32_t)(end - start));
+        if (kind & ACCESS_WRITE)
+            write_block(me, block);
+    }
+}
+
+bool
+shadow_settled(const task_t *me, uint64_t address, uint64_t bytes, access_kind_t kind)
+{
+    for (uint64_t block = address >> shadow_block_shift; block <= (address + bytes - 1) >> shadow_block_shift; block++) {
+        word_t word = *word_at(block);
+        if ((kind & ACCESS_WRITE) ? word != me->exact_word : (~word & me->read_mask) != 0)
+            return false;
+    }
+    return true;
+}
+
+void
+shadow_clear_all(void)
+{
+    system_discard((void *)shadow_base, shadow_bytes);
+    reader_sets_reset();
+}
+
+void
+shadow_clear(uint64_t start, uint64_t bytes)
+{
+    if (bytes == 0 || (start >> ADDRESS_BITS) != 0)
+        return;
+    uint64_t block_bytes = 1ull << shadow_block_shift;
+    uint64_t first = (start + block_bytes - 1) >> shadow_block_shift;
+    uint64_t end = (start + bytes) >> shadow_block_shift;
+    if (end > 1ull << (ADDRESS_BITS - shadow_block_shift))
+        end = 1ull << (ADDRESS_BITS - shadow_block_shift);
+    /* Records that the words point to are freed one by one; a program of few tasks has none. */
+    for (uint64_t block = first; reader_sets_used() && block < end; block++)
+        reader_set_forget(word_at(block));
+    /* Whole pages of shadow are given back to the kernel, the rest is zeroed. */
+    const uint64_t words = 4096 / sizeof(word_t);
+    while (first < end) {
+        if (first % words == 0 && end - first >= words) {
+            uint64_t whole = (end - first) / words * words;
+            system_discard(word_at(first), whole * sizeof(word_t));
+            first += whole;
+        } else {
+            if (*word_at(first) != 0)
+                *word_at(first) = 0;
+            first++;
+        }
+    }
+}
+
+void
+shadow_only(uint64_t start, uint64_t bytes)
+{
+    static int lock;
+    system_lock(&lock);
+    if (range_count < MAX_RANGES) {
+        ranges[range_count].start = start;
+        ranges[range_count].end = start + bytes;
+        __atomic_store_n(&range_count, range_count + 1, __ATOMIC_RELEASE);
+    }
+    system_unlock(&lock);
+}

@@ -1,0 +1,10 @@
+/* Instructions whose accesses only the run can tell: repeated string instructions and masked vectors. */
+#ifndef COHABIT_SPECIAL_H
+#define COHABIT_SPECIAL_H
+
+#include "dr_api.h"
+
+/* Inserts the counting of one such instruction (plan_is_special). */
+void special_insert(void *drcontext, instrlist_t *block, instr_t *instr);
+
+#endif

@@ -1,0 +1,243 @@
+/* System calls (syscalls.h): their memory effects by table, memory that comes and goes, and threads being created. */
+#include "syscalls.h"
+#include "emit.h"
+#include "syscall_table.h"
+#include "drmgr.h"
+#include <asm/unistd.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#define SYSCALLS 512
+/* First row of each call in the table sorted by call, + 1; 0: the call is not modelled. */
+static uint16_t first_row[SYSCALLS + 1];
+static effect_t rows[1024];
+
+static void
+sort_table(void)
+{
+    uint32_t count = 0;
+    for (uint32_t number = 0; number < SYSCALLS; number++) {
+        first_row[number] = 0;
+        for (uint32_t i = 0; i < syscall_effect_count; i++) {
+            if (syscall_effects[i].number != number)
+                continue;
+            if (first_row[number] == 0)
+                first_row[number] = (uint16_t)(count + 1);
+            rows[count++] = syscall_effects[i];
+        }
+    }
+    rows[count].number = 0xffff;
+}
+
+static void
+touch(task_t *me, uint64_t address, uint64_t bytes, uint32_t kind)
+{
+    if (address == 0 || bytes == 0)
+        return;
+    me->shared->loads += (kind & ACCESS_READ) != 0;
+    me->shared->stores += (kind & ACCESS_WRITE) != 0;
+    me->shared->accessed_bytes += bytes;
+    shadow_access(me, address, bytes, (access_kind_t)kind);
+}
+
+static uint64_t
+string_bytes(uint64_t address)
+{
+    char some[64];
+    for (uint64_t length = 0; length < 4096;) {
+        size_t got = 0;
+        /* Never past the page: the next one may not exist. */
+        size_t wanted = 64 - (address + length) % 64;
+        if (!dr_safe_read((void *)(address + length), wanted, some, &got) || got != wanted)
+            return length;
+        for (size_t i = 0; i < got; i++) {
+            if (some[i] == '\0')
+                return length + i + 1;
+        }
+        length += got;
+    }
+    return 4096;
+}
+
+static void
+touch_vector(task_t *me, uint64_t address, uint64_t count, uint64_t bytes, uint32_t kind)
+{
+    touch(me, address, count * sizeof(struct iovec), ACCESS_READ);
+    for (uint64_t i = 0; i < count && i < 1024 && bytes > 0; i++) {
+        struct iovec one;
+        if (!dr_safe_read((void *)(address + i * sizeof(one)), sizeof(one), &one, NULL))
+            return;
+        uint64_t some = one.iov_len < bytes ? one.iov_len : bytes;
+        touch(me, (uint64_t)one.iov_base, some, kind);
+        bytes -= some;
+    }
+}
+
+static void
+touch_message(task_t *me, uint64_t address, uint64_t bytes, uint32_t kind)
+{
+    struct msghdr message;
+    if (!dr_safe_read((void *)address, sizeof(message), &message, NULL))
+        return;
+    touch(me, address, sizeof(message), kind == ACCESS_WRITE ? ACCESS_READ_WRITE : ACCESS_READ);
+    touch(me, (uint64_t)message.msg_name, message.msg_namelen, kind);
+    touch(me, (uint64_t)message.msg_control, message.msg_controllen, kind);
+    touch_vector(me, (uint64_t)message.msg_iov, message.msg_iovlen, bytes, kind);
+}
+
+static bool
+futex_reads(uint64_t operation)
+{
+    switch (operation & FUTEX_CMD_MASK) {
+    case FUTEX_WAKE:
+    case FUTEX_REQUEUE:
+    case FUTEX_WAKE_BITSET: return false;
+    default: return true;
+    }
+}
+
+static void
+apply(task_t *me, const effect_t *effect, uint64_t result)
+{
+    const uint64_t *argument = me->syscall_args;
+    uint64_t address = argument[effect->argument];
+    uint32_t length32 = 0;
+    switch ((effect_size_t)effect->size) {
+    case SIZE_FIXED: touch(me, address, effect->a, effect->kind); break;
+    case SIZE_ARGUMENT: touch(me, address, argument[effect->a] * effect->b, effect->kind); break;
+    case SIZE_RESULT: touch(me, address, result * effect->b, effect->kind); break;
+    case SIZE_STRING: touch(me, address, address == 0 ? 0 : string_bytes(address), effect->kind); break;
+    case SIZE_POINTED:
+        if (argument[effect->a] != 0 && dr_safe_read((void *)argument[effect->a], sizeof(length32), &length32, NULL))
+            touch(me, address, length32, effect->kind);
+        break;
+    case SIZE_VECTOR: touch_vector(me, address, argument[effect->a], result, effect->kind); break;
+    case SIZE_MESSAGE: touch_message(me, address, result, effect->kind); break;
+    case SIZE_MESSAGES:
+        for (uint64_t i = 0; i < result; i++) {
+            struct mmsghdr one;
+            uint64_t at = address + i * sizeof(one);
+            if (dr_safe_read((void *)at, sizeof(one), &one, NULL))
+                touch_message(me, at, one.msg_len, effect->kind);
+        }
+        break;
+    case SIZE_SET: touch(me, address, (argument[effect->a] + 63) / 64 * 8, effect->kind); break;
+    case SIZE_FUTEX:
+        if (futex_reads(argument[1]))
+            touch(me, address, 4, effect->kind);
+        break;
+    }
+}
+
+/* Memory that is unmapped, remapped or mapped anew starts clean. */
+static void
+memory_changed(int number, const uint64_t *argument, uint64_t result)
+{
+    switch (number) {
+    case __NR_mmap: shadow_clear(result, argument[1]); break;
+    case __NR_munmap: shadow_clear(argument[0], argument[1]); break;
+    case __NR_mremap:
+        if (result != argument[0]) {
+            shadow_clear(argument[0], argument[1]);
+            shadow_clear(result, argument[2]);
+        } else if (argument[2] < argument[1]) {
+            shadow_clear(argument[0] + argument[2], argument[1] - argument[2]);
+        } else {
+            shadow_clear(argument[0] + argument[1], argument[2] - argument[1]);
+        }
+        break;
+    case __NR_madvise:
+        if (argument[2] == 4 /* MADV_DONTNEED */ || argument[2] == 9 /* MADV_REMOVE */)
+            shadow_clear(argument[0], argument[1]);
+        break;
+    case __NR_brk: {
+        static uint64_t top; /* of this address space; a forked child inherits it */
+        uint64_t old = top;
+        top = result;
+        if (old != 0 && result < old)
+            shadow_clear(result, old - result);
+        break;
+    }
+    default: break;
+    }
+}
+
+static uint64_t
+clone_flags(int number, const uint64_t *argument)
+{
+    uint64_t flags = argument[0];
+    if (number == __NR_clone3 && !dr_safe_read((void *)argument[0], sizeof(flags), &flags, NULL))
+        return 0;
+    return flags;
+}
+
+static bool
+event_filter(void *drcontext, int number)
+{
+    (void)drcontext, (void)number;
+    return true;
+}
+
+static bool
+event_before(void *drcontext, int number)
+{
+    task_t *me = emit_current_task();
+    for (int i = 0; i < 6; i++)
+        me->syscall_args[i] = dr_syscall_get_param(drcontext, i);
+    if (number == __NR_clone3)
+        me->clone_flags = clone_flags(number, me->syscall_args);
+    if (number == __NR_execve || number == __NR_execveat) {
+        part_flush_window(me);
+        part()->end = COHABIT_END_EXEC;
+    }
+    return true;
+}
+
+static void
+event_after(void *drcontext, int number)
+{
+    task_t *me = emit_current_task();
+    dr_syscall_result_info_t info = { sizeof(info) };
+    dr_syscall_get_result_ex(drcontext, &info);
+    int64_t result = (int64_t)info.value;
+    if (number == __NR_execve || number == __NR_execveat)
+        part()->end = COHABIT_END_RUNNING; /* it failed: the image goes on */
+    if (result < 0 && result > -4096)
+        return;
+    if (number == __NR_clone || number == __NR_clone3) {
+        uint64_t flags = number == __NR_clone ? me->syscall_args[0] : me->clone_flags;
+        if ((flags & CLONE_THREAD) != 0)
+            part_register((uint32_t)result, me->id);
+    }
+    memory_changed(number, me->syscall_args, (uint64_t)result);
+    if (number < 0 || number >= SYSCALLS)
+        return;
+    uint32_t row = first_row[number];
+    if (row == 0) {
+        __atomic_or_fetch(&part()->unknown_syscalls[number / 64], 1ull << number % 64, __ATOMIC_RELAXED);
+        return;
+    }
+    for (row--; rows[row].number == number; row++) {
+        if (rows[row].argument != 0xff)
+            apply(me, &rows[row], (uint64_t)result);
+    }
+}
+
+void
+syscalls_init(void)
+{
+    sort_table();
+    dr_register_filter_syscall_event(event_filter);
+    drmgr_register_pre_syscall_event(event_before);
+    drmgr_register_post_syscall_event(event_after);
+}
+
+void
+syscalls_exit(void)
+{
+    drmgr_unregister_pre_syscall_event(event_before);
+    drmgr_unregister_post_syscall_event(event_after);
+}

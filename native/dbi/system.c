@@ -1,0 +1,143 @@
+/* Kernel services (system.h), by the syscall instruction itself. */
+#include "system.h"
+#include "dr_api.h"
+#include <asm/unistd.h>
+#include <errno.h>
+#include <linux/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+static long
+call6(long number, long a, long b, long c, long d, long e, long f)
+{
+    long result;
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    __asm__ __volatile__("syscall"
+                         : "=a"(result)
+                         : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                         : "rcx", "r11", "memory");
+    return result;
+}
+
+static void *
+map(size_t bytes, int flags, int fd)
+{
+    long at = call6(__NR_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+    return at < 0 && at > -4096 ? NULL : (void *)at;
+}
+
+int
+system_create(const char *path)
+{
+    file_t file = dr_open_file(path, DR_FILE_READ | DR_FILE_WRITE_REQUIRE_NEW | DR_FILE_CLOSE_ON_FORK);
+    return file == INVALID_FILE ? -EACCES : (int)file;
+}
+
+void
+system_close(int fd)
+{
+    dr_close_file(fd);
+}
+
+int
+system_fallocate(int fd, uint64_t offset, uint64_t bytes)
+{
+    long result;
+    do {
+        result = call6(__NR_fallocate, fd, 0, (long)offset, (long)bytes, 0, 0);
+    } while (result == -EINTR);
+    if (result == -EOPNOTSUPP) /* the file then only grows; a full disk shows as a signal there */
+        result = call6(__NR_ftruncate, fd, (long)(offset + bytes), 0, 0, 0, 0);
+    return (int)result;
+}
+
+void *
+system_map_private(size_t bytes)
+{
+    return map(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+}
+
+void *
+system_map_reserve(size_t bytes)
+{
+    return map(bytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+}
+
+void *
+system_map_shared(int fd, size_t bytes)
+{
+    return map(bytes, MAP_SHARED | MAP_NORESERVE, fd);
+}
+
+void
+system_unmap(void *start, size_t bytes)
+{
+    call6(__NR_munmap, (long)start, (long)bytes, 0, 0, 0, 0);
+}
+
+void
+system_discard(void *start, size_t bytes)
+{
+    call6(__NR_madvise, (long)start, (long)bytes, MADV_DONTNEED, 0, 0, 0);
+}
+
+void
+system_yield(void)
+{
+    call6(__NR_sched_yield, 0, 0, 0, 0, 0, 0);
+}
+
+uint64_t
+system_monotonic_ns(void)
+{
+    struct timespec now;
+    call6(__NR_clock_gettime, CLOCK_MONOTONIC, (long)&now, 0, 0, 0, 0);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint32_t
+system_parent_pid(void)
+{
+    return (uint32_t)call6(__NR_getppid, 0, 0, 0, 0, 0, 0);
+}
+
+uint32_t
+system_thread_id(void)
+{
+    return (uint32_t)call6(__NR_gettid, 0, 0, 0, 0, 0, 0);
+}
+
+void
+system_program_path(char *path, size_t bytes)
+{
+    const module_data_t *main_module = dr_get_main_module();
+    dr_snprintf(path, bytes, "%s", main_module != NULL && main_module->full_path != NULL ? main_module->full_path : "");
+    path[bytes - 1] = '\0';
+    if (main_module != NULL)
+        dr_free_module_data((module_data_t *)main_module);
+}
+
+void
+system_thread_name(char name[16])
+{
+    call6(__NR_prctl, PR_GET_NAME, (long)name, 0, 0, 0, 0);
+}
+
+void
+system_lock(int *lock)
+{
+    for (int tries = 0; __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) != 0; tries++) {
+        if (tries < 64)
+            __builtin_ia32_pause();
+        else
+            system_yield();
+    }
+}
+
+void
+system_unlock(int *lock)
+{
+    __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+}

@@ -1,0 +1,33 @@
+/* The few kernel services the profiler needs, called directly: it runs beside a program whose C library is not ours. */
+#ifndef COHABIT_SYSTEM_H
+#define COHABIT_SYSTEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A new file, read and written, that the program cannot close by accident; negative errno on failure. */
+int system_create(const char *path);
+void system_close(int fd);
+/* Makes bytes of a file exist, so that touching them through a mapping cannot fail. 0, or negative errno. */
+int system_fallocate(int fd, uint64_t offset, uint64_t bytes);
+/* Zeroed memory; NULL on failure. */
+void *system_map_private(size_t bytes);
+/* Address space that costs memory only where it is touched; NULL on failure. */
+void *system_map_reserve(size_t bytes);
+void *system_map_shared(int fd, size_t bytes);
+void system_unmap(void *start, size_t bytes);
+/* Gives the pages of a private mapping back: they read as zeroes again. */
+void system_discard(void *start, size_t bytes);
+void system_yield(void);
+uint64_t system_monotonic_ns(void);
+uint32_t system_parent_pid(void);
+uint32_t system_thread_id(void);
+void system_program_path(char *path, size_t bytes);
+/* The name the kernel has for the calling thread (comm), 16 bytes. */
+void system_thread_name(char name[16]);
+
+/* A lock for short sections, taken by threads that may be descheduled while they hold it. */
+void system_lock(int *lock);
+void system_unlock(int *lock);
+
+#endif

@@ -1,0 +1,85 @@
+/* Threads as tasks (tasks.h). */
+#include "tasks.h"
+#include "emit.h"
+#include "shadow.h"
+#include "system.h"
+#include "ticks.h"
+#include "drmgr.h"
+#include <string.h>
+
+#define STACK_BYTES (32 * 1024)
+
+static void
+begin_task(void *drcontext, task_t *task)
+{
+    uint32_t tid = (uint32_t)dr_get_thread_id(drcontext);
+    task->id = part_register(tid, COHABIT_NO_TASK);
+    task->shared = part_task(task->id);
+    uint64_t counters = task->shared == NULL ? 0 : part_alloc(COHABIT_MAX_COUNTERS * sizeof(uint64_t));
+    if (counters == 0) {
+        dr_fprintf(STDERR, "cohabit: thread %u cannot be followed: no room left for the profile\n", tid);
+        dr_abort_with_code(125);
+    }
+    task->shared->counters = counters;
+    system_thread_name(task->shared->name);
+    task->window_end = 0;
+    shadow_init_task(task);
+    part_flush_window(task);
+    emit_init_thread(task);
+}
+
+static void
+event_thread_init(void *drcontext)
+{
+    task_t *task = system_map_private(sizeof(task_t));
+    task->stack = system_map_private(STACK_BYTES);
+    task->stack_top = (uint64_t)task->stack + STACK_BYTES;
+    begin_task(drcontext, task);
+}
+
+static void
+free_private(task_t *task)
+{
+    for (uint32_t i = 0; i < COHABIT_DIRECTORIES; i++) {
+        if (task->rows[i] != NULL)
+            system_unmap(task->rows[i], COHABIT_ROWS_PER_DIRECTORY * sizeof(*task->rows[i]));
+        task->rows[i] = NULL;
+    }
+    if (task->touched != NULL)
+        system_unmap(task->touched, task->touched_capacity * sizeof(uint32_t));
+    task->touched = NULL;
+    task->touched_count = task->touched_capacity = 0;
+}
+
+static void
+event_thread_exit(void *drcontext)
+{
+    task_t *task = emit_current_task();
+    part_flush_window(task);
+    system_thread_name(task->shared->name);
+    task->shared->ended = 1;
+    part_unregister((uint32_t)dr_get_thread_id(drcontext));
+    free_private(task);
+    system_unmap(task->stack, STACK_BYTES);
+    system_unmap(task, sizeof(task_t));
+}
+
+/* The child of a fork is another process: its memory is a copy, so nothing in it was communicated to it. */
+static void
+event_fork(void *drcontext)
+{
+    task_t *task = emit_current_task();
+    if (!part_reopen())
+        dr_abort_with_code(125);
+    shadow_clear_all();
+    free_private(task);
+    begin_task(drcontext, task);
+}
+
+void
+tasks_init(void)
+{
+    drmgr_register_thread_init_event(event_thread_init);
+    drmgr_register_thread_exit_event(event_thread_exit);
+    dr_register_fork_init_event(event_fork);
+}
