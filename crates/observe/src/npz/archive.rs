@@ -4,7 +4,7 @@
 //! file), and the size a member can have at most for the bytes it occupies (deflate cannot shrink more than 1,032
 //! times). Memory then grows only with data that is really there.
 
-use super::npy::Header;
+use super::npy::{Entry, Header};
 use cohabit_model::{Error, Result};
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -22,9 +22,6 @@ const DEFLATE_RATIO: u64 = 1032;
 pub struct Archive {
     zip: ZipArchive<BufReader<File>>,
 }
-
-/// An entry of a matrix: row, column, value.
-pub type Entry = (u32, u32, u64);
 
 /// A member being read: its header, and its elements still to come.
 pub struct Array<'a> {
@@ -133,25 +130,7 @@ impl Archive {
     /// As [`Archive::array`]; also when it is not square, not `expected` rows where that is known, or holds what is no count.
     pub fn square(&mut self, name: &str, expected: Option<usize>) -> Result<(usize, Vec<Entry>)> {
         let Array { header, mut data } = self.array(name)?;
-        let &[rows, columns] = &header.shape[..] else {
-            return Err(Error::new(format!("its shape is {:?}, expected two dimensions", header.shape)).at(name));
-        };
-        let wanted = expected.map_or(rows, |tasks| tasks as u64);
-        // Without elements no other bound holds a length; with them both are below the square root of the member's limit.
-        if rows != wanted || columns != wanted || rows > u64::from(u32::MAX) || (expected.is_none() && rows == 0) {
-            let expected = expected.map_or("a square".to_string(), |tasks| format!("[{tasks}, {tasks}]"));
-            return Err(Error::new(format!("its shape is {:?}, expected {expected}", header.shape)).at(name));
-        }
-        let mut entries = Vec::new();
-        let each = |index: u64, value: u64| {
-            if value != 0 {
-                let (slow, fast) = ((index / columns) as u32, (index % columns) as u32);
-                entries.push(if header.fortran { (fast, slow, value) } else { (slow, fast, value) });
-            }
-            Ok(())
-        };
-        header.read_counts(&mut data, each).map_err(|error| error.at(name))?;
-        Ok((rows as usize, entries))
+        header.read_square(&mut data, expected).map_err(|error| error.at(name))
     }
 }
 

@@ -23,6 +23,9 @@ pub enum Kind {
     Bytes,
 }
 
+/// An entry of a matrix: row, column, value.
+pub type Entry = (u32, u32, u64);
+
 /// The header of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
@@ -130,6 +133,30 @@ impl Header {
             Ok(())
         })?;
         Ok(values)
+    }
+
+    /// The entries of a square matrix that are not zero, and how many rows there are.
+    ///
+    /// # Errors
+    /// As [`Header::read_counts`]; also when it is not square, or not of `expected` rows where that is known.
+    pub fn read_square(&self, reader: &mut impl Read, expected: Option<usize>) -> Result<(usize, Vec<Entry>)> {
+        let &[rows, columns] = &self.shape[..] else {
+            return Err(Error::new(format!("its shape is {:?}, expected two dimensions", self.shape)));
+        };
+        let wanted = expected.map_or(rows, |tasks| tasks as u64);
+        if rows != wanted || columns != wanted || rows > u64::from(u32::MAX) {
+            let expected = expected.map_or("a square".to_string(), |tasks| format!("[{tasks}, {tasks}]"));
+            return Err(Error::new(format!("its shape is {:?}, expected {expected}", self.shape)));
+        }
+        let mut entries = Vec::new();
+        self.read_counts(reader, |index, value| {
+            if value != 0 {
+                let (slow, fast) = ((index / columns) as u32, (index % columns) as u32);
+                entries.push(if self.fortran { (fast, slow, value) } else { (slow, fast, value) });
+            }
+            Ok(())
+        })?;
+        Ok((rows as usize, entries))
     }
 
     /// The elements as the bytes they are, for byte strings and arrays of bytes.

@@ -272,12 +272,9 @@ fn sizes_are_not_believed() {
     // The same file, its directory claiming more for one member than a member may have, and more than it can hold.
     let declared = (500u32 << 20).to_le_bytes();
     let at = bomb.windows(4).rposition(|window| window == declared).unwrap();
-    for (claim, expected) in [(u32::MAX - 1, "bomb4.npy: declares 4294967294 bytes; at most")] {
-        let mut changed = bomb.clone();
-        changed[at..at + 4].copy_from_slice(&claim.to_le_bytes());
-        let cause = cause_of(&changed);
-        assert!(cause.contains(expected), "{cause}");
-    }
+    let mut claims = bomb.clone();
+    claims[at..at + 4].copy_from_slice(&(u32::MAX - 1).to_le_bytes());
+    assert!(cause_of(&claims).contains("bomb4.npy: declares 4294967294 bytes; at most"));
     let mut small = zip_of(&[("meta", vec![0; 100])]);
     let at = small.windows(4).rposition(|window| window == 100u32.to_le_bytes()).unwrap();
     small[at..at + 4].copy_from_slice(&(400u32 << 20).to_le_bytes());
@@ -339,6 +336,8 @@ fn profiles() -> impl Strategy<Value = Profile> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
     #[test]
     fn any_profile_comes_back(profile in profiles()) {
         prop_assert_eq!(round_trip(&profile), profile);

@@ -1,0 +1,100 @@
+//! From matrices to a profile.
+
+use super::TASKS_LIMIT;
+use cohabit_model::profile::{Kind, Meta};
+use cohabit_model::{Error, Matrix, Profile, Result, Task};
+use std::path::{Path, PathBuf};
+
+/// What was found in the files of another tool.
+pub struct Imported {
+    /// What the tasks are.
+    pub kind: Kind,
+    /// Name of the format, for the profile's detector.
+    pub format: &'static str,
+    /// The files.
+    pub files: Vec<PathBuf>,
+    /// Names of the tasks; empty where there were none.
+    pub labels: Vec<String>,
+    /// Matrices found; at least one.
+    pub found: Found,
+    /// What the tool did not see or say.
+    pub not_seen: Vec<String>,
+}
+
+/// Which matrices were found.
+pub enum Found {
+    /// One, that the file calls messages.
+    Messages(Matrix),
+    /// One, that the file calls bytes.
+    Bytes(Matrix),
+    /// One, of a meaning the file does not say.
+    Either(Matrix),
+    /// Messages and bytes.
+    Both(Matrix, Matrix),
+}
+
+impl Imported {
+    /// The profile. A matrix that is alone stands for messages and bytes, and coverage says so.
+    pub fn profile(mut self) -> Result<Profile> {
+        let stands = |what: &str| format!("{what}: the imported matrix stands for it");
+        let (messages, bytes) = match self.found {
+            Found::Both(messages, bytes) => (messages, bytes),
+            Found::Messages(matrix) => {
+                self.not_seen.push(stands("bytes"));
+                (matrix.clone(), matrix)
+            }
+            Found::Bytes(matrix) => {
+                self.not_seen.push(stands("messages"));
+                (matrix.clone(), matrix)
+            }
+            Found::Either(matrix) => {
+                self.not_seen.push("messages and bytes are told apart by no file: one matrix stands for both".into());
+                (matrix.clone(), matrix)
+            }
+        };
+        if messages.tasks() != bytes.tasks() {
+            let cause = format!("messages have {} tasks, bytes {}", messages.tasks(), bytes.tasks());
+            return Err(Error::new(cause).remedy("move one of the two files away to import the other alone"));
+        }
+        let tasks = (0..messages.tasks() as u32).map(|id| task(id, self.kind, self.labels.get(id as usize))).collect();
+        let mut meta = Meta::new(self.kind, format!("import:{}", self.format), tasks);
+        meta.coverage.not_seen = self.not_seen;
+        let files: Vec<_> = self.files.iter().map(|file| file_name(file)).collect();
+        meta.unknown.insert("imported_from".into(), files.into());
+        Ok(Profile::new(meta, messages, bytes))
+    }
+}
+
+/// The file's name without its directory: a profile is no place for paths of the machine it was made on.
+pub fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Refuses more tasks than are imported.
+pub fn check_tasks(tasks: u64) -> Result<usize> {
+    if tasks > TASKS_LIMIT as u64 {
+        return Err(Error::new(format!("{tasks} tasks; at most {TASKS_LIMIT} are imported")));
+    }
+    Ok(tasks as usize)
+}
+
+fn task(id: u32, kind: Kind, label: Option<&String>) -> Task {
+    let (noun, rank) = match kind {
+        Kind::Ranks | Kind::Hybrid => ("rank", Some(id)),
+        Kind::Processes => ("process", None),
+        Kind::Threads => ("thread", None),
+    };
+    Task {
+        id,
+        kind: noun.into(),
+        name: label.cloned().unwrap_or_else(|| format!("{noun} {id}")),
+        host: String::new(),
+        process: if kind == Kind::Threads { 0 } else { id },
+        pid: 0,
+        tid: 0,
+        parent: None,
+        rank,
+        spawn_index: if kind == Kind::Threads { id } else { 0 },
+        unknown: Default::default(),
+    }
+}

@@ -1,0 +1,274 @@
+//! Every format with what it should give, and what it should refuse.
+
+use super::*;
+use cohabit_model::Matrix;
+use cohabit_model::profile::Kind;
+use proptest::prelude::*;
+use std::fs;
+use std::path::PathBuf;
+
+/// A directory with these files; the path of the first.
+fn directory(files: &[(&str, &[u8])]) -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        fs::write(directory.path().join(name), content).unwrap();
+    }
+    let path = directory.path().join(files[0].0);
+    (directory, path)
+}
+
+fn read(name: &str, content: &str) -> Result<Profile> {
+    let (_directory, path) = directory(&[(name, content.as_bytes())]);
+    import(&path, None)
+}
+
+fn refused(name: &str, content: &str, expected: &str) {
+    let error = read(name, content).unwrap_err();
+    assert!(error.cause.contains(expected), "{content:?}: expected {expected:?} in {:?}", error.cause);
+    assert!(error.cause.contains(name) && !error.cause.contains('\n'), "{}", error.cause);
+}
+
+fn names(profile: &Profile) -> Vec<&str> {
+    profile.meta.tasks.iter().map(|task| task.name.as_str()).collect()
+}
+
+#[test]
+fn the_table_is_whole() {
+    for (index, format) in FORMATS.iter().enumerate() {
+        assert!(!format.about.is_empty() && !format.extensions.is_empty(), "{}", format.name);
+        assert!(FORMATS[..index].iter().all(|other| other.name != format.name), "{} twice", format.name);
+        for extension in format.extensions {
+            assert_eq!(by_file_name(Path::new(&format!("a.{extension}"))).unwrap().name, format.name);
+        }
+    }
+    let error = import(Path::new("a.xyz"), None).unwrap_err();
+    assert!(error.remedy.unwrap().contains("matrix-market"));
+    assert!(import(Path::new("a.csv"), Some("xyz")).unwrap_err().cause.contains("\"xyz\""));
+    assert!(import(Path::new("none.csv"), None).unwrap_err().cause.contains("none.csv"));
+}
+
+#[test]
+fn csv_in_every_shape() {
+    let cases = [
+        ("bare", "0,1,2\n3,0,4\n5,6,0\n"),
+        ("spaces and a comment", "# made by hand\n0, 1, 2\n 3, 0, 4\n5, 6, 0\n\n"),
+        ("semicolons, no newline at the end", "0;1;2\n3;0;4\n5;6;0"),
+        ("tabs", "0\t1\t2\n3\t0\t4\n5\t6\t0\n"),
+        ("spaces, one at the end", "0 1 2 \n3 0 4 \n5 6 0 \n"),
+        ("a comma at the end", "0,1,2,\n3,0,4,\n5,6,0,\n"),
+        ("carriage returns", "0,1,2\r\n3,0,4\r\n5,6,0\r\n"),
+        ("floats", "0.0,1.0,2.0\n3e0,0,4\n5,6,0\n"),
+        ("labels above", "a,b,c\n0,1,2\n3,0,4\n5,6,0\n"),
+        ("labels at the side", "a,0,1,2\nb,3,0,4\nc,5,6,0\n"),
+        ("labels on both", ",a,b,c\na,0,1,2\nb,3,0,4\nc,5,6,0\n"),
+        ("a corner too", "task,a,b,c\na,0,1,2\nb,3,0,4\nc,5,6,0\n"),
+        ("quotes", "\"a\",\"b\",\"c\"\n0,1,2\n3,0,4\n5,6,0\n"),
+        ("pandas with an index", ",0,1,2\n0,0,1,2\n1,3,0,4\n2,5,6,0\n"),
+        ("pandas without one", "0,1,2\n0,1,2\n3,0,4\n5,6,0\n"),
+        ("pairs", "0,1,1\n0,2,2\n1,0,3\n1,2,4\n2,0,5\n2,1,6\n"),
+        ("pairs with a heading", "source,destination,value\n0,1,1\n0,2,2\n1,0,3\n1,2,4\n2,0,5\n2,1,6\n"),
+        ("pairs, one in two parts", "from,to,weight\n2,1,3\n2,1,3\n0,1,1\n0,2,2\n1,0,3\n1,2,4\n2,0,5\n"),
+    ];
+    for (what, content) in cases {
+        let profile = read("m.csv", content).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(profile.messages.to_dense(), [0, 1, 2, 3, 0, 4, 5, 6, 0], "{what}");
+        assert_eq!(profile.bytes, profile.messages, "{what}");
+        assert_eq!(profile.meta.coverage.not_seen.len(), 1, "{what}");
+        if what.contains("labels") || what.contains("corner") || what.contains("quotes") {
+            assert_eq!(names(&profile), ["a", "b", "c"], "{what}");
+        } else {
+            assert_eq!(profile.meta.tasks.len(), 3, "{what}");
+        }
+    }
+    let both = read("m.csv", "src,dst,messages,bytes\n0,1,2,64\n").unwrap();
+    assert_eq!((both.messages.get(0, 1), both.bytes.get(0, 1), both.meta.coverage.not_seen.len()), (2, 64, 0));
+}
+
+#[test]
+fn csv_refused() {
+    let cases = [
+        ("", "nothing in it"),
+        ("5,1\n2,0\n3,4\n", "line 1: 2 values, but there are 3 rows"),
+        ("0,1\n2\n", "line 2: 1 values, but there are 2 rows"),
+        ("0,1\n2,x\n", "line 2, column 2: \"x\" is not a number"),
+        ("0,1\n2,\n", "line 2: 1 values"),
+        ("0,-1\n2,0\n", "line 1, column 2: -1 is negative"),
+        ("0,1\n0.5,0\n", "line 2, column 1: 0.5 is not a whole number"),
+        ("0,1\nnan,0\n", "line 2, column 1: NaN is not finite"),
+        ("0,inf\n0,0\n", "line 1, column 2: inf is not finite"),
+        ("0,18446744073709551616\n0,0\n", "does not fit into 64 bits"),
+        ("source,destination,value\n0,1\n", "line 2: 2 fields, expected 3"),
+        ("source,destination,value\n0,4294967296,1\n", "at most 1048576"),
+        ("source,destination,value\na,b,1\n", "line 2, column 1: \"a\" is not a number"),
+    ];
+    for (content, expected) in cases {
+        refused("m.csv", content, expected);
+    }
+    let (_directory, path) = directory(&[("m.csv", b"0,\xff\n")]);
+    assert!(import(&path, None).unwrap_err().cause.contains("byte 2 is not UTF-8"));
+}
+
+#[test]
+fn messages_and_bytes_in_two_files_are_one_profile() {
+    let files: [(&str, &[u8]); 3] =
+        [("x.size.csv", b"0,64\n32,0\n"), ("x.count.csv", b"0,2\n1,0\n"), ("x.other.csv", b"?")];
+    let (_directory, path) = directory(&files);
+    for name in ["x.size.csv", "x.count.csv"] {
+        let profile = import(&path.with_file_name(name), None).unwrap();
+        assert_eq!((profile.messages.get(0, 1), profile.bytes.get(0, 1)), (2, 64));
+        assert!(profile.meta.coverage.not_seen.is_empty());
+    }
+    let (_directory, path) = directory(&[("x.size.csv", b"0,64\n32,0\n"), ("x.count.csv", b"1\n")]);
+    assert!(import(&path, None).unwrap_err().cause.contains("messages have 1 tasks, bytes 2"));
+}
+
+#[test]
+fn numalize_has_its_last_thread_first() {
+    // Threads 0 and 1 communicated 5, 1 and 2 communicated 7.
+    let profile = read("prog.full.6.comm.csv", "0,7,0\n5,0,7\n0,5,0\n\n").unwrap();
+    assert_eq!(profile.messages.to_dense(), [0, 3, 0, 2, 0, 4, 0, 3, 0]);
+    assert!(!profile.meta.coverage.exact);
+    refused("a.comm.csv", "0,1\n0,2\n", "threads 0 and 1: 2 one way, 0 the other");
+    refused("a.comm.csv", "0,1,2\n0,2,3\n", "3 values, but there are 2 rows");
+}
+
+#[test]
+fn matrix_market_layouts() {
+    let cases = [
+        ("%%MatrixMarket matrix coordinate integer general\n% made by hand\n2 2 2\n1 2 5\n2 1 7\n", [0, 5, 7, 0]),
+        ("%%matrixmarket MATRIX Coordinate Real General\n2 2 1\n1 2 5.0e0\n", [0, 5, 0, 0]),
+        ("%%MatrixMarket matrix coordinate pattern symmetric\n2 2 2\n2 1\n2 2\n", [0, 1, 1, 1]),
+        ("%%MatrixMarket matrix coordinate integer symmetric\n\n2 2 1\n2 1 9\n", [0, 9, 9, 0]),
+        ("%%MatrixMarket matrix array integer general\n2 2\n1\n2\n3\n4\n", [1, 3, 2, 4]),
+        ("%%MatrixMarket matrix array real symmetric\n2 2\n1\n2\n3\n", [1, 2, 2, 3]),
+    ];
+    for (content, expected) in cases {
+        assert_eq!(read("m.mtx", content).unwrap().messages.to_dense(), expected, "{content}");
+    }
+}
+
+#[test]
+fn matrix_market_refused() {
+    let general = "%%MatrixMarket matrix coordinate integer general\n";
+    let cases = [
+        ("", "line 1: it does not start with"),
+        ("%%MatrixMarket matrix coordinate complex general\n", "complex general matrices are not read"),
+        ("%%MatrixMarket matrix coordinate real skew-symmetric\n", "skew-symmetric matrices are not read"),
+        ("%%MatrixMarket matrix array pattern general\n", "array pattern"),
+        (general, "no size line"),
+        (&format!("{general}2 2\n"), "line 2: 2 sizes do not fit"),
+        (&format!("{general}2 3 0\n"), "2 rows and 3 columns"),
+        (&format!("{general}9999999999 9999999999 0\n"), "at most 1048576"),
+        (&format!("{general}2 2 2\n1 2 5\n"), "holds 1 entries, but promises 2"),
+        (&format!("{general}2 2 1\n1 3 5\n"), "line 3: index 3 is not between 1 and 2"),
+        (&format!("{general}2 2 1\n0 1 5\n"), "line 3: index 0 is not"),
+        (&format!("{general}2 2 1\n1 2 -5\n"), "line 3: -5 is negative"),
+        (&format!("{general}2 2 1\n1 2\n"), "line 3: 2 fields, expected 3"),
+        ("%%MatrixMarket matrix coordinate integer symmetric\n2 2 1\n1 2 3\n", "above the diagonal"),
+        ("%%MatrixMarket matrix array integer general\n2 2\n1\n2\n3\n", "no value for row 2, column 2"),
+        ("%%MatrixMarket matrix array integer general\n1 1\n1\n2\n", "line 4: more values"),
+        ("%%MatrixMarket matrix array integer general\n1000000 1000000\n1\n", "no value for row 2"),
+    ];
+    for (content, expected) in cases {
+        refused("m.mtx", content, expected);
+    }
+}
+
+const RANK_0: &str = "# POINT TO POINT\nE\t0\t1\t108 bytes\t3 msgs sent\t0,0,0,1\nI\t0\t1\t4 bytes\t1 msgs sent\n\
+    I\t0\t2\t4 bytes\t1 msgs sent\t0,1\n# OSC\nS\t0\t2\t10 bytes\t1 msgs sent\nR\t0\t2\t20 bytes\t2 msgs sent\n# COLLECTIVES\n\
+    C\t0\t1\t4 bytes\t1 msgs sent\nD\tMPI_COMM_SELF\tprocs: 0\nO2A\t0\t0 bytes\t0 msgs sent\nA2O\t0\t0 bytes\t0 msgs sent\n\
+    A2A\t0\t12 bytes\t1 msgs sent\nD\tMPI_COMM_WORLD\tprocs: 0,1,2\n";
+
+#[test]
+fn open_mpi_ranks_are_put_together() {
+    let one = "E\t1\t2\t36 bytes\t1 msgs sent\n".as_bytes();
+    let files = [
+        ("out.0.prof", RANK_0.as_bytes()),
+        ("out.1.prof", one),
+        ("out.2.prof", b"# POINT TO POINT\n"),
+        ("other.1.prof", b"?"),
+    ];
+    let (_directory, path) = directory(&files);
+    let profile = import(&path, None).unwrap();
+    assert_eq!(profile.messages.to_dense(), [0, 4, 2, 0, 0, 1, 2, 0, 0]);
+    assert_eq!(profile.bytes.to_dense(), [0, 112, 14, 0, 0, 36, 20, 0, 0]);
+    assert_eq!((profile.meta.kind, profile.meta.tasks[2].rank), (Kind::Ranks, Some(2)));
+    assert!(profile.meta.coverage.exact && profile.meta.coverage.not_seen.is_empty());
+    assert_eq!(profile.meta.unknown["imported_from"].as_array().unwrap().len(), 3);
+
+    fs::remove_file(path.with_file_name("out.2.prof")).unwrap();
+    let coverage = import(&path, None).unwrap().meta.coverage;
+    assert!(!coverage.exact);
+    assert_eq!(coverage.not_seen, ["what ranks without a file sent: 2"]);
+}
+
+#[test]
+fn open_mpi_in_one_file_and_refused() {
+    let profile = read("all.prof", RANK_0).unwrap();
+    assert_eq!(profile.tasks(), 3);
+    assert!(profile.meta.coverage.exact);
+    refused("a.prof", "", "no line of Open MPI's monitoring");
+    refused("a.prof", "E\t0\t1\t108 by", "line 1: not a line");
+    refused("a.prof", "E\t0\t-1\t108 bytes\t3 msgs sent\n", "line 1: -1 is negative");
+    refused("a.prof", "E\t0\t99999999\t1 bytes\t3 msgs sent\n", "at most 1048576");
+}
+
+#[test]
+fn open_mpi_matrices_come_in_pairs() {
+    let files: [(&str, &[u8]); 2] =
+        [("monitoring_all_msg.mat", b"0 2 \n2 0 \n"), ("monitoring_all_size.mat", b"0 64 \n64 0 \n")];
+    let (_directory, path) = directory(&files);
+    let profile = import(&path, None).unwrap();
+    assert_eq!((profile.messages.get(0, 1), profile.bytes.get(1, 0)), (2, 64));
+    assert_eq!(profile.meta.kind, Kind::Ranks);
+}
+
+#[test]
+fn numpy_arrays_and_profiles() {
+    use crate::npz::{npy::header_bytes, write_profile};
+    let bytes =
+        [header_bytes("<u8", &[2, 2]), [0u64, 1, 2, 0].iter().flat_map(|value| value.to_le_bytes()).collect()].concat();
+    let (_directory, path) = directory(&[("m.npy", &bytes)]);
+    let profile = import(&path, None).unwrap();
+    assert_eq!(profile.messages.to_dense(), [0, 1, 2, 0]);
+    let ours = path.with_file_name("p.npz");
+    write_profile(&ours, &profile).unwrap();
+    assert_eq!(import(&ours, None).unwrap(), profile);
+    fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+    assert!(import(&path, None).unwrap_err().cause.contains("m.npy: cut short"));
+}
+
+/// The matrices of MapLib that are given to tests, where COHABIT_SHARED names their place.
+#[test]
+fn maplib_matrices() {
+    let Some(shared) = std::env::var_os("COHABIT_SHARED") else {
+        eprintln!("SKIPPED: COHABIT_SHARED does not name the directory with data/maplib");
+        return;
+    };
+    let maplib = Path::new(&shared).join("data/maplib");
+    for (name, messages_0_1) in [("cg.size.csv", Some(6004)), ("cg.count.csv", Some(6004)), ("btmz.count.csv", None)] {
+        let profile = import(&maplib.join(name), None).unwrap();
+        assert_eq!(profile.tasks(), 64, "{name}");
+        assert!(profile.bytes.total() > profile.messages.total(), "{name}");
+        assert!(messages_0_1.is_none_or(|messages| profile.messages.get(0, 1) == messages), "{name}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(content in "[-0-9a-zA-Z%.,;\t \"\n#]{0,200}", which in 0..FORMATS.len()) {
+        let name = format!("x.0.{}", FORMATS[which].extensions[0]);
+        if let Ok(profile) = read(&name, &content) {
+            prop_assert_eq!(profile.tasks(), profile.meta.tasks.len());
+        }
+    }
+
+    #[test]
+    fn a_printed_matrix_comes_back(values in (1usize..7).prop_flat_map(|tasks| prop::collection::vec(any::<u64>(), tasks * tasks))) {
+        let tasks = values.len().isqrt();
+        let line = |row: &[u64]| row.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
+        let text: Vec<String> = values.chunks(tasks).map(line).collect();
+        let matrix = read("m.csv", &text.join("\n")).unwrap().messages;
+        prop_assert_eq!(matrix, Matrix::from_dense(tasks, &values));
+    }
+}
