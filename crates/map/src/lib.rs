@@ -2,10 +2,27 @@
 //!
 //! Pure and seeded: same problem, options and seed, same mapping. Nothing here starts a process or prints.
 
+pub mod graph;
+pub mod levels;
+pub mod load;
+pub mod mappers;
+pub mod random;
+pub mod seating;
+pub mod slots;
+pub mod usable;
+
+#[cfg(test)]
+mod contract;
+#[cfg(test)]
+mod testing;
+
+pub use mappers::{MAPPERS, mapper};
+
 use cohabit_model::{Matrix, Result, Topology};
+use std::time::Duration;
 
 /// What a mapper is given: a weighted graph of tasks, a topology, and what the user asked for.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct Problem<'a> {
     /// What J counts, `[source][destination]`.
     pub weight: &'a Matrix,
@@ -28,6 +45,17 @@ pub struct Options {
     pub forbidden: Vec<usize>,
     /// Let two tasks share a core while another core is free.
     pub share_cores: bool,
+    /// Wall time for the mappers that get better with time. What they return then depends on the machine's speed.
+    pub budget: Option<Duration>,
+    /// Steps of the search for the mappers that get better with time: reproducible. With neither this nor `budget`
+    /// they take a number of steps that suits the size of the problem.
+    pub steps: Option<u64>,
+    /// Where the tasks are now (an index into [`Topology::pus`] a task, none where unknown); empty where they do not run.
+    pub present: Vec<Option<usize>>,
+    /// What moving one task away from its present PU costs, in units of J.
+    pub move_cost: u64,
+    /// Threads to search with, where more than one is asked for; 0 is 1.
+    pub threads: usize,
 }
 
 /// An algorithm that maps tasks to PUs.

@@ -1,0 +1,192 @@
+//! The contract that every row of [`MAPPERS`] keeps, judged by slow routines of its own.
+
+use crate::load::Balance;
+use crate::testing::{problem, slow_cost, tree};
+use crate::usable::Usable;
+use crate::{MAPPERS, Mapper, Options, Problem};
+use cohabit_model::topology::Level;
+use cohabit_model::{Matrix, Topology, cost};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Maps the problem with every mapper and judges what comes out.
+fn check_all(problem: &Problem) {
+    for mapper in MAPPERS {
+        match mapper.map(problem) {
+            Ok(placement) => judge(*mapper, problem, &placement),
+            Err(error) => assert!(error.remedy.is_some(), "{}: {}", mapper.name(), error.cause),
+        }
+    }
+}
+
+fn judge(mapper: &dyn Mapper, problem: &Problem, placement: &[usize]) {
+    let name = mapper.name();
+    let (topology, options) = (problem.topology, problem.options);
+    assert_eq!(placement.len(), problem.weight.tasks(), "{name}: a PU for every task");
+    for &pu in placement {
+        assert!(topology.pus[pu].allowed && !options.forbidden.contains(&pu), "{name}: PU {pu} may not be used");
+    }
+    for &(task, pu) in &options.pins {
+        assert_eq!(placement[task], pu, "{name}: task {task} is pinned");
+    }
+    assert_eq!(mapper.map(problem).unwrap(), placement, "{name}: same seed, same mapping");
+    let expected = slow_cost(problem.weight, topology, placement);
+    assert_eq!(cost::distance_cost(problem.weight, topology, placement), expected, "{name}: J");
+    judge_capacity(name, problem, placement);
+}
+
+/// No PU has more than its share; no core is shared while one is free.
+fn judge_capacity(name: &str, problem: &Problem, placement: &[usize]) {
+    let usable = Usable::new(problem).unwrap();
+    if let Some(balance) = Balance::new(problem).unwrap() {
+        let work = balance.work(problem.load, placement);
+        assert!(work.iter().all(|&work| work <= balance.limit * (1.0 + 1e-9)), "{name}: {work:?}");
+        return;
+    }
+    let mut count = BTreeMap::new();
+    placement.iter().for_each(|&pu| *count.entry(pu).or_insert(0_usize) += 1);
+    let share = placement.len().div_ceil(usable.pus.len().max(1));
+    let alike = problem.topology.pus.iter().all(|pu| pu.capacity == 1.0);
+    if alike {
+        for (&pu, &count) in &count {
+            assert!(count <= share.max(usable.pinned[pu]), "{name}: {count} tasks on PU {pu}");
+        }
+    }
+    // In a crowd a slow PU may get nothing while a fast one gets two.
+    if !problem.options.share_cores && (alike || !usable.crowded()) {
+        judge_cores(name, problem.topology, &usable, placement);
+    }
+}
+
+fn judge_cores(name: &str, topology: &Topology, usable: &Usable, placement: &[usize]) {
+    let core = |pu: usize| {
+        let on_core = |node: &&cohabit_model::topology::Node| node.level == Level::Core && node.pus.contains(&pu);
+        topology.nodes.iter().find(on_core).map_or(pu..pu + 1, |node| node.pus.clone())
+    };
+    let used: BTreeSet<usize> = placement.iter().map(|&pu| core(pu).start).collect();
+    let free = usable.pus.iter().any(|&pu| !used.contains(&core(pu).start));
+    let mut chosen: BTreeMap<usize, usize> = BTreeMap::new();
+    for (task, &pu) in placement.iter().enumerate() {
+        if usable.pin[task].is_none() {
+            assert!(
+                !free || chosen.insert(core(pu).start, task).is_none(),
+                "{name}: a core is shared, another is free"
+            );
+        }
+    }
+}
+
+#[test]
+fn trivial_problems_have_their_obvious_answer() {
+    let topology = tree(&[2, 2, 2], &[100, 10, 1]);
+    let options = Options::default();
+    for weight in [
+        Matrix::zero(0),
+        Matrix::zero(1),
+        Matrix::zero(8),
+        Matrix::zero(21),
+        Matrix::from_triplets(1, [(0, 0, u64::MAX)]),
+        Matrix::from_triplets(2, [(0, 1, u64::MAX), (1, 0, u64::MAX)]),
+    ] {
+        check_all(&problem(&weight, &topology, &options));
+    }
+    let alone = tree(&[1], &[]);
+    check_all(&problem(&Matrix::from_triplets(3, [(0, 1, 5)]), &alone, &options));
+}
+
+#[test]
+fn no_task_needs_no_pu() {
+    let topology = tree(&[2], &[]);
+    let options = Options { forbidden: vec![0, 1], ..Options::default() };
+    for mapper in MAPPERS.iter().filter(|mapper| !without_library(**mapper)) {
+        assert_eq!(mapper.map(&problem(&Matrix::zero(0), &topology, &options)), Ok(vec![]), "{}", mapper.name());
+        let error = mapper.map(&problem(&Matrix::zero(1), &topology, &options)).unwrap_err();
+        assert!(error.cause.contains("no PU is left"), "{}: {}", mapper.name(), error.cause);
+    }
+}
+
+/// Whether a mapper is only listed, because this build lacks its library.
+fn without_library(mapper: &dyn Mapper) -> bool {
+    (mapper.name() == "scotch" && cfg!(not(feature = "scotch")))
+        || (mapper.name() == "metis" && cfg!(not(feature = "metis")))
+}
+
+#[test]
+fn weights_near_the_limit_do_not_overflow() {
+    let topology = tree(&[2, 2, 2], &[u64::MAX >> 33, 10, 1]);
+    let dense = Matrix::from_dense(8, &[u64::MAX; 64]);
+    check_all(&problem(&dense, &topology, &Options::default()));
+    let topology = tree(&[2, 2, 2], &[u64::MAX, u64::MAX / 2, 1]);
+    let pair = Matrix::from_triplets(8, [(0, 1, u64::MAX), (2, 7, 1)]);
+    check_all(&problem(&pair, &topology, &Options::default()));
+}
+
+#[test]
+fn a_mapper_that_exists_maps_a_plain_problem() {
+    let topology = tree(&[2, 2, 2], &[100, 10, 1]);
+    let weight = Matrix::from_triplets(8, (0..8).map(|task| (task, (task + 3) % 8, 10)));
+    for mapper in MAPPERS.iter().filter(|mapper| !without_library(**mapper)) {
+        let options = Options { steps: Some(50), ..Options::default() };
+        judge(
+            *mapper,
+            &problem(&weight, &topology, &options),
+            &mapper.map(&problem(&weight, &topology, &options)).unwrap(),
+        );
+    }
+}
+
+prop_compose! {
+    /// A topology of up to 24 PUs, some of which are outside the cpuset, slow, or cut off unevenly.
+    fn topologies()(
+        arities in prop::collection::vec(1_usize..4, 1..4),
+        lacking in prop::collection::vec(any::<prop::sample::Index>(), 0..3),
+        slow in prop::collection::vec(any::<prop::sample::Index>(), 0..2),
+    ) -> Topology {
+        let mut topology = tree(&arities, &[]);
+        let count = topology.pus.len();
+        lacking.iter().for_each(|at| topology.pus[at.index(count)].allowed = false);
+        slow.iter().for_each(|at| topology.pus[at.index(count)].capacity = 0.6);
+        topology
+    }
+}
+
+/// Weights of up to 30 tasks, small, large or near the limit, in any number of components.
+fn weights() -> impl Strategy<Value = Matrix> {
+    let value = prop_oneof![1_u64..100, Just(1), (u64::MAX - 5)..=u64::MAX];
+    (0_u32..30).prop_flat_map(move |tasks| {
+        let entry = (0..tasks.max(1), 0..tasks.max(1), value.clone());
+        let count = if tasks == 0 { 0..1 } else { 0..80_usize };
+        prop::collection::vec(entry, count).prop_map(move |entries| Matrix::from_triplets(tasks as usize, entries))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    #[test]
+    fn any_problem_is_mapped_or_refused(
+        topology in topologies(),
+        weight in weights(),
+        pins in prop::collection::vec((0_usize..30, 0_usize..24), 0..4),
+        forbidden in prop::collection::vec(0_usize..24, 0..3),
+        loads in prop::option::of(prop::collection::vec(prop_oneof![0_u64..50, Just(u64::MAX)], 30)),
+        present in prop::option::of(prop::collection::vec(prop::option::of(0_usize..40), 0..30)),
+        share_cores in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let present = present.unwrap_or_default();
+        let options =
+            Options { seed, pins, forbidden, share_cores, steps: Some(20), present, move_cost: 3, ..Options::default() };
+        let load = loads.map(|loads| loads[..weight.tasks()].to_vec()).unwrap_or_default();
+        check_all(&Problem { load: &load, ..problem(&weight, &topology, &options) });
+    }
+
+    #[test]
+    fn plain_problems_are_mapped(topology in topologies(), weight in weights(), seed in any::<u64>()) {
+        let options = Options { seed, steps: Some(20), ..Options::default() };
+        prop_assume!(topology.pus.iter().any(|pu| pu.allowed));
+        for mapper in MAPPERS.iter().filter(|mapper| !without_library(**mapper)) {
+            judge(*mapper, &problem(&weight, &topology, &options), &mapper.map(&problem(&weight, &topology, &options)).unwrap());
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The slots as a tree of equal depth: one level for each distance there is.
+//!
+//! On a tree whose costs fall from the root down, "not further apart than d" is an equivalence for every d, so the
+//! distances alone give the levels: groups of slots, each within one group of the level above. J telescopes over them:
+//! it is the sum over levels of (distance across this level - distance across the next) * weight cut at this level.
+
+use crate::slots::Slots;
+use cohabit_model::Topology;
+use std::ops::Range;
+
+/// The levels of the slots, from the root down. Slots of a group are contiguous.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Levels {
+    /// Distance between slots of one group of the level above (of any two, at level 0) that are in different groups of
+    /// this level. Falls strictly.
+    pub distance: Vec<u64>,
+    /// The groups of each level, ascending; those of the last level are single slots.
+    pub groups: Vec<Vec<Range<usize>>>,
+}
+
+impl Levels {
+    /// The levels of the slots; none where the distances are no tree's, or rise towards the PUs.
+    pub fn new(topology: &Topology, slots: &Slots) -> Option<Self> {
+        if topology.matrix.is_some() {
+            return None;
+        }
+        // In a tree, the distance of any two slots is the greatest between neighbours on the way, if costs fall.
+        let rises = |node: &cohabit_model::topology::Node| {
+            node.parent.is_some_and(|parent| topology.nodes[parent].cost < node.cost)
+        };
+        if topology.nodes.iter().any(rises) {
+            return None;
+        }
+        let gap = |slot: usize| topology.distance(slots.pu[slot - 1], slots.pu[slot]);
+        Some(Self::of_gaps(&(1..slots.len()).map(gap).collect::<Vec<_>>()))
+    }
+
+    /// The levels of slots in a row of which each two neighbours are `gaps` apart, and any two the greatest gap between.
+    fn of_gaps(gaps: &[u64]) -> Self {
+        let mut distance = gaps.to_vec();
+        distance.sort_unstable_by(|a, b| b.cmp(a));
+        distance.dedup();
+        let groups = distance.iter().map(|&least| split(gaps, least)).collect();
+        Self { distance, groups }
+    }
+
+    /// The number of levels; 0 for up to one slot.
+    pub fn depth(&self) -> usize {
+        self.distance.len()
+    }
+
+    /// The most groups of a level within one group of the level above.
+    pub fn arity(&self, level: usize) -> usize {
+        let Some(above) = level.checked_sub(1) else { return self.groups[0].len() };
+        let mut children = self.groups[level].iter();
+        let count = |group: &Range<usize>| children.by_ref().take_while(|child| child.end < group.end).count() + 1;
+        self.groups[above].iter().map(count).max().unwrap_or(1)
+    }
+
+    /// For each slot its place among the children of its group at each level, root first.
+    pub fn paths(&self) -> Vec<Vec<usize>> {
+        let slots = self.groups.first().and_then(|groups| groups.last()).map_or(1, |last| last.end);
+        let mut paths = vec![Vec::with_capacity(self.depth()); slots];
+        let mut parents: Vec<Range<usize>> = std::iter::once(0..slots).collect();
+        for groups in &self.groups {
+            let (mut parent, mut place) = (0, 0);
+            for group in groups {
+                while group.start >= parents[parent].end {
+                    (parent, place) = (parent + 1, 0);
+                }
+                group.clone().for_each(|slot| paths[slot].push(place));
+                place += 1;
+            }
+            parents.clone_from(groups);
+        }
+        paths
+    }
+}
+
+/// The runs of slots between gaps of `least` and more.
+fn split(gaps: &[u64], least: u64) -> Vec<Range<usize>> {
+    let mut groups = Vec::new();
+    let mut start = 0;
+    for (at, &gap) in gaps.iter().enumerate() {
+        if gap >= least {
+            groups.push(start..at + 1);
+            start = at + 1;
+        }
+    }
+    groups.push(start..gaps.len() + 1);
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+    use crate::testing::{problem, tree};
+    use cohabit_model::Matrix;
+
+    #[test]
+    fn levels_are_the_distances() {
+        let topology = tree(&[2, 3, 1, 2], &[100, 10, 5, 1]);
+        let (weight, options) = (Matrix::zero(7), Options { forbidden: vec![4, 5], ..Options::default() });
+        let slots = Slots::new(&problem(&weight, &topology, &options)).unwrap();
+        let levels = Levels::new(&topology, &slots).unwrap();
+        assert_eq!(levels.distance, [100, 10, 1]);
+        assert_eq!(levels.groups[0], [0..4, 4..10]);
+        assert_eq!(levels.groups[1], [0..2, 2..4, 4..6, 6..8, 8..10]);
+        assert_eq!(levels.groups[2].len(), 10);
+        assert_eq!([levels.arity(0), levels.arity(1), levels.arity(2)], [2, 3, 2]);
+        let paths = levels.paths();
+        assert_eq!((&paths[3], &paths[9]), (&vec![0, 1, 1], &vec![1, 2, 1]));
+        for (a, b) in (0..10).flat_map(|a| (0..10).map(move |b| (a, b))) {
+            let first = (0..3).find(|&level| paths[a][level] != paths[b][level]);
+            let expected = topology.distance(slots.pu[a], slots.pu[b]);
+            assert_eq!(first.map_or(0, |level| levels.distance[level]), expected, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn crowded_pus_are_a_level_of_their_own() {
+        let topology = tree(&[2, 2], &[10, 1]);
+        let (weight, options) = (Matrix::zero(8), Options::default());
+        let slots = Slots::new(&problem(&weight, &topology, &options)).unwrap();
+        let levels = Levels::new(&topology, &slots).unwrap();
+        assert_eq!(levels.distance, [10, 1, 0]);
+        assert_eq!(levels.groups[1], [0..2, 2..4, 4..6, 6..8]);
+    }
+
+    #[test]
+    fn rising_costs_and_matrices_have_none() {
+        let mut topology = tree(&[2, 2], &[1, 10]);
+        let (weight, options) = (Matrix::zero(4), Options::default());
+        let slots = Slots::new(&problem(&weight, &topology, &options)).unwrap();
+        assert_eq!(Levels::new(&topology, &slots), None);
+        topology = tree(&[4], &[1]);
+        topology.matrix = Some(vec![1; 16]);
+        assert_eq!(Levels::new(&topology, &slots), None);
+    }
+}

@@ -1,0 +1,39 @@
+//! The table of mappers: a file and a row each.
+
+pub mod complace;
+pub mod packed;
+pub mod random;
+pub mod scatter;
+pub mod scotch;
+
+use crate::Mapper;
+use cohabit_model::{Error, Result};
+
+/// Every mapper there is. Names, help, documentation and the contract tests iterate it.
+pub static MAPPERS: &[&dyn Mapper] =
+    &[&packed::Packed, &scatter::Scatter, &random::Random, &complace::Complace, &scotch::Scotch];
+
+/// The mapper of a name.
+///
+/// # Errors
+/// That there is none, with the names there are.
+pub fn mapper(name: &str) -> Result<&'static dyn Mapper> {
+    let names = || MAPPERS.iter().map(|mapper| mapper.name()).collect::<Vec<_>>().join(", ");
+    let found = MAPPERS.iter().copied().find(|mapper| mapper.name() == name);
+    found.ok_or_else(|| Error::new(format!("there is no mapper {name:?}")).remedy(format!("one of: {}", names())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_and_unknown_ones_answered_with_the_list() {
+        for row in MAPPERS {
+            assert_eq!(mapper(row.name()).unwrap().name(), row.name());
+            assert!(!row.about().is_empty() && !row.source().is_empty() && !row.about().contains('\n'));
+        }
+        let error = mapper("pakced").err().unwrap();
+        assert!(error.remedy.unwrap().contains("packed, scatter"), "{}", error.cause);
+    }
+}

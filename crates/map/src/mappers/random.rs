@@ -1,0 +1,35 @@
+//! Any mapping, every one as likely as another: what a placement without knowledge costs.
+
+use crate::load::settled;
+use crate::seating::Seating;
+use crate::slots::Slots;
+use crate::{Mapper, Problem};
+use cohabit_model::Result;
+
+/// The mapper `random`.
+pub struct Random;
+
+impl Mapper for Random {
+    fn name(&self) -> &'static str {
+        "random"
+    }
+
+    fn about(&self) -> &'static str {
+        "any mapping, drawn with the seed"
+    }
+
+    fn source(&self) -> &'static str {
+        "none; the baseline of the papers"
+    }
+
+    fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
+        let slots = Slots::new(problem)?;
+        let mut random = crate::random::Random::new(problem.options.seed);
+        let mut seating = Seating::new(&slots);
+        let (mut tasks, mut order) = (seating.waiting(), (0..slots.len()).collect::<Vec<_>>());
+        random.shuffle(&mut tasks);
+        random.shuffle(&mut order);
+        seating.fill(tasks, order);
+        settled(problem, &slots, &seating.finish())
+    }
+}

@@ -1,0 +1,140 @@
+//! Giving tasks their slots one after the other without ever breaking what [`Slots`] demands.
+
+use crate::slots::Slots;
+use cohabit_model::Topology;
+use std::ops::Range;
+
+/// Which task has which slot, while a greedy mapper is at work. Pinned tasks have theirs from the start.
+#[derive(Debug, Clone)]
+pub struct Seating<'a> {
+    slots: &'a Slots,
+    slot_of: Vec<Option<usize>>,
+    taken: Vec<bool>,
+    /// How many slots of each unit still have to be taken.
+    must: Vec<usize>,
+    /// How many of the tasks to come may take slots that could also stay empty. It never grows, so a slot that may not
+    /// be taken now never may.
+    extra: usize,
+}
+
+impl<'a> Seating<'a> {
+    /// All slots empty but those of pinned tasks.
+    pub fn new(slots: &'a Slots) -> Self {
+        let mut must = vec![0_usize; slots.spare.len()];
+        slots.unit.iter().for_each(|&unit| must[unit] += 1);
+        must.iter_mut().zip(&slots.spare).for_each(|(must, spare)| *must -= spare);
+        let slot_of = vec![None; slots.tasks()];
+        let mut seating = Self { slots, slot_of, taken: vec![false; slots.len()], must, extra: usize::MAX };
+        for (task, pin) in slots.pinned.iter().enumerate() {
+            if let Some(slot) = *pin {
+                seating.take(slot, task);
+            }
+        }
+        let left = seating.slot_of.iter().filter(|slot| slot.is_none()).count();
+        seating.extra = left - seating.must.iter().sum::<usize>().min(left);
+        seating
+    }
+
+    /// The slot of a task.
+    pub fn slot_of(&self, task: usize) -> Option<usize> {
+        self.slot_of[task]
+    }
+
+    /// Whether a slot is empty and may be filled.
+    #[inline]
+    pub fn may_take(&self, slot: usize) -> bool {
+        !self.taken[slot] && (self.extra > 0 || self.must[self.slots.unit[slot]] > 0)
+    }
+
+    /// Gives a slot to a task.
+    pub fn take(&mut self, slot: usize, task: usize) {
+        let must = &mut self.must[self.slots.unit[slot]];
+        if *must > 0 {
+            *must -= 1;
+        } else {
+            self.extra -= 1;
+        }
+        self.taken[slot] = true;
+        self.slot_of[task] = Some(slot);
+    }
+
+    /// The first slot of a range that may be filled.
+    pub fn first_of(&self, mut range: Range<usize>) -> Option<usize> {
+        range.find(|&slot| self.may_take(slot))
+    }
+
+    /// The tasks without a slot, ascending.
+    pub fn waiting(&self) -> Vec<usize> {
+        (0..self.slot_of.len()).filter(|&task| self.slot_of[task].is_none()).collect()
+    }
+
+    /// Gives the tasks without a slot, in the given order, the first slots of `order` that may be filled.
+    pub fn fill(&mut self, tasks: impl IntoIterator<Item = usize>, order: impl IntoIterator<Item = usize>) {
+        let mut order = order.into_iter();
+        for task in tasks {
+            let slot = order.find(|&slot| self.may_take(slot)).expect("there is a slot for every task");
+            self.take(slot, task);
+        }
+    }
+
+    /// The slot of every task.
+    ///
+    /// # Panics
+    /// If a task has none.
+    pub fn finish(self) -> Vec<usize> {
+        self.slot_of.into_iter().map(|slot| slot.expect("every task was given a slot")).collect()
+    }
+}
+
+/// The wished slots where they may be had, and the nearest free ones for the tasks that come too late: for mappers that
+/// put several tasks on one slot.
+pub fn nearest_to(topology: &Topology, slots: &Slots, wished: &[usize]) -> Vec<usize> {
+    let mut seating = Seating::new(slots);
+    for (task, &slot) in wished.iter().enumerate() {
+        if seating.slot_of(task).is_none() && seating.may_take(slot) {
+            seating.take(slot, task);
+        }
+    }
+    let mut nearest = Nearest::new(topology, slots);
+    for task in seating.waiting() {
+        let slot = nearest.to(wished[task], &seating).expect("there is a slot for every task");
+        seating.take(slot, task);
+    }
+    seating.finish()
+}
+
+/// Finds the free slot nearest to another.
+pub struct Nearest<'a> {
+    topology: &'a Topology,
+    slots: &'a Slots,
+    /// First slot of each node that may still be free: slots never become free again.
+    cursor: Vec<usize>,
+}
+
+impl<'a> Nearest<'a> {
+    /// For slots that are all still free.
+    pub fn new(topology: &'a Topology, slots: &'a Slots) -> Self {
+        let cursor = topology.nodes.iter().map(|node| slots.of_pus(&node.pus).start).collect();
+        Self { topology, slots, cursor }
+    }
+
+    /// The free slot nearest to `slot`, the first of those in order; none where no slot is free.
+    pub fn to(&mut self, slot: usize, seating: &Seating) -> Option<usize> {
+        let pu = self.slots.pu[slot];
+        if self.topology.matrix.is_some() {
+            let free = (0..self.slots.len()).filter(|&other| seating.may_take(other));
+            return free.min_by_key(|&other| self.topology.distance(pu, self.slots.pu[other]));
+        }
+        let mut node = Some(self.topology.pus[pu].node);
+        while let Some(id) = node {
+            let range = self.cursor[id]..self.slots.of_pus(&self.topology.nodes[id].pus).end;
+            let found = seating.first_of(range.clone());
+            self.cursor[id] = found.unwrap_or(range.end);
+            if found.is_some() {
+                return found;
+            }
+            node = self.topology.nodes[id].parent;
+        }
+        None
+    }
+}
