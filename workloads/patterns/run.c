@@ -188,6 +188,7 @@ void run_write_truth(const struct run *run, FILE *file)
     fprintf(file, "# %s (%s), threads %u, rounds %u, seed %llu, block %zu, blocks %zu, words %u\n",
             run->options.pattern->name, driver_name, shape->roles, shape->rounds, (unsigned long long)run->options.seed,
             shape->block_bytes, shape->blocks, shape->words);
+    fprintf(file, "# data 0x%llx %zu\n", (unsigned long long)(uintptr_t)run->data, run->data_bytes);
     fprintf(file, "process,source,destination,messages,bytes,invalidations\n");
     for (unsigned source = 0; source < shape->roles; source++)
         for (unsigned destination = 0; destination < shape->roles; destination++) {
