@@ -75,8 +75,8 @@ build_dynamorio() {
 
 build_client() {
     local out=$build/native tree=$build/native-cmake
-    quietly "$tree/configure.log" cmake -S native/dbi -B "$tree" -DCMAKE_BUILD_TYPE=Release \
-        -DDynamoRIO_DIR="$(root)/cmake" -DCMAKE_LIBRARY_OUTPUT_DIRECTORY="$out" -DCMAKE_RUNTIME_OUTPUT_DIRECTORY="$out"
+    quietly "$tree/configure.log" cmake -S native/dbi -B "$tree" -DDynamoRIO_DIR="$(root)/cmake" \
+        -DCMAKE_LIBRARY_OUTPUT_DIRECTORY="$out" -DCMAKE_RUNTIME_OUTPUT_DIRECTORY="$out"
     quietly "$tree/make.log" make -C "$tree" -j "$jobs"
     # Where the launcher finds DynamoRIO at run time; an installed tree has a real folder of this name.
     ln -sfn "$(root)" "$out/dynamorio"

@@ -6,8 +6,13 @@
 mod commands;
 mod exit;
 mod json;
+mod machine;
+mod mapping;
+mod number;
 mod output;
+mod progress;
 mod usage;
+mod verdict;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};

@@ -3,6 +3,8 @@
 use super::Outcome;
 use crate::exit::End;
 use crate::json::JsonArgs;
+use cohabit_map::{MAPPERS, Mapper, Options, Problem};
+use cohabit_model::{Error, Matrix, Result, Topology};
 use serde::Serialize;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -40,7 +42,7 @@ struct Check {
 impl Doctor {
     /// Looks at everything and prints a line each.
     pub fn run(self) -> Outcome {
-        let checks = [privileges(), ptrace(), perf()];
+        let checks = [topology(), mappers(), ptrace(), privileges(), perf()];
         let text: String = checks.iter().map(Check::line).collect();
         self.json.emit("doctor", serde_json::json!({ "checks": checks }), &text)?;
         Ok(End::Done)
@@ -60,6 +62,44 @@ impl Check {
         }
         line
     }
+}
+
+/// Whether the machine can be read, and how much of it this process may use.
+fn topology() -> Check {
+    let live = Topology::load("live");
+    let found = match &live {
+        Ok(live) => format!("{} PUs, {} of them allowed here", live.pus.len(), live.allowed().len()),
+        Err(error) => error.cause.clone(),
+    };
+    Check {
+        name: "hwloc",
+        state: if live.is_ok() { State::Works } else { State::Missing },
+        found,
+        needed_for: "mapping onto this machine",
+        remedy: live.err().and_then(|error| error.remedy),
+    }
+}
+
+/// Every mapper is asked to map two tasks: one whose library is missing says so.
+fn mappers() -> Check {
+    let failed: Vec<(&str, Error)> =
+        MAPPERS.iter().filter_map(|mapper| Some((mapper.name(), maps_two_tasks(*mapper).err()?))).collect();
+    let names: Vec<&str> = MAPPERS.iter().map(|mapper| mapper.name()).collect();
+    let failures =
+        || failed.iter().map(|(name, error)| format!("{name}: {}", error.cause)).collect::<Vec<_>>().join("; ");
+    Check {
+        name: "mappers",
+        state: if failed.is_empty() { State::Works } else { State::Limited },
+        found: if failed.is_empty() { names.join(", ") } else { failures() },
+        needed_for: "choosing where tasks run",
+        remedy: failed.iter().find_map(|(_, error)| error.remedy.clone()),
+    }
+}
+
+fn maps_two_tasks(mapper: &dyn Mapper) -> Result<Vec<usize>> {
+    let weight = Matrix::from_triplets(2, [(0, 1, 1)]);
+    let topology = Topology::load("core:2 pu:1")?;
+    mapper.map(&Problem { weight: &weight, load: &[], topology: &topology, options: &Options::default() })
 }
 
 fn privileges() -> Check {

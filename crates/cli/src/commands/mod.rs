@@ -2,7 +2,11 @@
 
 mod completions;
 mod doctor;
+mod import;
 mod man;
+mod map;
+mod mappers;
+mod run;
 
 use crate::exit::{End, Failure};
 
@@ -12,6 +16,14 @@ pub type Outcome = Result<End, Failure>;
 /// One row a command, in the order `--help` lists them.
 #[derive(clap::Subcommand)]
 pub enum Command {
+    /// Says where each task of a profile should run, what that costs and whether it is worth it
+    Map(map::Map),
+    /// Turns a matrix of another tool into a profile
+    Import(import::Import),
+    /// Lists the mapping algorithms
+    Mappers(mappers::Mappers),
+    /// Runs a program with each thread on its PU from the first instruction on
+    Run(run::Run),
     /// Says what works on this machine, and the remedy for what does not
     Doctor(doctor::Doctor),
     /// Writes the manual pages
@@ -29,6 +41,10 @@ impl Command {
     /// What the user is told, with the kind of failure that the exit status follows from.
     pub fn run(self) -> Outcome {
         match self {
+            Command::Map(command) => command.run(),
+            Command::Import(command) => command.run(),
+            Command::Mappers(command) => command.run(),
+            Command::Run(command) => command.run(),
             Command::Doctor(command) => command.run(),
             Command::Man(command) => command.run(),
             Command::Completions(command) => command.run(),

@@ -1,0 +1,52 @@
+//! `cohabit import`: a matrix of another tool as a profile.
+
+use super::Outcome;
+use crate::exit::End;
+use crate::json::JsonArgs;
+use crate::{number, progress};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use cohabit_observe::import::{FORMATS, import};
+use cohabit_observe::npz::write_profile;
+use serde_json::json;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  cohabit import matrix.csv -o p.npz                       a square matrix
+  cohabit import --format open-mpi run.0.prof -o p.npz     all ranks of an MPI run";
+
+/// Arguments of `cohabit import`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Import {
+    /// The file of the other tool
+    file: PathBuf,
+    /// Write the profile to P
+    #[arg(short, long, value_name = "P")]
+    output: PathBuf,
+    /// What the file is, where its name does not say
+    #[arg(long, value_name = "FORMAT", value_parser = format_names())]
+    format: Option<String>,
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+impl Import {
+    /// Reads the file and writes the profile.
+    pub fn run(self) -> Outcome {
+        let profile = progress::during("reading the file", || import(&self.file, self.format.as_deref()))?;
+        write_profile(&self.output, &profile)?;
+        let (tasks, messages, bytes) = (profile.tasks(), profile.messages.total(), profile.bytes.total());
+        let text = format!("{}: {tasks} tasks, {messages} messages, {bytes} bytes\n", self.output.display());
+        let fields = json!({
+            "profile": self.output, "tasks": tasks, "messages": number::sum(messages), "bytes": number::sum(bytes),
+            "detector": profile.meta.detector,
+        });
+        self.json.emit("import", fields, &text)?;
+        Ok(End::Done)
+    }
+}
+
+fn format_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.about)))
+}

@@ -1,0 +1,201 @@
+//! `cohabit map`: where each task of a profile should run, what that costs, and whether it is worth anything.
+
+use super::Outcome;
+use crate::exit::End;
+use crate::json::JsonArgs;
+use crate::machine::MachineArgs;
+use crate::mapping::{Made, MappingArgs};
+use crate::verdict::{Costs, Verdict, verdict};
+use cohabit_map::{Options, Problem, mapper};
+use cohabit_model::cost::distance_cost;
+use cohabit_model::profile::Coverage;
+use cohabit_model::topology::NodeId;
+use cohabit_model::{Mapping, Result, Topology};
+use cohabit_observe::npz::read_profile;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  cohabit map p.npz                                   on this machine
+  cohabit map p.npz --topology \"pack:2 core:14 pu:2\"  on another one
+  cohabit map p.npz --mapper scotch -o m.json         by another algorithm, to a file for 'cohabit run'
+  cohabit map p.npz --pin 0=0 --forbid 1,2,3          with task 0 on PU 0, and PUs 1 to 3 empty";
+
+/// Longest line of the table.
+const WIDTH: usize = 100;
+
+/// Arguments of `cohabit map`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Map {
+    /// The profile (.npz)
+    profile: PathBuf,
+    #[command(flatten)]
+    machine: MachineArgs,
+    #[command(flatten)]
+    how: MappingArgs,
+    /// Write the mapping to FILE, for `cohabit run --mapping`
+    #[arg(short, long, value_name = "MAP")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+/// What `--json` adds to format and command. Costs may be beyond 64 bits, which only a direct serialisation takes.
+#[derive(Serialize)]
+struct Fields<'a> {
+    mapping: &'a Mapping,
+    distance_cost: Costs,
+    verdict: &'a Verdict,
+    coverage: &'a Coverage,
+}
+
+impl Map {
+    /// Maps, compares with packed and scatter, prints, and writes the mapping where it was asked for.
+    pub fn run(self) -> Outcome {
+        let profile = read_profile(&self.profile)?;
+        let topology = self.machine.load()?;
+        let made = self.how.map(&profile, &topology, self.machine.level_costs()?)?;
+        let usable = usable(&topology, &made.options);
+        let costs = costs(&made, &topology)?;
+        let verdict = verdict(&made.weight, &usable, costs);
+        if let Some(path) = &self.output {
+            made.mapping.write(path)?;
+        }
+        let text = text(&made, &topology, costs, &verdict, profile.meta.coverage.exact);
+        let fields = Fields {
+            mapping: &made.mapping,
+            distance_cost: costs,
+            verdict: &verdict,
+            coverage: &profile.meta.coverage,
+        };
+        self.json.emit("map", fields, &text)?;
+        Ok(End::Done)
+    }
+}
+
+/// The topology with the forbidden PUs not allowed.
+fn usable(topology: &Topology, options: &Options) -> Topology {
+    let mut usable = topology.clone();
+    for &pu in &options.forbidden {
+        usable.pus[pu].allowed = false;
+    }
+    usable
+}
+
+/// J of the mapping and of the two mappers that ignore who communicates, under the same pins and forbidden PUs.
+fn costs(made: &Made, topology: &Topology) -> Result<Costs> {
+    let cost_by = |name: &str| -> Result<u128> {
+        let problem = Problem { weight: &made.weight, load: &[], topology, options: &made.options };
+        Ok(distance_cost(&made.weight, topology, &mapper(name)?.map(&problem)?))
+    };
+    Ok(Costs { mapped: made.mapping.cost.distance, packed: cost_by("packed")?, scatter: cost_by("scatter")? })
+}
+
+fn text(made: &Made, topology: &Topology, costs: Costs, verdict: &Verdict, exact: bool) -> String {
+    let weight = serde_json::to_value(made.mapping.weight).ok().and_then(|name| name.as_str().map(str::to_owned));
+    let mut text = format!(
+        "{} tasks on {} PUs, by {}, seed {}; weight: {}{}\n",
+        made.placement.len(),
+        topology.allowed().len(),
+        made.mapping.mapper,
+        made.mapping.seed,
+        weight.unwrap_or_default(),
+        if exact { "" } else { " (the profile is not exact: see its coverage)" },
+    );
+    text.push_str(&table(&made.placement, topology));
+    let width = costs.mapped.max(costs.packed).max(costs.scatter).to_string().len();
+    for (name, cost) in
+        [(made.mapping.mapper.as_str(), costs.mapped), ("packed", costs.packed), ("scatter", costs.scatter)]
+    {
+        writeln!(text, "J  {name:<9} {cost:>width$}").expect("a String takes everything");
+    }
+    text.push_str(&verdict.text);
+    text.push('\n');
+    text
+}
+
+/// A line for each part of the machine that the root of the branching leads to: `P3:0,5` puts tasks 0 and 5 on PU 3.
+fn table(placement: &[usize], topology: &Topology) -> String {
+    let mut tasks_of: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (task, &pu) in placement.iter().enumerate() {
+        tasks_of.entry(pu).or_default().push(task);
+    }
+    let mut parts: BTreeMap<NodeId, Vec<String>> = BTreeMap::new();
+    for (pu, tasks) in &tasks_of {
+        let tasks: Vec<String> = tasks.iter().map(ToString::to_string).collect();
+        let entry = format!("P{}:{}", topology.pus[*pu].os_index, tasks.join(","));
+        parts.entry(part_of(*pu, topology)).or_default().push(entry);
+    }
+    let names: BTreeMap<NodeId, String> = parts.keys().map(|&node| (node, name_of(node, topology))).collect();
+    let width = names.values().map(String::len).max().unwrap_or(0);
+    let mut text = "PU:tasks\n".to_owned();
+    for (node, entries) in parts {
+        let mut name = names[&node].as_str();
+        for line in wrapped(&entries, WIDTH - width - 4) {
+            writeln!(text, "  {name:<width$}  {line}").expect("a String takes everything");
+            name = "";
+        }
+    }
+    text
+}
+
+/// The child of the topmost branching node that holds the PU.
+fn part_of(pu: usize, topology: &Topology) -> NodeId {
+    let mut node = 0;
+    loop {
+        let children = &topology.nodes[node].children;
+        let branches = children.len() > 1;
+        match children.iter().find(|&&child| topology.nodes[child].pus.contains(&pu)) {
+            Some(&child) if branches => return child,
+            Some(&child) => node = child,
+            None => return node,
+        }
+    }
+}
+
+fn name_of(node: NodeId, topology: &Topology) -> String {
+    let level = topology.nodes[node].level;
+    match topology.nodes[node].os_index {
+        Some(index) => format!("{level} {index}"),
+        None => {
+            let before = topology.nodes[..node].iter().filter(|other| other.level == level).count();
+            format!("{level} {before}")
+        }
+    }
+}
+
+/// Entries in lines of at most `width` characters, two blanks between them.
+fn wrapped(entries: &[String], width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for entry in entries {
+        match lines.last_mut() {
+            Some(line) if line.len() + 2 + entry.len() <= width => {
+                line.push_str("  ");
+                line.push_str(entry);
+            }
+            _ => lines.push(entry.clone()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_a_line_for_each_package() {
+        let topology = Topology::load("pack:2 core:2 pu:1").unwrap();
+        assert_eq!(table(&[2, 0, 2], &topology), "PU:tasks\n  package 0  P0:1\n  package 1  P2:0,2\n");
+    }
+
+    #[test]
+    fn long_lines_are_wrapped() {
+        let entries: Vec<String> = ["aaaa", "bb", "c", "dddddddddd"].map(String::from).into();
+        assert_eq!(wrapped(&entries, 8), ["aaaa  bb", "c", "dddddddddd"]);
+    }
+}

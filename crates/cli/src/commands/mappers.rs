@@ -1,0 +1,28 @@
+//! `cohabit mappers`: the algorithms that `--mapper` names.
+
+use super::Outcome;
+use crate::{exit::End, json::JsonArgs};
+use cohabit_map::MAPPERS;
+use serde_json::json;
+
+/// Arguments of `cohabit mappers`.
+#[derive(clap::Args)]
+pub struct Mappers {
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+impl Mappers {
+    /// Prints the table: name, what it does, where it was published.
+    pub fn run(self) -> Outcome {
+        let width = MAPPERS.iter().map(|mapper| mapper.name().len()).max().unwrap_or(0);
+        let line = |mapper: &&dyn cohabit_map::Mapper| {
+            format!("{:<width$}  {}\n{:<width$}  {}\n", mapper.name(), mapper.about(), "", mapper.source())
+        };
+        let text: String = MAPPERS.iter().map(line).collect();
+        let row = |mapper: &&dyn cohabit_map::Mapper| json!({ "name": mapper.name(), "about": mapper.about(), "source": mapper.source() });
+        let rows: Vec<_> = MAPPERS.iter().map(row).collect();
+        self.json.emit("mappers", json!({ "mappers": rows }), &text)?;
+        Ok(End::Done)
+    }
+}

@@ -1,0 +1,69 @@
+//! `cohabit topology`: the machine as a tree with distances, as text, SVG or JSON.
+
+use super::Outcome;
+use crate::exit::End;
+use crate::json::{JsonArgs, write_text};
+use crate::machine::LevelCostArgs;
+use crate::picture;
+use cohabit_model::Topology;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  cohabit topology                                   this machine
+  cohabit topology \"pack:2 core:14 pu:2\" --svg t.svg  another one, also as a picture
+  cohabit topology node.xml --level-costs 100,10,1   a saved one (lstopo node.xml), with distances of one's own";
+
+/// Arguments of `cohabit topology`.
+#[derive(clap::Args)]
+#[command(name = "topology", after_help = EXAMPLES)]
+pub struct TopologyCommand {
+    /// The machine: `live`, an hwloc XML file, a synthetic string ("pack:2 core:14 pu:2") or matrix:FILE.csv
+    #[arg(value_name = "T", default_value = "live")]
+    topology: String,
+    #[command(flatten)]
+    costs: LevelCostArgs,
+    /// Draw the tree to FILE as SVG
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+impl TopologyCommand {
+    /// Prints the tree, and draws it where that was asked for.
+    pub fn run(self) -> Outcome {
+        let topology = self.costs.load(&self.topology)?;
+        if let Some(path) = &self.svg {
+            write_text(path, &picture::topology_svg(&topology))?;
+        }
+        self.json.emit("topology", fields(&topology), &picture::topology_text(&topology))?;
+        Ok(End::Done)
+    }
+}
+
+fn fields(topology: &Topology) -> Value {
+    let node = |node: &cohabit_model::topology::Node| {
+        json!({
+            "level": node.level.name(), "os_index": node.os_index, "parent": node.parent, "distance": node.cost,
+            "size_bytes": node.size_bytes,
+        })
+    };
+    let pu = |pu: &cohabit_model::topology::Pu| {
+        json!({
+            "os_index": pu.os_index, "node": pu.node, "allowed": pu.allowed, "core_kind": pu.core_kind,
+            "capacity": pu.capacity,
+        })
+    };
+    let level = |level: &cohabit_model::topology::Branching| {
+        json!({ "level": level.level.name(), "nodes": level.nodes, "arity": level.arity, "distance": level.cost })
+    };
+    json!({
+        "branching": topology.branching().iter().map(level).collect::<Vec<_>>(),
+        "nodes": topology.nodes.iter().map(node).collect::<Vec<_>>(),
+        "pus": topology.pus.iter().map(pu).collect::<Vec<_>>(),
+        "has_matrix": topology.matrix.is_some(),
+        "text": topology.text,
+    })
+}

@@ -1,0 +1,59 @@
+//! `--topology` and `--level-costs`, which several commands take.
+
+use crate::progress;
+use cohabit_model::topology::costs::parse_level_costs;
+use cohabit_model::{Result, Topology};
+
+/// Where the tasks are to run.
+#[derive(clap::Args, Debug)]
+pub struct MachineArgs {
+    /// The machine: `live`, an hwloc XML file, a synthetic string ("pack:2 core:14 pu:2") or matrix:FILE.csv
+    #[arg(long, value_name = "T", default_value = "live")]
+    topology: String,
+    #[command(flatten)]
+    costs: LevelCostArgs,
+}
+
+/// Distances of the user's own.
+#[derive(clap::Args, Debug)]
+pub struct LevelCostArgs {
+    /// Distances instead of the topology's own: one for each level at which it branches, from the root down (100,10,1)
+    #[arg(long, value_name = "C,C,...")]
+    level_costs: Option<String>,
+}
+
+impl MachineArgs {
+    /// The topology, with the distances that were asked for.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or the costs do not fit it.
+    pub fn load(&self) -> Result<Topology> {
+        self.costs.load(&self.topology)
+    }
+
+    /// `--level-costs` as numbers; empty where the topology's own distances hold.
+    ///
+    /// # Errors
+    /// Where one is no number.
+    pub fn level_costs(&self) -> Result<Vec<u64>> {
+        self.costs.numbers()
+    }
+}
+
+impl LevelCostArgs {
+    /// The topology that `text` names, with the distances that were asked for.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or the costs do not fit it.
+    pub fn load(&self, text: &str) -> Result<Topology> {
+        let topology = progress::during("reading the topology", || Topology::load(text))?;
+        match self.level_costs {
+            Some(_) => topology.with_level_costs(&self.numbers()?),
+            None => Ok(topology),
+        }
+    }
+
+    fn numbers(&self) -> Result<Vec<u64>> {
+        self.level_costs.as_deref().map_or(Ok(Vec::new()), parse_level_costs)
+    }
+}

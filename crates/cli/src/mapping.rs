@@ -1,0 +1,120 @@
+//! From a profile and a topology to a mapping: what `cohabit map` shows and `cohabit run --profile` uses at once.
+
+use crate::progress;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use cohabit_map::{MAPPERS, Options, Problem, mapper};
+use cohabit_model::cost::distance_cost;
+use cohabit_model::mapping::{Cost, FORMAT, Placed, Weight};
+use cohabit_model::profile::Kind;
+use cohabit_model::{Error, Mapping, Matrix, Profile, Result, Task, Topology};
+
+/// How to map.
+#[derive(clap::Args, Debug)]
+pub struct MappingArgs {
+    /// The algorithm; `cohabit mappers` says more of each
+    #[arg(long, value_name = "M", default_value = default_mapper(), value_parser = mapper_names())]
+    mapper: String,
+    /// Seed of whatever is random: the same seed gives the same mapping
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// What the distance cost counts [default: messages for threads and processes, bytes for MPI ranks]
+    #[arg(long, value_name = "WHAT", value_parser = ["messages", "bytes"])]
+    weight: Option<String>,
+    /// Put this task on this PU (its OS index); may be repeated
+    #[arg(long, value_name = "TASK=PU", value_parser = pin)]
+    pin: Vec<(usize, u32)>,
+    /// Leave these PUs (OS indices) empty
+    #[arg(long, value_name = "PU,PU,...", value_delimiter = ',')]
+    forbid: Vec<u32>,
+    /// Let two tasks share a core while another core is free
+    #[arg(long)]
+    share_cores: bool,
+}
+
+/// A mapping and what it was made from.
+pub struct Made {
+    /// What is written to a file.
+    pub mapping: Mapping,
+    /// Where each task goes: indices into [`Topology::pus`].
+    pub placement: Vec<usize>,
+    /// What the distance cost counts.
+    pub weight: Matrix,
+    /// What the mapper was asked for.
+    pub options: Options,
+}
+
+impl MappingArgs {
+    /// Maps the tasks of `profile` to the PUs of `topology`.
+    ///
+    /// # Errors
+    /// Where a pin or a forbidden PU is not there, or the mapper fails.
+    pub fn map(&self, profile: &Profile, topology: &Topology, level_costs: Vec<u64>) -> Result<Made> {
+        let weight = self.weight(profile.meta.kind);
+        let matrix = match weight {
+            Weight::Messages => &profile.messages,
+            Weight::Bytes => &profile.bytes,
+        };
+        let options = self.options(profile.tasks(), topology)?;
+        let algorithm = mapper(&self.mapper)?;
+        let placement = progress::during("mapping", || {
+            algorithm.map(&Problem { weight: matrix, load: &profile.accessed_bytes, topology, options: &options })
+        })?;
+        let place = |(task, &pu): (&Task, &usize)| Placed::new(task, topology.pus[pu].os_index);
+        let mapping = Mapping {
+            format: FORMAT,
+            mapper: self.mapper.clone(),
+            seed: self.seed,
+            weight,
+            objective: "distance".to_owned(),
+            level_costs,
+            topology: topology.text.clone(),
+            tasks: profile.meta.tasks.iter().zip(&placement).map(place).collect(),
+            cost: Cost { distance: distance_cost(matrix, topology, &placement), ..Cost::default() },
+            unknown: serde_json::Map::default(),
+        };
+        Ok(Made { mapping, placement, weight: matrix.clone(), options })
+    }
+
+    fn weight(&self, kind: Kind) -> Weight {
+        match (self.weight.as_deref(), kind) {
+            (Some("bytes"), _) | (None, Kind::Ranks | Kind::Hybrid) => Weight::Bytes,
+            _ => Weight::Messages,
+        }
+    }
+
+    fn options(&self, tasks: usize, topology: &Topology) -> Result<Options> {
+        let pu = |os_index: u32| {
+            let remedy = "'cohabit topology' lists the PUs and their OS indices";
+            topology.pu_index(os_index).ok_or_else(|| Error::new(format!("no PU {os_index} here")).remedy(remedy))
+        };
+        let pin = |&(task, os_index): &(usize, u32)| {
+            if task >= tasks {
+                let cause = format!("--pin {task}={os_index}: the profile has {tasks} tasks, numbered from 0");
+                return Err(Error::new(cause).remedy("'cohabit show' lists the tasks"));
+            }
+            Ok((task, pu(os_index).map_err(|error| error.at(format!("--pin {task}={os_index}")))?))
+        };
+        Ok(Options {
+            seed: self.seed,
+            pins: self.pin.iter().map(pin).collect::<Result<_>>()?,
+            forbidden: self.forbid.iter().map(|&os| pu(os).map_err(|e| e.at("--forbid"))).collect::<Result<_>>()?,
+            share_cores: self.share_cores,
+            ..Options::default()
+        })
+    }
+}
+
+/// `best` once there is one; until then the paper's greedy.
+fn default_mapper() -> &'static str {
+    MAPPERS.iter().map(|mapper| mapper.name()).find(|&name| name == "best").unwrap_or("complace")
+}
+
+fn mapper_names() -> PossibleValuesParser {
+    let name = |mapper: &&'static dyn cohabit_map::Mapper| PossibleValue::new(mapper.name()).help(mapper.about());
+    PossibleValuesParser::new(MAPPERS.iter().map(name))
+}
+
+fn pin(text: &str) -> Result<(usize, u32), String> {
+    let parsed = text.split_once('=').and_then(|(task, pu)| Some((task.parse().ok()?, pu.parse().ok()?)));
+    parsed.ok_or_else(|| "write a task and a PU, as in 3=17".to_owned())
+}

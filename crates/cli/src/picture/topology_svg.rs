@@ -1,0 +1,222 @@
+//! The machine as nested boxes in SVG, in the manner of lstopo: a box for each place with a bar for each level it is, the
+//! distance of PUs that part there at the right. Self-contained: no font, style or script is fetched.
+
+use super::label;
+use super::runs::Runs;
+use cohabit_model::Topology;
+use cohabit_model::topology::{Level, NodeId};
+use std::fmt::Write;
+
+/// PUs up to which every box is drawn; beyond, siblings that look alike are one box and a count.
+const DRAWN_PUS: usize = 512;
+
+/// Height of a bar, of a PU's box, and the space between boxes, in pixels.
+const BAR: f64 = 18.0;
+const PU: f64 = 20.0;
+const GAP: f64 = 6.0;
+/// Width of a letter at the font size used, on average.
+const LETTER: f64 = 6.6;
+/// How much wider than high boxes are laid out.
+const ASPECT: f64 = 1.7;
+
+const STYLE: &str = "text{font:11px sans-serif;fill:#1a1a1a}.d{text-anchor:end;fill:#555}\
+rect{stroke:#555;stroke-width:.7}.box{fill:#fff}.machine{fill:#e8e8e8}.package{fill:#d5dde8}.die,.group{fill:#e2ddea}\
+.numa{fill:#f3dfc1}.cache{fill:#dfe9d8}.core{fill:#c9d3c4}.pu{fill:#fdfdf5}.slow{fill:#d7eef5}\
+.off{fill:#bbb;stroke-dasharray:2 2}";
+
+/// Draws the topology; a whole SVG document.
+pub fn topology_svg(topology: &Topology) -> String {
+    let drawing = Drawing { topology, runs: Runs::new(topology), all: topology.pus.len() <= DRAWN_PUS };
+    let root = drawing.lay_out(0, 1, true);
+    let caption = "The distance of two PUs is that of the innermost box with both of them";
+    let caption = match topology.matrix {
+        Some(_) => "Distances come from a matrix: those at the boxes are its mean or largest",
+        None => caption,
+    };
+    let width = root.width.max(caption.len() as f64 * LETTER) + 2.0 * GAP;
+    let height = root.height + BAR + 2.0 * GAP;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
+         viewBox=\"0 0 {width:.0} {height:.0}\">\n<title>Topology: {} PUs</title>\n<style>{STYLE}</style>\n\
+         <rect class=\"box\" width=\"100%\" height=\"100%\" stroke=\"none\"/>\n",
+        topology.pus.len()
+    );
+    drawing.draw(&root, GAP, GAP, &mut svg);
+    text(&mut svg, GAP, height - GAP, "", caption);
+    svg + "</svg>\n"
+}
+
+/// A box with its place relative to the box it is in.
+struct Tile {
+    /// The nodes it is, outermost first: the last is a PU or branches.
+    chain: Vec<NodeId>,
+    labels: Vec<String>,
+    x: f64,
+    y: f64,
+    width: f64,
+    height: f64,
+    inside: Vec<Tile>,
+}
+
+struct Drawing<'a> {
+    topology: &'a Topology,
+    runs: Runs<'a>,
+    /// Every box is drawn, none stands for several.
+    all: bool,
+}
+
+impl Drawing<'_> {
+    /// Sizes the box of `node`, which stands for `count` that look alike, and places what is in it. `single`: the boxes
+    /// around stand for one node each.
+    fn lay_out(&self, node: NodeId, count: usize, single: bool) -> Tile {
+        let chain = self.runs.chain(node);
+        let single = single && count == 1;
+        let mut labels: Vec<_> = chain.iter().map(|&id| label::node(self.topology, id, single)).collect();
+        if count > 1 {
+            labels[0] = format!("{count} × {}", labels[0]);
+        }
+        let end = chain[chain.len() - 1];
+        let inside = self.inside(end, single);
+        let distance = if inside.is_empty() { 0.0 } else { 14.0 };
+        let letters = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0) as f64 + distance;
+        let bars = labels.len() as f64 * BAR + if inside.is_empty() { PU - BAR } else { 0.0 };
+        let mut tile = Tile { chain, labels, x: 0.0, y: 0.0, width: letters * LETTER + GAP, height: bars, inside };
+        place(&mut tile);
+        tile
+    }
+
+    fn inside(&self, node: NodeId, single: bool) -> Vec<Tile> {
+        if self.all {
+            return self.topology.nodes[node].children.iter().map(|&child| self.lay_out(child, 1, single)).collect();
+        }
+        let runs = self.runs.below(node);
+        runs.iter().map(|run| self.lay_out(run.nodes[0], run.nodes.len(), single)).collect()
+    }
+
+    /// Writes a box at (`x`, `y`) and all that is in it.
+    fn draw(&self, tile: &Tile, x: f64, y: f64, svg: &mut String) {
+        rectangle(svg, x, y, tile.width, tile.height, "box");
+        let mut top = y;
+        for (&id, words) in tile.chain.iter().zip(&tile.labels) {
+            let node = &self.topology.nodes[id];
+            let high = if node.level == Level::Pu { PU } else { BAR };
+            rectangle(svg, x, top, tile.width, high, self.class(id));
+            text(svg, x + 4.0, top + 13.0, "", words);
+            top += high;
+        }
+        if let Some(&end) = tile.chain.last().filter(|_| !tile.inside.is_empty()) {
+            let distance = format!("distance {}", self.topology.nodes[end].cost);
+            text(svg, x + tile.width - 4.0, top - BAR + 13.0, "d", &distance);
+        }
+        tile.inside.iter().for_each(|inner| self.draw(inner, x + inner.x, y + inner.y, svg));
+    }
+
+    fn class(&self, id: NodeId) -> &'static str {
+        let node = &self.topology.nodes[id];
+        match node.level {
+            Level::Switch | Level::Machine => "machine",
+            Level::Package => "package",
+            Level::Die => "die",
+            Level::Group => "group",
+            Level::Numa => "numa",
+            Level::Core => "core",
+            Level::Pu => {
+                let pu = &self.topology.pus[node.pus.start];
+                let fastest = self.topology.pus.iter().map(|pu| pu.core_kind).max();
+                match pu.allowed {
+                    false => "off",
+                    true if Some(pu.core_kind) < fastest => "slow",
+                    true => "pu",
+                }
+            }
+            _ => "cache",
+        }
+    }
+}
+
+/// Places the boxes inside in rows under the bars, so that the whole is [`ASPECT`] times as wide as high, and grows the
+/// tile around them.
+fn place(tile: &mut Tile) {
+    if tile.inside.is_empty() {
+        return;
+    }
+    let area: f64 = tile.inside.iter().map(|inner| (inner.width + GAP) * (inner.height + GAP)).sum();
+    let widest = tile.inside.iter().map(|inner| inner.width).fold(0.0, f64::max);
+    let limit = (area * ASPECT).sqrt().max(widest + GAP).max(tile.width);
+    let (mut x, mut y, mut row, mut right) = (GAP, tile.height + GAP, 0.0f64, 0.0f64);
+    for inner in &mut tile.inside {
+        if x > GAP && x + inner.width > limit + GAP {
+            (x, y, row) = (GAP, y + row + GAP, 0.0);
+        }
+        (inner.x, inner.y) = (x, y);
+        x += inner.width + GAP;
+        right = right.max(x);
+        row = row.max(inner.height);
+    }
+    tile.width = tile.width.max(right);
+    tile.height = y + row + GAP;
+}
+
+fn rectangle(svg: &mut String, x: f64, y: f64, width: f64, height: f64, class: &str) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        svg,
+        "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"2\"/>"
+    );
+}
+
+fn text(svg: &mut String, x: f64, y: f64, class: &str, words: &str) {
+    let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+    let _ = writeln!(svg, "<text{class} x=\"{x:.1}\" y=\"{y:.1}\">{words}</text>");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(name: &str) -> Topology {
+        let path = format!("{}/../../testdata/topologies/{name}", env!("CARGO_MANIFEST_DIR"));
+        Topology::load(&path).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn count(svg: &str, what: &str) -> usize {
+        svg.matches(what).count()
+    }
+
+    #[test]
+    fn every_pu_is_a_box() {
+        let svg = topology_svg(&load("hybrid-4p2-8e.xml"));
+        assert_eq!((count(&svg, "class=\"pu\""), count(&svg, "class=\"slow\"")), (8, 8));
+        assert!(svg.contains(">PU P#15<") && svg.contains(">L3 12 MiB<") && svg.contains(">distance 5<"));
+        let svg = topology_svg(&load("cpuset-2x4x2-allowed-4.xml"));
+        assert_eq!((count(&svg, "class=\"pu\""), count(&svg, "class=\"off\"")), (4, 12));
+    }
+
+    #[test]
+    fn large_machines_show_what_is_alike_once() {
+        let svg = topology_svg(&Topology::load("pack:64 l3:16 core:32 pu:2").unwrap());
+        assert!(svg.contains(">64 × package<") && svg.contains(">2 × PU<"));
+        assert_eq!(count(&svg, "class=\"pu\""), 1);
+    }
+
+    #[test]
+    fn boxes_lie_in_their_box_and_not_on_each_other() {
+        fn check(tile: &Tile) {
+            for (number, a) in tile.inside.iter().enumerate() {
+                assert!(a.x >= GAP && a.y >= GAP && a.x + a.width <= tile.width && a.y + a.height <= tile.height);
+                for b in &tile.inside[..number] {
+                    let apart = a.x >= b.x + b.width || b.x >= a.x + a.width || a.y >= b.y + b.height;
+                    assert!(apart, "{:?} on {:?}", a.labels, b.labels);
+                }
+                check(a);
+            }
+        }
+        for name in ["broadwell-2x14x2.xml", "hybrid-4p2-8e.xml", "epyc-1x4numa-8l3-64x2.xml"] {
+            let topology = load(name);
+            let drawing = Drawing { topology: &topology, runs: Runs::new(&topology), all: true };
+            let root = drawing.lay_out(0, 1, true);
+            check(&root);
+            assert!(root.width < 4.0 * root.height && root.height < 2.0 * root.width, "{name}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Progress of whatever takes more than two seconds: on standard error, and only where that is a terminal.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What is quicker says nothing.
+const QUIET: Duration = Duration::from_secs(2);
+
+/// A line that appears once two seconds have passed, and goes when this is dropped.
+pub struct Progress {
+    shown: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+/// Does `work` under a line of progress that says `what` is done.
+pub fn during<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    let _shown_until_dropped = Progress::of(what);
+    work()
+}
+
+impl Progress {
+    fn of(what: &str) -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self { shown: None };
+        }
+        let (done, until_done) = channel();
+        let message = format!("cohabit: {what}");
+        let thread = std::thread::spawn(move || {
+            if until_done.recv_timeout(QUIET) == Err(RecvTimeoutError::Timeout) {
+                let line = ProgressBar::new_spinner().with_message(message);
+                line.set_style(
+                    ProgressStyle::default_spinner().template("{msg} {elapsed} {spinner}").expect("a valid template"),
+                );
+                line.enable_steady_tick(Duration::from_millis(200));
+                // Returns with an error, when the sender is dropped.
+                until_done.recv().unwrap_or_default();
+                line.finish_and_clear();
+            }
+        });
+        Self { shown: Some((done, thread)) }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some((done, thread)) = self.shown.take() {
+            drop(done);
+            // A line of progress that panicked is no reason to fail.
+            thread.join().unwrap_or_default();
+        }
+    }
+}

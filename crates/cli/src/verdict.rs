@@ -1,0 +1,134 @@
+//! What a mapping is worth, honestly: how it compares with placing without a profile, and when nothing can be gained.
+
+use cohabit_model::{Matrix, Topology};
+
+/// Pairs that differ by less than this share of their mean are alike.
+const ALIKE: f64 = 0.10;
+
+/// Distance costs J of one problem: by the mapper that was asked for, and by two that ignore who communicates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct Costs {
+    /// The mapping's.
+    pub mapped: u128,
+    /// Tasks in order on PUs in order.
+    pub packed: u128,
+    /// Tasks as far apart as they can be.
+    pub scatter: u128,
+}
+
+/// Whether placement can change anything here, and why.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Verdict {
+    /// False where no placement is better than another.
+    pub can_gain: bool,
+    /// One sentence for people.
+    pub text: String,
+}
+
+/// The verdict on a mapping of `weight` to the allowed PUs of `topology`.
+pub fn verdict(weight: &Matrix, topology: &Topology, costs: Costs) -> Verdict {
+    match hopeless(weight, topology) {
+        Some(reason) => Verdict { can_gain: false, text: format!("nothing to gain: {reason}") },
+        None => Verdict { can_gain: true, text: compared(costs) },
+    }
+}
+
+/// Why every placement is as good as every other, where it is.
+fn hopeless(weight: &Matrix, topology: &Topology) -> Option<String> {
+    let tasks = weight.tasks();
+    let pus = topology.allowed().len();
+    if weight.iter().all(|(source, destination, _)| source == destination) {
+        return Some("no task communicates with another".to_owned());
+    }
+    if pus == 1 {
+        return Some("only one PU may be used".to_owned());
+    }
+    if let Some(distance) = topology.only_distance() {
+        let so = format!("all {pus} PUs are equally far from one another (distance {distance}{})", shared(topology));
+        return (tasks <= pus).then(|| format!("{so}, so it does not matter which task runs on which"));
+    }
+    let reason = "every two tasks communicate alike, and together they fill the machine";
+    (tasks == pus && is_uniform(weight)).then(|| reason.to_owned())
+}
+
+/// `, under one L3`: the lowest thing that holds all allowed PUs, where that is less than the machine.
+fn shared(topology: &Topology) -> String {
+    use cohabit_model::topology::Level;
+    let allowed = topology.allowed();
+    let (Some(&first), Some(&last)) = (allowed.first(), allowed.last()) else { return String::new() };
+    match topology.nodes[topology.common(first, last)].level {
+        Level::Machine | Level::Switch => String::new(),
+        level => format!(", under one {level}"),
+    }
+}
+
+fn is_uniform(weight: &Matrix) -> bool {
+    let tasks = weight.tasks();
+    let graph = weight.symmetric();
+    if graph.iter().any(|neighbours| neighbours.len() + 1 < tasks) {
+        return false;
+    }
+    let pairs = || graph.iter().flatten().map(|&(_, value)| value as f64);
+    let mean = pairs().sum::<f64>() / (tasks * (tasks - 1)) as f64;
+    pairs().all(|value| (value - mean).abs() < ALIKE * mean)
+}
+
+fn compared(costs: Costs) -> String {
+    let Costs { mapped, packed, scatter } = costs;
+    if mapped >= packed.min(scatter) {
+        let (name, cost) = if packed <= scatter { ("packed", packed) } else { ("scatter", scatter) };
+        let than = if mapped == cost { "as good as this mapping" } else { "better than this mapping" };
+        return format!("'--mapper {name}' is {than} ({cost}): the tasks' order already suits the machine");
+    }
+    format!("J is {} packed and {} scatter", below(mapped, packed), below(mapped, scatter))
+}
+
+/// `38 % below` the other cost.
+fn below(mapped: u128, other: u128) -> String {
+    match 100.0 * (1.0 - mapped as f64 / other as f64) {
+        percent if percent < 1.0 => "less than 1 % below".to_owned(),
+        percent => format!("{percent:.0} % below"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all_to_all(tasks: u32, value: u64) -> Matrix {
+        let pairs = (0..tasks).flat_map(|a| (0..tasks).filter(move |&b| a != b).map(move |b| (a, b, value)));
+        Matrix::from_triplets(tasks as usize, pairs)
+    }
+
+    #[test]
+    fn what_cannot_gain_says_why() {
+        let chain = Matrix::from_triplets(4, [(0, 1, 9), (1, 2, 9), (2, 3, 9)]);
+        let costs = Costs { mapped: 10, packed: 20, scatter: 40 };
+        for (weight, machine, expected) in [
+            (Matrix::from_triplets(2, [(0, 0, 7)]), "core:2 pu:1", "no task communicates with another"),
+            (chain.clone(), "pu:1", "only one PU may be used"),
+            (chain.clone(), "core:4 pu:1", "all 4 PUs are equally far from one another (distance 20)"),
+            (
+                chain.clone(),
+                "l3:1 core:4 pu:1",
+                "all 4 PUs are equally far from one another (distance 5, under one L3)",
+            ),
+            (all_to_all(4, 50), "pack:2 core:2 pu:1", "every two tasks communicate alike"),
+        ] {
+            let verdict = verdict(&weight, &Topology::load(machine).unwrap(), costs);
+            assert!(!verdict.can_gain && verdict.text.contains(expected), "{machine}: {}", verdict.text);
+        }
+        let machine = Topology::load("pack:2 core:2 pu:1").unwrap();
+        assert_eq!(verdict(&chain, &machine, costs).text, "J is 50 % below packed and 75 % below scatter");
+        // More tasks than PUs: which of them take turns on a PU still matters.
+        assert!(verdict(&all_to_all(8, 50), &Topology::load("core:4 pu:1").unwrap(), costs).can_gain);
+    }
+
+    #[test]
+    fn a_mapping_no_better_than_packed_is_called_so() {
+        for (mapped, expected) in [(20, "as good as"), (21, "better than")] {
+            let text = compared(Costs { mapped, packed: 20, scatter: 40 });
+            assert!(text.contains(expected) && text.contains("--mapper packed"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Every bad input has one clear line and the right status: 1 for a failure, 2 for wrong usage, and where a program runs
+//! 125 for cohabit's own failure, 126 for a program that cannot be run, 127 for none.
+
+mod common;
+
+use common::{Room, elf_head, executable};
+use std::os::unix::fs::PermissionsExt;
+
+#[test]
+fn wrong_usage() {
+    let room = Room::new();
+    room.chain("p.npz", 4, 10);
+    for (line, status, cause) in [
+        ("nonsense", 2, "unrecognized subcommand 'nonsense'"),
+        ("map", 2, "required arguments were not provided: <PROFILE>"),
+        ("map p.npz --mapper nonsense", 2, "invalid value 'nonsense' for '--mapper <M>'"),
+        ("map p.npz --pin 1", 2, "write a task and a PU"),
+        ("map p.npz --seed -1", 2, "--seed"),
+        ("show", 2, "<PROFILE>"),
+        ("import x.csv", 2, "--output"),
+        ("doctor --nonsense", 2, "unexpected argument '--nonsense'"),
+        ("run -- true", 125, "--profile"),
+        ("run --profile p.npz", 125, "<CMD>"),
+        ("run --profile p.npz --json - -- true", 125, "standard output belongs to the program"),
+        ("run --profile p.npz --mapping m.json -- true", 125, "cannot be used with"),
+        ("profile", 125, "<CMD>"),
+        ("profile --block 100 -- true", 125, "a power of two"),
+        ("profile --block 8 -- true", 125, "16"),
+        ("profile --block 8192 -- true", 125, "4096"),
+        ("profile --window soon -- true", 125, "--window"),
+        ("profile --window 10ns -- true", 125, "1us"),
+        ("profile --burst 10ms -- true", 125, "ON,OFF"),
+    ] {
+        let ran = room.run(line);
+        ran.assert_fails(status, cause);
+        assert_eq!(ran.stdout, "", "{line}");
+    }
+}
+
+#[test]
+fn no_command_shows_what_there_is() {
+    let ran = Room::new().run("");
+    ran.assert_fails(2, "no command was given");
+    assert!(ran.stdout.contains("profile") && ran.stdout.contains("map"));
+}
+
+#[test]
+fn programs_that_cannot_be_run() {
+    let room = Room::new();
+    room.chain("p.npz", 2, 10);
+    room.file("plain", "no program");
+    executable(&room.file("32-bit", elf_head(1, 3)));
+    executable(&room.file("arm", elf_head(2, 183)));
+    executable(&room.file("lost-interpreter", "#!/nowhere/python\n"));
+    executable(&room.file("truncated", &elf_head(2, 62)[..18]));
+    std::fs::create_dir(room.path("folder")).unwrap();
+    for (program, status, cause) in [
+        ("no-such-program", 127, "not found in PATH"),
+        ("./no-such-program", 127, "no such file"),
+        ("./plain", 126, "permission denied"),
+        ("./folder", 126, "it is a directory"),
+        ("./lost-interpreter", 126, "its interpreter /nowhere/python cannot be run"),
+    ] {
+        room.run(&format!("profile -- {program}")).assert_fails(status, cause);
+        room.run(&format!("run --profile p.npz -- {program}")).assert_fails(status, cause);
+    }
+    for (program, cause) in [
+        ("./32-bit", "it is a 32-bit program"),
+        ("./arm", "it is built for another processor (AArch64)"),
+        ("./truncated", "it is no program the kernel loads"),
+    ] {
+        room.run(&format!("profile -- {program}")).assert_fails(126, cause);
+    }
+}
+
+#[test]
+fn a_program_that_would_gain_privileges_is_not_profiled() {
+    let room = Room::new();
+    let program = room.file("other", std::fs::read("/bin/true").unwrap());
+    // Only root can give a file to somebody else; an ordinary user finds setuid programs lying about.
+    let given = std::os::unix::fs::chown(&program, Some(65534), None).is_ok();
+    let (program, cause) = if given {
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
+        ("./other", "it is setuid")
+    } else if ["/usr/bin/su", "/bin/su"].iter().any(|path| std::path::Path::new(path).exists()) {
+        ("su", "it is setuid")
+    } else {
+        println!("skipped: setuid programs are refused: not root, and no setuid program here");
+        return;
+    };
+    room.run(&format!("profile -- {program}")).assert_fails(126, cause);
+}
+
+#[test]
+fn profiles_that_are_damaged_hostile_or_not_there() {
+    let room = Room::new();
+    let whole = std::fs::read(room.chain("whole.npz", 16, 1000)).unwrap();
+    for length in [0, 1, 30, whole.len() / 2, whole.len() - 1] {
+        room.file("cut.npz", &whole[..length]);
+        for command in ["show cut.npz", "map cut.npz --topology core:4"] {
+            room.run(command).assert_fails(1, "cut.npz");
+        }
+        room.run("run --profile cut.npz -- true").assert_fails(125, "cut.npz");
+    }
+    room.file("text.npz", "this is no zip file, only text that goes on for a while");
+    for (line, status, cause) in [
+        ("show text.npz", 1, "text.npz"),
+        ("map text.npz", 1, "text.npz"),
+        ("show nowhere.npz", 1, "nowhere.npz"),
+        ("map nowhere.npz", 1, "nowhere.npz"),
+        ("show .", 1, "cannot read ."),
+        ("run --profile nowhere.npz -- true", 125, "nowhere.npz"),
+        ("run --mapping nowhere.json -- true", 125, "nowhere.json"),
+        ("import nowhere.csv -o p.npz", 1, "nowhere.csv"),
+    ] {
+        room.run(line).assert_fails(status, cause);
+    }
+}
+
+#[test]
+fn matrices_that_are_none() {
+    let room = Room::new();
+    for (content, cause) in [("1,2\n3\n", "m.csv"), ("1,x\n2,3\n", "m.csv"), ("", "m.csv"), ("1,-1\n0,0\n", "m.csv")] {
+        room.file("m.csv", content);
+        room.run("import m.csv -o p.npz").assert_fails(1, cause);
+        assert!(!room.path("p.npz").exists(), "nothing is written where something failed");
+    }
+}
+
+#[test]
+fn mappings_that_are_damaged_or_do_not_fit() {
+    let room = Room::new();
+    room.chain("p.npz", 2, 10);
+    let ran = room.run("map p.npz --topology core:4 -o m.json");
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    let text = std::fs::read_to_string(room.path("m.json")).unwrap();
+    room.file("cut.json", &text[..text.len() / 2]);
+    room.file(
+        "newer.json",
+        text.replacen("\"format\": 1", "\"format\": 2", 1).replacen("\"format\":1", "\"format\":2", 1),
+    );
+    room.file("elsewhere.json", text.replace("\"pu\": 0", "\"pu\": 99999").replace("\"pu\":0", "\"pu\":99999"));
+    for (file, cause) in [("cut.json", "cut.json"), ("newer.json", "2"), ("elsewhere.json", "99999")] {
+        room.run(&format!("run --mapping {file} -- true")).assert_fails(125, cause);
+    }
+}
+
+#[test]
+fn impossible_topologies_pins_and_costs() {
+    let room = Room::new();
+    room.chain("p.npz", 4, 10);
+    for (line, cause) in [
+        ("topology nonsense", "nonsense"),
+        ("topology pack:0", "pack"),
+        ("topology nowhere.xml", "nowhere.xml"),
+        ("topology core:4 --level-costs 1,2,3", "level costs"),
+        ("topology core:4 --level-costs x", "level costs"),
+        ("map p.npz --topology nonsense", "nonsense"),
+        ("map p.npz --topology core:4 --pin 0=9", "no PU 9 here"),
+        ("map p.npz --topology core:4 --pin 9=0", "the profile has 4 tasks"),
+        ("map p.npz --topology core:4 --forbid 9", "no PU 9 here"),
+        ("map p.npz --topology core:4 --forbid 0,1,2,3", "PU"),
+    ] {
+        room.run(line).assert_fails(1, cause);
+    }
+}
+
+#[test]
+fn output_that_cannot_be_written() {
+    let room = Room::new();
+    room.chain("p.npz", 4, 10);
+    std::fs::create_dir(room.path("folder")).unwrap();
+    for (line, cause) in [
+        ("map p.npz --topology core:4 -o /dev/full", "No space left on device"),
+        ("map p.npz --topology core:4 -o nowhere/m.json", "nowhere/m.json"),
+        ("map p.npz --topology core:4 -o folder", "folder"),
+        ("map p.npz --topology core:4 --json /dev/full", "No space left on device"),
+        ("topology core:4 --svg /dev/full", "No space left on device"),
+        ("import matrix.csv -o nowhere/p.npz", "nowhere/p.npz"),
+        ("import matrix.csv -o /dev/full", "No space left on device"),
+        ("man /dev/null/man", "/dev/null/man"),
+    ] {
+        room.run(line).assert_fails(1, cause);
+    }
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let ran = common::Ran::of(room.command(["mappers"]).stdout(full).output().unwrap());
+    ran.assert_fails(1, "cannot write to standard output");
+}

@@ -1,0 +1,85 @@
+//! `cohabit run` is as if the program had been started directly: streams, exit status and signals pass through.
+
+mod common;
+
+use common::{Ran, Room};
+use std::io::Write;
+use std::process::Stdio;
+
+/// A folder with a mapping of one task onto a PU that this process may use.
+fn room() -> Room {
+    let room = Room::new();
+    room.import("p.npz", "0\n");
+    let ran = room.run("map p.npz --mapper packed -o m.json");
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    room
+}
+
+fn placed(room: &Room, program: &[&str]) -> Ran {
+    let arguments = ["run", "--mapping", "m.json", "--"].iter().chain(program);
+    Ran::of(room.command(arguments).output().unwrap())
+}
+
+#[test]
+fn the_exit_status_is_the_programs() {
+    let room = room();
+    for status in [0, 1, 2, 42, 124, 125, 126, 127, 255] {
+        let ran = placed(&room, &["sh", "-c", &format!("exit {status}")]);
+        assert_eq!((ran.status, ran.stdout.as_str(), ran.stderr.as_str()), (Some(status), "", ""));
+    }
+}
+
+#[test]
+fn a_signal_that_kills_the_program_kills_cohabit() {
+    let room = room();
+    for signal in [libc::SIGTERM, libc::SIGKILL, libc::SIGINT, libc::SIGHUP, libc::SIGSEGV, libc::SIGPIPE] {
+        let ran = placed(&room, &["sh", "-c", &format!("ulimit -c 0; kill -{signal} $$")]);
+        assert_eq!((ran.status, ran.signal), (None, Some(signal)), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn streams_pass_through_byte_for_byte() {
+    let room = room();
+    let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    let mut command = room.command(["run", "--mapping", "m.json", "--", "sh", "-c", "cat; printf problem >&2"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = bytes.clone();
+    let writer = std::thread::spawn(move || stdin.write_all(&input).unwrap());
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    assert!(output.stdout == bytes, "{} bytes came through", output.stdout.len());
+    assert_eq!(output.stderr, b"problem");
+}
+
+#[test]
+fn arguments_and_environment_pass_through() {
+    let room = room();
+    let mut command = room.command(["run", "--mapping", "m.json", "--", "sh", "-c", "printf '%s|' \"$@\" \"$GIVEN\""]);
+    let ran = Ran::of(command.args(["sh", "--json", "a b", "", "--"]).env("GIVEN", "x y").output().unwrap());
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(0), "--json|a b||--|x y|"));
+}
+
+#[test]
+fn what_was_done_is_told_as_json() {
+    let room = room();
+    let ran = room.run("run --mapping m.json --json out.json -- false");
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(1), ""));
+    let text = std::fs::read_to_string(room.path("out.json")).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["format"], 1);
+    assert_eq!(document["command"], "run");
+    assert_eq!(document["status"]["exited"], 1);
+}
+
+#[test]
+fn a_profile_is_mapped_and_run_at_once() {
+    let room = Room::new();
+    room.chain("p.npz", 2, 100);
+    let ran = room.run("run --profile p.npz -- sh -c true");
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    // The shell has one thread and the profile two tasks: that is said, and nothing else goes wrong.
+    assert!(ran.stderr.contains("these tasks of the mapping never started: 1"), "{}", ran.stderr);
+    assert!(ran.stderr.lines().all(|line| line.starts_with("cohabit: ")), "{}", ran.stderr);
+}
