@@ -9,6 +9,7 @@ pub mod file;
 pub mod mapping;
 pub mod mapping_file;
 pub mod matrix;
+pub mod metrics;
 pub mod profile;
 pub mod topology;
 
