@@ -10,6 +10,7 @@ mod machine;
 mod mapping;
 mod number;
 mod output;
+mod picture;
 mod progress;
 mod usage;
 mod verdict;

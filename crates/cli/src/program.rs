@@ -40,6 +40,14 @@ pub fn find(name: &OsStr) -> Result<Program, Failure> {
     Ok(Program { path, image })
 }
 
+/// Finds the program of a command line and refuses it where the profiler cannot run it.
+///
+/// # Errors
+/// As [`find`]; 126 with the reason where it cannot be profiled.
+pub fn check_profilable(command: &[OsString]) -> Result<(), Failure> {
+    find(command.first().map_or(OsStr::new(""), OsString::as_os_str))?.check_for_profiling()
+}
+
 impl Program {
     /// Refuses what the profiler cannot run: another architecture than its own, and a program that would lose the
     /// privileges it gets from its file.

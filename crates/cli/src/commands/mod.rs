@@ -7,6 +7,7 @@ mod man;
 mod map;
 mod mappers;
 mod run;
+mod topology;
 
 use crate::exit::{End, Failure};
 
@@ -18,6 +19,8 @@ pub type Outcome = Result<End, Failure>;
 pub enum Command {
     /// Says where each task of a profile should run, what that costs and whether it is worth it
     Map(map::Map),
+    /// Shows a machine as a tree, with the distances between its PUs
+    Topology(topology::TopologyCommand),
     /// Turns a matrix of another tool into a profile
     Import(import::Import),
     /// Lists the mapping algorithms
@@ -42,6 +45,7 @@ impl Command {
     pub fn run(self) -> Outcome {
         match self {
             Command::Map(command) => command.run(),
+            Command::Topology(command) => command.run(),
             Command::Import(command) => command.run(),
             Command::Mappers(command) => command.run(),
             Command::Run(command) => command.run(),

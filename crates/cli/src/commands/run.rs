@@ -6,6 +6,7 @@ use crate::json::JsonFileArgs;
 use crate::machine::MachineArgs;
 use crate::mapping::MappingArgs;
 use crate::output::note;
+use crate::picture::label::list;
 use clap::ValueEnum;
 use cohabit_apply::{Identify, LaunchError, LaunchPlan, Method, Options, Status, launch};
 use cohabit_model::{Mapping, Result};
@@ -133,36 +134,21 @@ fn notes(outcome: &cohabit_apply::Outcome, asked_to_watch: bool) -> Vec<String> 
         notes.push(format!("task {} could not be put on PU {}: {}", refusal.task, refusal.pu, refusal.cause));
     }
     for placed in outcome.placed.iter().filter(|placed| placed.held && placed.affinity != [placed.pu]) {
-        let found = list(&placed.affinity);
+        let found = list(placed.affinity.clone());
         notes.push(format!("task {} was put on PU {} and its affinity reads back as {found}", placed.task, placed.pu));
     }
     for repinned in &outcome.repinned {
-        let (task, pu, found) = (repinned.task, repinned.pu, list(&repinned.affinity));
+        let (task, pu, found) = (repinned.task, repinned.pu, list(repinned.affinity.clone()));
         notes.push(format!("the program moved task {task} from PU {pu} to {found} by itself"));
     }
     if !outcome.missing_tasks.is_empty() {
-        notes.push(format!("these tasks of the mapping never started: {}", list(&outcome.missing_tasks)));
+        notes.push(format!("these tasks of the mapping never started: {}", list(outcome.missing_tasks.clone())));
     }
     if outcome.unknown_thread_count > 0 {
         let count = outcome.unknown_thread_count;
         notes.push(format!("{count} threads that the mapping does not know were left where the system puts them"));
     }
     notes
-}
-
-/// `0-3,7`.
-fn list(numbers: &[u32]) -> String {
-    let mut sorted = numbers.to_vec();
-    sorted.sort_unstable();
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for number in sorted {
-        match ranges.last_mut() {
-            Some(range) if number == range.1.saturating_add(1) => range.1 = number,
-            _ => ranges.push((number, number)),
-        }
-    }
-    let text = |&(first, last): &(u32, u32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
-    ranges.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
 fn fields(outcome: &cohabit_apply::Outcome, mapping: &Mapping) -> Value {
@@ -197,19 +183,5 @@ pub fn status_fields(status: Status) -> Value {
     match status {
         Status::Exited(status) => json!({ "exited": status }),
         Status::Signalled { signal, core_dumped } => json!({ "signal": signal, "core_dumped": core_dumped }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_listed_in_ranges() {
-        for (numbers, expected) in
-            [(&[][..], ""), (&[4], "4"), (&[3, 1, 2, 7, 9, 8], "1-3,7-9"), (&[u32::MAX, 0], "0,4294967295")]
-        {
-            assert_eq!(list(numbers), expected);
-        }
     }
 }

@@ -56,9 +56,7 @@ fn fields(topology: &Topology) -> Value {
             "capacity": pu.capacity,
         })
     };
-    let level = |level: &cohabit_model::topology::Branching| {
-        json!({ "level": level.level.name(), "nodes": level.nodes, "arity": level.arity, "distance": level.cost })
-    };
+    let level = |level: &cohabit_model::topology::Branching| json!({ "level": level.level.name(), "nodes": level.nodes, "arity": level.arity, "distance": level.cost });
     json!({
         "branching": topology.branching().iter().map(level).collect::<Vec<_>>(),
         "nodes": topology.nodes.iter().map(node).collect::<Vec<_>>(),

@@ -1,9 +1,5 @@
-//! Pictures: what a person looks at in the terminal or a browser.
+//! Pictures: what a profile or a machine looks like, in the terminal.
 
-mod label;
-mod runs;
-mod topology_svg;
-mod topology_text;
-
-pub use topology_svg::topology_svg;
-pub use topology_text::topology_text;
+pub mod heatmap;
+pub mod palette;
+pub mod text;
