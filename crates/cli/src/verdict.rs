@@ -1,9 +1,7 @@
 //! What a mapping is worth, honestly: how it compares with placing without a profile, and when nothing can be gained.
 
+use cohabit_model::metrics::{Structure, metrics};
 use cohabit_model::{Matrix, Topology};
-
-/// Pairs that differ by less than this share of their mean are alike.
-const ALIKE: f64 = 0.10;
 
 /// Distance costs J of one problem: by the mapper that was asked for, and by two that ignore who communicates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -37,7 +35,8 @@ pub fn verdict(weight: &Matrix, topology: &Topology, costs: Costs) -> Verdict {
 fn hopeless(weight: &Matrix, topology: &Topology) -> Option<String> {
     let tasks = weight.tasks();
     let pus = topology.allowed().len();
-    if weight.iter().all(|(source, destination, _)| source == destination) {
+    let structure = metrics(weight).structure();
+    if structure == Structure::Silent {
         return Some("no task communicates with another".to_owned());
     }
     if pus == 1 {
@@ -48,7 +47,7 @@ fn hopeless(weight: &Matrix, topology: &Topology) -> Option<String> {
         return (tasks <= pus).then(|| format!("{so}, so it does not matter which task runs on which"));
     }
     let reason = "every two tasks communicate alike, and together they fill the machine";
-    (tasks == pus && is_uniform(weight)).then(|| reason.to_owned())
+    (tasks == pus && structure == Structure::Uniform).then(|| reason.to_owned())
 }
 
 /// `, under one L3`: the lowest thing that holds all allowed PUs, where that is less than the machine.
@@ -60,17 +59,6 @@ fn shared(topology: &Topology) -> String {
         Level::Machine | Level::Switch => String::new(),
         level => format!(", under one {level}"),
     }
-}
-
-fn is_uniform(weight: &Matrix) -> bool {
-    let tasks = weight.tasks();
-    let graph = weight.symmetric();
-    if graph.iter().any(|neighbours| neighbours.len() + 1 < tasks) {
-        return false;
-    }
-    let pairs = || graph.iter().flatten().map(|&(_, value)| value as f64);
-    let mean = pairs().sum::<f64>() / (tasks * (tasks - 1)) as f64;
-    pairs().all(|value| (value - mean).abs() < ALIKE * mean)
 }
 
 fn compared(costs: Costs) -> String {
