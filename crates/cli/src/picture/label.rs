@@ -37,7 +37,8 @@ pub fn size(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let unit = (0..units.len()).rev().find(|&unit| bytes >> (10 * unit) > 0).unwrap_or(0);
     let value = bytes as f64 / (1u64 << (10 * unit)) as f64;
-    if value.fract() < 0.05 { format!("{value:.0} {}", units[unit]) } else { format!("{value:.1} {}", units[unit]) }
+    let tenths = format!("{value:.1}");
+    format!("{} {}", tenths.strip_suffix(".0").unwrap_or(&tenths), units[unit])
 }
 
 /// OS indices as the kernel writes lists of CPUs: `0-13,28-41`.

@@ -34,3 +34,27 @@ fn failed(error: impl std::fmt::Display) -> Error {
     Error::new(format!("hwloc cannot describe this machine: {error}"))
         .remedy("see what lstopo says, or give a synthetic string")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::cpuset::CpuSet;
+
+    #[test]
+    fn the_live_machine_is_given_again_by_its_text() {
+        let machine = live().unwrap();
+        assert_eq!(Topology::parse_text(&machine.text), Ok(machine));
+    }
+
+    /// The kernel's own word: the mask of this thread, in the words that hwloc uses, too.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn allowed_is_what_the_affinity_mask_allows() {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed:")).unwrap();
+        let mask = CpuSet::parse(mask.trim()).unwrap();
+        for pu in live().unwrap().pus {
+            assert_eq!(pu.allowed, mask.contains(pu.os_index), "P#{}", pu.os_index);
+        }
+    }
+}
