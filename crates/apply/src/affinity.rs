@@ -1,0 +1,153 @@
+//! Affinity masks of any width: `sched_getaffinity(2)` and `sched_setaffinity(2)`, which act on one thread each.
+//!
+//! The C library's `cpu_set_t` ends at 1,024 PUs and the machines this is for do not, so masks are vectors here.
+
+use std::fmt;
+use std::io;
+
+/// What the kernel counts mask bits in.
+type Word = libc::c_ulong;
+
+/// No kernel is built for more PUs than this.
+const MOST_PUS: usize = 1 << 19;
+
+/// A set of PUs, by OS index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CpuMask {
+    /// Without zero words at the end, so that equal sets compare equal.
+    words: Vec<Word>,
+}
+
+impl CpuMask {
+    /// The set of one PU.
+    pub fn single(pu: u32) -> Self {
+        Self::from_pus([pu])
+    }
+
+    /// The set of these PUs (OS indices).
+    pub fn from_pus(pus: impl IntoIterator<Item = u32>) -> Self {
+        let mut words = Vec::new();
+        for pu in pus {
+            let (word, bit) = (pu as usize / Word::BITS as usize, pu % Word::BITS);
+            if words.len() <= word {
+                words.resize(word + 1, 0);
+            }
+            words[word] |= 1 << bit;
+        }
+        Self { words }
+    }
+
+    /// The affinity of a thread (0: the calling one).
+    ///
+    /// # Errors
+    /// ESRCH when there is no such thread.
+    pub fn of_thread(tid: i32) -> io::Result<Self> {
+        let mut words: Vec<Word> = vec![0; 1024 / Word::BITS as usize];
+        loop {
+            // SAFETY: the kernel writes at most the given number of bytes into the vector.
+            let written = unsafe {
+                libc::syscall(libc::SYS_sched_getaffinity, tid, size_of_val(words.as_slice()), words.as_mut_ptr())
+            };
+            if written >= 0 {
+                words.truncate(words.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1));
+                return Ok(Self { words });
+            }
+            let error = io::Error::last_os_error();
+            // EINVAL: the kernel knows more PUs than the vector has bits.
+            if error.raw_os_error() != Some(libc::EINVAL) || words.len() * Word::BITS as usize >= MOST_PUS {
+                return Err(error);
+            }
+            words.resize(words.len() * 2, 0);
+        }
+    }
+
+    /// Makes this the affinity of a thread (0: the calling one).
+    ///
+    /// # Errors
+    /// ESRCH when there is no such thread, EINVAL when none of the PUs is allowed to it, EPERM for another user's.
+    pub fn apply(&self, tid: i32) -> io::Result<()> {
+        // SAFETY: the kernel reads the given number of bytes from the vector.
+        let result = unsafe {
+            libc::syscall(libc::SYS_sched_setaffinity, tid, size_of_val(self.words.as_slice()), self.words.as_ptr())
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Whether the set holds this PU (OS index).
+    pub fn contains(&self, pu: u32) -> bool {
+        let word = self.words.get(pu as usize / Word::BITS as usize).copied().unwrap_or(0);
+        word >> (pu % Word::BITS) & 1 == 1
+    }
+
+    /// The PUs of the set (OS indices), ascending.
+    pub fn pus(&self) -> Vec<u32> {
+        (0..self.words.len() as u32 * Word::BITS).filter(|&pu| self.contains(pu)).collect()
+    }
+}
+
+/// As the kernel writes lists: `0-3,8`.
+impl fmt::Display for CpuMask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        let mut pus = self.pus().into_iter().peekable();
+        while let Some(first) = pus.next() {
+            let mut last = first;
+            while pus.peek() == Some(&(last + 1)) {
+                last = pus.next().expect("peeked");
+            }
+            write!(f, "{separator}{first}")?;
+            if last > first {
+                write!(f, "-{last}")?;
+            }
+            separator = ",";
+        }
+        Ok(())
+    }
+}
+
+/// Whether this process may run on the PU with this OS index: its cpuset, its cgroup and its own affinity allow it.
+pub fn pu_allowed(pu: u32) -> bool {
+    CpuMask::of_thread(0).is_ok_and(|mask| mask.contains(pu))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CpuMask, pu_allowed};
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn written_as_the_kernel_writes_lists() {
+        for (pus, text) in
+            [(vec![], ""), (vec![0], "0"), (vec![0, 1, 2, 8], "0-2,8"), (vec![63, 64, 4095], "63-64,4095")]
+        {
+            assert_eq!(CpuMask::from_pus(pus).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_applied_is_read_back() {
+        let own = CpuMask::of_thread(0).unwrap();
+        for pu in own.pus() {
+            assert!(pu_allowed(pu));
+            std::thread::spawn(move || {
+                CpuMask::single(pu).apply(0).unwrap();
+                assert_eq!(CpuMask::of_thread(0).unwrap(), CpuMask::single(pu));
+            })
+            .join()
+            .unwrap();
+        }
+        let absent = CpuMask::single(own.pus().last().unwrap() + 100_000);
+        assert_eq!(absent.apply(0).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(CpuMask::of_thread(0).unwrap(), own);
+    }
+
+    proptest! {
+        #[test]
+        fn a_mask_holds_exactly_its_pus(pus in proptest::collection::btree_set(0u32..5000, 0..40)) {
+            let mask = CpuMask::from_pus(pus.iter().copied());
+            prop_assert_eq!(mask.pus().into_iter().collect::<BTreeSet<_>>(), pus.clone());
+            prop_assert_eq!(mask == CpuMask::from_pus(pus.iter().rev().copied()), true);
+        }
+    }
+}

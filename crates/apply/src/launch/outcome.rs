@@ -1,0 +1,204 @@
+//! What came of a launch.
+
+use super::placement::Placement;
+use cohabit_model::Error;
+use std::fmt;
+
+/// How the command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// It returned or called exit.
+    Exited(i32),
+    /// A signal ended it.
+    Signalled {
+        /// The signal.
+        signal: i32,
+        /// Whether it left a core file.
+        core_dumped: bool,
+    },
+}
+
+impl Status {
+    /// From what `waitpid(2)` returns.
+    pub(crate) fn from_wait(status: i32) -> Self {
+        if libc::WIFSIGNALED(status) {
+            Self::Signalled { signal: libc::WTERMSIG(status), core_dumped: libc::WCOREDUMP(status) }
+        } else {
+            Self::Exited(libc::WEXITSTATUS(status))
+        }
+    }
+
+    /// What a shell makes of it: the exit status, or 128 and the signal.
+    pub fn shell_code(self) -> i32 {
+        match self {
+            Self::Exited(code) => code,
+            Self::Signalled { signal, .. } => 128 + signal,
+        }
+    }
+}
+
+/// How the starts of threads were noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Not at all: the plan was empty, or held only the command's main thread.
+    NotNeeded,
+    /// By ptrace: each thread was placed before its first instruction.
+    Ptrace,
+    /// By looking at /proc: threads ran elsewhere for a moment.
+    ProcWatcher,
+}
+
+/// A task that was placed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlacedReport {
+    /// The task's id.
+    pub task: u32,
+    /// The thread it was.
+    pub tid: i32,
+    /// The PU it was to run on (OS index).
+    pub pu: u32,
+    /// The affinity read back after it was set (OS indices).
+    pub affinity: Vec<u32>,
+    /// Whether the thread was confined to its PU. A main thread whose process never had a second thread was not.
+    pub held: bool,
+}
+
+/// A planned thread that the kernel did not let us place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The task's id.
+    pub task: u32,
+    /// The thread it was.
+    pub tid: i32,
+    /// The PU it was to run on (OS index).
+    pub pu: u32,
+    /// What the kernel said.
+    pub cause: String,
+}
+
+/// A placed thread whose affinity the program has changed afterwards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repinned {
+    /// The task's id.
+    pub task: u32,
+    /// The thread it was.
+    pub tid: i32,
+    /// The PU it was put on (OS index).
+    pub pu: u32,
+    /// Its affinity as last seen (OS indices).
+    pub affinity: Vec<u32>,
+}
+
+/// A thread that the plan does not know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownThread {
+    /// Its process.
+    pub pid: i32,
+    /// The thread.
+    pub tid: i32,
+    /// The affinity it was left with: the command's own, or what the program chose (OS indices).
+    pub affinity: Vec<u32>,
+}
+
+/// What came of a launch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// How the command ended.
+    pub status: Status,
+    /// How the starts of threads were noticed.
+    pub method: Method,
+    /// The placed tasks, in the plan's order.
+    pub placed: Vec<PlacedReport>,
+    /// Planned threads that could not be placed.
+    pub refused: Vec<Refusal>,
+    /// Ids of planned tasks that never started.
+    pub missing_tasks: Vec<u32>,
+    /// Threads the plan does not know; the first 1,024 of them.
+    pub unknown_threads: Vec<UnknownThread>,
+    /// How many there were in all.
+    pub unknown_thread_count: u64,
+    /// Placed threads that the program pinned elsewhere, by task. Seen by looking now and then: a change in the last
+    /// moments of a thread can be missed.
+    pub repinned: Vec<Repinned>,
+    /// What the user should know besides, a sentence each.
+    pub notes: Vec<String>,
+}
+
+impl Outcome {
+    pub(crate) fn new(status: Status, method: Method, placement: Placement, mut notes: Vec<String>) -> Self {
+        let missing_tasks = placement.missing();
+        if !missing_tasks.is_empty() {
+            notes.push(
+                "a program that counts its processors in the affinity of a placed thread starts fewer threads: \
+                 give it their number, such as by OMP_NUM_THREADS"
+                    .to_owned(),
+            );
+        }
+        Self {
+            status,
+            method,
+            placed: placement.placed(),
+            missing_tasks,
+            refused: placement.refusals,
+            unknown_threads: placement.unknown,
+            unknown_thread_count: placement.unknown_count,
+            repinned: placement.repinned.into_values().collect(),
+            notes,
+        }
+    }
+}
+
+/// Why a launch came to nothing. The variants are the exit statuses of `env` and `timeout`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LaunchError {
+    /// There is no such command.
+    NotFound(Error),
+    /// The command is there and cannot be run.
+    CannotRun(Error),
+    /// cohabit itself failed.
+    Failed(Error),
+}
+
+impl LaunchError {
+    /// The exit status that says so: 127, 126 or 125.
+    pub fn exit_code(&self) -> i32 {
+        match self {
+            Self::NotFound(_) => 127,
+            Self::CannotRun(_) => 126,
+            Self::Failed(_) => 125,
+        }
+    }
+
+    /// What to tell the user.
+    pub fn error(&self) -> &Error {
+        match self {
+            Self::NotFound(error) | Self::CannotRun(error) | Self::Failed(error) => error,
+        }
+    }
+}
+
+impl fmt::Display for LaunchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error().fmt(f)
+    }
+}
+
+impl std::error::Error for LaunchError {}
+
+#[cfg(test)]
+mod tests {
+    use super::Status;
+
+    #[test]
+    fn wait_statuses_are_read() {
+        for (raw, status, code) in [
+            (0, Status::Exited(0), 0),
+            (0x2a00, Status::Exited(42), 42),
+            (15, Status::Signalled { signal: 15, core_dumped: false }, 143),
+            (0x8b, Status::Signalled { signal: 11, core_dumped: true }, 139),
+        ] {
+            assert_eq!(Status::from_wait(raw), status);
+            assert_eq!(status.shell_code(), code);
+        }
+    }
+}

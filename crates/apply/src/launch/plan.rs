@@ -1,0 +1,265 @@
+//! Which thread of a run goes on which PU, and how a thread is recognised.
+
+use crate::affinity::CpuMask;
+use cohabit_model::{Error, Mapping, Result};
+use std::collections::{HashMap, HashSet, VecDeque};
+
+/// How a thread of a new run is matched with a task of the profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Identify {
+    /// By its process (in the order processes start) and the order of creation within it.
+    #[default]
+    Order,
+    /// By the thread that created it and its place among that thread's children: right where several threads create
+    /// others at once, so that the order over the whole process varies.
+    Tree,
+}
+
+/// A task and the PU it is to run on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedTask {
+    /// The task's id in the profile: what reports call it, and what [`PlannedTask::parent`] refers to.
+    pub task: u32,
+    /// Index of its process, in the order processes start; 0 is the command itself.
+    pub process: u32,
+    /// Order of creation within its process; 0 is the main thread.
+    pub spawn_index: u32,
+    /// The task that created it; none for the main thread of the command.
+    pub parent: Option<u32>,
+    /// OS index of the PU (hwloc P#).
+    pub pu: u32,
+    /// Its name, for messages.
+    pub name: String,
+}
+
+/// Where each thread of a run goes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LaunchPlan {
+    /// The tasks. With none of them the command runs as it is.
+    pub tasks: Vec<PlannedTask>,
+    /// How they are recognised.
+    pub identify: Identify,
+}
+
+impl LaunchPlan {
+    /// The plan that a mapping made on one machine amounts to.
+    ///
+    /// # Errors
+    /// When the mapping spans hosts, or its tasks cannot be told apart (see [`LaunchPlan::check`]).
+    pub fn from_mapping(mapping: &Mapping, identify: Identify) -> Result<Self> {
+        let hosts: HashSet<&str> = mapping.tasks.iter().map(|placed| placed.host.as_str()).collect();
+        if hosts.len() > 1 {
+            return Err(Error::new(format!("the mapping places tasks on {} hosts", hosts.len())).remedy(
+                "write a file for the MPI launcher with `cohabit map --export`, and start the program with it",
+            ));
+        }
+        let planned = |placed: &cohabit_model::mapping::Placed| PlannedTask {
+            task: placed.task,
+            process: placed.process,
+            spawn_index: placed.spawn_index,
+            parent: placed.parent,
+            pu: placed.pu,
+            name: placed.name.clone(),
+        };
+        let plan = Self { tasks: mapping.tasks.iter().map(planned).collect(), identify };
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// Whether each task can be recognised: no two are the same thread, and with [`Identify::Tree`] every task hangs
+    /// on the command's main thread by its parents.
+    ///
+    /// # Errors
+    /// The first task that cannot.
+    pub fn check(&self) -> Result<()> {
+        let mut by_order = HashMap::new();
+        let mut by_id = HashMap::new();
+        for planned in &self.tasks {
+            if let Some(other) = by_order.insert((planned.process, planned.spawn_index), planned.task) {
+                return Err(Error::new(format!(
+                    "tasks {other} and {} are both thread {} of process {}",
+                    planned.task, planned.spawn_index, planned.process
+                ))
+                .remedy("make the mapping again from its profile"));
+            }
+            if by_id.insert(planned.task, planned.process).is_some() {
+                return Err(Error::new(format!("task {} is in the mapping twice", planned.task))
+                    .remedy("make the mapping again from its profile"));
+            }
+        }
+        match self.identify {
+            Identify::Order => Ok(()),
+            Identify::Tree => self.check_tree(),
+        }
+    }
+
+    fn check_tree(&self) -> Result<()> {
+        let keys = Keys::new(self);
+        let reached = keys.reached_from_the_command();
+        match (0..self.tasks.len()).find(|&index| !reached[index]) {
+            None => Ok(()),
+            Some(index) => Err(Error::new(format!(
+                "task {} has no line of parents back to the command's main thread",
+                self.tasks[index].task
+            ))
+            .remedy("identify threads by their order (`--identify order`), or profile the program again")),
+        }
+    }
+
+    /// Whether `allowed` holds every PU of the plan.
+    ///
+    /// # Errors
+    /// The first task whose PU it lacks.
+    pub fn check_allowed(&self, allowed: &CpuMask) -> Result<()> {
+        match self.tasks.iter().find(|planned| !allowed.contains(planned.pu)) {
+            None => Ok(()),
+            Some(planned) => Err(Error::new(format!(
+                "task {} is to run on PU {}, but only PUs {allowed} are allowed here (cpuset, cgroup or taskset)",
+                planned.task, planned.pu
+            ))
+            .remedy("map the profile again here (`cohabit map P --topology live`), or start cohabit with more PUs")),
+        }
+    }
+}
+
+/// What a thread is recognised by. Tasks are indices into [`LaunchPlan::tasks`] here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    /// The main thread of the command.
+    Command,
+    /// Thread `spawn_index` of process `process`.
+    Order { process: u32, spawn_index: u32 },
+    /// The `rank`-th thread that `parent` created.
+    ThreadOf { parent: usize, rank: u32 },
+    /// The main thread of the `rank`-th process that `parent` created.
+    ProcessOf { parent: usize, rank: u32 },
+}
+
+/// The task of each key.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    tasks: HashMap<Key, usize>,
+    count: usize,
+}
+
+impl Keys {
+    pub(crate) fn new(plan: &LaunchPlan) -> Self {
+        let tasks = match plan.identify {
+            Identify::Order => order_keys(&plan.tasks),
+            Identify::Tree => tree_keys(&plan.tasks),
+        };
+        Self { tasks, count: plan.tasks.len() }
+    }
+
+    pub(crate) fn task(&self, key: Key) -> Option<usize> {
+        self.tasks.get(&key).copied()
+    }
+
+    /// For each task, whether its parents lead back to the command. Parents in a circle lead nowhere.
+    fn reached_from_the_command(&self) -> Vec<bool> {
+        let mut children: HashMap<usize, Vec<usize>> = HashMap::new();
+        for (key, &task) in &self.tasks {
+            match key {
+                Key::ThreadOf { parent, .. } | Key::ProcessOf { parent, .. } => {
+                    children.entry(*parent).or_default().push(task);
+                }
+                Key::Command | Key::Order { .. } => {}
+            }
+        }
+        let mut reached = vec![false; self.count];
+        let mut queue: VecDeque<usize> = self.task(Key::Command).into_iter().collect();
+        while let Some(task) = queue.pop_front() {
+            if !std::mem::replace(&mut reached[task], true) {
+                queue.extend(children.remove(&task).unwrap_or_default());
+            }
+        }
+        reached
+    }
+}
+
+fn order_keys(tasks: &[PlannedTask]) -> HashMap<Key, usize> {
+    let key = |planned: &PlannedTask| match (planned.process, planned.spawn_index) {
+        (0, 0) => Key::Command,
+        (process, spawn_index) => Key::Order { process, spawn_index },
+    };
+    tasks.iter().enumerate().map(|(index, planned)| (key(planned), index)).collect()
+}
+
+/// A child's rank is its place among its parent's children of the same sort, in the order they were created.
+fn tree_keys(tasks: &[PlannedTask]) -> HashMap<Key, usize> {
+    let by_id: HashMap<u32, usize> = tasks.iter().enumerate().map(|(index, planned)| (planned.task, index)).collect();
+    let mut created: Vec<usize> = (0..tasks.len()).collect();
+    created.sort_by_key(|&index| (tasks[index].process, tasks[index].spawn_index));
+    let (mut threads, mut processes) = (vec![0u32; tasks.len()], vec![0u32; tasks.len()]);
+    let mut keys = HashMap::new();
+    for index in created {
+        let planned = &tasks[index];
+        match planned.parent.and_then(|parent| by_id.get(&parent).copied()) {
+            None if planned.parent.is_none() && (planned.process, planned.spawn_index) == (0, 0) => {
+                keys.insert(Key::Command, index);
+            }
+            None => {}
+            Some(parent) if tasks[parent].process == planned.process => {
+                keys.insert(Key::ThreadOf { parent, rank: threads[parent] }, index);
+                threads[parent] += 1;
+            }
+            Some(parent) => {
+                keys.insert(Key::ProcessOf { parent, rank: processes[parent] }, index);
+                processes[parent] += 1;
+            }
+        }
+    }
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Identify, LaunchPlan, PlannedTask};
+    use crate::affinity::CpuMask;
+
+    /// A plan of rows (process, spawn index, parent), task ids from 0 on, all on PU 0.
+    fn plan(identify: Identify, rows: &[(u32, u32, Option<u32>)]) -> LaunchPlan {
+        let task = |(task, &(process, spawn_index, parent)): (usize, &(u32, u32, Option<u32>))| PlannedTask {
+            task: task as u32,
+            process,
+            spawn_index,
+            parent,
+            pu: 0,
+            name: String::new(),
+        };
+        LaunchPlan { tasks: rows.iter().enumerate().map(task).collect(), identify }
+    }
+
+    #[test]
+    fn tasks_that_cannot_be_told_apart_are_refused() {
+        use Identify::{Order, Tree};
+        for (identify, rows, cause) in [
+            (Order, vec![], None),
+            (Order, vec![(0, 0, None), (0, 1, None)], None),
+            (Order, vec![(0, 1, None), (0, 1, None)], Some("tasks 0 and 1 are both thread 1 of process 0")),
+            (Tree, vec![(0, 0, None), (0, 1, Some(0)), (1, 0, Some(1))], None),
+            (Tree, vec![(0, 0, None), (0, 1, None)], Some("task 1 has no line of parents")),
+            (Tree, vec![(0, 0, None), (0, 1, Some(7))], Some("task 1 has no line of parents")),
+            (Tree, vec![(0, 0, None), (0, 1, Some(2)), (0, 2, Some(1))], Some("task 1 has no line of parents")),
+        ] {
+            let error = plan(identify, &rows).check().err().map(|error| error.cause);
+            match (cause, &error) {
+                (None, None) => {}
+                (Some(cause), Some(error)) if error.starts_with(cause) => {}
+                _ => panic!("{identify:?} {rows:?}: {error:?} instead of {cause:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_pu_that_is_not_allowed_is_refused() {
+        let mut plan = plan(Identify::Order, &[(0, 0, None), (0, 1, None)]);
+        assert_eq!(plan.check_allowed(&CpuMask::from_pus(0..4)), Ok(()));
+        plan.tasks[1].pu = 9;
+        let error = plan.check_allowed(&CpuMask::from_pus(0..4)).unwrap_err();
+        assert_eq!(
+            error.cause,
+            "task 1 is to run on PU 9, but only PUs 0-3 are allowed here (cpuset, cgroup or taskset)"
+        );
+    }
+}
