@@ -15,7 +15,7 @@ const BAR: f64 = 18.0;
 const PU: f64 = 20.0;
 const GAP: f64 = 6.0;
 /// Width of a letter at the font size used, on average.
-const LETTER: f64 = 6.6;
+const LETTER: f64 = 7.0;
 /// How much wider than high boxes are laid out.
 const ASPECT: f64 = 1.7;
 
@@ -134,27 +134,45 @@ impl Drawing<'_> {
     }
 }
 
-/// Places the boxes inside in rows under the bars, so that the whole is [`ASPECT`] times as wide as high, and grows the
-/// tile around them.
+/// Places the boxes inside in rows under the bars and grows the tile around them: as many in a row as brings the whole
+/// nearest to [`ASPECT`] times as wide as high and leaves little of the last row empty.
 fn place(tile: &mut Tile) {
-    if tile.inside.is_empty() {
+    let count = tile.inside.len();
+    if count == 0 {
         return;
     }
-    let area: f64 = tile.inside.iter().map(|inner| (inner.width + GAP) * (inner.height + GAP)).sum();
-    let widest = tile.inside.iter().map(|inner| inner.width).fold(0.0, f64::max);
-    let limit = (area * ASPECT).sqrt().max(widest + GAP).max(tile.width);
-    let (mut x, mut y, mut row, mut right) = (GAP, tile.height + GAP, 0.0f64, 0.0f64);
-    for inner in &mut tile.inside {
-        if x > GAP && x + inner.width > limit + GAP {
-            (x, y, row) = (GAP, y + row + GAP, 0.0);
+    let (bars, narrowest) = (tile.height, tile.width);
+    let badness = |tile: &mut Tile, columns: usize| {
+        (tile.width, tile.height) = rows(&mut tile.inside, columns, bars);
+        let aspect = tile.width.max(narrowest) / tile.height / ASPECT;
+        aspect.max(aspect.recip()) * (count.next_multiple_of(columns) as f64 / count as f64)
+    };
+    let mut best = (1, f64::INFINITY);
+    // No box is so narrow that more of them in a row would look better; and time stays linear in their number.
+    for columns in 1..=count.min(64) {
+        let badness = badness(tile, columns);
+        if badness < best.1 {
+            best = (columns, badness);
         }
-        (inner.x, inner.y) = (x, y);
-        x += inner.width + GAP;
-        right = right.max(x);
-        row = row.max(inner.height);
     }
-    tile.width = tile.width.max(right);
-    tile.height = y + row + GAP;
+    (tile.width, tile.height) = rows(&mut tile.inside, best.0, bars);
+    tile.width = tile.width.max(narrowest);
+}
+
+/// Places tiles in rows of `columns`, the first below `top`; returns width and height of what holds them.
+fn rows(tiles: &mut [Tile], columns: usize, top: f64) -> (f64, f64) {
+    let (mut right, mut y) = (0.0f64, top + GAP);
+    for row in tiles.chunks_mut(columns) {
+        let (mut x, mut height) = (GAP, 0.0f64);
+        for tile in row {
+            (tile.x, tile.y) = (x, y);
+            x += tile.width + GAP;
+            height = height.max(tile.height);
+        }
+        right = right.max(x);
+        y += height + GAP;
+    }
+    (right, y)
 }
 
 fn rectangle(svg: &mut String, x: f64, y: f64, width: f64, height: f64, class: &str) {
