@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Maps the problem with every mapper and judges what comes out.
 fn check_all(problem: &Problem) {
-    for mapper in MAPPERS {
+    for mapper in MAPPERS.iter().filter(|mapper| mapper.name() != "exact" || problem.weight.tasks() <= 8) {
         match mapper.map(problem) {
             Ok(placement) => judge(*mapper, problem, &placement),
             Err(error) => assert!(error.remedy.is_some(), "{}: {}", mapper.name(), error.cause),
@@ -32,48 +32,61 @@ fn judge(mapper: &dyn Mapper, problem: &Problem, placement: &[usize]) {
     assert_eq!(mapper.map(problem).unwrap(), placement, "{name}: same seed, same mapping");
     let expected = slow_cost(problem.weight, topology, placement);
     assert_eq!(cost::distance_cost(problem.weight, topology, placement), expected, "{name}: J");
-    judge_capacity(name, problem, placement);
+    assert_eq!(capacity_fault(problem, placement), None, "{name}");
 }
 
-/// No PU has more than its share; no core is shared while one is free.
-fn judge_capacity(name: &str, problem: &Problem, placement: &[usize]) {
+/// The least J of all placements that keep the contract, by trying them all.
+fn brute_force(problem: &Problem) -> u128 {
+    let (tasks, pus) = (problem.weight.tasks(), problem.topology.pus.len());
+    let placements = (0..pus.pow(tasks as u32))
+        .map(|number| (0..tasks).map(|task| number / pus.pow(task as u32) % pus).collect::<Vec<_>>());
+    let usable = Usable::new(problem).unwrap();
+    let legal = placements.filter(|placement| {
+        placement
+            .iter()
+            .enumerate()
+            .all(|(task, &pu)| usable.pus.contains(&pu) && usable.pin[task].is_none_or(|pin| pin == pu))
+            && capacity_fault(problem, placement).is_none()
+    });
+    legal
+        .map(|placement| slow_cost(problem.weight, problem.topology, &placement))
+        .min()
+        .expect("one placement is legal")
+}
+
+/// What breaks the rules of capacity: a PU has more than its share, or a core is shared while one is free.
+fn capacity_fault(problem: &Problem, placement: &[usize]) -> Option<String> {
     let usable = Usable::new(problem).unwrap();
     if let Some(balance) = Balance::new(problem).unwrap() {
         let work = balance.work(problem.load, placement);
-        assert!(work.iter().all(|&work| work <= balance.limit * (1.0 + 1e-9)), "{name}: {work:?}");
-        return;
+        return work.iter().any(|&work| work > balance.limit * (1.0 + 1e-9)).then(|| format!("{work:?}"));
     }
     let mut count = BTreeMap::new();
     placement.iter().for_each(|&pu| *count.entry(pu).or_insert(0_usize) += 1);
     let share = placement.len().div_ceil(usable.pus.len().max(1));
     let alike = problem.topology.pus.iter().all(|pu| pu.capacity == 1.0);
-    if alike {
-        for (&pu, &count) in &count {
-            assert!(count <= share.max(usable.pinned[pu]), "{name}: {count} tasks on PU {pu}");
-        }
+    let over = count.iter().find(|&(&pu, &count)| alike && count > share.max(usable.pinned[pu]));
+    if let Some((pu, count)) = over {
+        return Some(format!("{count} tasks on PU {pu}"));
     }
     // In a crowd a slow PU may get nothing while a fast one gets two.
-    if !problem.options.share_cores && (alike || !usable.crowded()) {
-        judge_cores(name, problem.topology, &usable, placement);
+    if problem.options.share_cores || (!alike && usable.crowded()) {
+        return None;
     }
+    core_fault(problem.topology, &usable, placement)
 }
 
-fn judge_cores(name: &str, topology: &Topology, usable: &Usable, placement: &[usize]) {
+fn core_fault(topology: &Topology, usable: &Usable, placement: &[usize]) -> Option<String> {
     let core = |pu: usize| {
         let on_core = |node: &&cohabit_model::topology::Node| node.level == Level::Core && node.pus.contains(&pu);
-        topology.nodes.iter().find(on_core).map_or(pu..pu + 1, |node| node.pus.clone())
+        topology.nodes.iter().find(on_core).map_or(pu, |node| node.pus.start)
     };
-    let used: BTreeSet<usize> = placement.iter().map(|&pu| core(pu).start).collect();
-    let free = usable.pus.iter().any(|&pu| !used.contains(&core(pu).start));
-    let mut chosen: BTreeMap<usize, usize> = BTreeMap::new();
-    for (task, &pu) in placement.iter().enumerate() {
-        if usable.pin[task].is_none() {
-            assert!(
-                !free || chosen.insert(core(pu).start, task).is_none(),
-                "{name}: a core is shared, another is free"
-            );
-        }
-    }
+    let used: BTreeSet<usize> = placement.iter().map(|&pu| core(pu)).collect();
+    let free = usable.pus.iter().any(|&pu| !used.contains(&core(pu)));
+    let mut unpinned = placement.iter().enumerate().filter(|&(task, _)| usable.pin[task].is_none());
+    let shared = unpinned
+        .find(|&(task, &pu)| placement.iter().enumerate().any(|(other, &at)| other != task && core(at) == core(pu)));
+    shared.filter(|_| free).map(|(task, _)| format!("task {task} shares a core, another is free"))
 }
 
 #[test]
@@ -98,16 +111,17 @@ fn trivial_problems_have_their_obvious_answer() {
 fn no_task_needs_no_pu() {
     let topology = tree(&[2], &[]);
     let options = Options { forbidden: vec![0, 1], ..Options::default() };
-    for mapper in MAPPERS.iter().filter(|mapper| !without_library(**mapper)) {
+    for mapper in MAPPERS.iter().filter(|mapper| !may_refuse(**mapper, 0)) {
         assert_eq!(mapper.map(&problem(&Matrix::zero(0), &topology, &options)), Ok(vec![]), "{}", mapper.name());
         let error = mapper.map(&problem(&Matrix::zero(1), &topology, &options)).unwrap_err();
         assert!(error.cause.contains("no PU is left"), "{}: {}", mapper.name(), error.cause);
     }
 }
 
-/// Whether a mapper is only listed, because this build lacks its library.
-fn without_library(mapper: &dyn Mapper) -> bool {
-    (mapper.name() == "scotch" && cfg!(not(feature = "scotch")))
+/// Whether a mapper may answer with an error: this build lacks its library, or it is for a few tasks only.
+fn may_refuse(mapper: &dyn Mapper, tasks: usize) -> bool {
+    (mapper.name() == "exact" && tasks > 8)
+        || (mapper.name() == "scotch" && cfg!(not(feature = "scotch")))
         || (mapper.name() == "metis" && cfg!(not(feature = "metis")))
 }
 
@@ -125,7 +139,7 @@ fn weights_near_the_limit_do_not_overflow() {
 fn a_mapper_that_exists_maps_a_plain_problem() {
     let topology = tree(&[2, 2, 2], &[100, 10, 1]);
     let weight = Matrix::from_triplets(8, (0..8).map(|task| (task, (task + 3) % 8, 10)));
-    for mapper in MAPPERS.iter().filter(|mapper| !without_library(**mapper)) {
+    for mapper in MAPPERS.iter().filter(|mapper| !may_refuse(**mapper, weight.tasks())) {
         let options = Options { steps: Some(50), ..Options::default() };
         judge(
             *mapper,
@@ -185,8 +199,55 @@ proptest! {
     fn plain_problems_are_mapped(topology in topologies(), weight in weights(), seed in any::<u64>()) {
         let options = Options { seed, steps: Some(20), ..Options::default() };
         prop_assume!(topology.pus.iter().any(|pu| pu.allowed));
-        for mapper in MAPPERS.iter().filter(|mapper| !without_library(**mapper)) {
+        for mapper in MAPPERS.iter().filter(|mapper| !may_refuse(**mapper, weight.tasks())) {
             judge(*mapper, &problem(&weight, &topology, &options), &mapper.map(&problem(&weight, &topology, &options)).unwrap());
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
+
+    #[test]
+    fn exact_agrees_with_brute_force_and_none_is_better(
+        arities in prop::sample::select(vec![vec![2, 3], vec![3, 2], vec![6], vec![2, 1, 2], vec![2]]),
+        entries in prop::collection::vec((0_u32..6, 0_u32..6, 1_u64..50), 0..20),
+        tasks in 1_u32..=6,
+        pins in prop::collection::vec((0_usize..6, 0_usize..6), 0..2),
+        matrix in prop::option::of(prop::collection::vec(1_u64..20, 36)),
+        share_cores in any::<bool>(),
+    ) {
+        // Slots take the PUs of a core for equal, so arbitrary distances are for PUs without cores.
+        let mut topology = if matrix.is_some() { tree(&[6], &[]) } else { tree(&arities, &[]) };
+        let pus = topology.pus.len();
+        topology.matrix = matrix.map(|values| symmetric(&values, pus));
+        let within = |&(a, b, _): &(u32, u32, u64)| a < tasks && b < tasks;
+        let weight = Matrix::from_triplets(tasks as usize, entries.into_iter().filter(within));
+        let pins = pins.into_iter().filter(|&(task, pu)| task < tasks as usize && pu < pus).take(1).collect();
+        let options = Options { pins, share_cores, steps: Some(30), ..Options::default() };
+        let problem = problem(&weight, &topology, &options);
+        let least = brute_force(&problem);
+        for mapper in MAPPERS {
+            let Ok(placement) = mapper.map(&problem) else { continue };
+            let cost = slow_cost(&weight, &topology, &placement);
+            prop_assert!(cost >= least, "{}: {cost} < {least}", mapper.name());
+            prop_assert!(mapper.name() != "exact" || cost == least, "exact: {cost} > {least}");
+        }
+    }
+}
+
+/// A distance matrix of `size` PUs from any values: symmetric, zero on the diagonal.
+fn symmetric(values: &[u64], size: usize) -> Vec<u64> {
+    let value = |a: usize, b: usize| if a == b { 0 } else { values[a.min(b) * 6 + a.max(b)] };
+    (0..size * size).map(|at| value(at / size, at % size)).collect()
+}
+
+#[test]
+fn exact_proves_a_dozen_tasks_on_a_symmetric_tree() {
+    let topology = tree(&[2, 3, 2], &[100, 10, 1]);
+    let weight = Matrix::from_triplets(12, (0..12).flat_map(|a| [(a, (a * 5 + 1) % 12, 3), (a, (a + 4) % 12, 2)]));
+    let options = Options::default();
+    let problem = problem(&weight, &topology, &options);
+    let placement = crate::mapper("exact").unwrap().map(&problem).unwrap();
+    judge(crate::mapper("exact").unwrap(), &problem, &placement);
 }

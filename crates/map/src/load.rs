@@ -50,6 +50,11 @@ impl Balance {
         work
     }
 
+    /// Work that a task of some load adds to a PU.
+    pub fn work_of(&self, load: u64, pu: usize) -> f64 {
+        load as f64 / self.speeds[pu]
+    }
+
     /// The placement with its overloaded PUs relieved.
     fn repaired(&self, problem: &Problem, mut placement: Vec<usize>) -> Vec<usize> {
         let graph = Graph::new(problem.weight);

@@ -4,34 +4,38 @@ use crate::slots::Slots;
 use cohabit_model::Topology;
 use std::ops::Range;
 
-/// Which task has which slot, while a greedy mapper is at work. Pinned tasks have theirs from the start.
+/// Which task has which slot, while a mapper that goes slot by slot is at work. Pinned tasks have theirs from the start.
 #[derive(Debug, Clone)]
 pub struct Seating<'a> {
     slots: &'a Slots,
     slot_of: Vec<Option<usize>>,
     taken: Vec<bool>,
-    /// How many slots of each unit still have to be taken.
-    must: Vec<usize>,
-    /// How many of the tasks to come may take slots that could also stay empty. It never grows, so a slot that may not
-    /// be taken now never may.
+    /// How many slots of each unit have to be taken in the end, and how many are.
+    least: Vec<usize>,
+    filled: Vec<usize>,
+    /// How many of the tasks to come may take slots that could also stay empty. Taking slots never lets it grow, so a
+    /// slot that may not be taken now never may.
     extra: usize,
 }
 
 impl<'a> Seating<'a> {
     /// All slots empty but those of pinned tasks.
     pub fn new(slots: &'a Slots) -> Self {
-        let mut must = vec![0_usize; slots.spare.len()];
-        slots.unit.iter().for_each(|&unit| must[unit] += 1);
-        must.iter_mut().zip(&slots.spare).for_each(|(must, spare)| *must -= spare);
+        let mut least = vec![0_usize; slots.spare.len()];
+        slots.unit.iter().for_each(|&unit| least[unit] += 1);
+        least.iter_mut().zip(&slots.spare).for_each(|(least, spare)| *least -= spare);
+        let filled = vec![0; least.len()];
         let slot_of = vec![None; slots.tasks()];
-        let mut seating = Self { slots, slot_of, taken: vec![false; slots.len()], must, extra: usize::MAX };
+        let mut seating = Self { slots, slot_of, taken: vec![false; slots.len()], least, filled, extra: usize::MAX };
         for (task, pin) in slots.pinned.iter().enumerate() {
             if let Some(slot) = *pin {
                 seating.take(slot, task);
             }
         }
         let left = seating.slot_of.iter().filter(|slot| slot.is_none()).count();
-        seating.extra = left - seating.must.iter().sum::<usize>().min(left);
+        let needed: usize =
+            seating.least.iter().zip(&seating.filled).map(|(least, &filled)| least - filled.min(*least)).sum();
+        seating.extra = left - needed.min(left);
         seating
     }
 
@@ -40,22 +44,35 @@ impl<'a> Seating<'a> {
         self.slot_of[task]
     }
 
+    /// Whether a slot is empty.
+    #[inline]
+    pub fn is_empty(&self, slot: usize) -> bool {
+        !self.taken[slot]
+    }
+
     /// Whether a slot is empty and may be filled.
     #[inline]
     pub fn may_take(&self, slot: usize) -> bool {
-        !self.taken[slot] && (self.extra > 0 || self.must[self.slots.unit[slot]] > 0)
+        let unit = self.slots.unit[slot];
+        !self.taken[slot] && (self.extra > 0 || self.filled[unit] < self.least[unit])
     }
 
     /// Gives a slot to a task.
     pub fn take(&mut self, slot: usize, task: usize) {
-        let must = &mut self.must[self.slots.unit[slot]];
-        if *must > 0 {
-            *must -= 1;
-        } else {
-            self.extra -= 1;
-        }
+        let unit = self.slots.unit[slot];
+        self.extra -= usize::from(self.filled[unit] >= self.least[unit]);
+        self.filled[unit] += 1;
         self.taken[slot] = true;
         self.slot_of[task] = Some(slot);
+    }
+
+    /// Takes the slot of a task away from it again.
+    pub fn give_back(&mut self, task: usize) {
+        let slot = self.slot_of[task].take().expect("only a seated task gives a slot back");
+        let unit = self.slots.unit[slot];
+        self.filled[unit] -= 1;
+        self.extra += usize::from(self.filled[unit] >= self.least[unit]);
+        self.taken[slot] = false;
     }
 
     /// The first slot of a range that may be filled.

@@ -39,6 +39,17 @@ impl Slots {
         Ok(Self::of(&usable, problem))
     }
 
+    /// As many slots on every PU as there are tasks: for searches that keep to a limit of load instead.
+    ///
+    /// # Errors
+    /// See [`Usable::new`].
+    pub fn unlimited(problem: &Problem) -> Result<Self> {
+        let usable = Usable::new(problem)?;
+        let tasks = usable.tasks();
+        let unit = |&pu: &usize| Unit { slots: vec![(pu, tasks)], spare: tasks };
+        Ok(Self::of_units(usable.pus.iter().map(unit).collect(), &usable))
+    }
+
     /// The slots of the usable PUs.
     pub fn of(usable: &Usable, problem: &Problem) -> Self {
         let units = if usable.crowded() {
@@ -48,6 +59,10 @@ impl Slots {
         } else {
             core_units(usable, problem.topology)
         };
+        Self::of_units(units, usable)
+    }
+
+    fn of_units(units: Vec<Unit>, usable: &Usable) -> Self {
         let mut slots = Self { pu: Vec::new(), unit: Vec::new(), spare: Vec::new(), pinned: Vec::new() };
         for unit in units {
             for (pu, count) in unit.slots {

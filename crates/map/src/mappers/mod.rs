@@ -1,6 +1,7 @@
 //! The table of mappers: a file and a row each.
 
 pub mod complace;
+pub mod exact;
 pub mod packed;
 pub mod random;
 pub mod scatter;
@@ -11,7 +12,7 @@ use cohabit_model::{Error, Result};
 
 /// Every mapper there is. Names, help, documentation and the contract tests iterate it.
 pub static MAPPERS: &[&dyn Mapper] =
-    &[&packed::Packed, &scatter::Scatter, &random::Random, &complace::Complace, &scotch::Scotch];
+    &[&packed::Packed, &scatter::Scatter, &random::Random, &complace::Complace, &scotch::Scotch, &exact::Exact];
 
 /// The mapper of a name.
 ///

@@ -1,0 +1,252 @@
+//! Branch and bound: the best mapping there is, with proof.
+//!
+//! Tasks are placed in an order in which each talks as much as can be with those before it. A branch is cut where the
+//! bound reaches the best mapping known: every task yet to place pays at least for its cheapest slot, its partners that
+//! are not placed either coming as near as slots allow, the heaviest nearest (the bound of Gilmore 1962 and Lawler 1963
+//! without its assignment problem). Empty parts of the tree that look the same are tried once ([`shapes`]).
+
+mod shapes;
+
+use crate::load::Balance;
+use crate::mappers::complace::Complace;
+use crate::seating::Seating;
+use crate::slots::Slots;
+use crate::{Mapper, Problem};
+use cohabit_model::{Error, Result, cost};
+use shapes::Shapes;
+
+/// The mapper `exact`.
+pub struct Exact;
+
+/// More tasks than this to place are refused at once: the proof would not end.
+const MOST_TASKS: usize = 24;
+
+/// Branches after which the search is given up.
+const MOST_BRANCHES: u64 = 20_000_000;
+
+impl Mapper for Exact {
+    fn name(&self) -> &'static str {
+        "exact"
+    }
+
+    fn about(&self) -> &'static str {
+        "the best mapping with proof, for a dozen tasks: branch and bound"
+    }
+
+    fn source(&self) -> &'static str {
+        "Gilmore 1962 and Lawler 1963, bounds of the quadratic assignment problem"
+    }
+
+    fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
+        let balance = Balance::new(problem)?;
+        let slots = if balance.is_some() { Slots::unlimited(problem)? } else { Slots::new(problem)? };
+        let to_place = slots.pinned.iter().filter(|pin| pin.is_none()).count();
+        if to_place > MOST_TASKS {
+            return Err(unproven(format!("the mapper `exact` is for up to {MOST_TASKS} tasks, not {to_place}")));
+        }
+        let first = Complace.map(problem)?;
+        let mut search = Search::new(problem, &slots, balance.as_ref(), &first);
+        if search.place(0, 0) {
+            return Ok(search.best);
+        }
+        Err(unproven(format!("no proof that a mapping is the best after {MOST_BRANCHES} branches")))
+    }
+}
+
+fn unproven(cause: String) -> Error {
+    Error::new(cause).remedy("take the mapper `best`: it says how far it may be from the optimum")
+}
+
+struct Search<'a> {
+    slots: &'a Slots,
+    seating: Seating<'a>,
+    shapes: Option<Shapes>,
+    limits: Option<Limits<'a>>,
+    /// Weight of each pair of tasks, both directions.
+    weight: Vec<Vec<u128>>,
+    /// For each task the others, the heaviest partner first.
+    partners: Vec<Vec<usize>>,
+    /// Distance of each pair of slots.
+    distance: Vec<Vec<u128>>,
+    /// For each slot the others, the nearest first.
+    nearest: Vec<Vec<usize>>,
+    /// The tasks to place, in order.
+    order: Vec<usize>,
+    /// The best placement known, and its J.
+    best: Vec<usize>,
+    best_cost: u128,
+    branches: u64,
+}
+
+/// The work of each PU, where loads are known.
+struct Limits<'a> {
+    balance: &'a Balance,
+    load: &'a [u64],
+    work: Vec<f64>,
+}
+
+impl<'a> Search<'a> {
+    fn new(problem: &Problem<'a>, slots: &'a Slots, balance: Option<&'a Balance>, first: &[usize]) -> Self {
+        let tasks = slots.tasks();
+        let weight = square(tasks, |a, b| u128::from(problem.weight.get(a, b)) + u128::from(problem.weight.get(b, a)));
+        let between = |a: usize, b: usize| u128::from(problem.topology.distance(slots.pu[a], slots.pu[b]));
+        let distance = square(slots.len(), between);
+        let mut partners = ascending(&weight);
+        partners.iter_mut().for_each(|row| row.reverse());
+        let mut limits =
+            balance.map(|balance| Limits { balance, load: problem.load, work: vec![0.0; problem.topology.pus.len()] });
+        for (task, pin) in slots.pinned.iter().enumerate() {
+            if let (Some(slot), Some(limits)) = (pin, &mut limits) {
+                limits.add(task, slots.pu[*slot]);
+            }
+        }
+        Self {
+            slots,
+            seating: Seating::new(slots),
+            shapes: Shapes::new(problem.topology, slots),
+            limits,
+            partners,
+            nearest: ascending(&distance),
+            order: order_of_placing(&weight, &slots.pinned),
+            weight,
+            distance,
+            best: first.to_vec(),
+            best_cost: cost::distance_cost(problem.weight, problem.topology, first),
+            branches: 0,
+        }
+    }
+
+    /// Places the tasks from the `depth`-th on, those before having cost `spent`; false where the search is given up.
+    fn place(&mut self, depth: usize, spent: u128) -> bool {
+        self.branches += 1;
+        if self.branches > MOST_BRANCHES {
+            return false;
+        }
+        let Some(&task) = self.order.get(depth) else {
+            self.keep();
+            return true;
+        };
+        for (price, slot) in self.choices(task) {
+            let spent = spent.saturating_add(price);
+            if spent >= self.best_cost {
+                break;
+            }
+            self.seating.take(slot, task);
+            let pu = self.slots.pu[slot];
+            if let Some(limits) = &mut self.limits {
+                limits.add(task, pu);
+            }
+            let goes_on = self.bound(depth + 1, spent) >= self.best_cost || self.place(depth + 1, spent);
+            if let Some(limits) = &mut self.limits {
+                limits.remove(task, pu);
+            }
+            self.seating.give_back(task);
+            if !goes_on {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn keep(&mut self) {
+        let slot_of = |task: usize| self.seating.slot_of(task).expect("every task is placed");
+        let slot: Vec<usize> = (0..self.best.len()).map(slot_of).collect();
+        let pair = |(a, b): (usize, usize)| self.weight[a][b].saturating_mul(self.distance[slot[a]][slot[b]]);
+        self.best_cost = sum((0..slot.len()).flat_map(|a| (0..a).map(move |b| (a, b))).map(pair));
+        self.best = self.slots.pus_of(&slot);
+    }
+
+    /// The slots worth trying for a task, each with what it adds to J, the cheapest first.
+    fn choices(&self, task: usize) -> Vec<(u128, usize)> {
+        let fits = |slot: &usize| {
+            self.seating.may_take(*slot)
+                && self.limits.as_ref().is_none_or(|limits| limits.fits(task, self.slots.pu[*slot]))
+        };
+        let open = (0..self.slots.len()).filter(fits);
+        let different: Vec<usize> = match &self.shapes {
+            Some(shapes) => shapes.different(open, |slot| self.seating.is_empty(slot)),
+            None => open.collect(),
+        };
+        let mut choices: Vec<_> = different.into_iter().map(|slot| (self.price(task, slot), slot)).collect();
+        choices.sort_unstable();
+        choices
+    }
+
+    /// What a task pays on a slot to the tasks that are placed.
+    fn price(&self, task: usize, slot: usize) -> u128 {
+        let pay = |(other, weight): (usize, &u128)| {
+            self.seating.slot_of(other).map_or(0, |at| weight.saturating_mul(self.distance[slot][at]))
+        };
+        sum(self.weight[task].iter().enumerate().map(pay))
+    }
+
+    /// No way to place the tasks from the `depth`-th on makes J less than this.
+    fn bound(&self, depth: usize, spent: u128) -> u128 {
+        let empty: Vec<usize> = (0..self.slots.len()).filter(|&slot| self.seating.may_take(slot)).collect();
+        let least = |&task: &usize| {
+            let twice =
+                |&slot: &usize| self.price(task, slot).saturating_mul(2).saturating_add(self.nearest_first(task, slot));
+            empty.iter().map(twice).min().unwrap_or(0)
+        };
+        spent.saturating_add(sum(self.order[depth..].iter().map(least)).div_ceil(2))
+    }
+
+    /// What a task on a slot pays at least to the tasks yet to place: the heaviest on the nearest slot, and so on.
+    fn nearest_first(&self, task: usize, slot: usize) -> u128 {
+        let row = &self.weight[task];
+        let waiting = self.partners[task].iter().filter(|&&other| self.seating.slot_of(other).is_none());
+        let waiting = waiting.map(|&other| row[other]).take_while(|&weight| weight > 0);
+        let empty = self.nearest[slot].iter().filter(|&&other| self.seating.is_empty(other));
+        sum(waiting.zip(empty).map(|(weight, &other)| weight.saturating_mul(self.distance[slot][other])))
+    }
+}
+
+impl Limits<'_> {
+    fn add(&mut self, task: usize, pu: usize) {
+        self.work[pu] += self.balance.work_of(self.load[task], pu);
+    }
+
+    fn remove(&mut self, task: usize, pu: usize) {
+        self.work[pu] -= self.balance.work_of(self.load[task], pu);
+    }
+
+    fn fits(&self, task: usize, pu: usize) -> bool {
+        self.work[pu] + self.balance.work_of(self.load[task], pu) <= self.balance.limit
+    }
+}
+
+/// A sum that ends at the greatest number there is: weights and distances may both be near 2^64.
+fn sum(values: impl Iterator<Item = u128>) -> u128 {
+    values.fold(0, u128::saturating_add)
+}
+
+fn square(size: usize, value: impl Fn(usize, usize) -> u128) -> Vec<Vec<u128>> {
+    (0..size).map(|a| (0..size).map(|b| if a == b { 0 } else { value(a, b) }).collect()).collect()
+}
+
+/// For each row the other indices, by rising value.
+fn ascending(rows: &[Vec<u128>]) -> Vec<Vec<usize>> {
+    let others = |(index, row): (usize, &Vec<u128>)| {
+        let mut others: Vec<usize> = (0..row.len()).filter(|&other| other != index).collect();
+        others.sort_by_key(|&other| row[other]);
+        others
+    };
+    rows.iter().enumerate().map(others).collect()
+}
+
+/// The tasks without a pin, each next the one that talks most with those before (at first: with all).
+fn order_of_placing(weight: &[Vec<u128>], pinned: &[Option<usize>]) -> Vec<usize> {
+    let mut waiting: Vec<usize> = (0..pinned.len()).filter(|&task| pinned[task].is_none()).collect();
+    let mut before: Vec<usize> = (0..pinned.len()).filter(|&task| pinned[task].is_some()).collect();
+    let mut order = Vec::with_capacity(waiting.len());
+    while !waiting.is_empty() {
+        let talk = |task: usize| -> (u128, u128) {
+            (before.iter().map(|&other| weight[task][other]).sum(), weight[task].iter().sum())
+        };
+        let at = (0..waiting.len()).max_by_key(|&at| (talk(waiting[at]), std::cmp::Reverse(at)));
+        let task = waiting.remove(at.expect("a task is waiting"));
+        order.push(task);
+        before.push(task);
+    }
+    order
+}
