@@ -25,9 +25,11 @@ impl NumaDistances {
     /// Where a matrix is needed and would be larger than [`matrix::MAX_PUS`] allows.
     pub fn apply(&self, topology: &mut Topology) -> Result<()> {
         let Some(rows) = self.rows(topology) else { return Ok(()) };
+        let local = self.local();
         let distance = |a: usize, b: usize| {
             let inside = topology.nodes[rows[a].node].cost.max(topology.nodes[rows[b].node].cost);
-            self.scaled(rows[a].row, rows[b].row).max(inside)
+            let value = self.values[rows[a].row * self.os_indices.len() + rows[b].row];
+            scaled(value, local).max(inside)
         };
         let mut pairs: Vec<Pair> = Vec::new();
         for a in 0..rows.len() {
@@ -58,16 +60,20 @@ impl NumaDistances {
         (rows.len() > 1).then_some(rows)
     }
 
-    fn scaled(&self, from: usize, to: usize) -> u64 {
+    /// The least distance of a node to itself.
+    fn local(&self) -> u64 {
         let nodes = self.os_indices.len();
-        let local = (0..nodes).map(|node| self.values[node * nodes + node]).min().unwrap_or(0);
-        let value = self.values[from * nodes + to];
-        if local == 0 {
-            return value.min(costs::MAX_DISTANCE);
-        }
-        let scaled = (u128::from(value) * LOCAL + u128::from(local) / 2) / u128::from(local);
-        u64::try_from(scaled).unwrap_or(u64::MAX).min(costs::MAX_DISTANCE)
+        (0..nodes).map(|node| self.values[node * nodes + node]).min().unwrap_or(0)
     }
+}
+
+/// The value on the scale where `local` is 10; as it is where the scale has no local distance.
+fn scaled(value: u64, local: u64) -> u64 {
+    if local == 0 {
+        return value.min(costs::MAX_DISTANCE);
+    }
+    let scaled = (u128::from(value) * LOCAL + u128::from(local) / 2) / u128::from(local);
+    u64::try_from(scaled).unwrap_or(u64::MAX).min(costs::MAX_DISTANCE)
 }
 
 /// A NUMA node of the tree, its row in the square, and its first PU.
