@@ -12,6 +12,7 @@ mod number;
 mod output;
 mod picture;
 mod progress;
+mod show;
 mod usage;
 mod verdict;
 

@@ -7,6 +7,7 @@ mod man;
 mod map;
 mod mappers;
 mod run;
+mod show;
 mod topology;
 
 use crate::exit::{End, Failure};
@@ -17,6 +18,8 @@ pub type Outcome = Result<End, Failure>;
 /// One row a command, in the order `--help` lists them.
 #[derive(clap::Subcommand)]
 pub enum Command {
+    /// Shows who talks to whom in a profile, and whether placement can help
+    Show(show::Show),
     /// Says where each task of a profile should run, what that costs and whether it is worth it
     Map(map::Map),
     /// Shows a machine as a tree, with the distances between its PUs
@@ -44,6 +47,7 @@ impl Command {
     /// What the user is told, with the kind of failure that the exit status follows from.
     pub fn run(self) -> Outcome {
         match self {
+            Command::Show(command) => command.run(),
             Command::Map(command) => command.run(),
             Command::Topology(command) => command.run(),
             Command::Import(command) => command.run(),

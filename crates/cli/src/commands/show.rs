@@ -1,0 +1,50 @@
+//! `cohabit show`: a profile as heat map, totals, metrics and verdict.
+
+use super::Outcome;
+use crate::exit::End;
+use crate::json::JsonArgs;
+use crate::progress;
+use crate::show::{ShowOptions, document, show};
+use cohabit_model::mapping::Weight;
+use cohabit_observe::npz::read_profile;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  cohabit show p.npz          who talks to whom, and whether placement can help
+  cohabit show p.npz --hot    also through which data and from which code";
+
+/// Arguments of `cohabit show`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Show {
+    /// The profile
+    #[arg(value_name = "P")]
+    profile: PathBuf,
+    /// List the hottest blocks: their object, the code that writes and reads them, true or false sharing
+    #[arg(long)]
+    hot: bool,
+    /// How many of the strongest pairs and hottest blocks to list
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    top: usize,
+    /// Which matrix to draw and judge [default: messages for threads and processes, bytes for MPI ranks]
+    #[arg(long, value_name = "WHAT", value_parser = ["messages", "bytes"])]
+    weight: Option<String>,
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+impl Show {
+    /// Prints the profile.
+    pub fn run(self) -> Outcome {
+        let profile = progress::during("reading the profile", || read_profile(&self.profile))?;
+        let mut options = ShowOptions { hot: self.hot, top: self.top, ..ShowOptions::detect(&profile) };
+        match self.weight.as_deref() {
+            Some("bytes") => options.weight = Weight::Bytes,
+            Some(_) => options.weight = Weight::Messages,
+            None => {}
+        }
+        self.json.emit("show", document(&profile, &options), &show(&profile, &options))?;
+        Ok(End::Done)
+    }
+}

@@ -1,0 +1,31 @@
+//! How complete the figures are, in the words that every output carries.
+
+use crate::picture::text::{clean, grouped};
+use cohabit_model::profile::Coverage;
+
+/// `coverage: exact, no event lost`, and a line with what was not seen where there is such; lines end in newlines.
+pub fn coverage_lines(coverage: &Coverage) -> String {
+    let rate = coverage.sample_rate;
+    let how = match (coverage.exact, rate < 1.0) {
+        (true, false) => "exact".to_string(),
+        (true, true) => format!("exact in the {} % of the run that was looked at", percent(rate)),
+        (false, true) => format!("sampled, {} % looked at", percent(rate)),
+        (false, false) => "not exact".to_string(),
+    };
+    let lost = match coverage.events_lost {
+        0 => "no event lost".to_string(),
+        1 => "1 event lost".to_string(),
+        lost => format!("{} events lost", grouped(lost.into())),
+    };
+    let mut lines = format!("coverage: {how}, {lost}\n");
+    for what in &coverage.not_seen {
+        lines.push_str(&format!("not seen: {}\n", clean(what)));
+    }
+    lines
+}
+
+/// With the digits that small shares need.
+fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    if percent >= 10.0 { format!("{percent:.0}") } else { format!("{percent:.2}") }
+}

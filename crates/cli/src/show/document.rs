@@ -1,0 +1,47 @@
+//! The same for programs: the fields of `cohabit show --json`, described in docs/json.md. Matrices are the profile's
+//! own and stay in its file.
+
+use super::{ShowOptions, matrix, unit};
+use crate::number::sum;
+use cohabit_model::Profile;
+use cohabit_model::metrics::{communication_to_memory, metrics};
+use serde_json::{Value, json};
+
+/// Totals, coverage, strongest pairs, metrics, verdict, and the hot blocks where `options.hot`.
+pub fn document(profile: &Profile, options: &ShowOptions) -> Value {
+    let matrix = matrix(profile, options.weight);
+    let mut pairs: Vec<_> = matrix.iter().filter(|entry| entry.0 != entry.1).collect();
+    pairs.sort_unstable_by_key(|&(source, destination, value)| (std::cmp::Reverse(value), source, destination));
+    pairs.truncate(options.top);
+    let pair = |&(source, destination, value): &(u32, u32, u64)| json!({"source": source, "destination": destination, "value": value});
+    let metrics = metrics(matrix);
+    let structure = metrics.structure();
+    let meta = &profile.meta;
+    let mut document = json!({
+        "kind": meta.kind, "detector": meta.detector, "block_bytes": meta.block_bytes, "window_ns": meta.window_ns,
+        "profiled_command": meta.command, "tasks": meta.tasks, "coverage": meta.coverage, "weight": unit(options.weight),
+        "totals": {
+            "messages": sum(profile.messages.total()),
+            "bytes": sum(profile.bytes.total()),
+            "invalidations": profile.invalidations.as_ref().map(|matrix| sum(matrix.total())),
+            "sharing": profile.sharing.as_ref().map(|matrix| sum(matrix.total())),
+        },
+        "accessed_bytes": profile.accessed_bytes, "loads": profile.loads, "stores": profile.stores,
+        "strongest_pairs": pairs.iter().map(pair).collect::<Vec<_>>(),
+        "metrics": {
+            "communicating_tasks": metrics.communicating_tasks, "pairs": metrics.pairs, "total": sum(metrics.total),
+            "locality": metrics.locality, "pair_variation": metrics.pair_variation, "imbalance": metrics.imbalance,
+            "effective_partners": metrics.effective_partners, "neighbour_share": metrics.neighbour_share,
+            "busiest_task": metrics.busiest.map(|busiest| busiest.0),
+            "busiest_share": metrics.busiest.map(|busiest| busiest.1),
+            "communication_to_memory": communication_to_memory(profile),
+        },
+        "structure": structure,
+        "can_gain": structure.can_gain(),
+        "verdict": structure.sentence(),
+    });
+    if options.hot {
+        document["hot"] = json!(meta.hot);
+    }
+    document
+}
