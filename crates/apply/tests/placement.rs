@@ -2,14 +2,32 @@
 
 mod support;
 
-use cohabit_apply::{Identify, LaunchPlan, Method, Options, Status, launch};
-use support::{Programs, flat, plan, pu, pus, run};
+use cohabit_apply::{Identify, LaunchPlan, Method, Options, Outcome, Status, launch};
+use std::collections::HashMap;
+use std::ffi::OsString;
+use support::{Programs, flat, plan, pu, pus};
 
-/// Labels `prefix0`, `prefix1`, ... saw themselves on the PUs of tasks `first`, `first + 1`, ...
+/// What the program wrote to `file`: the PUs of each label's affinity, and the PU it was on.
+fn seen(programs: &Programs, file: &str) -> HashMap<String, (Vec<u32>, u32)> {
+    let text = std::fs::read_to_string(programs.path(file)).unwrap_or_default();
+    let line = |line: &str| {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let pus = fields[1].split(',').map(|pu| pu.parse().unwrap()).collect();
+        (fields[0].to_owned(), (pus, fields[2].parse().unwrap()))
+    };
+    text.lines().map(line).collect()
+}
+
+/// Launches without signal handlers and returns what came of it.
+fn run(command: &[OsString], plan: &LaunchPlan) -> Outcome {
+    launch(command, plan, &Options::default()).unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
+
+/// Each label saw itself on the PU of its task, in mask and in fact.
 fn assert_placed(programs: &Programs, file: &str, labels: &[String], tasks: &[usize]) {
-    let seen = programs.seen(file);
+    let saw = seen(programs, file);
     for (label, &task) in labels.iter().zip(tasks) {
-        assert_eq!(seen.get(label), Some(&(vec![pu(task)], pu(task))), "{label} is task {task}");
+        assert_eq!(saw.get(label), Some(&(vec![pu(task)], pu(task))), "{label} is task {task}");
     }
 }
 
@@ -33,7 +51,7 @@ fn every_thread_starts_on_its_pu() {
             );
             let labels: Vec<String> = (0..threads).map(|thread| thread.to_string()).collect();
             assert_placed(&programs, &file, &labels, &(0..threads).collect::<Vec<_>>());
-            let start = programs.seen(&file)["start"].0.clone();
+            let start = seen(&programs, &file)["start"].0.clone();
             assert_eq!(
                 start,
                 if threads == 1 { vec![pu(0)] } else { pus() },
@@ -114,7 +132,7 @@ fn processes_are_followed() {
             assert_eq!(outcome.status, Status::Exited(0), "{way}");
             assert_eq!((outcome.placed.len(), &outcome.missing_tasks[..]), (rows.len(), &[][..]), "{way}");
             assert_placed(&programs, &file, &["p0", "p1", "p2"].map(String::from), &tasks);
-            assert_eq!(programs.seen(&file)["pstart"].0, pus(), "{way}: what a runtime counts its processors by");
+            assert_eq!(seen(&programs, &file)["pstart"].0, pus(), "{way}: what a runtime counts its processors by");
         }
     }
 }
@@ -128,8 +146,8 @@ fn other_threads_than_planned_are_told_and_keep_the_affinity_of_the_command() {
     let command = programs.command("threads", &[path.to_str().unwrap(), "", "5"]);
     let outcome = run(&command, &plan(Identify::Order, &rows));
     assert_placed(&programs, "unknown", &["0", "1", "3"].map(String::from), &[0, 1, 2]);
-    let seen = programs.seen("unknown");
-    assert_eq!((&seen["2"].0, &seen["4"].0), (&pus(), &pus()));
+    let saw = seen(&programs, "unknown");
+    assert_eq!((&saw["2"].0, &saw["4"].0), (&pus(), &pus()));
     assert_eq!((outcome.unknown_thread_count, outcome.missing_tasks), (2, vec![3]));
     assert!(outcome.unknown_threads.iter().all(|thread| thread.affinity == pus()));
     assert!(outcome.notes.iter().any(|note| note.contains("OMP_NUM_THREADS")), "{:?}", outcome.notes);
@@ -144,11 +162,11 @@ fn once_all_are_placed_nobody_traces_and_late_threads_are_looked_after() {
     let mut plan = flat(Identify::Order, 2);
     plan.tasks.iter_mut().for_each(|planned| planned.pu = last);
     let outcome = run(&programs.command("late", &[path.to_str().unwrap()]), &plan);
-    let seen = programs.seen("late.txt");
+    let saw = seen(&programs, "late.txt");
     assert_eq!(outcome.status, Status::Exited(0));
-    assert_eq!((&seen["planned"].0[..], &seen["untraced"].0[..]), (&[last][..], &[last][..]));
-    assert_eq!((&seen["late"].0, &seen["forked"].0), (&pus(), &pus()));
-    assert_eq!(seen["own"].0, [pus()[0]]);
+    assert_eq!((&saw["planned"].0[..], &saw["untraced"].0[..]), (&[last][..], &[last][..]));
+    assert_eq!((&saw["late"].0, &saw["forked"].0), (&pus(), &pus()));
+    assert_eq!(saw["own"].0, [pus()[0]]);
     assert_eq!(outcome.unknown_thread_count, 3, "{:?}", outcome.unknown_threads);
     if pus().len() > 1 {
         let repinned: Vec<_> = outcome.repinned.iter().map(|repinned| (repinned.task, &repinned.affinity)).collect();
@@ -172,13 +190,53 @@ fn the_proc_watcher_places_threads_a_moment_later() {
 }
 
 #[test]
+fn where_tracing_is_not_permitted_proc_is_watched_and_that_is_said() {
+    let Some(programs) = Programs::build(&["late"], &[]) else { return };
+    let path = programs.path("refused.txt");
+    let command = programs.command("late", &[path.to_str().unwrap()]);
+    // The filter binds this thread and what it starts, not the other tests.
+    let outcome = std::thread::spawn(move || {
+        refuse_ptrace();
+        run(&command, &flat(Identify::Order, 2))
+    });
+    let outcome = outcome.join().unwrap();
+    assert_eq!((outcome.status, outcome.method), (Status::Exited(0), Method::ProcWatcher));
+    assert!(outcome.placed.iter().all(|placed| placed.affinity == [placed.pu]), "{outcome:?}");
+    assert!(outcome.notes.iter().any(|note| note.contains("tracing is not permitted here")), "{:?}", outcome.notes);
+}
+
+/// Makes ptrace(2) fail with EPERM for the calling thread and all it starts, as container runtimes do (seccomp(2)).
+fn refuse_ptrace() {
+    let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
+    let unless_ptrace_skip_one = libc::sock_filter {
+        code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16,
+        jt: 0,
+        jf: 1,
+        k: libc::SYS_ptrace as u32,
+    };
+    let mut filter = [
+        // The number of the system call is the first word of what the filter is given.
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
+        unless_ptrace_skip_one,
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: the kernel copies the filter, which lives until the call returns.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
+    }
+}
+
+#[test]
 fn an_empty_plan_runs_the_command_as_it_is() {
     let Some(programs) = Programs::build(&["threads"], &[]) else { return };
     let path = programs.path("empty");
     let outcome = run(&programs.command("threads", &[path.to_str().unwrap(), "", "3"]), &LaunchPlan::default());
     assert_eq!((outcome.status, outcome.method), (Status::Exited(0), Method::NotNeeded));
     assert_eq!((outcome.unknown_thread_count, outcome.placed.len()), (0, 0));
-    assert!(programs.seen("empty").values().all(|(affinity, _)| *affinity == pus()));
+    assert!(seen(&programs, "empty").values().all(|(affinity, _)| *affinity == pus()));
 }
 
 #[test]

@@ -134,6 +134,12 @@ impl Outcome {
                     .to_owned(),
             );
         }
+        notes.extend(placement.deprived.iter().map(|path| {
+            let path = path.display();
+            format!(
+                "{path} ran without the rights it is meant to have (setuid), because it was traced: watch /proc instead"
+            )
+        }));
         Self {
             status,
             method,

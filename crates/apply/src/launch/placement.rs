@@ -12,7 +12,8 @@ use super::census::Census;
 use super::plan::LaunchPlan;
 use super::{PlacedReport, Refusal, Repinned, UnknownThread};
 use crate::affinity::CpuMask;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
 
 /// Unknown threads are listed up to this many; all are counted.
 const UNKNOWN_LISTED: usize = 1024;
@@ -38,6 +39,8 @@ pub(crate) struct Placement {
     pub(crate) repinned: BTreeMap<u32, Repinned>,
     pub(crate) unknown: Vec<UnknownThread>,
     pub(crate) unknown_count: u64,
+    /// Programs that tracing has kept from the rights they are meant to have.
+    pub(crate) deprived: BTreeSet<PathBuf>,
 }
 
 impl Placement {
@@ -53,6 +56,7 @@ impl Placement {
             repinned: BTreeMap::new(),
             unknown: Vec::new(),
             unknown_count: 0,
+            deprived: BTreeSet::new(),
         }
     }
 

@@ -8,10 +8,12 @@
 
 use super::job_control::JobControl;
 use super::placement::Placement;
+use super::program::gains_privileges;
 use super::sys::{self, Wait};
 use super::{lock, procfs};
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::path::PathBuf;
 use std::sync::Mutex;
 
 /// What the traced threads stop at.
@@ -74,7 +76,10 @@ impl<'a> Tracer<'a> {
             }
             libc::PTRACE_EVENT_EXEC => {
                 let former = sys::event_message(tid).unwrap_or(tid);
-                lock(self.placement).executed(former, tid);
+                let mut placement = lock(self.placement);
+                placement.executed(former, tid);
+                placement.deprived.extend(deprived(tid));
+                drop(placement);
                 let _ = sys::resume(tid, 0);
             }
             _ => {
@@ -138,6 +143,15 @@ impl<'a> Tracer<'a> {
             }
         }
     }
+}
+
+/// The program that a thread has just executed, when it is meant to run with other rights: traced by anyone but root,
+/// it does not get them.
+fn deprived(tid: i32) -> Option<PathBuf> {
+    if nix::unistd::geteuid().is_root() {
+        return None;
+    }
+    std::fs::read_link(format!("/proc/{tid}/exe")).ok().filter(|path| gains_privileges(path))
 }
 
 fn is_stop(signal: i32) -> bool {

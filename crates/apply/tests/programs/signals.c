@@ -62,23 +62,31 @@ int main(int argc, char **argv) {
     return 10 + rounds;
   }
   if (strcmp(way, "wait") == 0) {
-    /* Says that it is ready, and is ended by a signal or ends with the number handled. */
+    /* Says who it is when it is ready, and is ended by a signal or ends with the number handled. */
+    char own[16];
+    snprintf(own, sizeof own, "%d", getpid());
     signal(SIGUSR2, handler);
-    write_line(argv[2], "ready", see());
+    pthread_t thread;
+    pthread_create(&thread, NULL, idle, NULL);
+    write_line(argv[2], own, see());
     while (handled == 0) usleep(1000);
     return 40 + handled;
   }
   if (strcmp(way, "child-stop") == 0) {
     /* A parent sees its child stop and go on. */
+    int until_closed[2], status;
+    char byte;
+    if (pipe(until_closed) != 0) return 4;
     pid_t pid = fork();
-    int status;
     if (pid == 0) {
+      close(until_closed[1]);
       raise(SIGSTOP);
-      _exit(5);
+      _exit(read(until_closed[0], &byte, 1) == 0 ? 5 : 6);
     }
     if (waitpid(pid, &status, WUNTRACED) != pid || !WIFSTOPPED(status) || WSTOPSIG(status) != SIGSTOP) return 1;
     kill(pid, SIGCONT);
     if (waitpid(pid, &status, WCONTINUED) != pid || !WIFCONTINUED(status)) return 2;
+    close(until_closed[1]);
     if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status)) return 3;
     return WEXITSTATUS(status);
   }

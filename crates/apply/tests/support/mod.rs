@@ -1,7 +1,6 @@
 //! What the launch tests share: C programs compiled once, plans in a row, and what the programs saw of themselves.
 
-use cohabit_apply::{Identify, LaunchPlan, Options, Outcome, PlannedTask, launch};
-use std::collections::HashMap;
+use cohabit_apply::{Identify, LaunchPlan, PlannedTask};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -45,17 +44,6 @@ impl Programs {
         let program = self.path(name).into_os_string();
         std::iter::once(program).chain(arguments.iter().map(OsString::from)).collect()
     }
-
-    /// What the program wrote to `file`: the PUs of each label's affinity, and the PU it was on.
-    pub fn seen(&self, file: &str) -> HashMap<String, (Vec<u32>, u32)> {
-        let text = std::fs::read_to_string(self.path(file)).unwrap_or_default();
-        let line = |line: &str| {
-            let fields: Vec<&str> = line.split(' ').collect();
-            let pus = fields[1].split(',').map(|pu| pu.parse().unwrap()).collect();
-            (fields[0].to_owned(), (pus, fields[2].parse().unwrap()))
-        };
-        text.lines().map(line).collect()
-    }
 }
 
 /// The PUs this test may use.
@@ -87,9 +75,4 @@ pub fn plan(identify: Identify, rows: &[(u32, u32, Option<u32>)]) -> LaunchPlan 
 pub fn flat(identify: Identify, threads: u32) -> LaunchPlan {
     let rows: Vec<_> = (0..threads).map(|index| (0, index, (index > 0).then_some(0))).collect();
     plan(identify, &rows)
-}
-
-/// Launches without signal handlers and returns what came of it.
-pub fn run(command: &[OsString], plan: &LaunchPlan) -> Outcome {
-    launch(command, plan, &Options::default()).unwrap_or_else(|error| panic!("{command:?}: {error}"))
 }
