@@ -12,11 +12,11 @@ fn wrong_usage() {
     room.chain("p.npz", 4, 10);
     for (line, status, cause) in [
         ("nonsense", 2, "unrecognized subcommand 'nonsense'"),
-        ("map", 2, "required arguments were not provided: <PROFILE>"),
+        ("map", 2, "required arguments were not provided: <P>"),
         ("map p.npz --mapper nonsense", 2, "invalid value 'nonsense' for '--mapper <M>'"),
         ("map p.npz --pin 1", 2, "write a task and a PU"),
-        ("map p.npz --seed -1", 2, "--seed"),
-        ("show", 2, "<PROFILE>"),
+        ("map p.npz --seed x", 2, "--seed"),
+        ("show", 2, "<P>"),
         ("import x.csv", 2, "--output"),
         ("doctor --nonsense", 2, "unexpected argument '--nonsense'"),
         ("run -- true", 125, "--profile"),
@@ -97,18 +97,19 @@ fn profiles_that_are_damaged_hostile_or_not_there() {
     let whole = std::fs::read(room.chain("whole.npz", 16, 1000)).unwrap();
     for length in [0, 1, 30, whole.len() / 2, whole.len() - 1] {
         room.file("cut.npz", &whole[..length]);
-        for command in ["show cut.npz", "map cut.npz --topology core:4"] {
+        for command in ["show cut.npz", "map cut.npz --topology pu:4"] {
             room.run(command).assert_fails(1, "cut.npz");
         }
         room.run("run --profile cut.npz -- true").assert_fails(125, "cut.npz");
     }
+    std::fs::create_dir(room.path("folder")).unwrap();
     room.file("text.npz", "this is no zip file, only text that goes on for a while");
     for (line, status, cause) in [
         ("show text.npz", 1, "text.npz"),
         ("map text.npz", 1, "text.npz"),
         ("show nowhere.npz", 1, "nowhere.npz"),
         ("map nowhere.npz", 1, "nowhere.npz"),
-        ("show .", 1, "cannot read ."),
+        ("show folder", 1, "folder"),
         ("run --profile nowhere.npz -- true", 125, "nowhere.npz"),
         ("run --mapping nowhere.json -- true", 125, "nowhere.json"),
         ("import nowhere.csv -o p.npz", 1, "nowhere.csv"),
@@ -120,7 +121,7 @@ fn profiles_that_are_damaged_hostile_or_not_there() {
 #[test]
 fn matrices_that_are_none() {
     let room = Room::new();
-    for (content, cause) in [("1,2\n3\n", "m.csv"), ("1,x\n2,3\n", "m.csv"), ("", "m.csv"), ("1,-1\n0,0\n", "m.csv")] {
+    for (content, cause) in [("1,2\n3\n", "m.csv"), ("1,2\n3,x\n", "m.csv"), ("", "m.csv"), ("1,-1\n0,0\n", "m.csv")] {
         room.file("m.csv", content);
         room.run("import m.csv -o p.npz").assert_fails(1, cause);
         assert!(!room.path("p.npz").exists(), "nothing is written where something failed");
@@ -131,7 +132,7 @@ fn matrices_that_are_none() {
 fn mappings_that_are_damaged_or_do_not_fit() {
     let room = Room::new();
     room.chain("p.npz", 2, 10);
-    let ran = room.run("map p.npz --topology core:4 -o m.json");
+    let ran = room.run("map p.npz --topology pu:4 -o m.json");
     assert_eq!(ran.status, Some(0), "{}", ran.stderr);
     let text = std::fs::read_to_string(room.path("m.json")).unwrap();
     room.file("cut.json", &text[..text.len() / 2]);
@@ -153,13 +154,13 @@ fn impossible_topologies_pins_and_costs() {
         ("topology nonsense", "nonsense"),
         ("topology pack:0", "pack"),
         ("topology nowhere.xml", "nowhere.xml"),
-        ("topology core:4 --level-costs 1,2,3", "level costs"),
-        ("topology core:4 --level-costs x", "level costs"),
+        ("topology pu:4 --level-costs 1,2,3", "level costs"),
+        ("topology pu:4 --level-costs x", "level costs"),
         ("map p.npz --topology nonsense", "nonsense"),
-        ("map p.npz --topology core:4 --pin 0=9", "no PU 9 here"),
-        ("map p.npz --topology core:4 --pin 9=0", "the profile has 4 tasks"),
-        ("map p.npz --topology core:4 --forbid 9", "no PU 9 here"),
-        ("map p.npz --topology core:4 --forbid 0,1,2,3", "PU"),
+        ("map p.npz --topology pu:4 --pin 0=9", "no PU 9 here"),
+        ("map p.npz --topology pu:4 --pin 9=0", "the profile has 4 tasks"),
+        ("map p.npz --topology pu:4 --forbid 9", "no PU 9 here"),
+        ("map p.npz --topology pu:4 --forbid 0,1,2,3", "PU"),
     ] {
         room.run(line).assert_fails(1, cause);
     }
@@ -171,11 +172,11 @@ fn output_that_cannot_be_written() {
     room.chain("p.npz", 4, 10);
     std::fs::create_dir(room.path("folder")).unwrap();
     for (line, cause) in [
-        ("map p.npz --topology core:4 -o /dev/full", "No space left on device"),
-        ("map p.npz --topology core:4 -o nowhere/m.json", "nowhere/m.json"),
-        ("map p.npz --topology core:4 -o folder", "folder"),
-        ("map p.npz --topology core:4 --json /dev/full", "No space left on device"),
-        ("topology core:4 --svg /dev/full", "No space left on device"),
+        ("map p.npz --topology pu:4 -o /dev/full", "No space left on device"),
+        ("map p.npz --topology pu:4 -o nowhere/m.json", "nowhere/m.json"),
+        ("map p.npz --topology pu:4 -o folder", "folder"),
+        ("map p.npz --topology pu:4 --json /dev/full", "No space left on device"),
+        ("topology pu:4 --svg /dev/full", "No space left on device"),
         ("import matrix.csv -o nowhere/p.npz", "nowhere/p.npz"),
         ("import matrix.csv -o /dev/full", "No space left on device"),
         ("man /dev/null/man", "/dev/null/man"),

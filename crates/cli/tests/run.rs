@@ -42,7 +42,7 @@ fn a_signal_that_kills_the_program_kills_cohabit() {
 fn streams_pass_through_byte_for_byte() {
     let room = room();
     let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
-    let mut command = room.command(["run", "--mapping", "m.json", "--", "sh", "-c", "cat; printf problem >&2"]);
+    let mut command = room.command(["run", "--mapping", "m.json", "--", "sh", "-c", "printf problem >&2; exec cat"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = bytes.clone();

@@ -32,6 +32,7 @@ const WIDTH: usize = 100;
 #[command(after_help = EXAMPLES)]
 pub struct Map {
     /// The profile (.npz)
+    #[arg(value_name = "P")]
     profile: PathBuf,
     #[command(flatten)]
     machine: MachineArgs,

@@ -145,8 +145,11 @@ fn notes(outcome: &cohabit_apply::Outcome, asked_to_watch: bool) -> Vec<String> 
         notes.push(format!("these tasks of the mapping never started: {}", list(outcome.missing_tasks.clone())));
     }
     if outcome.unknown_thread_count > 0 {
-        let count = outcome.unknown_thread_count;
-        notes.push(format!("{count} threads that the mapping does not know were left where the system puts them"));
+        let (count, were) = (
+            outcome.unknown_thread_count,
+            if outcome.unknown_thread_count == 1 { "thread was" } else { "threads were" },
+        );
+        notes.push(format!("{count} {were} not in the mapping, and left where the system puts them"));
     }
     notes
 }

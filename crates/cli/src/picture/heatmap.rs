@@ -11,7 +11,7 @@ use cohabit_model::Matrix;
 pub struct HeatMap<'a> {
     /// The matrix, `[source][destination]`.
     pub matrix: &'a Matrix,
-    /// Names of the tasks, by id.
+    /// Names of the tasks, by id; empty where the id says as much.
     pub names: &'a [String],
     /// What rows are: `writer`, `sender`.
     pub rows: &'a str,
@@ -93,7 +93,8 @@ impl HeatMap<'_> {
     fn label_columns(&self) -> usize {
         let longest = |names: &[String]| names.iter().map(|name| width(name)).max().unwrap_or(0);
         let last = self.matrix.tasks().saturating_sub(1).to_string().len();
-        let names = if self.shows_names() { 1 + longest(self.names).min(NAME_COLUMNS) } else { 0 };
+        let longest = longest(self.names).min(NAME_COLUMNS);
+        let names = if self.shows_names() && longest > 0 { 1 + longest } else { 0 };
         (1 + last + names).max(1 + self.rows.len())
     }
 
@@ -167,7 +168,9 @@ impl HeatMap<'_> {
     }
 
     fn legend(&self, cells: &Cells) -> String {
-        let (least, most) = (short(cells.least), short(cells.most));
+        // A linear scale starts at nothing, a logarithmic one cannot.
+        let least = short(if cells.logarithmic { cells.least } else { 0 });
+        let most = short(cells.most);
         if cells.most == 0 {
             return format!("\n {} all zero\n", self.unit);
         }
@@ -253,7 +256,7 @@ mod tests {
         let expected = "                reader\n writer            0      1      2      3\n \
             0 worker 0       .    1.00k    .      .\n 1 worker 1       .      .    2.00k    .\n \
             2 worker 2       .      .      .    3.00k\n 3 worker 3     4.00k    .      .      .\n\n \
-            messages 1.00k .:-=+*#%@ 4.00k; blank: none\n";
+            messages 0 .:-=+*#%@ 4.00k; blank: none\n";
         let squeezed = |text: &str| text.lines().map(|line| line.trim_end().to_string()).collect::<Vec<_>>();
         let lines = |text: &str| {
             squeezed(text).iter().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()

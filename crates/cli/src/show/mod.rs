@@ -13,7 +13,7 @@ use crate::picture::palette::Palette;
 use crate::picture::text::{clean, grouped};
 use cohabit_model::mapping::Weight;
 use cohabit_model::profile::Kind;
-use cohabit_model::{Matrix, Profile};
+use cohabit_model::{Matrix, Profile, Task};
 
 /// What is shown, and on what.
 #[derive(Debug, Clone)]
@@ -55,7 +55,7 @@ pub fn default_weight(profile: &Profile) -> Weight {
 /// The whole text, lines ending in newlines. Names from the profile are stripped of control characters.
 pub fn show(profile: &Profile, options: &ShowOptions) -> String {
     let matrix = matrix(profile, options.weight);
-    let names: Vec<String> = profile.meta.tasks.iter().map(|task| clean(&task.name)).collect();
+    let names: Vec<String> = profile.meta.tasks.iter().map(name_beside_id).collect();
     let (rows, columns) = axes(profile.meta.kind);
     let (unit, palette) = (unit(options.weight), options.palette);
     let (width, height) = (options.width, options.height);
@@ -90,6 +90,12 @@ fn heading(profile: &Profile, palette: Palette) -> String {
     let block = if meta.block_bytes > 0 { format!(", {}-byte blocks", meta.block_bytes) } else { String::new() };
     let title = palette.bold(&format!("{} {noun}{command}", grouped(profile.tasks() as u128)));
     format!("{title}\nby {}{block}\n", clean(&meta.detector))
+}
+
+/// The task's name where its id stands beside it: none for names that only repeat the id (`rank 3`).
+fn name_beside_id(task: &Task) -> String {
+    let repeats = task.name.split_whitespace().next_back() == Some(task.id.to_string().as_str());
+    if repeats { String::new() } else { clean(&task.name) }
 }
 
 fn matrix(profile: &Profile, weight: Weight) -> &Matrix {

@@ -1,9 +1,9 @@
 //! Totals, the strongest pairs, and how structured the pattern is.
 
-use super::{ShowOptions, axes, matrix, unit};
+use super::{ShowOptions, axes, matrix, name_beside_id, unit};
 use crate::picture::label::size;
 use crate::picture::palette::Palette;
-use crate::picture::text::{clean, fit, grouped, short, width};
+use crate::picture::text::{fit, grouped, short, width};
 use cohabit_model::metrics::{communication_to_memory, metrics};
 use cohabit_model::{Matrix, Profile};
 
@@ -36,7 +36,10 @@ pub fn strongest_pairs(profile: &Profile, options: &ShowOptions) -> String {
     entries.sort_unstable_by_key(|&(source, destination, value)| (std::cmp::Reverse(value), source, destination));
     entries.truncate(options.top);
     let (rows, columns) = axes(profile.meta.kind);
-    let name = |task: u32| format!("{task} {}", clean(&profile.meta.tasks[task as usize].name));
+    let name = |task: u32| {
+        let name = name_beside_id(&profile.meta.tasks[task as usize]);
+        if name.is_empty() { format!("task {task}") } else { format!("{task} {name}") }
+    };
     let longest = entries.iter().flat_map(|entry| [width(&name(entry.0)), width(&name(entry.1))]).max().unwrap_or(0);
     let column = longest.min(24);
     let title = format!("strongest pairs ({rows} -> {columns}, {}, share of all)", unit(options.weight));
