@@ -22,15 +22,16 @@ static void push_and_call(void)
 /* Pops what the call pushed, then the words; returns their sum. */
 static uint64_t pop(void)
 {
-    uint64_t sum = 0;
+    uint64_t sum = 0, address;
     __asm__ volatile("movq %%rsp, %%rbx\n\t"
-                     "leaq -136(%1), %%rsp\n\t"
-                     "popq %%rcx\n\t"
-                     ".rept 16\n\tpopq %%rcx\n\taddq %%rcx, %0\n\t.endr\n\t"
+                     "leaq -136(%[top]), %%rsp\n\t"
+                     "popq %[address]\n\t"
+                     ".rept 16\n\tpopq %%rcx\n\taddq %%rcx, %[sum]\n\t.endr\n\t"
                      "movq %%rbx, %%rsp"
-                     : "+r"(sum)
-                     : "r"(top)
+                     : [sum] "+r"(sum), [address] "=&r"(address)
+                     : [top] "r"(top)
                      : "rbx", "rcx", "memory", "cc");
+    probe_check(address != 0, "return address popped");
     return sum;
 }
 

@@ -49,10 +49,10 @@ static void move_words_down(unsigned char *to, const unsigned char *from, size_t
 
 static void load_words(const unsigned char *from, size_t bytes)
 {
-    size_t count = bytes / 8;
-    uint64_t last;
-    __asm__ volatile("rep lodsq" : "+S"(from), "+c"(count), "=a"(last) : : "memory");
-    probe_check(last == 0x0101010101010101, "lodsq");
+    uint64_t word, sum = 0;
+    for (size_t i = 0; i < bytes; i += 8, sum += word)
+        __asm__ volatile("lodsq" : "+S"(from), "=a"(word) : : "memory");
+    probe_check(sum == bytes / 8 * 0x0101010101010101, "lodsq");
 }
 
 /* The bytes not scanned when `value` was met. */
