@@ -3,11 +3,14 @@
 //! Defaults are on the scale of ACPI's System Locality Information Table (ACPI 6.5, section 5.2.17), where 10 is a NUMA
 //! node's own memory; so a firmware's NUMA distances ([`super::Topology::load`] takes them where hwloc has them) go with
 //! them as they are. 20 is what Linux assumes of a remote node where the firmware says nothing (REMOTE_DISTANCE in
-//! include/linux/topology.h). Below 10 they follow how long a line that another core has modified takes to arrive,
-//! measured on a machine with all those levels by Molka, Hackenberg, Schöne and Müller (Memory Performance and Cache
-//! Coherency Effects on an Intel Nehalem Multiprocessor System, PACT 2009; there about 65 ns to local memory): L1 under
-//! 2 ns, so less than 1 and rounded up; a shared L2 a few ns; a core under the same L3 about 28 ns, so 4 to 5; another
-//! package more than 100 ns, so 16 to 20. What matters most to a mapping is that they grow from PU to root, and they do
+//! include/linux/topology.h).
+//!
+//! Values other than those two are chosen, not measured: whole numbers between them in the order of the levels, with L1
+//! well below L2 and L3 (the simulated Harpertown of Cruz et al., TLB 2012, table II: L1 2 cycles, L2 8). Who needs a
+//! machine's real ratios gives `--level-costs`; for measurements of such latencies see Molka et al., Memory Performance and
+//! Cache Coherency Effects on an Intel Nehalem Multiprocessor System, PACT 2009.
+//!
+//! What matters most to a mapping is that distances grow from PU to root, and they do
 //! strictly: a level that branches always costs more than what branches below it.
 
 use super::{Level, Topology};
@@ -30,7 +33,7 @@ const DEFAULTS: [(Level, u64, u64); 13] = [
     (Level::Package, 9, 15),
     (Level::Numa, 10, 16),
     (Level::Machine, 20, 20),
-    // A message over Ethernet or InfiniBand takes microseconds where a remote line takes a tenth of one.
+    // Between hosts: far above anything inside one.
     (Level::Switch, 200, 200),
 ];
 

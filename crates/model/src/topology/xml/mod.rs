@@ -1,7 +1,9 @@
 //! hwloc's XML (versions 1 to 3, as `lstopo machine.xml` writes it) to a topology.
 //!
-//! Read here and not by libhwloc, which trusts such files: where sets contradict the tree it aborts by an assertion, where
-//! some are missing version 2.9 crashes, and mapping files, which people pass on, carry this text.
+//! Read here and not by libhwloc, which trusts such files, while mapping files, which people pass on, carry this text.
+//! Tried with hwloc 2.9, both of its XML parsers: a file whose objects lack `complete_cpuset` crashes lstopo; one whose
+//! cpusets contradict its tree is taken as it is, and ends in an assertion where hwloc_topology_check is called, as
+//! the hwlocality crate does in debug builds.
 //!
 //! What is read: the objects, which PUs are allowed, NUMA distances that mean latency, and kinds of cores. Objects that
 //! hold no PUs (devices, memory without PUs) and kinds that say nothing about where PUs part (instruction caches,
