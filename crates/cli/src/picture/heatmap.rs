@@ -69,12 +69,17 @@ impl HeatMap<'_> {
             out.push_str(&format!(
                 "{} {}{}\n",
                 self.row_label(&cells, cell, row, labels),
-                line.trim_end(),
+                self.without_blank_end(&line),
                 self.palette.reset()
             ));
         }
         out.push_str(&self.legend(&cells));
         out
+    }
+
+    /// Spaces at a line's end are nothing in letters, but cells in colours.
+    fn without_blank_end<'a>(&self, line: &'a str) -> &'a str {
+        if self.palette == Palette::Ascii { line.trim_end() } else { line }
     }
 
     /// The largest cells that fit, and how many tasks a cell holds each way.
@@ -87,7 +92,10 @@ impl HeatMap<'_> {
             return (cell, 1);
         }
         let side = room.min(self.height.max(1) * smallest.rows_a_line()).max(1);
-        (smallest, tasks.div_ceil(side))
+        let block = tasks.div_ceil(side);
+        // Letters are twice as high as wide: two of them make a square.
+        let square = ascii && tasks.div_ceil(block) * Cell::Wide.columns() <= room;
+        (if square { Cell::Wide } else { smallest }, block)
     }
 
     fn label_columns(&self) -> usize {
@@ -263,6 +271,15 @@ mod tests {
         };
         assert_eq!(lines(&draw(4, Palette::Ascii, 80, 40)), lines(expected));
         assert_eq!(lines(&without_colours(&draw(4, Palette::TrueColour, 80, 40)))[2..6], lines(expected)[2..6]);
+    }
+
+    #[test]
+    fn the_last_column_keeps_its_colour() {
+        for tasks in [4, 16] {
+            let picture = draw(tasks, Palette::TrueColour, 80, 40);
+            let row = picture.lines().nth(tasks).unwrap();
+            assert!(row.contains("\x1b[48;2;") && row.ends_with(" \x1b[0m"), "{row:?}");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub enum Palette {
 
 /// From little to much: dark blue over green to pale yellow, ever lighter, so that it reads without seeing hues too.
 const GRADIENT: [[u8; 3]; 6] =
-    [[24, 30, 74], [30, 80, 140], [24, 134, 142], [74, 184, 104], [190, 214, 56], [255, 246, 180]];
+    [[44, 50, 112], [36, 88, 150], [24, 134, 142], [74, 184, 104], [190, 214, 56], [255, 246, 180]];
 /// The same for letters: ever more ink.
 const LETTERS: &[u8] = b".:-=+*#%@";
 

@@ -33,7 +33,7 @@ pub struct ShowOptions {
 }
 
 /// Where there is no terminal to measure.
-const DEFAULT_SIZE: (usize, usize) = (100, 48);
+const DEFAULT_SIZE: (usize, usize) = (100, 72);
 /// What else a screen should hold beside the map's lines: its axes and legend.
 const LINES_AROUND: usize = 6;
 

@@ -21,8 +21,8 @@ pub fn totals(profile: &Profile, palette: Palette) -> String {
     out += &known("invalidations", &profile.invalidations);
     out += &known("sharing", &profile.sharing);
     out += &spread("accessed by a task", &profile.accessed_bytes, bytes);
-    out += &spread("loads of a task", &profile.loads, |value| short(value));
-    out + &spread("stores of a task", &profile.stores, |value| short(value))
+    out += &spread("loads of a task", &profile.loads, short);
+    out + &spread("stores of a task", &profile.stores, short)
 }
 
 /// The pairs of tasks that communicate most, both directions told apart.
