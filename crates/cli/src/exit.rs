@@ -1,7 +1,8 @@
 //! How cohabit ends: its own exit statuses are those of timeout(1) and env(1), and a program's own passes through.
 
 use cohabit_model::Error;
-use std::process::ExitCode;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitCode, ExitStatus};
 
 /// Failure, where no program runs.
 pub const FAILURE: u8 = 1;
@@ -76,6 +77,15 @@ impl From<Error> for Failure {
 }
 
 impl End {
+    /// As a program that was waited for ended.
+    pub fn of(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            // A status is a byte: waitpid(2) gives no more of it.
+            (Some(code), _) => End::Exited((code & 0xff) as u8),
+            (None, signal) => End::Killed(signal.unwrap_or(libc::SIGKILL)),
+        }
+    }
+
     /// Ends cohabit as the program ended: with its status, or killed by its signal.
     pub fn exit(self) -> ExitCode {
         match self {

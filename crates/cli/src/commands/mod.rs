@@ -6,6 +6,7 @@ mod import;
 mod man;
 mod map;
 mod mappers;
+mod profile;
 mod run;
 mod show;
 mod topology;
@@ -18,18 +19,20 @@ pub type Outcome = Result<End, Failure>;
 /// One row a command, in the order `--help` lists them.
 #[derive(clap::Subcommand)]
 pub enum Command {
+    /// Runs a program and counts exactly which of its threads communicate
+    Profile(profile::Profile),
     /// Shows who talks to whom in a profile, and whether placement can help
     Show(show::Show),
     /// Says where each task of a profile should run, what that costs and whether it is worth it
     Map(map::Map),
+    /// Runs a program with each thread on its PU from the first instruction on
+    Run(run::Run),
     /// Shows a machine as a tree, with the distances between its PUs
     Topology(topology::TopologyCommand),
     /// Turns a matrix of another tool into a profile
     Import(import::Import),
     /// Lists the mapping algorithms
     Mappers(mappers::Mappers),
-    /// Runs a program with each thread on its PU from the first instruction on
-    Run(run::Run),
     /// Says what works on this machine, and the remedy for what does not
     Doctor(doctor::Doctor),
     /// Writes the manual pages
@@ -47,12 +50,13 @@ impl Command {
     /// What the user is told, with the kind of failure that the exit status follows from.
     pub fn run(self) -> Outcome {
         match self {
+            Command::Profile(command) => command.run(),
             Command::Show(command) => command.run(),
             Command::Map(command) => command.run(),
+            Command::Run(command) => command.run(),
             Command::Topology(command) => command.run(),
             Command::Import(command) => command.run(),
             Command::Mappers(command) => command.run(),
-            Command::Run(command) => command.run(),
             Command::Doctor(command) => command.run(),
             Command::Man(command) => command.run(),
             Command::Completions(command) => command.run(),

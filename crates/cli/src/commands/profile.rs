@@ -1,15 +1,17 @@
 //! `cohabit profile`: who communicates with whom in an unmodified program, exactly.
 
 use super::Outcome;
-use super::run::{end, failure, status_fields};
+use crate::exit::{End, Failure};
 use crate::json::JsonFileArgs;
+use crate::number;
 use crate::output::note;
-use crate::{number, program};
 use cohabit_observe::dbi;
 use cohabit_observe::npz::write_profile;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
@@ -60,8 +62,7 @@ pub struct Profile {
 impl Profile {
     /// Runs the program under the profiler, writes the profile, and ends as the program ended.
     pub fn run(self) -> Outcome {
-        program::check_profilable(&self.command)?;
-        let outcome = dbi::profile(&self.command, &self.options())?;
+        let outcome = dbi::profile(&self.command, &self.options()).map_err(failure)?;
         for line in &outcome.notes {
             note(line);
         }
@@ -75,7 +76,38 @@ impl Profile {
                 "status": status_fields(outcome.status), "notes": outcome.notes,
             }),
         )?;
-        Ok(end(outcome.status))
+        Ok(End::of(outcome.status))
+    }
+
+    fn options(&self) -> dbi::Options {
+        dbi::Options {
+            block_bytes: self.block,
+            window: self.window,
+            sharing: self.sharing,
+            hot: self.hot,
+            region: self.roi,
+            region_signal: self.roi_signal,
+            burst: self.burst,
+            pass_signals: true,
+            ..dbi::Options::default()
+        }
+    }
+}
+
+/// A program that was not profiled, as a failure with its status.
+fn failure(failure: dbi::Failure) -> Failure {
+    match failure {
+        dbi::Failure::NotFound(error) => Failure::not_found(error),
+        dbi::Failure::CannotRun(error) => Failure::cannot_run(error),
+        dbi::Failure::Failed(error) => error.into(),
+    }
+}
+
+/// How the program ended, for `--json`: its exit status, or the signal that killed it.
+fn status_fields(status: ExitStatus) -> Value {
+    match status.signal() {
+        None => json!({ "exited": status.code() }),
+        Some(signal) => json!({ "signal": signal, "core_dumped": status.core_dumped() }),
     }
 }
 
@@ -127,7 +159,9 @@ mod tests {
     #[test]
     fn times_have_units() {
         let (us, ms) = (Duration::from_micros, Duration::from_millis);
-        for (text, expected) in [("1us", Some(us(1))), ("100us", Some(us(100))), ("1ms", Some(ms(1))), ("2s", Some(ms(2000)))] {
+        for (text, expected) in
+            [("1us", Some(us(1))), ("100us", Some(us(100))), ("1ms", Some(ms(1))), ("2s", Some(ms(2000)))]
+        {
             assert_eq!(window(text).ok(), expected, "{text}");
         }
         for text in ["999ns", "0s", "1", "ms", "-1ms", ""] {

@@ -107,7 +107,7 @@ impl Run {
 }
 
 /// A launch that came to nothing, as a failure with its status.
-pub fn failure(error: LaunchError) -> Failure {
+fn failure(error: LaunchError) -> Failure {
     match error {
         LaunchError::NotFound(error) => Failure::not_found(error),
         LaunchError::CannotRun(error) => Failure::cannot_run(error),
@@ -116,7 +116,7 @@ pub fn failure(error: LaunchError) -> Failure {
 }
 
 /// cohabit ends as the program ended.
-pub fn end(status: Status) -> End {
+fn end(status: Status) -> End {
     match status {
         // A status is a byte: waitpid(2) gives no more of it.
         Status::Exited(status) => End::Exited((status & 0xff) as u8),
@@ -182,7 +182,7 @@ fn fields(outcome: &cohabit_apply::Outcome, mapping: &Mapping) -> Value {
 }
 
 /// How the program ended, for `--json`: its exit status, or the signal that killed it.
-pub fn status_fields(status: Status) -> Value {
+fn status_fields(status: Status) -> Value {
     match status {
         Status::Exited(status) => json!({ "exited": status }),
         Status::Signalled { signal, core_dumped } => json!({ "signal": signal, "core_dumped": core_dumped }),
