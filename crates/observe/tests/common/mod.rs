@@ -1,8 +1,5 @@
 //! The workloads as tests see them: built, run, and the matrix they say is known.
 
-// Every test file is a program of its own, and uses its part of this one.
-#![allow(dead_code)]
-
 use cohabit_observe::reference::ReferenceDetector;
 use std::path::{Path, PathBuf};
 use std::process::Command;
