@@ -7,7 +7,7 @@ use cohabit_model::profile::SeriesRow;
 pub const DEFAULT_BOUND: usize = 16_000_000;
 
 /// The key of `meta` that says the windows were asked to be this wide, where they had to be doubled.
-const REQUESTED: &str = "requested_window_ns";
+pub(crate) const REQUESTED: &str = "requested_window_ns";
 
 /// Merges the rows of equal (bin, source, destination), then doubles the window and merges again until at most `bound`
 /// rows are left or every pair has only one. Returns the rows, sorted, and the window they are now in. Counts saturate.

@@ -1,0 +1,100 @@
+//! What the profiler did not see, in words that travel with the profile.
+
+use super::abi;
+use super::image::{Image, unknown_syscalls};
+use super::merge::Run;
+use super::tasks::Tasks;
+use cohabit_model::profile::Coverage;
+use std::collections::BTreeSet;
+
+/// What no run of this profiler sees.
+const NEVER_SEEN: [&str; 5] = [
+    "what the kernel reads and writes by itself (page cache, signal frames, futex and robust list words)",
+    "transfers by devices and io_uring",
+    "the kernel's code in user space (vsyscall page)",
+    "communication between processes through memory that they share: each process is counted by itself",
+    "which of several accesses at the very same moment came first",
+];
+
+/// The coverage of a whole run.
+pub fn coverage(images: &[Image], tasks: &Tasks, run: &Run) -> Coverage {
+    let asked_burst = run.options.burst.is_some();
+    let mut found = Coverage { not_seen: NEVER_SEEN.map(str::to_owned).into(), ..Coverage::default() };
+    found.events_lost = images.iter().fold(0, |sum, image| u64::saturating_add(sum, image.events_lost));
+    found.exact = found.events_lost == 0 && !asked_burst;
+    found.sample_rate = sample_rate(images, tasks, run.end_ns);
+    let flagged = |flag: u32| images.iter().any(|image| image.head.flags & flag != 0);
+    let mut doubts = Vec::new();
+    if flagged(abi::COHABIT_FLAG_NO_SPACE) {
+        doubts.push("some counts: there was no space for them in the temporary directory".to_owned());
+    }
+    if flagged(abi::COHABIT_FLAG_TASKS_LOST) {
+        doubts.push(format!("threads of a process after its first {}", abi::COHABIT_MAX_TASKS));
+    }
+    doubts.extend(cut_short(images, tasks));
+    found.exact &= doubts.is_empty();
+    found.not_seen.extend(doubts);
+    if flagged(abi::COHABIT_FLAG_ROI_UNUSED) {
+        found.not_seen.push("anything: a region of interest was asked for, and the program never began one".to_owned());
+    } else if asked_burst {
+        found.not_seen.push("what happened between the bursts".to_owned());
+    } else if found.sample_rate < 1.0 {
+        found.not_seen.push("what happened outside the region of interest".to_owned());
+    }
+    let calls: BTreeSet<u32> = images.iter().flat_map(|image| unknown_syscalls(&image.head)).collect();
+    if !calls.is_empty() {
+        let names: Vec<String> = calls.into_iter().map(syscall_name).collect();
+        found.not_seen.push(format!("what these system calls did to memory: {}", names.join(", ")));
+    }
+    found
+}
+
+/// Processes whose end was not seen: the last image of each says how it ended.
+fn cut_short(images: &[Image], tasks: &Tasks) -> Vec<String> {
+    let last = |process| tasks.process.iter().rposition(|&found| found == process);
+    let ends = (0..tasks.processes).filter_map(|process| Some((process, &images[last(process)?])));
+    let abrupt = ends.filter(|(_, image)| image.head.end == abi::COHABIT_END_RUNNING);
+    abrupt
+        .map(|(process, image)| {
+            format!(
+                "the end of process {process} (pid {}): it was killed, crashed, or still runs; \
+                 what was counted until then is kept",
+                image.head.pid
+            )
+        })
+        .collect()
+}
+
+/// The share of the processes' time in which accesses were counted.
+fn sample_rate(images: &[Image], tasks: &Tasks, run_end_ns: u64) -> f64 {
+    let (mut on_ns, mut all_ns) = (0.0, 0.0);
+    for (at, image) in images.iter().enumerate() {
+        // An image that exec replaced ended when the next one began.
+        let next = (at + 1..images.len()).find(|&next| tasks.process[next] == tasks.process[at]);
+        let end_ns = match image.head.end_ns {
+            0 => next.map_or(run_end_ns, |next| images[next].head.start_ns),
+            end_ns => end_ns,
+        };
+        let span_ns = end_ns.saturating_sub(image.head.start_ns) as f64;
+        let partly = image.head.on_ns != 0 || image.head.flags & abi::COHABIT_FLAG_ROI_UNUSED != 0;
+        all_ns += span_ns;
+        on_ns += if partly { (image.head.on_ns as f64).min(span_ns) } else { span_ns };
+    }
+    if all_ns > 0.0 { on_ns / all_ns } else { 1.0 }
+}
+
+fn syscall_name(number: u32) -> String {
+    match syscalls::x86_64::Sysno::new(number as usize) {
+        Some(call) => call.name().to_owned(),
+        None => format!("number {number}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn system_calls_have_names() {
+        assert_eq!(super::syscall_name(0), "read");
+        assert_eq!(super::syscall_name(511), "number 511");
+    }
+}

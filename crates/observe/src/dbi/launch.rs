@@ -1,0 +1,121 @@
+//! Runs a program under the profiler and makes its profile.
+
+use super::directory::Directory;
+use super::image::Image;
+use super::install::Installation;
+use super::merge::{Run, merge};
+use super::program::check_profilable;
+use super::signals::Passing;
+use super::{Failure, Options, Outcome, abi, clock};
+use cohabit_model::{Error, Result};
+use nix::time::{ClockId, clock_gettime};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
+
+/// Runs `command` to its end and says who communicated with whom in it, exactly.
+///
+/// The program inherits streams, environment, limits and process group. It runs under DynamoRIO: slower, and to the
+/// same results. What it leaves behind until a crash or a kill is kept, and coverage says so.
+///
+/// # Errors
+/// [`Failure::NotFound`] and [`Failure::CannotRun`] for a command that the profiler cannot run, [`Failure::Failed`]
+/// where the profiler is missing or could not start.
+pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Failure> {
+    let program = check_profilable(command)?;
+    let installation = Installation::find()?;
+    let ticks_per_second = clock::ticks_per_second()?;
+    let directory = Directory::create()?;
+    let mut launcher = Command::new(&installation.launcher);
+    launcher.arg(&installation.dynamorio).arg(&installation.client);
+    launcher.arg(client_options(directory.path(), ticks_per_second, options)?).arg("").arg("--");
+    launcher.arg(&program.image).args(&program.arguments[1..]);
+    launcher.env("DYNAMORIO_CONFIGDIR", directory.configuration());
+    let status = run(&mut launcher, options.pass_signals)?;
+    let (images, mut notes) = directory.images()?;
+    if images.is_empty() {
+        return Err(not_started(&program.path, status));
+    }
+    if images.iter().any(outlives) {
+        let path = directory.leave();
+        notes.push(format!("a process that the program started still runs: remove {} after its end", path.display()));
+    }
+    let host = nix::unistd::gethostname().unwrap_or_default();
+    let command = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let end_ns = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| Duration::from(now).as_nanos() as u64);
+    let mut profile = merge(images, &Run { command, host: &host.to_string_lossy(), options, end_ns });
+    profile.meta.coverage.exact &= notes.is_empty();
+    profile.meta.coverage.not_seen.extend(notes.iter().cloned());
+    Ok(Outcome { profile, status, notes })
+}
+
+/// The client's options (`native/dbi/options.c`), as DynamoRIO parses them: words between spaces.
+fn client_options(directory: &Path, ticks_per_second: u64, options: &Options) -> Result<OsString> {
+    let mut text = OsString::new();
+    let mut add = |name: &str, value: &OsStr| {
+        for part in ["-", name, " "] {
+            text.push(part);
+        }
+        text.push(value);
+        text.push(" ");
+    };
+    add("directory", directory.as_os_str());
+    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let (burst_on, burst_off) = options.burst.unwrap_or_default();
+    for (name, value) in [
+        ("ticks_per_second", ticks_per_second),
+        ("window_ns", ns(options.window)),
+        ("series_bound", options.series_bound),
+        ("block", options.block_bytes.into()),
+        ("sharing", options.sharing.into()),
+        ("hot", options.hot.into()),
+        ("region", (options.region || options.region_signal.is_some()).into()),
+        ("signal", options.region_signal.unwrap_or(0).unsigned_abs().into()),
+        ("burst_on_ns", ns(burst_on)),
+        ("burst_off_ns", ns(burst_off)),
+    ] {
+        if value != 0 || name == "series_bound" {
+            add(name, OsStr::new(&value.to_string()));
+        }
+    }
+    if let Some(record) = &options.record {
+        let record = std::path::absolute(record)?;
+        if record.as_os_str().as_bytes().iter().any(|byte| b"\"'`;\\ \t\n".contains(byte)) {
+            return Err(Error::new(format!("{}: the name holds a space, a quote or a semicolon", record.display()))
+                .remedy("record to a file with a plain name"));
+        }
+        add("record", record.as_os_str());
+    }
+    Ok(text)
+}
+
+fn run(launcher: &mut Command, pass_signals: bool) -> Result<ExitStatus> {
+    let passing = pass_signals.then(Passing::install);
+    let started = launcher.spawn();
+    let name = launcher.get_program().to_string_lossy().into_owned();
+    let mut child: Child =
+        started.map_err(|error| Error::new(format!("{name}: {error}")).remedy("run `make` again"))?;
+    if let Some(passing) = &passing {
+        passing.to(child.id());
+    }
+    Ok(child.wait()?)
+}
+
+/// Why nothing was left behind: the launcher, or DynamoRIO, has said it on standard error.
+fn not_started(program: &Path, status: ExitStatus) -> Failure {
+    let error = Error::new(format!("the profiler could not start {}: {status}", program.display()))
+        .remedy("the lines above say why; `cohabit doctor` says what works here");
+    match status.code() {
+        Some(127) => Failure::NotFound(error),
+        Some(126) => Failure::CannotRun(error),
+        _ => Failure::Failed(error),
+    }
+}
+
+/// Whether the image's process is still there.
+fn outlives(image: &Image) -> bool {
+    let pid = nix::unistd::Pid::from_raw(image.head.pid as i32);
+    image.head.end == abi::COHABIT_END_RUNNING && nix::sys::signal::kill(pid, None).is_ok()
+}

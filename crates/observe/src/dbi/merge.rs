@@ -1,0 +1,139 @@
+//! Makes one profile of the images of a run.
+
+use super::coverage::coverage;
+use super::image::{Image, ImageRow};
+use super::tasks::{Tasks, identify};
+use super::{Options, abi};
+use crate::series::{DEFAULT_BOUND, bound_profile_series};
+use cohabit_model::profile::{Kind, Meta, SeriesRow};
+use cohabit_model::{Matrix, Profile};
+
+/// The name of this detector in profiles.
+pub const DETECTOR: &str = "dbi";
+
+const CLOCK: &str = "wall time of the instrumented run, stretched by the instrumentation";
+
+/// What is known of a run beside its parts.
+pub struct Run<'a> {
+    /// The command line.
+    pub command: Vec<String>,
+    /// The machine's name.
+    pub host: &'a str,
+    /// What was asked for.
+    pub options: &'a Options,
+    /// CLOCK_MONOTONIC when it was over.
+    pub end_ns: u64,
+}
+
+/// Makes the profile of a run of its `images`.
+pub fn merge(mut images: Vec<Image>, run: &Run) -> Profile {
+    images.sort_by_key(|image| image.head.start_ns);
+    let tasks = identify(&images, run.host);
+    let count = tasks.tasks.len();
+    let matrix = |of: Direction, value: fn(&abi::cohabit_cell_t) -> u64| {
+        Matrix::from_triplets(count, triplets(&images, &tasks, of, value))
+    };
+    let messages = matrix(Direction::PartnerToMe, |cell| cell.messages);
+    let bytes = matrix(Direction::PartnerToMe, |cell| cell.bytes);
+    let invalidations = matrix(Direction::MeToPartner, |cell| cell.invalidations);
+    let sharing = run.options.sharing.then(|| matrix(Direction::Both, |cell| cell.sharing));
+    let mut meta = Meta::new(kind(&tasks), DETECTOR, tasks.tasks.clone());
+    meta.block_bytes = images.first().map_or(run.options.block_bytes, |image| image.head.block_bytes).into();
+    meta.clock = CLOCK.to_owned();
+    meta.command.clone_from(&run.command);
+    meta.hosts = vec![run.host.to_owned()];
+    meta.coverage = coverage(&images, &tasks, run);
+    meta.created = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
+    let mut profile = Profile::new(meta, messages, bytes);
+    profile.invalidations = Some(invalidations);
+    profile.sharing = sharing;
+    for (totals, of) in [
+        (&mut profile.accessed_bytes, (|task| task.accessed_bytes) as fn(&super::image::ImageTask) -> u64),
+        (&mut profile.loads, |task| task.loads),
+        (&mut profile.stores, |task| task.stores),
+    ] {
+        *totals = per_task(&images, &tasks, of);
+    }
+    if run.options.series_bound > 0 {
+        set_series(&mut profile, &images, &tasks, run.options);
+    }
+    profile
+}
+
+/// Whose row and column a cell is: rows belong to the task that counted (abi.h).
+#[derive(Clone, Copy)]
+enum Direction {
+    PartnerToMe,
+    MeToPartner,
+    Both,
+}
+
+fn triplets(
+    images: &[Image],
+    tasks: &Tasks,
+    direction: Direction,
+    value: fn(&abi::cohabit_cell_t) -> u64,
+) -> Vec<(u32, u32, u64)> {
+    let mut found = Vec::new();
+    for (image, ids) in images.iter().zip(&tasks.ids) {
+        for (task, &me) in image.tasks.iter().zip(ids) {
+            for (partner, cell) in task.cells.iter().filter(|(_, cell)| value(cell) != 0) {
+                let (partner, value) = (ids[*partner as usize], value(cell));
+                if !matches!(direction, Direction::MeToPartner) {
+                    found.push((partner, me, value));
+                }
+                if !matches!(direction, Direction::PartnerToMe) {
+                    found.push((me, partner, value));
+                }
+            }
+        }
+    }
+    found
+}
+
+fn per_task(images: &[Image], tasks: &Tasks, of: fn(&super::image::ImageTask) -> u64) -> Vec<u64> {
+    let mut totals = vec![0u64; tasks.tasks.len()];
+    for (image, ids) in images.iter().zip(&tasks.ids) {
+        for (task, &id) in image.tasks.iter().zip(ids) {
+            totals[id as usize] = totals[id as usize].saturating_add(of(task));
+        }
+    }
+    totals
+}
+
+/// Threads, unless there are several processes and none has threads of its own.
+fn kind(tasks: &Tasks) -> Kind {
+    let threads = tasks.tasks.iter().any(|task| task.spawn_index > 0);
+    if tasks.processes > 1 && !threads { Kind::Processes } else { Kind::Threads }
+}
+
+/// Brings the series of all images to the widest windows among them, counted from the first image's start.
+fn set_series(profile: &mut Profile, images: &[Image], tasks: &Tasks, options: &Options) {
+    let shift = images.iter().map(|image| image.window_shift).max().unwrap_or(0);
+    let requested_ns = u64::try_from(options.window.as_nanos()).unwrap_or(u64::MAX);
+    profile.meta.window_ns = requested_ns.saturating_mul(1 << shift);
+    let start_ticks = images.first().map_or(0, |image| image.head.start_ticks);
+    for (image, ids) in images.iter().zip(&tasks.ids) {
+        for (task, &destination) in image.tasks.iter().zip(ids) {
+            profile.series.extend(task.series.iter().map(|row| SeriesRow {
+                bin: bin(image, row, start_ticks, shift),
+                source: ids[row.writer as usize],
+                destination,
+                messages: row.messages,
+                bytes: row.bytes,
+            }));
+        }
+    }
+    if shift > 0 {
+        profile.meta.unknown.insert(crate::series::REQUESTED.to_owned(), requested_ns.into());
+    }
+    bound_profile_series(profile, usize::try_from(options.series_bound).unwrap_or(DEFAULT_BOUND));
+}
+
+/// The bin, of windows doubled `shift` times, in which the window of `row` begins.
+fn bin(image: &Image, row: &ImageRow, start_ticks: u64, shift: u32) -> u64 {
+    let width = u128::from(image.head.window_ticks.max(1));
+    let since_image = (u128::from(row.bin) * width) << row.shift.min(63);
+    let since_start = since_image + u128::from(image.head.start_ticks.saturating_sub(start_ticks));
+    u64::try_from(since_start / (width << shift.min(63))).unwrap_or(u64::MAX)
+}

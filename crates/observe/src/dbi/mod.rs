@@ -1,0 +1,119 @@
+//! The exact profiler: runs a program under DynamoRIO with the client of `native/dbi` and turns what the client leaves
+//! behind into a profile.
+//!
+//! `program` looks at the command before it is run, `install` finds the client, `launch` runs the program and waits,
+//! `part` reads the records the client left (`native/abi.h`), one for each program image, and `merge` makes one profile of them.
+//! COMPROF (sections III and IV) is the model: communication by instrumentation of every access.
+
+#[allow(missing_docs, non_camel_case_types, dead_code, clippy::all)]
+#[rustfmt::skip]
+mod abi;
+mod clock;
+mod coverage;
+mod directory;
+mod image;
+pub mod install;
+mod launch;
+mod merge;
+mod part;
+mod program;
+mod signals;
+mod tasks;
+
+pub use install::Installation;
+pub use launch::profile;
+pub use program::{Program, check_profilable};
+
+use cohabit_model::{Error, Profile};
+use std::fmt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+/// What to count, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes of a block: a power of two from 16 to 4096.
+    pub block_bytes: u32,
+    /// Width of a bin of the time series, at least 1 us.
+    pub window: Duration,
+    /// Rows the series may have before its windows are doubled; 0: no series.
+    pub series_bound: u64,
+    /// Count sharing too.
+    pub sharing: bool,
+    /// Follow the hottest blocks to their data and code.
+    pub hot: bool,
+    /// Count only within the program's own markers (`cohabit.h`).
+    pub region: bool,
+    /// A signal to the program that begins and ends counting, in turn.
+    pub region_signal: Option<i32>,
+    /// Count for the first time, not for the second, over and over.
+    pub burst: Option<(Duration, Duration)>,
+    /// A file for the access stream.
+    pub record: Option<PathBuf>,
+    /// Signals that somebody sends to this process are passed on to the program; those of the terminal reach it by
+    /// themselves, and this process outlives them. What a command line tool wants: handlers are installed meanwhile.
+    pub pass_signals: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            block_bytes: 64,
+            window: Duration::from_millis(1),
+            series_bound: crate::series::DEFAULT_BOUND as u64,
+            sharing: false,
+            hot: false,
+            region: false,
+            region_signal: None,
+            burst: None,
+            record: None,
+            pass_signals: false,
+        }
+    }
+}
+
+/// What came of profiling a program.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What it did.
+    pub profile: Profile,
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What the user should know besides, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Why there is no profile. The variants are the exit statuses of `env` and `timeout`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// There is no such program (127).
+    NotFound(Error),
+    /// The program is there and cannot be run, or not under the profiler (126).
+    CannotRun(Error),
+    /// cohabit itself failed (125).
+    Failed(Error),
+}
+
+impl Failure {
+    /// What to tell the user.
+    pub fn error(&self) -> &Error {
+        match self {
+            Self::NotFound(error) | Self::CannotRun(error) | Self::Failed(error) => error,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error().fmt(f)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}

@@ -1,0 +1,148 @@
+//! The exact profiler finds, in every workload whose communication is known, that communication, count for count.
+
+#[allow(dead_code)] // what other tests use of it
+mod common;
+
+use cohabit_model::Profile;
+use cohabit_observe::dbi::{self, Installation, Options};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+/// Process, source, destination (places in the order of creation in their process) to messages, bytes, invalidations.
+type Counts = BTreeMap<[u64; 3], [u64; 3]>;
+
+/// A workload, built; none, said aloud, where the profiler or a compiler is missing.
+fn workload(target: &str) -> Option<PathBuf> {
+    if let Err(error) = Installation::find() {
+        eprintln!("skipped: {}", error.cause);
+        return None;
+    }
+    common::build(target)
+}
+
+fn profile(command: &[&str], options: &Options) -> (Profile, ExitStatus) {
+    let command: Vec<OsString> = command.iter().map(OsString::from).collect();
+    let outcome = dbi::profile(&command, options).unwrap_or_else(|failure| panic!("{command:?}: {failure}"));
+    assert_eq!(outcome.notes, Vec::<String>::new(), "{command:?}");
+    (outcome.profile, outcome.status)
+}
+
+fn truth(path: &Path) -> Counts {
+    let text = std::fs::read_to_string(path).expect("the workload wrote what it knows");
+    let rows = text.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_digit()));
+    rows.map(|row| {
+        let fields: Vec<u64> = row.split(',').map(|field| field.parse().expect("a count")).collect();
+        let [process, source, destination, messages, bytes, invalidations] = fields[..] else { panic!("{row}") };
+        ([process, source, destination], [messages, bytes, invalidations])
+    })
+    .collect()
+}
+
+fn found(profile: &Profile) -> Counts {
+    let mut counts = Counts::new();
+    let invalidations = profile.invalidations.as_ref().expect("the profiler counts them");
+    for (column, matrix) in [&profile.messages, &profile.bytes, invalidations].into_iter().enumerate() {
+        for (source, destination, value) in matrix.iter() {
+            let (source, destination) =
+                (&profile.meta.tasks[source as usize], &profile.meta.tasks[destination as usize]);
+            assert_eq!(source.process, destination.process, "processes are counted apart");
+            let key = [source.process, source.spawn_index, destination.spawn_index].map(u64::from);
+            counts.entry(key).or_default()[column] = value;
+        }
+    }
+    counts
+}
+
+/// Runs a pattern under the profiler and compares; one line a difference.
+fn compare(binary: &Path, arguments: &[&str], options: &Options) -> Result<Profile, String> {
+    let expect = tempfile::NamedTempFile::new().expect("a temporary file");
+    let mut command = vec![binary.to_str().expect("a plain path")];
+    command.extend(arguments);
+    let name = command.join(" ");
+    command.extend(["--expect", expect.path().to_str().expect("a plain path")]);
+    let (profile, status) = profile(&command, options);
+    if !status.success() {
+        return Err(format!("{name}: {status}"));
+    }
+    difference(&truth(expect.path()), &found(&profile)).map_or(Ok(profile), |what| Err(format!("{name}: {what}")))
+}
+
+/// The first pair that differs, and how many do.
+fn difference(truth: &Counts, found: &Counts) -> Option<String> {
+    let keys: std::collections::BTreeSet<_> = truth.keys().chain(found.keys()).collect();
+    let differing: Vec<_> = keys.iter().filter(|key| truth.get(**key) != found.get(**key)).collect();
+    let first = differing.first()?;
+    let (known, seen) = (truth.get(**first), found.get(**first));
+    Some(format!(
+        "{} of {} pairs differ, first {first:?}: known {known:?}, found {seen:?}",
+        differing.len(),
+        keys.len()
+    ))
+}
+
+fn assert_none(failures: &[String]) {
+    assert!(failures.is_empty(), "{} differ:\n{}", failures.len(), failures.join("\n"));
+}
+
+const PATTERNS: [&str; 16] = [
+    "ring",
+    "chain",
+    "stencil-2d",
+    "stencil-3d",
+    "torus",
+    "pairs-near",
+    "pairs-far",
+    "all-to-all",
+    "master",
+    "gather",
+    "pipeline",
+    "butterfly",
+    "token",
+    "false-sharing",
+    "read-only",
+    "phases",
+];
+
+/// Every pattern at every size, each with another order of threads and another block size.
+fn every_pattern(driver: &str) {
+    let Some(binary) = workload(driver) else { return };
+    let variations = [("0", 64), ("5", 64), ("1", 16), ("7", 256), ("3", 4096)];
+    let mut variation = variations.iter().cycle();
+    let mut failures = Vec::new();
+    for pattern in PATTERNS {
+        for threads in ["2", "4", "16", "64"] {
+            let (seed, block) = variation.next().expect("a cycle");
+            let block_text = block.to_string();
+            let arguments = [pattern, "--threads", threads, "--rounds", "3", "--seed", seed, "--block", &block_text];
+            let options = Options { block_bytes: *block, ..Options::default() };
+            failures.extend(compare(&binary, &arguments, &options).err());
+        }
+    }
+    assert_none(&failures);
+}
+
+#[test]
+fn every_pattern_with_pthreads() {
+    every_pattern("patterns-pthreads");
+}
+
+#[test]
+fn every_pattern_with_openmp() {
+    every_pattern("patterns-openmp");
+}
+
+#[test]
+fn a_thousand_threads() {
+    let Some(binary) = workload("patterns-pthreads") else { return };
+    let mut failures = Vec::new();
+    for pattern in ["ring", "master", "all-to-all", "false-sharing"] {
+        let arguments = [pattern, "--threads", "1024", "--rounds", "2", "--blocks", "1", "--seed", "1"];
+        match compare(&binary, &arguments, &Options::default()) {
+            Ok(profile) => assert_eq!(profile.tasks(), 1024),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    assert_none(&failures);
+}
