@@ -31,7 +31,7 @@ impl CpuSet {
     /// Whether it holds the index.
     pub fn contains(&self, index: u32) -> bool {
         let word = self.words.get(index as usize / 32);
-        word.map_or(self.infinite, |word| word >> (index % 32) & 1 == 1)
+        word.map_or(self.infinite, |word| (word >> (index % 32)) & 1 == 1)
     }
 
     /// Whether it holds nothing.
