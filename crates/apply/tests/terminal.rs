@@ -150,7 +150,7 @@ fn foreground(terminal: &File) -> Pid {
     nix::unistd::tcgetpgrp(terminal).unwrap()
 }
 
-/// A shell with job control that leads a session of its own on the terminal.
+/// A shell with job control whose controlling terminal this is.
 fn start_shell(line: &[OsString], terminal: &OwnedFd) -> std::process::Child {
     let script = "set -m; \"$@\"; echo stopped $?; read -r line; fg; echo ended $?";
     let stream = || Stdio::from(terminal.try_clone().unwrap());
@@ -159,7 +159,7 @@ fn start_shell(line: &[OsString], terminal: &OwnedFd) -> std::process::Child {
     let number = terminal.as_raw_fd();
     let lead = move || {
         nix::unistd::setsid()?;
-        // SAFETY: makes the open terminal the controlling one of the new session.
+        // SAFETY: makes the open terminal the controlling one of the new leader.
         if unsafe { libc::ioctl(number, libc::TIOCSCTTY, 0) } != 0 {
             return Err(std::io::Error::last_os_error());
         }
