@@ -11,8 +11,8 @@ cd "$(dirname "$0")/.."
 rust_minimum=1.85
 
 declare -A packages=(
-    # certificates for cargo; hwloc, what it links (udev), Scotch; cmake, a C++ compiler and patch for DynamoRIO
-    [build]="ca-certificates libhwloc-dev libudev-dev libscotch-dev cmake gcc g++ make patch pkg-config"
+    # certificates for cargo; hwloc, what it links (udev), Scotch, METIS; cmake, a C++ compiler and patch for DynamoRIO
+    [build]="ca-certificates libhwloc-dev libudev-dev libscotch-dev libmetis-dev cmake gcc g++ make patch pkg-config"
     # numpy reads the profiles back; gcc brings OpenMP for the workloads
     [test]="clang python3 python3-numpy"
     # the multi-threaded program that the demo profiles

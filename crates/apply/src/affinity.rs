@@ -76,7 +76,7 @@ impl CpuMask {
     /// Whether the set holds this PU (OS index).
     pub fn contains(&self, pu: u32) -> bool {
         let word = self.words.get(pu as usize / Word::BITS as usize).copied().unwrap_or(0);
-        word >> (pu % Word::BITS) & 1 == 1
+        (word >> (pu % Word::BITS)) & 1 == 1
     }
 
     /// The PUs of the set (OS indices), ascending.

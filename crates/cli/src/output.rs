@@ -35,7 +35,7 @@ pub fn error(error: &Error) {
 
 /// Tells something worth knowing that is no error; each line is marked as cohabit's own.
 pub fn note(text: &str) {
-    let lines: String = text.lines().map(|line| format!("cohabit: {line}\n")).collect();
+    let lines: String = text.lines().flat_map(|line| ["cohabit: ", line, "\n"]).collect();
     write_stderr(&lines);
 }
 

@@ -44,7 +44,7 @@ enum Event {
     Failed(LaunchError),
 }
 
-impl<'a> Supervisor<'a> {
+impl Supervisor<'_> {
     /// Runs the command to its end.
     pub(crate) fn run(self, plan: &LaunchPlan) -> Result<End, LaunchError> {
         let needs_starts = plan.tasks.iter().any(|planned| (planned.process, planned.spawn_index) != (0, 0));

@@ -233,5 +233,5 @@ fn chain<S: Source + ?Sized, T: super::part::Record>(
 pub fn unknown_syscalls(head: &abi::cohabit_part_t) -> impl Iterator<Item = u32> + '_ {
     (0u32..)
         .zip(head.unknown_syscalls)
-        .flat_map(|(word, bits)| (0..64).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| 64 * word + bit))
+        .flat_map(|(word, bits)| (0..64).filter(move |bit| (bits >> bit) & 1 == 1).map(move |bit| 64 * word + bit))
 }

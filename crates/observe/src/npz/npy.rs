@@ -199,7 +199,7 @@ impl Header {
 
 /// The bytes of an array: header and elements, little endian, in C order.
 pub fn header_bytes(descr: &str, shape: &[usize]) -> Vec<u8> {
-    let lengths: String = shape.iter().map(|length| format!("{length}, ")).collect();
+    let lengths: String = shape.iter().map(|length| length.to_string() + ", ").collect();
     let shape =
         if shape.len() == 1 { lengths.trim_end().to_string() } else { lengths.trim_end_matches(", ").to_string() };
     let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");

@@ -160,7 +160,7 @@ fn numpy_reads_it() {
     let has_numpy = |python: &&str| {
         Command::new(python).args(["-c", "import numpy"]).output().is_ok_and(|output| output.status.success())
     };
-    let Some(python) = ["python3", "/usr/bin/python3"].into_iter().find(|python| has_numpy(python)) else {
+    let Some(python) = ["python3", "/usr/bin/python3"].into_iter().find(has_numpy) else {
         eprintln!("SKIPPED: no python3 with numpy here");
         return;
     };
