@@ -22,46 +22,114 @@ pub struct Tasks {
 /// Numbers the tasks of `images`, which are in the order of their start.
 pub fn identify(images: &[Image], host: &str) -> Tasks {
     let process = processes(images);
-    let count = process.iter().max().map_or(0, |last| last + 1);
-    let mut found = Tasks { tasks: Vec::new(), ids: vec![Vec::new(); images.len()], process, processes: count };
-    let mut main_thread = vec![None; count as usize];
-    for number in 0..count {
-        let parent = parent_process(images, &found.process, number).and_then(|parent| main_thread[parent as usize]);
-        let mut spawn_index = 0;
-        for (at, image) in images.iter().enumerate().filter(|(at, _)| found.process[*at] == number) {
-            for task in 0..image.tasks.len() {
-                let id = match (task, main_thread[number as usize]) {
-                    (0, Some(main)) => {
-                        rename(&mut found.tasks[main as usize], image);
-                        main
-                    }
+    let processes = process.iter().max().map_or(0, |last| last + 1);
+    let found = Tasks { tasks: Vec::new(), ids: vec![Vec::new(); images.len()], process, processes };
+    let mut numbering = Numbering { images, host, found, main_threads: Vec::new() };
+    for process in 0..processes {
+        numbering.number_process(process);
+    }
+    numbering.name_borrowed();
+    numbering.found
+}
+
+/// The numbering under way.
+struct Numbering<'a> {
+    images: &'a [Image],
+    host: &'a str,
+    found: Tasks,
+    /// Of each process numbered so far; none where its images have no tasks.
+    main_threads: Vec<Option<u32>>,
+}
+
+/// Stands for a task of another process until all have their numbers.
+const BORROWED: u32 = u32::MAX;
+
+impl Numbering<'_> {
+    fn number_process(&mut self, process: u32) {
+        let starter = parent_process(self.images, &self.found.process, process);
+        let starter = starter.and_then(|starter| *self.main_threads.get(starter as usize)?);
+        let (mut main_thread, mut spawn_index) = (None, 0);
+        for at in 0..self.images.len() {
+            if self.found.process[at] != process {
+                continue;
+            }
+            for task in 0..self.images[at].tasks.len() {
+                let id = match main_thread {
+                    Some(main) if task == 0 => self.goes_on(main, at),
+                    _ if self.owner(at, task).is_some() => BORROWED,
                     _ => {
-                        let id = found.tasks.len() as u32;
-                        main_thread[number as usize].get_or_insert(id);
-                        let creator = image.tasks[task].parent.filter(|&creator| (creator as usize) < task);
-                        let creator = creator.map(|creator| found.ids[at][creator as usize]);
-                        found.tasks.push(Task {
-                            id,
-                            kind: "thread".to_owned(),
-                            name: name(image, task, spawn_index),
-                            host: host.to_owned(),
-                            process: number,
-                            pid: image.head.pid,
-                            tid: image.tasks[task].tid,
-                            parent: if spawn_index == 0 { parent } else { creator },
-                            rank: None,
-                            spawn_index,
-                            unknown: Default::default(),
-                        });
+                        let parent = if spawn_index == 0 { starter } else { self.creator(at, task).or(main_thread) };
                         spawn_index += 1;
-                        id
+                        self.add(at, task, parent, spawn_index - 1)
                     }
                 };
-                found.ids[at].push(id);
+                main_thread.get_or_insert(id);
+                self.found.ids[at].push(id);
+            }
+        }
+        self.main_threads.push(main_thread);
+    }
+
+    fn add(&mut self, at: usize, task: usize, parent: Option<u32>, spawn_index: u32) -> u32 {
+        let image = &self.images[at];
+        let id = self.found.tasks.len() as u32;
+        let name = match image.tasks[task].name.as_str() {
+            "" => format!("thread {spawn_index}"),
+            name => name.to_owned(),
+        };
+        self.found.tasks.push(Task {
+            id,
+            kind: "thread".to_owned(),
+            name,
+            host: self.host.to_owned(),
+            process: self.found.process[at],
+            pid: image.head.pid,
+            tid: image.tasks[task].tid,
+            parent,
+            rank: None,
+            spawn_index,
+            unknown: Default::default(),
+        });
+        id
+    }
+
+    /// After exec the main thread is called what the new program is called.
+    fn goes_on(&mut self, main: u32, at: usize) -> u32 {
+        let name = &self.images[at].tasks[0].name;
+        if !name.is_empty() {
+            self.found.tasks[main as usize].name.clone_from(name);
+        }
+        main
+    }
+
+    fn creator(&self, at: usize, task: usize) -> Option<u32> {
+        let creator = self.images[at].tasks[task].parent.filter(|&creator| (creator as usize) < task)?;
+        Some(self.found.ids[at][creator as usize]).filter(|&id| id != BORROWED)
+    }
+
+    /// The later image that a task turned out to belong to: between vfork (posix_spawn) and exec a new process runs in
+    /// its parent's memory, and is seen there as a task that no thread created.
+    fn owner(&self, at: usize, task: usize) -> Option<usize> {
+        let seen = &self.images[at].tasks[task];
+        let child = |image: &Image| image.head.pid == seen.tid && seen.tid != self.images[at].head.pid;
+        if task == 0 || seen.parent.is_some() {
+            return None;
+        }
+        (at + 1..self.images.len()).find(|&later| child(&self.images[later]))
+    }
+
+    /// Gives tasks that belong to other processes those processes' main threads.
+    fn name_borrowed(&mut self) {
+        for at in 0..self.images.len() {
+            for task in 0..self.found.ids[at].len() {
+                if self.found.ids[at][task] == BORROWED {
+                    let process = self.owner(at, task).map_or(0, |owner| self.found.process[owner]);
+                    let own = self.found.ids[at][0];
+                    self.found.ids[at][task] = self.main_threads[process as usize].unwrap_or(own);
+                }
             }
         }
     }
-    found
 }
 
 /// For each image its process: a new one, unless it is what the latest image of the same process id became by exec.
@@ -82,19 +150,4 @@ fn parent_process(images: &[Image], process: &[u32], number: u32) -> Option<u32>
     let first = process.iter().position(|&found| found == number)?;
     let parent = (0..first).rev().find(|&earlier| images[earlier].head.pid == images[first].head.ppid)?;
     Some(process[parent])
-}
-
-fn name(image: &Image, task: usize, spawn_index: u32) -> String {
-    match image.tasks[task].name.as_str() {
-        "" if spawn_index == 0 => "main".to_owned(),
-        "" => format!("thread {spawn_index}"),
-        name => name.to_owned(),
-    }
-}
-
-/// After exec the main thread is called what the new program is called.
-fn rename(task: &mut Task, image: &Image) {
-    if let Some(main) = image.tasks.first().filter(|main| !main.name.is_empty()) {
-        task.name.clone_from(&main.name);
-    }
 }
