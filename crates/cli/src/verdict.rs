@@ -43,8 +43,12 @@ fn hopeless(weight: &Matrix, topology: &Topology) -> Option<String> {
         return Some("only one PU may be used".to_owned());
     }
     if let Some(distance) = topology.only_distance() {
-        let so = format!("all {pus} PUs are equally far from one another (distance {distance}{})", shared(topology));
-        return (tasks <= pus).then(|| format!("{so}, so it does not matter which task runs on which"));
+        let so = match tasks > pus {
+            true => "so all that J counts is which tasks take turns on a PU",
+            false => "so it does not matter which task runs on which",
+        };
+        let shared = shared(topology);
+        return Some(format!("all {pus} PUs are equally far from one another (distance {distance}{shared}), {so}"));
     }
     let reason = "every two tasks communicate alike, and together they fill the machine";
     (tasks == pus && structure == Structure::Uniform).then(|| reason.to_owned())
@@ -101,6 +105,7 @@ mod tests {
                 "l3:1 core:4 pu:1",
                 "all 4 PUs are equally far from one another (distance 5, under one L3)",
             ),
+            (chain.clone(), "core:2 pu:1", "(distance 20), so all that J counts is which tasks take turns on a PU"),
             (all_to_all(4, 50), "pack:2 core:2 pu:1", "every two tasks communicate alike"),
         ] {
             let verdict = verdict(&weight, &Topology::load(machine).unwrap(), costs);
@@ -108,8 +113,6 @@ mod tests {
         }
         let machine = Topology::load("pack:2 core:2 pu:1").unwrap();
         assert_eq!(verdict(&chain, &machine, costs).text, "J is 50 % below packed and 75 % below scatter");
-        // More tasks than PUs: which of them take turns on a PU still matters.
-        assert!(verdict(&all_to_all(8, 50), &Topology::load("core:4 pu:1").unwrap(), costs).can_gain);
     }
 
     #[test]

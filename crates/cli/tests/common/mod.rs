@@ -103,7 +103,7 @@ pub fn executable(path: &Path) {
 /// The first bytes of an ELF program: class 1 is 32-bit, 2 is 64-bit; the machine as in elf(5).
 pub fn elf_head(class: u8, machine: u16) -> Vec<u8> {
     let mut head = vec![0; 64];
-    head[..6].copy_from_slice(&[0x7f, b'E', b'L', b'F', class, 1]);
+    head[..7].copy_from_slice(&[0x7f, b'E', b'L', b'F', class, 1, 1]);
     head[18..20].copy_from_slice(&machine.to_le_bytes());
     head
 }
