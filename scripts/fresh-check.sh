@@ -27,6 +27,7 @@ die() {
 
 mirror() {
     local site=${FRESH_CHECK_MIRROR:-}
+    # shellcheck disable=SC2016 # apt's own variables
     [ -n "$site" ] || site=$(apt-get indextargets --format '$(ORIGIN) $(RELEASE) $(SITE)' 'Created-By: Packages' |
         awk '$1 == "Debian" && $2 !~ /security/ { print $3; exit }')
     [ -n "$site" ] || die "apt on this machine names no Debian mirror" "set FRESH_CHECK_MIRROR to one"

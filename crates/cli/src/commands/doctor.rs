@@ -5,10 +5,14 @@ use crate::exit::End;
 use crate::json::JsonArgs;
 use cohabit_map::{MAPPERS, Mapper, Options, Problem};
 use cohabit_model::{Error, Matrix, Result, Topology};
+use cohabit_observe::dbi::{self, Installation};
 use serde::Serialize;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// A program that does nothing.
+const PROBE: &str = "/bin/true";
 
 /// Arguments of `cohabit doctor`.
 #[derive(clap::Args)]
@@ -42,7 +46,7 @@ struct Check {
 impl Doctor {
     /// Looks at everything and prints a line each.
     pub fn run(self) -> Outcome {
-        let checks = [topology(), mappers(), ptrace(), privileges(), perf()];
+        let checks = [topology(), mappers(), profiler(), ptrace(), privileges(), perf()];
         let text: String = checks.iter().map(Check::line).collect();
         self.json.emit("doctor", serde_json::json!({ "checks": checks }), &text)?;
         Ok(End::Done)
@@ -114,9 +118,29 @@ fn privileges() -> Check {
     }
 }
 
+/// Whether the exact profiler is there and works, tried on a program that does nothing.
+fn profiler() -> Check {
+    let (state, found, remedy) = match tried_profiler() {
+        Ok(place) => (State::Works, format!("DynamoRIO in {}", place.display()), None),
+        Err(error) => (State::Missing, error.cause, error.remedy),
+    };
+    Check { name: "profiler", state, found, needed_for: "cohabit profile", remedy }
+}
+
+fn tried_profiler() -> Result<PathBuf> {
+    let place = Installation::find()?.dynamorio;
+    let tried = dbi::profile(&[PROBE.into()], &dbi::Options::default()).map_err(|failure| failure.error().clone())?;
+    if tried.status.success() && tried.notes.is_empty() {
+        return Ok(place);
+    }
+    let notes = tried.notes.join("; ");
+    Err(Error::new(format!("{PROBE} does not run under it: {} {notes}", tried.status))
+        .remedy("run 'make test' in the source tree, and report what fails"))
+}
+
 /// Whether a child may be traced, tried for real: a container's seccomp filter or Yama may forbid it.
 fn ptrace() -> Check {
-    let mut probe = Command::new("/bin/true");
+    let mut probe = Command::new(PROBE);
     // The child asks to be traced and then gives up with ECANCELED, so that nothing is run.
     // SAFETY: only async-signal-safe system calls between fork and exec.
     unsafe {
