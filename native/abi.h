@@ -41,8 +41,10 @@
 #define COHABIT_FLAG_ROI_UNUSED 16u /* a region of interest was asked for and never begun */
 #define COHABIT_FLAG_HOT 32u        /* hot blocks were followed */
 
-/* What one task exchanged with one partner. Rows belong to the counting task: `messages`, `bytes` and `sharing` to the
- * reader (partner = writer), `invalidations` to the writer (partner = holder of the copy that went stale). */
+/* What one task exchanged with one partner. Rows belong to the counting task: `messages` and `bytes` to the reader
+ * (partner = writer), `invalidations` to the writer (partner = holder of the copy that went stale), `sharing` to the
+ * later of two tasks to touch a block in a window (partner = the earlier): the symmetric matrix is, at both [a][b] and
+ * [b][a], the sum of a's cell for b and b's cell for a. */
 typedef struct {
     uint64_t messages;
     uint64_t bytes;
@@ -116,26 +118,74 @@ typedef struct {
     char path[512];
 } cohabit_module_t;
 
-/* A block followed because much was communicated through it. */
+/* The access stream of one image (cohabit record): a head, then records in the order in which the detector took them.
+ * It lies beside the part and has its name, ending in .stream. */
+#define COHABIT_STREAM_MAGIC 0x315254534f434f43ull /* "COCOSTR1" */
+#define COHABIT_STREAM_VERSION 1u
+typedef struct {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t pid;
+    uint64_t start_ticks;
+    uint64_t ticks_per_second;
+    uint64_t block_bytes;
+    uint64_t count; /* records that are whole */
+    uint64_t lost;  /* records there was no room for, all after the last one that is there */
+    uint64_t reserved;
+} cohabit_stream_t;
+
+/* cohabit_access_t.kind; the first three are one access of `size` bytes by `task`. A clear says that the memory from
+ * `address` on, `size` blocks, starts as if nobody had touched it; one of size 0 that all memory does. An only says that
+ * from here on just the `size` bytes from `address` on are counted, beside the ranges named before. */
+#define COHABIT_ACCESS_READ 1u
+#define COHABIT_ACCESS_WRITE 2u
+#define COHABIT_ACCESS_READ_WRITE 3u
+#define COHABIT_ACCESS_CLEAR 4u
+#define COHABIT_ACCESS_ONLY 5u
+typedef struct {
+    uint64_t ticks; /* time-stamp counter */
+    uint64_t address;
+    uint32_t size;
+    uint32_t task : 24; /* id within the part */
+    uint32_t kind : 8;
+} cohabit_access_t;
+
+/* A phase of the program began (cohabit_phase); newest first. */
+typedef struct {
+    uint64_t next;
+    uint64_t number;
+    uint64_t ticks; /* time-stamp counter */
+} cohabit_phase_t;
+#define COHABIT_MAX_PHASES 65536u
+
+/* A block through which much was communicated (options: hot). Newest first.
+ *
+ * Messages are sampled; a block that came up often was followed for up to some thousand messages, each access of it
+ * seen with its place in the program: `true_reads` + `false_reads` messages were looked at so. */
 #define COHABIT_HOT_SITES 16u
 #define COHABIT_HOT_STACK 12u
 #define COHABIT_HOT_TASKS 32u
+#define COHABIT_ALLOCATION_NONE 0u /* none that was seen: a global, a stack the kernel made, memory older than us */
+#define COHABIT_ALLOCATION_HEAP 1u
+#define COHABIT_ALLOCATION_MAPPING 2u /* mmap: also thread stacks, whose call stack shows pthread_create */
 typedef struct {
-    uint64_t pc;
-    uint64_t events;
+    uint64_t pc;     /* of the instruction (of the system call); 0 where it is not known */
+    uint64_t events; /* messages read here, or of values written here; 0: one of the latter that nobody has read */
     uint32_t task_count;
     uint32_t tasks[COHABIT_HOT_TASKS]; /* the first tasks seen here */
     uint32_t reserved;
 } cohabit_hot_site_t;
 typedef struct {
     uint64_t next;
-    uint64_t block;      /* address of its first byte */
-    uint64_t messages;   /* estimate for the whole run, from the samples that made it hot */
-    uint64_t true_reads; /* counted reads of bytes the writer had written */
-    uint64_t false_reads;
-    uint64_t allocation;       /* address of the heap block it lies in, 0 where it lies in none that was seen */
+    uint64_t block;       /* address of its first byte */
+    uint64_t messages;    /* estimate for the whole run: exact while it was followed, from samples before and after */
+    uint64_t true_reads;  /* counted reads of bytes the writer had written since the reader's previous copy */
+    uint64_t false_reads; /* counted reads that met only neighbours of such bytes */
+    uint64_t allocation;  /* first address of the heap block or mapping it lies in, 0 where it lies in none */
     uint64_t allocation_bytes;
-    uint64_t allocation_stack[COHABIT_HOT_STACK]; /* return addresses, innermost first */
+    uint32_t allocation_kind; /* COHABIT_ALLOCATION_* */
+    uint32_t reserved;
+    uint64_t allocation_stack[COHABIT_HOT_STACK]; /* return addresses, innermost first; 0 behind the last */
     cohabit_hot_site_t writers[COHABIT_HOT_SITES];
     cohabit_hot_site_t readers[COHABIT_HOT_SITES];
 } cohabit_hot_t;
@@ -168,6 +218,8 @@ typedef struct {
     uint64_t unknown_syscalls[8]; /* bit n: system call n (n < 512) was made and its memory effects are not modelled */
     uint64_t task_pages[COHABIT_TASK_PAGES]; /* offsets of COHABIT_TASKS_PER_PAGE cohabit_task_t each */
     char program[512];
+    uint64_t phases; /* offset of the newest cohabit_phase_t */
+    uint64_t phase_count;
 } cohabit_part_t;
 
 #endif

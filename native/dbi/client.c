@@ -2,11 +2,13 @@
 #include "counting.h"
 #include "emit.h"
 #include "markers.h"
+#include "modes.h"
 #include "options.h"
 #include "plan.h"
 #include "system.h"
 #include "tasks.h"
 #include "syscalls.h"
+#include "sharing_emit.h"
 #include "special.h"
 #include "drmgr.h"
 #include "drreg.h"
@@ -30,6 +32,14 @@ event_analysis(void *drcontext, void *tag, instrlist_t *block, bool for_trace, b
     return DR_EMIT_DEFAULT;
 }
 
+static void
+insert_checks(void *drcontext, instrlist_t *block, instr_t *instr, const span_t *span)
+{
+    emit_check(drcontext, block, instr, span);
+    if (options.sharing && options.record[0] == '\0') /* where accesses are recorded, none passes the first check */
+        sharing_emit(drcontext, block, instr, span);
+}
+
 static dr_emit_flags_t
 event_insert(void *drcontext, void *tag, instrlist_t *block, instr_t *instr, bool for_trace, bool translating,
              void *user_data)
@@ -44,7 +54,7 @@ event_insert(void *drcontext, void *tag, instrlist_t *block, instr_t *instr, boo
         emit_count(drcontext, block, instr, plan);
     for (uint32_t i = 0; i < plan->span_count; i++) {
         if (plan->spans[i].where == instr)
-            emit_check(drcontext, block, instr, &plan->spans[i]);
+            insert_checks(drcontext, block, instr, &plan->spans[i]);
     }
     if (instr_is_app(instr) && plan_is_special(instr))
         special_insert(drcontext, block, instr);
@@ -89,7 +99,7 @@ dr_client_main(client_id_t id, int argc, const char *argv[])
     }
     if (!part_open(options.directory, options.ticks_per_second, options.window_ns, options.block_bytes,
                    options.series_bound) ||
-        !emit_init())
+        !modes_init() || !emit_init())
         dr_abort_with_code(125);
     counting_init();
     tasks_init();

@@ -8,6 +8,8 @@
  * this some 10 ns.
  */
 #include "emit.h"
+#include "options.h"
+#include "sharing.h"
 #include "slow.h"
 #include "system.h"
 #include "drmgr.h"
@@ -18,6 +20,7 @@
 enum {
     SLOT_MASK,
     SLOT_EXACT,
+    SLOT_SHARING,
     SLOT_COUNTERS,
     SLOT_TASK,
     SLOT_ADDRESS,
@@ -99,8 +102,10 @@ slot_address(int number)
 void
 emit_init_thread(task_t *task)
 {
-    *slot_address(SLOT_MASK) = (void *)task->read_mask;
-    *slot_address(SLOT_EXACT) = (void *)task->exact_word;
+    /* No check passes where every access is recorded. */
+    *slot_address(SLOT_MASK) = (void *)(options.record[0] != '\0' ? ~0ull : task->read_mask);
+    *slot_address(SLOT_EXACT) = (void *)(options.record[0] != '\0' ? ~0ull : task->exact_word);
+    *slot_address(SLOT_SHARING) = (void *)sharing_mask(task);
     *slot_address(SLOT_COUNTERS) = part_at(task->shared->counters);
     *slot_address(SLOT_STACK) = (void *)task->stack_top;
     *slot_address(SLOT_TASK) = task;
@@ -125,7 +130,7 @@ insert_address(void *dc, instrlist_t *block, instr_t *where, const span_t *span,
         opnd_t from = opnd_create_base_disp(opnd_get_base(operand), opnd_get_index(operand), opnd_get_scale(operand),
                                             (int32_t)displacement, OPSZ_lea);
         PRE(INSTR_CREATE_lea(dc, opnd_create_reg(to), from));
-    } else if (opnd_is_rel_addr(operand) || opnd_is_abs_addr(operand)) {
+    } else if (opnd_is_near_rel_addr(operand) || opnd_is_near_abs_addr(operand)) {
         ptr_int_t at = (ptr_int_t)opnd_get_addr(operand) + span->delta;
         PRE(INSTR_CREATE_mov_imm(dc, opnd_create_reg(to), OPND_CREATE_INTPTR(at)));
     } else {
@@ -185,7 +190,7 @@ insert_question(void *dc, instrlist_t *block, instr_t *where, const span_t *span
 }
 
 void
-emit_check(void *dc, instrlist_t *block, instr_t *where, const span_t *span)
+emit_question(void *dc, instrlist_t *block, instr_t *where, const span_t *span, uint32_t group, question_t *ask)
 {
     reg_id_t r[3];
     if (!reserve(dc, block, where, span->operand, r)) {
@@ -195,11 +200,11 @@ emit_check(void *dc, instrlist_t *block, instr_t *where, const span_t *span)
     instr_t *slow = INSTR_CREATE_label(dc);
     instr_t *fine = INSTR_CREATE_label(dc);
     insert_address(dc, block, where, span, r[0], r[2]);
-    insert_question(dc, block, where, span, r, slow, fine);
+    ask(dc, block, where, span, r, slow, fine);
     PRE(slow);
     insert_address(dc, block, where, span, r[0], r[2]);
     PRE(INSTR_CREATE_mov_st(dc, slot(dc, SLOT_ADDRESS), opnd_create_reg(r[0])));
-    PRE(INSTR_CREATE_mov_st(dc, slot(dc, SLOT_GROUP), OPND_CREATE_INT32((int)span->group)));
+    PRE(INSTR_CREATE_mov_st(dc, slot(dc, SLOT_GROUP), OPND_CREATE_INT32((int)group)));
     instrlist_insert_mov_instr_addr(dc, fine, NULL, opnd_create_reg(r[1]), block, where, NULL, NULL);
     PRE(INSTR_CREATE_mov_st(dc, slot(dc, SLOT_RETURN), opnd_create_reg(r[1])));
     PRE(XINST_CREATE_jump(dc, opnd_create_pc(routine)));
@@ -207,6 +212,18 @@ emit_check(void *dc, instrlist_t *block, instr_t *where, const span_t *span)
     for (int i = 2; i >= 0; i--)
         drreg_unreserve_register(dc, block, where, r[i]);
     drreg_unreserve_aflags(dc, block, where);
+}
+
+void
+emit_check(void *dc, instrlist_t *block, instr_t *where, const span_t *span)
+{
+    emit_question(dc, block, where, span, span->group, insert_question);
+}
+
+opnd_t
+emit_sharing_slot(void *dc)
+{
+    return slot(dc, SLOT_SHARING);
 }
 
 static opnd_t

@@ -16,6 +16,16 @@ task_t *emit_current_task(void);
 /* Inserts the check of one span before `where`. */
 void emit_check(void *drcontext, instrlist_t *block, instr_t *where, const span_t *span);
 
+/* Asks a question of the shadow: registers r hold the address of the span's first byte in r[0], and may all be changed.
+ * It jumps to `fine` where all is well and to `slow`, which follows it, where not. */
+typedef void question_t(void *drcontext, instrlist_t *block, instr_t *where, const span_t *span, const reg_id_t r[3],
+                        instr_t *slow, instr_t *fine);
+/* Inserts a check that asks `ask` and takes `group` to the slow path. */
+void emit_question(void *drcontext, instrlist_t *block, instr_t *where, const span_t *span, uint32_t group,
+                   question_t *ask);
+/* The thread-local slot that holds sharing_mask. */
+opnd_t emit_sharing_slot(void *drcontext);
+
 /* Inserts the counting of one execution of the block before `where`. */
 void emit_count(void *drcontext, instrlist_t *block, instr_t *where, const plan_t *plan);
 

@@ -48,5 +48,6 @@ options_parse(int argc, const char *argv[])
             return false;
         }
     }
+    options.whole = options.hot || options.record[0] != '\0';
     return true;
 }

@@ -17,7 +17,8 @@ typedef struct {
     uint32_t signal;    /* number of the signal that starts and stops counting; 0: none */
     uint64_t burst_on_ns;
     uint64_t burst_off_ns;
-    char record[400]; /* file for the access stream; empty: none */
+    char record[400]; /* directory for the access stream; empty: none */
+    bool whole; /* every access is a piece of a span, also where the ones before it leave nothing to count: hot, record */
 } options_t;
 
 extern options_t options;

@@ -11,7 +11,9 @@ typedef struct task {
     uint64_t read_mask;  /* bits of a shadow word that are all set once this task has read the block (shadow.h) */
     uint64_t exact_word; /* the shadow word right after a write by this task */
     uint32_t id;
-    uint32_t pc_site; /* site of the group under way, for hot blocks */
+    uint32_t until_sample; /* messages until the next one that is sampled (hot.c) */
+    uint64_t pc;           /* of the access under way, where hot blocks are followed; 0 where it is not known */
+    uint64_t random;       /* state of the generator that spaces the samples */
     cohabit_task_t *shared;
     uint64_t window_end; /* tick at which the window under way ends */
     cohabit_cell_t **rows[COHABIT_DIRECTORIES];
@@ -21,6 +23,7 @@ typedef struct task {
     uint64_t stack_top; /* of the stack the slow path runs on */
     void *stack;
     uint64_t syscall_args[6];
+    uint64_t syscall_pc; /* where hot blocks are followed */
     uint64_t clone_flags;
     uint64_t string_from; /* registers before a string instruction that may stop early */
     uint64_t string_to;

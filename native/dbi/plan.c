@@ -167,8 +167,11 @@ join(planner_t *planner, uint32_t at, const address_t *address, uint32_t bytes, 
     int64_t offset = address->offset - open->address.offset;
     if (offset > 4096 || offset < -4096)
         return false;
-    if (covered(open, offset, bytes, kind))
+    if (covered(open, offset, bytes, kind)) {
+        if (options.whole && open->piece_count < MAX_PIECES_PER_SPAN)
+            add_piece(open, offset, bytes, kind, instr);
         return true;
+    }
     int64_t low = offset < 0 ? offset : 0;
     int64_t high = offset + bytes > open->span.bytes ? offset + bytes : open->span.bytes;
     bool stack = address->base_root == DR_REG_XSP - DR_REG_START_64 && address->index_root == ROOT_NONE;

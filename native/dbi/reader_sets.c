@@ -27,6 +27,8 @@
 #define LISTS 2u
 #define CLASSES 14u
 static const uint32_t list_capacity[LISTS] = { 4, 12 };
+/* The class that says "followed": the number is then an index in follow.c. */
+#define CLASS_FOLLOWED 15u
 
 typedef struct {
     uint32_t writer;
@@ -233,9 +235,8 @@ writer_of(word_t word)
     return (uint32_t)(word >> WRITER_SHIFT) - 1; /* COHABIT_NO_TASK for none */
 }
 
-/* The readers of a word that is no record, its writer's own bit left out. */
-static void
-visit_inline(word_t word, void (*visit)(void *, uint32_t), void *context)
+void
+word_visit_readers(word_t word, void (*visit)(void *, uint32_t), void *context)
 {
     if (word & LAYOUT_DIRECT) {
         visit_bits(word & (LAYOUT_DIRECT - 1), 0, writer_of(word), visit, context);
@@ -245,6 +246,36 @@ visit_inline(word_t word, void (*visit)(void *, uint32_t), void *context)
             group |= (uint32_t)(word >> (33 + 2 * bit) & 1) << bit;
         visit_bits(word & 0xffffffffu, DIRECT_TASKS + GROUP_TASKS * group, writer_of(word), visit, context);
     }
+}
+
+uint32_t
+reader_set_writer(word_t word)
+{
+    return is_record(word) ? record_at(word)->writer : writer_of(word);
+}
+
+bool
+reader_set_busy(word_t word)
+{
+    return is_record(word) && (word & RECORD_LOCK) != 0;
+}
+
+word_t
+word_of_followed(uint32_t index)
+{
+    return WRITER_RECORD << WRITER_SHIFT | (uint64_t)CLASS_FOLLOWED << CLASS_SHIFT | index;
+}
+
+bool
+word_is_followed(word_t word)
+{
+    return is_record(word) && class_of(word) == CLASS_FOLLOWED;
+}
+
+uint32_t
+followed_of(word_t word)
+{
+    return (uint32_t)word & NUMBER_MASK;
 }
 
 static void
@@ -273,7 +304,7 @@ visit_readers(word_t word, void (*visit)(void *, uint32_t), void *context)
     if (is_record(word))
         visit_record(word, visit, context);
     else
-        visit_inline(word, visit, context);
+        word_visit_readers(word, visit, context);
 }
 
 /* A record with the readers of `word` and room for one more; 0 when none is to be had. */
@@ -290,7 +321,7 @@ record_from(word_t word, uint32_t task)
     } else if (count > list_capacity[0]) {
         class = 1;
     }
-    word_t made = record_new(class, is_record(word) ? record_at(word)->writer : writer_of(word));
+    word_t made = record_new(class, reader_set_writer(word));
     if (made != 0)
         visit_readers(word, add_to_record, &made);
     return made;
@@ -320,6 +351,13 @@ add_to_locked_record(word_t *at, word_t word, uint32_t task, uint32_t *writer)
     return result;
 }
 
+bool
+word_has_room(word_t word, word_t mask)
+{
+    word_t rails = LAYOUT_BITS | ((word & LAYOUT_GROUP) ? GROUP_RAILS : 0);
+    return mask != ~0ull && ((word & LAYOUT_BITS) == 0 || (word & rails) == (mask & rails));
+}
+
 reader_result_t
 reader_set_add(word_t *at, word_t word, uint32_t task, word_t mask, uint32_t *writer)
 {
@@ -328,6 +366,8 @@ reader_set_add(word_t *at, word_t word, uint32_t task, word_t mask, uint32_t *wr
             system_yield();
             return READER_RETRY;
         }
+        if (class_of(word) == CLASS_FOLLOWED)
+            return READER_FOLLOWED;
         if (record_has(word, task) && __atomic_load_n(at, __ATOMIC_ACQUIRE) == word)
             return READER_KNOWN;
         if (!__atomic_compare_exchange_n(at, &word, word | RECORD_LOCK, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
@@ -337,8 +377,7 @@ reader_set_add(word_t *at, word_t word, uint32_t task, word_t mask, uint32_t *wr
     *writer = writer_of(word);
     if (*writer == task) /* its own value, while readers of another group hold the payload */
         return READER_KNOWN;
-    word_t rails = LAYOUT_BITS | ((word & LAYOUT_GROUP) ? GROUP_RAILS : 0);
-    bool fits = mask != ~0ull && ((word & LAYOUT_BITS) == 0 || (word & rails) == (mask & rails));
+    bool fits = word_has_room(word, mask);
     word_t now = fits ? word | mask : record_from(word, task);
     if (now == 0) {
         part()->events_lost++;
@@ -363,10 +402,15 @@ reader_set_replace(word_t *at, word_t exact, uint32_t task)
     }
     for (;;) {
         word_t word = __atomic_load_n(at, __ATOMIC_ACQUIRE);
-        if (is_record(word) && (word & RECORD_LOCK) != 0)
+        if (is_record(word) && (word & RECORD_LOCK) != 0) {
             system_yield();
-        else if (__atomic_compare_exchange_n(at, &word, exact, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        } else if (__builtin_expect(word_is_followed(word), 0)) {
+            if (is_record(exact))
+                record_free(exact);
             return word;
+        } else if (__atomic_compare_exchange_n(at, &word, exact, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+            return word;
+        }
     }
 }
 

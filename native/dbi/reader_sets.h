@@ -12,6 +12,7 @@ typedef enum {
     READER_ADDED, /* first read of this value by this task */
     READER_KNOWN, /* it had read the value before, or wrote it */
     READER_RETRY, /* the word changed meanwhile */
+    READER_FOLLOWED, /* the block is followed: its state is kept elsewhere (follow.h), and nothing was done */
 } reader_result_t;
 
 bool reader_sets_init(void);
@@ -25,14 +26,30 @@ word_t word_of_reader(uint32_t task);
 /* The writer field for a task. */
 word_t word_with_writer(uint32_t task);
 
+/* Calls `visit` for each reader in a word that is no record, its writer left out. */
+void word_visit_readers(word_t word, void (*visit)(void *context, uint32_t reader), void *context);
+/* Whether the word, no record, can take the reader whose mask this is. */
+bool word_has_room(word_t word, word_t mask);
+
 /* Adds a reader to the set of a word that was just loaded as `word`. `writer` is set where ADDED. */
 reader_result_t reader_set_add(word_t *at, word_t word, uint32_t task, word_t mask, uint32_t *writer);
 
-/* The word becomes "written by `task`" (`exact`, see task_t); its previous content. */
+/* The word becomes "written by `task`" (`exact`, see task_t); its previous content. A followed word stays as it is. */
 word_t reader_set_replace(word_t *at, word_t exact, uint32_t task);
 
 /* Calls `visit` for each task that had read the value of a replaced word, its writer apart, and frees its record. */
 void reader_set_visit_and_free(word_t word, void (*visit)(void *context, uint32_t reader), void *context);
+
+/* The task whose value a word describes; COHABIT_NO_TASK for none. Its record must not be freed meanwhile. */
+uint32_t reader_set_writer(word_t word);
+
+/* Whether a transition of the word is under way, so that it cannot be moved. */
+bool reader_set_busy(word_t word);
+
+/* The word of the followed block `index` (follow.h): no inline check passes on it. */
+word_t word_of_followed(uint32_t index);
+bool word_is_followed(word_t word);
+uint32_t followed_of(word_t word);
 
 /* Frees the record of a word that is about to be zeroed. */
 void reader_set_forget(word_t *at);

@@ -5,8 +5,9 @@
  * when it reads; an invalidation for every counted copy that a write makes stale (COMPROF, Algorithm 1).
  */
 #include "shadow.h"
-#include "reader_sets.h"
+#include "modes.h"
 #include "system.h"
+#include "transitions.h"
 
 /* User addresses have 47 bits; what lies above (vsyscall) is not memory anybody shares. */
 #define ADDRESS_BITS 47
@@ -45,14 +46,8 @@ shadow_init_task(task_t *task)
     task->exact_word = own | word_with_writer(task->id);
 }
 
-static inline word_t *
-word_at(uint64_t block)
-{
-    return (word_t *)(shadow_base + block * sizeof(word_t));
-}
-
-static inline bool
-counted(uint64_t block)
+bool
+transition_counted(uint64_t block)
 {
     uint32_t count = __atomic_load_n(&range_count, __ATOMIC_ACQUIRE);
     if (__builtin_expect(count == 0, 1))
@@ -65,34 +60,20 @@ counted(uint64_t block)
     return false;
 }
 
-static inline void
-count_message(task_t *me, uint64_t block, uint32_t writer, uint32_t bytes)
-{
-    if (writer != COHABIT_NO_TASK && writer != me->id && counted(block))
-        part_count_message(me, writer, bytes);
-}
-
 static void
 read_block(task_t *me, uint64_t block, uint32_t bytes)
 {
-    word_t *at = word_at(block);
-    for (;;) {
-        word_t word = __atomic_load_n(at, __ATOMIC_ACQUIRE);
-        if ((~word & me->read_mask) == 0)
-            return;
-        uint32_t writer;
-        switch (reader_set_add(at, word, me->id, me->read_mask, &writer)) {
-        case READER_ADDED: count_message(me, block, writer, bytes); return;
-        case READER_KNOWN: return;
-        case READER_RETRY: break;
-        }
-    }
+    uint32_t writer;
+    if (transition_read(me, word_of_block(block), &writer) == READER_ADDED && writer != COHABIT_NO_TASK &&
+        writer != me->id && transition_counted(block))
+        part_count_message(me, writer, bytes);
 }
 
-static void
-count_invalidation(void *me, uint32_t holder)
+void
+transition_invalidates(void *context, uint32_t holder)
 {
-    if (holder == ((task_t *)me)->id)
+    task_t *me = context;
+    if (holder == me->id)
         return;
     cohabit_cell_t *cell = part_cell(me, holder);
     if (cell != NULL)
@@ -102,12 +83,9 @@ count_invalidation(void *me, uint32_t holder)
 static void
 write_block(task_t *me, uint64_t block)
 {
-    word_t *at = word_at(block);
-    if (__atomic_load_n(at, __ATOMIC_ACQUIRE) == me->exact_word)
-        return;
-    word_t old = reader_set_replace(at, me->exact_word, me->id);
-    bool count = counted(block);
-    reader_set_visit_and_free(old, count ? count_invalidation : NULL, me);
+    word_t old = transition_write(me, word_of_block(block));
+    if (old != me->exact_word)
+        reader_set_visit_and_free(old, transition_counted(block) ? transition_invalidates : NULL, me);
 }
 
 void
@@ -115,17 +93,14 @@ shadow_access(task_t *me, uint64_t address, uint64_t bytes, access_kind_t kind)
 {
     if (bytes == 0 || (address >> ADDRESS_BITS) != 0 || ((address + bytes - 1) >> ADDRESS_BITS) != 0)
         return;
-    uint64_t first = address >> shadow_block_shift;
+    if (__builtin_expect(modes != 0, 0)) {
+        modes_access(me, address, bytes, kind);
+        return;
+    }
     uint64_t last = (address + bytes - 1) >> shadow_block_shift;
-    for (uint64_t block = first; block <= last; block++) {
-        uint64_t start = block << shadow_block_shift;
-        uint64_t end = start + (1ull << shadow_block_shift);
-        if (start < address)
-            start = address;
-        if (end > address + bytes)
-            end = address + bytes;
+    for (uint64_t block = address >> shadow_block_shift; block <= last; block++) {
         if (kind & ACCESS_READ)
-            read_block(me, block, (uint32_t)(end - start));
+            read_block(me, block, shadow_bytes_within(block, address, bytes));
         if (kind & ACCESS_WRITE)
             write_block(me, block);
     }
@@ -135,7 +110,7 @@ bool
 shadow_settled(const task_t *me, uint64_t address, uint64_t bytes, access_kind_t kind)
 {
     for (uint64_t block = address >> shadow_block_shift; block <= (address + bytes - 1) >> shadow_block_shift; block++) {
-        word_t word = *word_at(block);
+        word_t word = *word_of_block(block);
         if ((kind & ACCESS_WRITE) ? word != me->exact_word : (~word & me->read_mask) != 0)
             return false;
     }
@@ -147,6 +122,25 @@ shadow_clear_all(void)
 {
     system_discard((void *)shadow_base, shadow_bytes);
     reader_sets_reset();
+    modes_clear_all();
+}
+
+/* Whole pages are given back to the kernel, the rest is zeroed. */
+void
+shadow_zero(word_t *words, uint64_t first, uint64_t end)
+{
+    const uint64_t page = 4096 / sizeof(word_t);
+    while (first < end) {
+        if (first % page == 0 && end - first >= page) {
+            uint64_t whole = (end - first) / page * page;
+            system_discard(&words[first], whole * sizeof(word_t));
+            first += whole;
+        } else {
+            if (words[first] != 0)
+                words[first] = 0;
+            first++;
+        }
+    }
 }
 
 void
@@ -159,22 +153,16 @@ shadow_clear(uint64_t start, uint64_t bytes)
     uint64_t end = (start + bytes) >> shadow_block_shift;
     if (end > 1ull << (ADDRESS_BITS - shadow_block_shift))
         end = 1ull << (ADDRESS_BITS - shadow_block_shift);
+    if (end <= first)
+        return;
+    if (__builtin_expect(modes != 0, 0))
+        modes_clear_begin(first, end);
     /* Records that the words point to are freed one by one; a program of few tasks has none. */
     for (uint64_t block = first; reader_sets_used() && block < end; block++)
-        reader_set_forget(word_at(block));
-    /* Whole pages of shadow are given back to the kernel, the rest is zeroed. */
-    const uint64_t words = 4096 / sizeof(word_t);
-    while (first < end) {
-        if (first % words == 0 && end - first >= words) {
-            uint64_t whole = (end - first) / words * words;
-            system_discard(word_at(first), whole * sizeof(word_t));
-            first += whole;
-        } else {
-            if (*word_at(first) != 0)
-                *word_at(first) = 0;
-            first++;
-        }
-    }
+        reader_set_forget(word_of_block(block));
+    shadow_zero((word_t *)shadow_base, first, end);
+    if (__builtin_expect(modes != 0, 0))
+        modes_clear_end();
 }
 
 void
@@ -185,6 +173,7 @@ shadow_only(uint64_t start, uint64_t bytes)
     if (range_count < MAX_RANGES) {
         ranges[range_count].start = start;
         ranges[range_count].end = start + bytes;
+        modes_only(start, bytes);
         __atomic_store_n(&range_count, range_count + 1, __ATOMIC_RELEASE);
     }
     system_unlock(&lock);

@@ -32,6 +32,15 @@ extern uint32_t shadow_block_shift;
 /* Address of the word of block 0. */
 extern uint64_t shadow_base;
 
+/* How many bytes of an access lie in one of its blocks. */
+static inline uint32_t
+shadow_bytes_within(uint64_t block, uint64_t address, uint64_t bytes)
+{
+    uint64_t start = block << shadow_block_shift;
+    uint64_t end = start + (1ull << shadow_block_shift);
+    return (uint32_t)((end < address + bytes ? end : address + bytes) - (start > address ? start : address));
+}
+
 /* Reserves the shadow of the whole user address space. False where the address space is limited. */
 bool shadow_init(uint32_t block_bytes);
 

@@ -11,6 +11,7 @@
 
 typedef struct {
     int opcode;
+    uint64_t pc;
     uint32_t element_bytes;
     uint32_t operand_bytes;
     uint32_t kind;
@@ -80,6 +81,7 @@ static void
 before_string(site_t *site)
 {
     task_t *me = emit_current_task();
+    me->pc = site->pc;
     dr_mcontext_t mc = { sizeof(mc), DR_MC_INTEGER | DR_MC_CONTROL };
     dr_get_mcontext(dr_get_current_drcontext(), &mc);
     if (stops_early(site->opcode)) {
@@ -95,6 +97,7 @@ static void
 after_string(site_t *site)
 {
     task_t *me = emit_current_task();
+    me->pc = site->pc;
     dr_mcontext_t mc = { sizeof(mc), DR_MC_INTEGER | DR_MC_CONTROL };
     dr_get_mcontext(dr_get_current_drcontext(), &mc);
     access_string(me, site->opcode, me->string_from, me->string_to, me->string_count - mc.xcx, site->element_bytes,
@@ -123,6 +126,7 @@ static void
 before_masked(site_t *site)
 {
     task_t *me = emit_current_task();
+    me->pc = site->pc;
     dr_mcontext_t mc = { sizeof(mc), DR_MC_ALL };
     dr_get_mcontext(dr_get_current_drcontext(), &mc);
     uint64_t address = (uint64_t)(ptr_uint_t)opnd_compute_address(site->operand, &mc);
@@ -240,7 +244,7 @@ special_insert(void *dc, instrlist_t *block, instr_t *instr)
 {
     /* Never freed: code may be translated from it at any time, and there are few such places. */
     site_t *site = dr_global_alloc(sizeof(*site));
-    *site = (site_t) { .opcode = instr_get_opcode(instr) };
+    *site = (site_t) { .opcode = instr_get_opcode(instr), .pc = (uint64_t)(ptr_uint_t)instr_get_app_pc(instr) };
     if (is_string(site->opcode)) {
         insert_string(dc, block, instr, site);
         return;

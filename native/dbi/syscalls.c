@@ -1,6 +1,8 @@
 /* System calls (syscalls.h): their memory effects by table, memory that comes and goes, and threads being created. */
 #include "syscalls.h"
+#include "counting.h"
 #include "emit.h"
+#include "options.h"
 #include "syscall_table.h"
 #include "drmgr.h"
 #include <asm/unistd.h>
@@ -35,7 +37,7 @@ sort_table(void)
 static void
 touch(task_t *me, uint64_t address, uint64_t bytes, uint32_t kind)
 {
-    if (address == 0 || bytes == 0)
+    if (address == 0 || bytes == 0 || !counting_on())
         return;
     me->shared->loads += (kind & ACCESS_READ) != 0;
     me->shared->stores += (kind & ACCESS_WRITE) != 0;
@@ -181,10 +183,20 @@ event_filter(void *drcontext, int number)
     return true;
 }
 
+static uint64_t
+program_counter(void *drcontext)
+{
+    dr_mcontext_t mc = { sizeof(mc), DR_MC_CONTROL };
+    dr_get_mcontext(drcontext, &mc);
+    return (uint64_t)(ptr_uint_t)mc.pc;
+}
+
 static bool
 event_before(void *drcontext, int number)
 {
     task_t *me = emit_current_task();
+    if (options.hot)
+        me->syscall_pc = program_counter(drcontext);
     for (int i = 0; i < 6; i++)
         me->syscall_args[i] = dr_syscall_get_param(drcontext, i);
     if (number == __NR_clone3)
@@ -213,6 +225,7 @@ event_after(void *drcontext, int number)
             part_register((uint32_t)result, me->id);
     }
     memory_changed(number, me->syscall_args, (uint64_t)result);
+    me->pc = me->syscall_pc;
     if (number < 0 || number >= SYSCALLS)
         return;
     uint32_t row = first_row[number];

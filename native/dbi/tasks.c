@@ -1,6 +1,7 @@
 /* Threads as tasks (tasks.h). */
 #include "tasks.h"
 #include "emit.h"
+#include "modes.h"
 #include "shadow.h"
 #include "system.h"
 #include "ticks.h"
@@ -8,6 +9,8 @@
 #include <string.h>
 
 #define STACK_BYTES (32 * 1024)
+
+static int field; /* of DynamoRIO's thread contexts: the thread's task */
 
 static void
 begin_task(void *drcontext, task_t *task)
@@ -34,6 +37,7 @@ event_thread_init(void *drcontext)
     task_t *task = system_map_private(sizeof(task_t));
     task->stack = system_map_private(STACK_BYTES);
     task->stack_top = (uint64_t)task->stack + STACK_BYTES;
+    drmgr_set_tls_field(drcontext, field, task);
     begin_task(drcontext, task);
 }
 
@@ -51,12 +55,14 @@ free_private(task_t *task)
     task->touched_count = task->touched_capacity = 0;
 }
 
+/* Called by the thread itself or, when the process ends, by the one that ends it. */
 static void
 event_thread_exit(void *drcontext)
 {
-    task_t *task = emit_current_task();
+    task_t *task = drmgr_get_tls_field(drcontext, field);
     part_flush_window(task);
-    system_thread_name(task->shared->name);
+    if (drcontext == dr_get_current_drcontext())
+        system_thread_name(task->shared->name);
     task->shared->ended = 1;
     part_unregister((uint32_t)dr_get_thread_id(drcontext));
     free_private(task);
@@ -69,7 +75,7 @@ static void
 event_fork(void *drcontext)
 {
     task_t *task = emit_current_task();
-    if (!part_reopen())
+    if (!part_reopen() || !modes_fork())
         dr_abort_with_code(125);
     shadow_clear_all();
     free_private(task);
@@ -79,6 +85,7 @@ event_fork(void *drcontext)
 void
 tasks_init(void)
 {
+    field = drmgr_register_tls_field();
     drmgr_register_thread_init_event(event_thread_init);
     drmgr_register_thread_exit_event(event_thread_exit);
     dr_register_fork_init_event(event_fork);

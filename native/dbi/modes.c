@@ -1,0 +1,153 @@
+/* The slow path with options (modes.h). Compiled without vector registers.
+ *
+ * What it counts is what shadow.c counts: both take the same transitions.
+ */
+#include "modes.h"
+#include "follow.h"
+#include "hot.h"
+#include "options.h"
+#include "sharing.h"
+#include "stream.h"
+#include "transitions.h"
+#include "dr_api.h"
+
+uint32_t modes;
+
+bool
+modes_init(void)
+{
+    if (options.sharing && !sharing_init()) {
+        dr_fprintf(STDERR,
+                   "cohabit: no address space for the second shadow that --sharing needs\n"
+                   "  take larger blocks (--block 64), and lift ulimit -v\n");
+        return false;
+    }
+    if (options.hot && !hot_init()) {
+        dr_fprintf(STDERR, "cohabit: no address space for what --hot keeps\n  lift ulimit -v\n");
+        return false;
+    }
+    if (options.record[0] != '\0' && !stream_open(options.record))
+        return false;
+    modes = (options.sharing ? MODE_SHARING : 0) | (options.hot ? MODE_HOT : 0) |
+        (options.record[0] != '\0' ? MODE_RECORD : 0);
+    return true;
+}
+
+bool
+modes_fork(void)
+{
+    if (options.sharing)
+        sharing_fork();
+    if (options.hot)
+        hot_fork();
+    return options.record[0] == '\0' || stream_open(options.record);
+}
+
+void
+modes_set(uint32_t mode, bool to)
+{
+    if (to)
+        __atomic_or_fetch(&modes, mode, __ATOMIC_RELEASE);
+    else
+        __atomic_and_fetch(&modes, ~mode, __ATOMIC_RELEASE);
+}
+
+/* False where the block is followed. */
+static bool
+read_block(task_t *me, uint64_t block, uint32_t bytes)
+{
+    uint32_t writer;
+    switch (transition_read(me, word_of_block(block), &writer)) {
+    case READER_FOLLOWED: return false;
+    case READER_ADDED: break;
+    default: return true;
+    }
+    if (writer == COHABIT_NO_TASK || writer == me->id || !transition_counted(block))
+        return true;
+    part_count_message(me, writer, bytes);
+    if (modes & MODE_HOT)
+        hot_sample(me, block);
+    return true;
+}
+
+/* False where the block is followed. */
+static bool
+write_block(task_t *me, uint64_t block)
+{
+    word_t old = transition_write(me, word_of_block(block));
+    if (word_is_followed(old))
+        return false;
+    if (old != me->exact_word)
+        reader_set_visit_and_free(old, transition_counted(block) ? transition_invalidates : NULL, me);
+    return true;
+}
+
+static void
+access_block(task_t *me, uint64_t block, uint64_t address, uint64_t bytes, access_kind_t kind)
+{
+    uint32_t within = shadow_bytes_within(block, address, bytes);
+    uint64_t start = block << shadow_block_shift;
+    uint32_t offset = address > start ? (uint32_t)(address - start) : 0;
+    /* Following ends and begins under other tasks' hands: whichever way it is found, it is tried the other way. */
+    if (kind & ACCESS_READ) {
+        while (!follow_read(me, block, offset, within) && !read_block(me, block, within))
+            ;
+    }
+    if (kind & ACCESS_WRITE) {
+        while (!follow_write(me, block, offset, within) && !write_block(me, block))
+            ;
+    }
+}
+
+void
+modes_access(task_t *me, uint64_t address, uint64_t bytes, access_kind_t kind)
+{
+    uint32_t now = __atomic_load_n(&modes, __ATOMIC_ACQUIRE);
+    if (now & MODE_OFF)
+        return;
+    if (now & MODE_RECORD)
+        stream_begin(me, address, bytes, kind);
+    if (now & MODE_SHARING)
+        sharing_access(me, address, bytes);
+    uint64_t last = (address + bytes - 1) >> shadow_block_shift;
+    for (uint64_t block = address >> shadow_block_shift; block <= last; block++)
+        access_block(me, block, address, bytes, kind);
+    if (now & MODE_RECORD)
+        stream_end();
+}
+
+void
+modes_clear_begin(uint64_t first, uint64_t end)
+{
+    if (modes & MODE_RECORD)
+        stream_clear_begin(first, end);
+    if (modes & MODE_SHARING)
+        sharing_clear(first, end);
+    if (modes & MODE_HOT)
+        follow_clear(first, end);
+}
+
+void
+modes_clear_end(void)
+{
+    if (modes & MODE_RECORD)
+        stream_end();
+}
+
+void
+modes_clear_all(void)
+{
+    if (modes & MODE_SHARING)
+        sharing_clear_all();
+    if (modes & MODE_HOT)
+        follow_clear_all();
+    if (modes & MODE_RECORD)
+        stream_clear_all();
+}
+
+void
+modes_only(uint64_t start, uint64_t bytes)
+{
+    if (modes & MODE_RECORD)
+        stream_only(start, bytes);
+}
