@@ -55,6 +55,14 @@ impl JsonArgs {
 }
 
 impl JsonFileArgs {
+    /// Makes sure that the document can be written before the program runs.
+    ///
+    /// # Errors
+    /// Where it could not.
+    pub fn check(&self) -> Result<()> {
+        self.json.as_deref().map_or(Ok(()), check_writable)
+    }
+
     /// Writes the document where it was asked for.
     ///
     /// # Errors
@@ -85,4 +93,18 @@ fn document(command: &str, fields: impl Serialize) -> Result<String> {
 /// The path with the system's reason.
 pub fn write_text(path: &Path, text: &str) -> Result<()> {
     file::write_whole(path, text.as_bytes())
+}
+
+/// Makes sure, before hours of work, that a file can be written at `path` when they are over: its folder is there and
+/// lets this process make files.
+///
+/// # Errors
+/// As [`write_text`] would fail.
+pub fn check_writable(path: &Path) -> Result<()> {
+    let failed = |error: std::io::Error| file::cannot_write(path, &error);
+    if path.is_dir() {
+        return Err(failed(std::io::ErrorKind::IsADirectory.into()));
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    nix::unistd::access(folder, nix::unistd::AccessFlags::W_OK).map_err(|errno| failed(errno.into()))
 }

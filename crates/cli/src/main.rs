@@ -20,6 +20,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use cohabit_model::Error;
 use exit::{End, Failure};
+use std::any::Any;
 use std::process::ExitCode;
 
 /// What is told with every version and bug report.
@@ -85,8 +86,8 @@ fn not_parsed(error: &clap::Error, named: Option<&str>) -> commands::Outcome {
 fn report_panics() {
     let with_backtrace = std::env::var_os("COHABIT_BACKTRACE").is_some();
     std::panic::set_hook(Box::new(move |panic| {
-        let message = panic.payload_as_text().replace('\n', " ");
         let place = panic.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
+        let message = text_of(panic.payload());
         output::error(&Error::new(format!("internal error{place}: {message}")).remedy(BUGS));
         if with_backtrace {
             output::note(&std::backtrace::Backtrace::force_capture().to_string());
@@ -95,14 +96,23 @@ fn report_panics() {
 }
 
 /// The text of a panic, whichever way it was raised.
-trait PayloadText {
-    fn payload_as_text(&self) -> String;
+fn text_of(payload: &dyn Any) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-impl PayloadText for std::panic::PanicHookInfo<'_> {
-    fn payload_as_text(&self) -> String {
-        let payload = self.payload();
-        let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_of_the_command_line_are_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_panic_has_a_text() {
+        let texts: [Box<dyn Any>; 3] = [Box::new("short"), Box::new("made".to_owned()), Box::new(7)];
+        assert_eq!(texts.each_ref().map(|payload| text_of(payload.as_ref())), ["short", "made", "no message"]);
     }
 }

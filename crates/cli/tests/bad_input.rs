@@ -183,6 +183,16 @@ fn output_that_cannot_be_written() {
     ] {
         room.run(line).assert_fails(1, cause);
     }
+    // Where a program runs, that is found out before it does.
+    for (line, cause) in [
+        ("profile -o nowhere/p.npz -- touch ran", "nowhere/p.npz"),
+        ("profile -o folder -- touch ran", "folder"),
+        ("profile --json nowhere/p.json -- touch ran", "nowhere/p.json"),
+        ("run --profile p.npz --json nowhere/r.json -- touch ran", "nowhere/r.json"),
+    ] {
+        room.run(line).assert_fails(125, cause);
+        assert!(!room.path("ran").exists(), "{line}");
+    }
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let ran = common::Ran::of(room.command(["mappers"]).stdout(full).output().unwrap());
     ran.assert_fails(1, "cannot write to standard output");

@@ -57,3 +57,11 @@ fn no_output_is_longer_than_a_terminal_is_wide() {
         assert_eq!(long, None, "{name}");
     }
 }
+
+#[test]
+fn a_reader_that_goes_away_ends_cohabit_quietly() {
+    let (read_end, write_end) = nix::unistd::pipe().unwrap();
+    drop(read_end);
+    let ran = common::Ran::of(Room::new().command(["completions", "bash"]).stdout(write_end).output().unwrap());
+    assert_eq!((ran.signal, ran.stderr.as_str()), (Some(libc::SIGPIPE), ""));
+}

@@ -2,7 +2,7 @@
 
 use super::Outcome;
 use crate::exit::{End, Failure};
-use crate::json::JsonFileArgs;
+use crate::json::{JsonFileArgs, check_writable};
 use crate::number;
 use crate::output::note;
 use cohabit_observe::dbi;
@@ -62,6 +62,8 @@ pub struct Profile {
 impl Profile {
     /// Runs the program under the profiler, writes the profile, and ends as the program ended.
     pub fn run(self) -> Outcome {
+        check_writable(&self.output)?;
+        self.json.check()?;
         let outcome = dbi::profile(&self.command, &self.options()).map_err(failure)?;
         for line in &outcome.notes {
             note(line);

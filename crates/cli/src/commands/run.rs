@@ -81,6 +81,7 @@ enum IdentifyBy {
 impl Run {
     /// Runs the program and ends as it ends.
     pub fn run(self) -> Outcome {
+        self.json.check()?;
         let mapping = self.mapping()?;
         let identify = match self.identify {
             IdentifyBy::Order => Identify::Order,

@@ -1,0 +1,78 @@
+//! `cohabit profile`: the program's streams and end pass through, and what was seen is kept, whatever the end.
+//! How exact the counts are is tested in crates/observe.
+
+mod common;
+
+use common::{Ran, Room};
+use std::process::Stdio;
+
+/// A folder to profile in; none, said aloud, where the profiler does not work.
+fn room(test: &str) -> Option<Room> {
+    let room = Room::new();
+    let doctor: serde_json::Value = serde_json::from_str(&room.run("doctor --json -").stdout).unwrap();
+    let profiler = doctor["checks"].as_array().unwrap().iter().find(|check| check["name"] == "profiler").unwrap();
+    if profiler["state"] != "works" {
+        println!("skipped: {test}: {}", profiler["found"]);
+        return None;
+    }
+    Some(room)
+}
+
+fn profiled(room: &Room, program: &[&str]) -> Ran {
+    Ran::of(room.command(["profile", "-o", "p.npz", "--json", "p.json", "--"].iter().chain(program)).output().unwrap())
+}
+
+/// What `--json` said of the last profile.
+fn told(room: &Room) -> serde_json::Value {
+    serde_json::from_str(&std::fs::read_to_string(room.path("p.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn status_streams_and_arguments_pass_through() {
+    let Some(room) = room("profiled programs keep their streams") else { return };
+    for status in [0, 1, 42, 125, 126, 127, 255] {
+        let ran = profiled(&room, &["sh", "-c", &format!("echo out; echo err >&2; exit {status}")]);
+        assert_eq!((ran.status, ran.stdout.as_str(), ran.stderr.as_str()), (Some(status), "out\n", "err\n"));
+        assert_eq!(told(&room)["status"]["exited"], status);
+        assert_eq!(told(&room)["coverage"]["exact"], true);
+    }
+    let input = room.file("input", "x".repeat(100_000));
+    let mut command = room.command(["profile", "--", "cat"]);
+    let ran = Ran::of(command.stdin(Stdio::from(std::fs::File::open(input).unwrap())).output().unwrap());
+    assert_eq!((ran.status, ran.stdout.len(), ran.stderr.as_str()), (Some(0), 100_000, ""));
+    assert!(room.path("cohabit.npz").exists(), "the profile's name where none is given");
+}
+
+#[test]
+fn a_program_that_dies_leaves_a_profile_that_says_so() {
+    let Some(room) = room("programs that die are profiled until then") else { return };
+    for signal in [libc::SIGKILL, libc::SIGSEGV, libc::SIGTERM] {
+        let ran = profiled(&room, &["sh", "-c", &format!("ulimit -c 0; kill -{signal} $$")]);
+        assert_eq!((ran.status, ran.signal), (None, Some(signal)), "{}", ran.stderr);
+        assert_eq!(told(&room)["status"]["signal"], signal);
+        assert!(room.run("show p.npz").status == Some(0));
+    }
+    profiled(&room, &["sh", "-c", "kill -9 $$"]);
+    assert_eq!(told(&room)["coverage"]["exact"], false);
+}
+
+#[test]
+fn the_four_steps_hang_together() {
+    let Some(room) = room("profile, show, map and run") else { return };
+    assert_eq!(profiled(&room, &["sh", "-c", "exit 0"]).status, Some(0));
+    for (line, expected) in [("show p.npz", "writer"), ("map p.npz -o m.json", "nothing to gain")] {
+        let ran = room.run(line);
+        assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{line}");
+        assert!(ran.stdout.contains(expected), "{line}: {}", ran.stdout);
+    }
+    for plan in ["--mapping m.json", "--profile p.npz"] {
+        let ran = room.run(&format!("run {plan} -- sh -c true"));
+        assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{plan}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_told() {
+    let Some(room) = room("a full disk at the end of a profile") else { return };
+    room.run("profile -o /dev/full -- true").assert_fails(125, "No space left on device");
+}
