@@ -16,7 +16,9 @@ title() { printf '\n== %s\n' "$*"; }
 
 # Runs what it shows.
 show() {
-    printf '$ %s\n' "${*//$work\//}"
+    local line="$*"
+    line=${line//$work\//}
+    printf '$ %s\n' "${line//$cohabit/cohabit}"
     "$@"
 }
 

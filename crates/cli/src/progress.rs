@@ -1,7 +1,10 @@
 //! Progress of whatever takes more than two seconds: on standard error, and only where that is a terminal.
 
+use cohabit_model::{Profile, Result};
+use cohabit_observe::npz;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
+use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -18,6 +21,14 @@ pub struct Progress {
 pub fn during<T>(what: &str, work: impl FnOnce() -> T) -> T {
     let _shown_until_dropped = Progress::of(what);
     work()
+}
+
+/// Reads a profile, under a line of progress.
+///
+/// # Errors
+/// As [`cohabit_observe::npz::read_profile`].
+pub fn read_profile(path: &Path) -> Result<Profile> {
+    during("reading the profile", || npz::read_profile(path))
 }
 
 impl Progress {

@@ -3,10 +3,9 @@
 use super::Outcome;
 use crate::exit::End;
 use crate::json::JsonArgs;
-use crate::progress;
+use crate::progress::read_profile;
 use crate::show::{ShowOptions, document, show};
 use cohabit_model::mapping::Weight;
-use cohabit_observe::npz::read_profile;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -37,7 +36,7 @@ pub struct Show {
 impl Show {
     /// Prints the profile.
     pub fn run(self) -> Outcome {
-        let profile = progress::during("reading the profile", || read_profile(&self.profile))?;
+        let profile = read_profile(&self.profile)?;
         let mut options = ShowOptions { hot: self.hot, top: self.top, ..ShowOptions::detect(&profile) };
         match self.weight.as_deref() {
             Some("bytes") => options.weight = Weight::Bytes,
