@@ -43,11 +43,13 @@ lint: ## formatting and lints, warnings being errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-# The same options as the test that compares (crates/observe/tests/abi.rs).
+# Where the generated file goes: a test generates another and compares.
+ABI ?= crates/observe/src/dbi/abi.rs
+
 .PHONY: abi
 abi: ## generate the Rust side of native/abi.h again (needs bindgen)
 	bindgen native/abi.h --rust-target 1.85 --no-doc-comments --allowlist-item 'cohabit_.*|COHABIT_.*' \
-	    --output crates/observe/src/dbi/abi.rs
+	    --output $(ABI)
 
 .PHONY: bench
 bench: ## the tables of docs/benchmarks.md (hours where everything is installed)

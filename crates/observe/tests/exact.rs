@@ -152,6 +152,23 @@ fn a_thousand_threads() {
     assert_none(&failures);
 }
 
+#[test]
+fn hot_blocks_have_names_and_kinds_of_sharing() {
+    let Some(binary) = workload("patterns-pthreads") else { return };
+    let options = Options { hot: true, ..Options::default() };
+    for (pattern, shared) in [("pairs-near", true), ("false-sharing", false)] {
+        let arguments = [pattern, "--threads", "2", "--rounds", "3000", "--blocks", "1"];
+        let profile = compare(&binary, &arguments, &options).unwrap_or_else(|failure| panic!("{failure}"));
+        let hot = profile.meta.hot.first().unwrap_or_else(|| panic!("{pattern}: no hot block"));
+        assert_eq!(hot.sharing, Some(shared), "{pattern}: {hot:?}");
+        for sites in [&hot.writers, &hot.readers] {
+            let site = sites.first().unwrap_or_else(|| panic!("{pattern}: {hot:?}"));
+            assert!(site.line.contains("patterns/") && !site.tasks.is_empty(), "{pattern}: {hot:?}");
+        }
+        assert!(hot.object.contains("mapping of"), "{pattern}: {hot:?}");
+    }
+}
+
 /// The probes write what they know to standard output; 77 says that this machine lacks something.
 fn probe(binary: &Path) -> Option<String> {
     let output = tempfile::NamedTempFile::new().expect("a temporary file");

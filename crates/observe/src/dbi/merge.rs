@@ -1,6 +1,7 @@
 //! Makes one profile of the images of a run.
 
 use super::coverage::coverage;
+use super::hot::hot_blocks;
 use super::image::{Image, ImageRow};
 use super::tasks::{Tasks, identify};
 use super::{Options, abi};
@@ -43,6 +44,7 @@ pub fn merge(mut images: Vec<Image>, run: &Run) -> Profile {
     meta.command.clone_from(&run.command);
     meta.hosts = vec![run.host.to_owned()];
     meta.coverage = coverage(&images, &tasks, run);
+    meta.hot = hot_blocks(&images, &tasks);
     meta.created = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
     let mut profile = Profile::new(meta, messages, bytes);
     profile.invalidations = Some(invalidations);
@@ -134,6 +136,6 @@ fn set_series(profile: &mut Profile, images: &[Image], tasks: &Tasks, options: &
 fn bin(image: &Image, row: &ImageRow, start_ticks: u64, shift: u32) -> u64 {
     let width = u128::from(image.head.window_ticks.max(1));
     let since_image = (u128::from(row.bin) * width) << row.shift.min(63);
-    let since_start = since_image + u128::from(image.head.start_ticks.saturating_sub(start_ticks));
+    let since_start = since_image.saturating_add(u128::from(image.head.start_ticks.saturating_sub(start_ticks)));
     u64::try_from(since_start / (width << shift.min(63))).unwrap_or(u64::MAX)
 }

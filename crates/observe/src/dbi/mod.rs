@@ -5,12 +5,13 @@
 //! `part` reads the records the client left (`native/abi.h`), one for each program image, and `merge` makes one profile of them.
 //! COMPROF (sections III and IV) is the model: communication by instrumentation of every access.
 
-#[allow(missing_docs, non_camel_case_types, dead_code, clippy::all)]
+#[allow(missing_docs, non_camel_case_types, dead_code, unsafe_op_in_unsafe_fn, clippy::all)]
 #[rustfmt::skip]
 mod abi;
 mod clock;
 mod coverage;
 mod directory;
+mod hot;
 mod image;
 pub mod install;
 mod launch;
@@ -18,7 +19,12 @@ mod merge;
 mod part;
 mod program;
 mod signals;
+mod symbols;
 mod tasks;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use install::Installation;
 pub use launch::profile;

@@ -1,0 +1,202 @@
+//! From parts made by hand to profiles, and what damaged parts come to.
+
+use super::abi::*;
+use super::image::Image;
+use super::merge::{Run, merge};
+use super::testing::PartBuilder;
+use super::{Options, abi};
+use cohabit_model::Profile;
+use cohabit_model::profile::{Kind, SeriesRow};
+use proptest::prelude::*;
+use std::time::Duration;
+
+fn images(parts: &[Vec<u8>]) -> Vec<Image> {
+    parts.iter().map(|part| Image::read(&part[..]).expect("a good part").expect("not empty")).collect()
+}
+
+fn merged(parts: Vec<PartBuilder>, options: &Options) -> Profile {
+    let parts: Vec<Vec<u8>> = parts.into_iter().map(PartBuilder::finish).collect();
+    merge(images(&parts), &Run { command: vec!["a".into()], host: "h", options, end_ns: 1_000_000 })
+}
+
+/// Name, process, spawn index, parent of each task.
+fn identities(profile: &Profile) -> Vec<(&str, u32, u32, Option<u32>)> {
+    profile.meta.tasks.iter().map(|task| (task.name.as_str(), task.process, task.spawn_index, task.parent)).collect()
+}
+
+#[test]
+fn cells_belong_to_the_task_that_counted() {
+    let part = PartBuilder::new(5, 1, 0).task(None, "main").task(Some(0), "").cell(0, [3, 24, 7, 2, 0, 0]);
+    let profile = merged(vec![part], &Options { sharing: true, ..Options::default() });
+    assert_eq!(profile.messages.to_dense(), [0, 3, 0, 0], "partner to me");
+    assert_eq!(profile.bytes.to_dense(), [0, 24, 0, 0]);
+    assert_eq!(profile.invalidations.unwrap().to_dense(), [0, 0, 7, 0], "me to partner");
+    assert_eq!(profile.sharing.unwrap().to_dense(), [0, 2, 2, 0], "both ways");
+}
+
+#[test]
+fn partners_far_away_are_found() {
+    let many = (0..10_000).fold(PartBuilder::new(5, 1, 0), |part, task| part.task((task > 0).then_some(0), "t"));
+    let part = many.cell(9_998, [1, 8, 0, 0, 0, 0]).cell(64, [2, 8, 0, 0, 0, 0]).cell(0, [3, 8, 0, 0, 0, 0]);
+    let profile = merged(vec![part], &Options::default());
+    let found: Vec<_> = profile.messages.iter().collect();
+    assert_eq!(found, [(0, 9_999, 3), (64, 9_999, 2), (9_998, 9_999, 1)]);
+}
+
+#[test]
+fn accesses_are_the_sum_of_three_accounts() {
+    let part = PartBuilder::new(5, 1, 0).task(None, "main").shape(2, 1, 20, 10);
+    let part = part.with(|task| (task.loads, task.stores, task.accessed_bytes) = (100, 200, 300));
+    let profile = merged(vec![part], &Options::default());
+    assert_eq!((&profile.loads[..], &profile.stores[..]), (&[120][..], &[210][..]));
+    assert_eq!(profile.accessed_bytes, [500]);
+}
+
+#[test]
+fn exec_goes_on_and_fork_begins() {
+    let with_end = |mut part: PartBuilder, end| {
+        part.head.end = end;
+        part
+    };
+    let shell = with_end(PartBuilder::new(5, 1, 0).task(None, "sh").task(Some(0), "old"), COHABIT_END_EXEC);
+    let solver = PartBuilder::new(5, 1, 200).task(None, "solver").task(Some(0), "new").cell(0, [1, 8, 0, 0, 0, 0]);
+    let forked = PartBuilder::new(90, 5, 100).task(None, "child").task(Some(0), "grand").cell(0, [2, 8, 0, 0, 0, 0]);
+    // The process id is used again, after the end of the first.
+    let again = PartBuilder::new(90, 5, 300).task(None, "again");
+    let profile = merged(vec![again, solver, forked, shell], &Options::default());
+    assert_eq!(
+        identities(&profile),
+        [
+            ("solver", 0, 0, None),
+            ("old", 0, 1, Some(0)),
+            ("new", 0, 2, Some(0)),
+            ("child", 1, 0, Some(0)),
+            ("grand", 1, 1, Some(3)),
+            ("again", 2, 0, Some(0)),
+        ]
+    );
+    assert_eq!(profile.messages.iter().collect::<Vec<_>>(), [(0, 2, 1), (3, 4, 2)]);
+    assert_eq!(profile.meta.kind, Kind::Threads);
+}
+
+#[test]
+fn a_vfork_child_is_the_process_it_becomes() {
+    // Between vfork and exec the child runs in its parent's memory, without a creator there.
+    let parent = PartBuilder::new(5, 1, 0).task(None, "make").task(None, "make").cell(0, [1, 8, 0, 0, 0, 0]);
+    let spawned = PartBuilder::new(6, 5, 50).task(None, "cc");
+    let profile = merged(vec![parent, spawned], &Options::default());
+    assert_eq!(identities(&profile), [("make", 0, 0, None), ("cc", 1, 0, Some(0))]);
+    assert_eq!(profile.messages.to_dense(), [0, 1, 0, 0]);
+    assert_eq!(profile.meta.kind, Kind::Processes);
+}
+
+#[test]
+fn series_meet_at_the_widest_window() {
+    // 10 ticks a nanosecond, windows of 1,000 ticks: the second image starts 2 windows later.
+    let first = PartBuilder::new(5, 1, 0).task(None, "a").task(Some(0), "b").cell(0, [9, 72, 0, 0, 4, 32]);
+    let first = first.with(|task| (task.window, task.window_shift) = (5, 0)).series(0, &[(0, 0, 1, 8), (3, 0, 2, 16)]);
+    let first = first.series(1, &[(1, 0, 2, 16)]);
+    let second = PartBuilder::new(6, 5, 200).task(None, "c").task(Some(0), "d").series(0, &[(1, 0, 7, 56)]);
+    let options = Options { window: Duration::from_nanos(100), ..Options::default() };
+    let profile = merged(vec![first, second], &options);
+    let row =
+        |bin, source, destination, messages| SeriesRow { bin, source, destination, messages, bytes: 8 * messages };
+    assert_eq!(profile.series, [row(0, 0, 1, 1), row(1, 0, 1, 4), row(1, 2, 3, 7), row(2, 0, 1, 4)]);
+    assert_eq!((profile.meta.window_ns, &profile.meta.unknown["requested_window_ns"]), (200, &100.into()));
+}
+
+#[test]
+fn what_was_not_seen_is_said() {
+    type Change = fn(&mut cohabit_part_t);
+    let rows: [(Change, bool, u64, &str); 6] = [
+        (|head| head.end = COHABIT_END_RUNNING, false, 0, "killed"),
+        (|head| head.flags = COHABIT_FLAG_NO_SPACE, false, 0, "no space"),
+        (|head| head.flags = COHABIT_FLAG_TASKS_LOST, false, 0, "131072"),
+        (|head| head.events_lost = 3, false, 3, "kernel"),
+        (|head| head.flags = COHABIT_FLAG_ROI_UNUSED, true, 0, "never began"),
+        (|head| head.unknown_syscalls[1] = 1 << 1 | 1 << 63, true, 0, "these system calls did to memory: semop, "),
+    ];
+    for (change, exact, lost, said) in rows {
+        let mut part = PartBuilder::new(5, 1, 0).task(None, "a");
+        change(&mut part.head);
+        let coverage = merged(vec![part], &Options::default()).meta.coverage;
+        assert_eq!((coverage.exact, coverage.events_lost), (exact, lost), "{said}");
+        assert!(coverage.not_seen.iter().any(|line| line.contains(said)), "{said}: {:?}", coverage.not_seen);
+    }
+}
+
+#[test]
+fn coverage_is_the_share_of_time_that_was_looked_at() {
+    let part = || PartBuilder::new(5, 1, 0).task(None, "a");
+    let mut half = part();
+    half.head.on_ns = 50;
+    let burst = Options { burst: Some((Duration::from_millis(1), Duration::from_millis(9))), ..Options::default() };
+    for (part, options, rate, exact) in
+        [(part(), Options::default(), 1.0, true), (half, burst, 0.5, false), (part(), Options::default(), 1.0, true)]
+    {
+        let coverage = merged(vec![part], &options).meta.coverage;
+        assert_eq!((coverage.sample_rate, coverage.exact), (rate, exact));
+    }
+}
+
+fn whole() -> Vec<u8> {
+    let part = PartBuilder::new(5, 1, 0).task(None, "main").shape(1, 2, 3, 4).task(Some(0), "worker");
+    let part = part.cell(0, [3, 24, 7, 0, 1, 8]).series(0, &[(0, 0, 2, 16)]).module(0, 100, 0, "/bin/x");
+    let mut part = part.hot(super::testing::zeroed());
+    part.head.end = COHABIT_END_EXIT;
+    part.finish()
+}
+
+#[test]
+fn damage_is_named() {
+    type Change = fn(&mut Vec<u8>);
+    let rows: [(Change, &str); 7] = [
+        (|part| part[0] ^= 1, "not a record"),
+        (|part| part[8] = 99, "version 99"),
+        (|part| part.truncate(part.len() - 1), "cut short"),
+        (|part| part.truncate(100), "damaged"),
+        (|part| set(part, std::mem::offset_of!(abi::cohabit_part_t, tasks), u32::MAX), "tasks"),
+        (|part| set(part, std::mem::offset_of!(abi::cohabit_part_t, window_shift), 64), "doubled 64 times"),
+        (|part| circle(part), "overlap"),
+    ];
+    for (change, said) in rows {
+        let mut part = whole();
+        change(&mut part);
+        let error = Image::read(&part[..]).map(|_| ()).unwrap_err();
+        assert!(error.cause.contains(said), "{said}: {error}");
+    }
+    assert!(Image::read(&[0u8; 4096][..]).unwrap().is_none(), "a part that was only begun");
+    assert!(Image::read(&[][..] as &[u8]).unwrap().is_none());
+}
+
+fn set(part: &mut [u8], at: usize, value: u32) {
+    part[at..at + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+/// The list of modules leads back to its first.
+fn circle(part: &mut [u8]) {
+    let at = std::mem::offset_of!(abi::cohabit_part_t, modules);
+    let module = u64::from_le_bytes(part[at..at + 8].try_into().unwrap());
+    part[module as usize..module as usize + 8].copy_from_slice(&module.to_le_bytes());
+}
+
+proptest! {
+    #[test]
+    fn no_damage_is_a_panic(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), prop_oneof![any::<u64>(), 0..40_000u64, 0..3u64]), 1..8),
+        length in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let mut part = whole();
+        for (place, value) in changes {
+            // Not the magic number and the version: they would end it all at once.
+            let at = 16 + 8 * place.index((part.len() - 24) / 8);
+            part[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        part.truncate(length.map_or(part.len(), |length| length.index(part.len())));
+        if let Ok(Some(image)) = Image::read(&part[..]) {
+            let run = Run { command: Vec::new(), host: "", options: &Options::default(), end_ns: 0 };
+            let profile = merge(vec![image], &run);
+            prop_assert_eq!(profile.tasks(), profile.loads.len());
+        }
+    }
+}
