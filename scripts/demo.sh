@@ -13,13 +13,13 @@ profiled=30  # of the run that is profiled: what the threads say to one another 
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+cd "$work"
 
 title() { printf '\n== %s\n' "$*"; }
 
 # Runs what it shows.
 show() {
     local line="$*"
-    line=${line//$work\//}
     printf '$ %s\n' "${line//$cohabit/cohabit}"
     "$@"
 }
@@ -64,31 +64,31 @@ compare() {
 }
 
 whole=(x264 --quiet --no-progress --threads "$threads" --demuxer raw --input-csp i420
-    --input-res "${width}x$height" -o "$work/video.264" "$work/video.yuv")
+    --input-res "${width}x$height" -o video.264 video.yuv)
 short=("${whole[@]}" --frames "$profiled")
-make_video >"$work/video.yuv"
+make_video >video.yuv
 
 title "Profile: who communicates with whom"
-show "$cohabit" profile -o "$work/x264.npz" -- "${short[@]}"
+show "$cohabit" profile -o x264.npz -- "${short[@]}"
 
 title "Show"
-show "$cohabit" show "$work/x264.npz"
+show "$cohabit" show x264.npz
 
 title "Map: onto this machine"
-show "$cohabit" map "$work/x264.npz" -o "$work/here.json"
+show "$cohabit" map x264.npz -o here.json
 
 title "Map: onto a machine with two packages of four L3 caches"
-show "$cohabit" map "$work/x264.npz" --topology "pack:2 l3:4 core:4 pu:2"
+show "$cohabit" map x264.npz --topology "pack:2 l3:4 core:4 pu:2"
 
 title "Run, placed"
-show "$cohabit" run --mapping "$work/here.json" -- "${whole[@]}"
+show "$cohabit" run --mapping here.json -- "${whole[@]}"
 
 title "Measured: $runs runs unplaced and $runs placed, in turns"
 for ((run = 0; run < runs; run++)); do
-    milliseconds "${whole[@]}" >>"$work/unplaced"
-    milliseconds "$cohabit" run --mapping "$work/here.json" -- "${whole[@]}" >>"$work/placed"
+    milliseconds "${whole[@]}" >>unplaced
+    milliseconds "$cohabit" run --mapping here.json -- "${whole[@]}" >>placed
 done
-echo "unplaced  $(summary "$work/unplaced")"
-echo "placed    $(summary "$work/placed")"
-compare "$work/unplaced" "$work/placed"
-echo "predicted: $("$cohabit" map "$work/x264.npz" | tail -n 1)"
+echo "unplaced  $(summary unplaced)"
+echo "placed    $(summary placed)"
+compare unplaced placed
+echo "predicted: $("$cohabit" map x264.npz | tail -n 1)"
