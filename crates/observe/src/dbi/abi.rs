@@ -526,10 +526,11 @@ pub struct cohabit_part_t {
     pub program: [::std::os::raw::c_char; 512usize],
     pub phases: u64,
     pub phase_count: u64,
+    pub on_since_ns: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cohabit_part_t"][::std::mem::size_of::<cohabit_part_t>() - 17120usize];
+    ["Size of cohabit_part_t"][::std::mem::size_of::<cohabit_part_t>() - 17128usize];
     ["Alignment of cohabit_part_t"][::std::mem::align_of::<cohabit_part_t>() - 8usize];
     ["Offset of field: cohabit_part_t::magic"][::std::mem::offset_of!(cohabit_part_t, magic) - 0usize];
     ["Offset of field: cohabit_part_t::version"][::std::mem::offset_of!(cohabit_part_t, version) - 8usize];
@@ -561,4 +562,5 @@ const _: () = {
     ["Offset of field: cohabit_part_t::program"][::std::mem::offset_of!(cohabit_part_t, program) - 16592usize];
     ["Offset of field: cohabit_part_t::phases"][::std::mem::offset_of!(cohabit_part_t, phases) - 17104usize];
     ["Offset of field: cohabit_part_t::phase_count"][::std::mem::offset_of!(cohabit_part_t, phase_count) - 17112usize];
+    ["Offset of field: cohabit_part_t::on_since_ns"][::std::mem::offset_of!(cohabit_part_t, on_since_ns) - 17120usize];
 };

@@ -22,7 +22,7 @@ pub fn coverage(images: &[Image], tasks: &Tasks, run: &Run) -> Coverage {
     let mut found = Coverage { not_seen: NEVER_SEEN.map(str::to_owned).into(), ..Coverage::default() };
     found.events_lost = images.iter().fold(0, |sum, image| u64::saturating_add(sum, image.events_lost));
     found.exact = found.events_lost == 0 && !asked_burst;
-    found.sample_rate = sample_rate(images, tasks, run.end_ns);
+    found.sample_rate = sample_rate(images, tasks, run);
     let flagged = |flag: u32| images.iter().any(|image| image.head.flags & flag != 0);
     let mut doubts = Vec::new();
     if flagged(abi::COHABIT_FLAG_NO_SPACE) {
@@ -66,19 +66,25 @@ fn cut_short(images: &[Image], tasks: &Tasks) -> Vec<String> {
 }
 
 /// The share of the processes' time in which accesses were counted.
-fn sample_rate(images: &[Image], tasks: &Tasks, run_end_ns: u64) -> f64 {
+fn sample_rate(images: &[Image], tasks: &Tasks, run: &Run) -> f64 {
+    if run.options.burst.is_none() && !run.options.region && run.options.region_signal.is_none() {
+        return 1.0;
+    }
     let (mut on_ns, mut all_ns) = (0.0, 0.0);
     for (at, image) in images.iter().enumerate() {
         // An image that exec replaced ended when the next one began.
         let next = (at + 1..images.len()).find(|&next| tasks.process[next] == tasks.process[at]);
         let end_ns = match image.head.end_ns {
-            0 => next.map_or(run_end_ns, |next| images[next].head.start_ns),
+            0 => next.map_or(run.end_ns, |next| images[next].head.start_ns),
             end_ns => end_ns,
         };
-        let span_ns = end_ns.saturating_sub(image.head.start_ns) as f64;
-        let partly = image.head.on_ns != 0 || image.head.flags & abi::COHABIT_FLAG_ROI_UNUSED != 0;
-        all_ns += span_ns;
-        on_ns += if partly { (image.head.on_ns as f64).min(span_ns) } else { span_ns };
+        let under_way_ns = match image.head.on_since_ns {
+            0 => 0,
+            since_ns => end_ns.saturating_sub(since_ns),
+        };
+        let span_ns = end_ns.saturating_sub(image.head.start_ns);
+        on_ns += image.head.on_ns.saturating_add(under_way_ns).min(span_ns) as f64;
+        all_ns += span_ns as f64;
     }
     if all_ns > 0.0 { on_ns / all_ns } else { 1.0 }
 }

@@ -55,13 +55,8 @@ impl Directory {
     /// The directory itself cannot be read.
     pub fn images(&self) -> Result<(Vec<Image>, Vec<String>)> {
         let (mut images, mut notes) = (Vec::new(), Vec::new());
-        for entry in fs::read_dir(self.path()).map_err(|error| cannot_read(self.path(), &error))? {
-            let path = entry.map_err(|error| cannot_read(self.path(), &error))?.path();
-            if path.extension() != Some(OsStr::new("part")) {
-                continue;
-            }
-            let image = File::open(&path).map_err(Error::from).and_then(|file| Image::read(&file));
-            match image {
+        for path in self.parts().map_err(|error| cannot_read(self.path(), &error))? {
+            match File::open(&path).map_err(Error::from).and_then(|file| Image::read(&file)) {
                 Ok(Some(image)) => images.push(image),
                 Ok(None) => notes.push("a process ended before it could be followed".to_owned()),
                 Err(error) => notes.push(format!("the counts of a process are lost: {}", error.cause)),
@@ -70,9 +65,18 @@ impl Directory {
         Ok((images, notes))
     }
 
+    fn parts(&self) -> std::io::Result<Vec<PathBuf>> {
+        let entries = fs::read_dir(self.path())?.map(|entry| Ok(entry?.path()));
+        let is_part = |path: &PathBuf| path.extension() == Some(OsStr::new("part"));
+        entries.filter(|path| path.as_ref().map_or(true, is_part)).collect()
+    }
+
     /// Leaves the directory, without the parts in it, to processes that outlive the run: they would be stopped if their
-    /// children found no place for parts of their own.
+    /// children found no place for parts of their own. What they have open stays theirs until they end.
     pub fn leave(self) -> PathBuf {
+        for path in self.parts().unwrap_or_default() {
+            let _ = fs::remove_file(path);
+        }
         self.0.keep()
     }
 }

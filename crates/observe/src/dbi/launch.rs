@@ -84,7 +84,7 @@ fn client_options(directory: &Path, ticks_per_second: u64, options: &Options) ->
         let record = std::path::absolute(record)?;
         if record.as_os_str().as_bytes().iter().any(|byte| b"\"'`;\\ \t\n".contains(byte)) {
             return Err(Error::new(format!("{}: the name holds a space, a quote or a semicolon", record.display()))
-                .remedy("record to a file with a plain name"));
+                .remedy("record to a directory with a plain name"));
         }
         add("record", record.as_os_str());
     }
@@ -114,8 +114,8 @@ fn not_started(program: &Path, status: ExitStatus) -> Failure {
     }
 }
 
-/// Whether the image's process is still there.
+/// Whether the image's process still runs: one that has ended and was not waited for has no program any more.
 fn outlives(image: &Image) -> bool {
-    let pid = nix::unistd::Pid::from_raw(image.head.pid as i32);
-    image.head.end == abi::COHABIT_END_RUNNING && nix::sys::signal::kill(pid, None).is_ok()
+    let running = || std::fs::read_link(format!("/proc/{}/exe", image.head.pid)).is_ok();
+    image.head.end == abi::COHABIT_END_RUNNING && running()
 }

@@ -55,7 +55,7 @@ pub struct Options {
     pub region_signal: Option<i32>,
     /// Count for the first time, not for the second, over and over.
     pub burst: Option<(Duration, Duration)>,
-    /// A file for the access stream.
+    /// A directory for the access streams, a file for each program image (`cohabit_stream_t` in `native/abi.h`).
     pub record: Option<PathBuf>,
     /// Signals that somebody sends to this process are passed on to the program; those of the terminal reach it by
     /// themselves, and this process outlives them. What a command line tool wants: handlers are installed meanwhile.

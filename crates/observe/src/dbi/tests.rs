@@ -127,15 +127,21 @@ fn what_was_not_seen_is_said() {
 
 #[test]
 fn coverage_is_the_share_of_time_that_was_looked_at() {
-    let part = || PartBuilder::new(5, 1, 0).task(None, "a");
-    let mut half = part();
-    half.head.on_ns = 50;
     let burst = Options { burst: Some((Duration::from_millis(1), Duration::from_millis(9))), ..Options::default() };
-    for (part, options, rate, exact) in
-        [(part(), Options::default(), 1.0, true), (half, burst, 0.5, false), (part(), Options::default(), 1.0, true)]
-    {
+    let region = Options { region: true, ..Options::default() };
+    // Nanoseconds counted, and since when counting is on; the image lasts from 0 to 100.
+    for (on_ns, since_ns, options, rate, exact, said) in [
+        (0, 0, Options::default(), 1.0, true, "kernel"),
+        (50, 0, burst.clone(), 0.5, false, "between the bursts"),
+        (25, 75, region.clone(), 0.5, true, "outside the region"),
+        (0, 0, region, 0.0, true, "outside the region"),
+        (u64::MAX, 1, burst, 1.0, false, "between the bursts"),
+    ] {
+        let mut part = PartBuilder::new(5, 1, 0).task(None, "a");
+        (part.head.on_ns, part.head.on_since_ns) = (on_ns, since_ns);
         let coverage = merged(vec![part], &options).meta.coverage;
-        assert_eq!((coverage.sample_rate, coverage.exact), (rate, exact));
+        assert_eq!((coverage.sample_rate, coverage.exact), (rate, exact), "{said}");
+        assert!(coverage.not_seen.iter().any(|line| line.contains(said)), "{said}: {:?}", coverage.not_seen);
     }
 }
 
