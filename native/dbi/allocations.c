@@ -158,18 +158,12 @@ search(uint32_t bucket, uint64_t address, const entry_t *best)
 }
 
 void
-allocations_describe(cohabit_hot_t *hot)
+allocations_describe(cohabit_hot_t *hot, uint64_t address)
 {
     system_lock(&lock);
-    const entry_t *found = search(buckets[BUCKETS], hot->block, NULL);
-    uint64_t last = hot->block + part()->block_bytes - 1;
-    /* A block may begin in one allocation's padding and hold the next: the one that holds its last byte will do. */
-    for (uint32_t back = 0; back <= SMALL_PAGES; back++) {
-        uint32_t bucket = *bucket_of((hot->block >> PAGE_SHIFT << PAGE_SHIFT) - ((uint64_t)back << PAGE_SHIFT), 0);
-        found = search(bucket, hot->block, found);
-        if (found == NULL)
-            found = search(bucket, last, NULL);
-    }
+    const entry_t *found = search(buckets[BUCKETS], address, NULL);
+    for (uint32_t back = 0; back <= SMALL_PAGES; back++)
+        found = search(*bucket_of(address - ((uint64_t)back << PAGE_SHIFT), 0), address, found);
     if (found != NULL) {
         hot->allocation = found->start;
         hot->allocation_bytes = found->bytes;

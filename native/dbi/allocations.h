@@ -20,7 +20,8 @@ bool allocations_remove(uint64_t start);
 /* All mappings that start within a range are gone: it was unmapped. */
 void allocations_unmapped(uint64_t start, uint64_t bytes);
 
-/* Fills in the allocation that the block of a record lies in; a heap block rather than the mapping around it. */
-void allocations_describe(cohabit_hot_t *hot);
+/* Fills in the allocation that `address`, in the block of a record, lies in; a heap block rather than the mapping
+ * around it. */
+void allocations_describe(cohabit_hot_t *hot, uint64_t address);
 
 #endif

@@ -1,15 +1,21 @@
 /* The DynamoRIO client: which events are watched, and who answers them. */
+#include "codewrites.h"
+#include "clock.h"
 #include "counting.h"
 #include "emit.h"
+#include "heap.h"
 #include "markers.h"
 #include "modes.h"
+#include "modules.h"
 #include "options.h"
 #include "plan.h"
+#include "slots.h"
 #include "system.h"
 #include "tasks.h"
 #include "syscalls.h"
 #include "sharing_emit.h"
 #include "special.h"
+#include "vectors.h"
 #include "drmgr.h"
 #include "drreg.h"
 #include "drutil.h"
@@ -27,7 +33,9 @@ event_app2app(void *drcontext, void *tag, instrlist_t *block, bool for_trace, bo
 static dr_emit_flags_t
 event_analysis(void *drcontext, void *tag, instrlist_t *block, bool for_trace, bool translating, void **user_data)
 {
-    (void)tag, (void)for_trace, (void)translating;
+    (void)for_trace, (void)translating;
+    codewrites_block(tag);
+    vectors_suspect();
     *user_data = counting_on() ? plan_create(drcontext, block) : NULL;
     return DR_EMIT_DEFAULT;
 }
@@ -48,6 +56,8 @@ event_insert(void *drcontext, void *tag, instrlist_t *block, instr_t *instr, boo
     plan_t *plan = user_data;
     if (instr_is_app(instr) && marker_of(instr) != 0)
         marker_insert(drcontext, block, instr);
+    if (drmgr_is_first_instr(drcontext, instr))
+        vectors_insert(drcontext, block, instr);
     if (plan == NULL)
         return DR_EMIT_DEFAULT;
     if (drmgr_is_first_instr(drcontext, instr))
@@ -58,6 +68,7 @@ event_insert(void *drcontext, void *tag, instrlist_t *block, instr_t *instr, boo
     }
     if (instr_is_app(instr) && plan_is_special(instr))
         special_insert(drcontext, block, instr);
+    codewrites_insert(drcontext, block, instr);
     if (drmgr_is_last_instr(drcontext, instr))
         plan_destroy(drcontext, plan);
     return DR_EMIT_DEFAULT;
@@ -67,16 +78,65 @@ static void
 event_exit(void)
 {
     cohabit_part_t *head = part();
+    counting_account();
     head->end_ns = system_monotonic_ns();
     head->end = COHABIT_END_EXIT;
     syscalls_exit();
+    modules_exit();
+    if (options.hot)
+        heap_exit();
     drmgr_unregister_bb_app2app_event(event_app2app);
     drmgr_unregister_bb_instrumentation_event(event_analysis);
     drx_exit();
     drutil_exit();
     drreg_exit();
+    vectors_exit();
     emit_exit();
+    slots_exit();
     drmgr_exit();
+}
+
+/* The program does not run unobserved: it ends before its first instruction, with the status of a profiler that failed. */
+static void
+fail(const char *why)
+{
+    if (why != NULL) /* else it was said already */
+        dr_fprintf(STDERR, "cohabit: the profiler cannot start in process %d: %s\n", (int)dr_get_process_id(), why);
+    dr_abort_with_code(125);
+}
+
+static void
+init_extensions(void)
+{
+    drreg_options_t registers = { .struct_size = sizeof(registers), .num_spill_slots = 12 };
+    if (!drmgr_init() || drreg_init(&registers) != DRREG_SUCCESS || !drutil_init() || !drx_init())
+        fail("DynamoRIO's extensions cannot be set up");
+}
+
+static void
+init_state(void)
+{
+    if (!shadow_init(options.block_bytes) || !groups_init())
+        fail("no address space for its shadow memory; lift ulimit -v and, where vm.overcommit_memory is 2, set it to 0");
+    if (!part_open(options.directory, options.ticks_per_second, options.window_ns, options.block_bytes,
+                   options.series_bound) ||
+        !modes_init())
+        fail(NULL);
+    if (!slots_init() || !emit_init() || !vectors_init())
+        fail("no thread-local slots or no memory for its routines");
+}
+
+static void
+watch_events(void)
+{
+    drmgr_priority_t after_scatter_gather = { sizeof(after_scatter_gather), "cohabit", NULL, NULL, 0 };
+    tasks_init();
+    syscalls_init();
+    dr_register_exit_event(event_exit);
+    if ((options.hot && !heap_init()) || !modules_init(options.hot ? heap_module_loaded : NULL) || !counting_init() ||
+        !clock_start() || !drmgr_register_bb_app2app_event(event_app2app, NULL) ||
+        !drmgr_register_bb_instrumentation_event(event_analysis, event_insert, &after_scatter_gather))
+        fail("its events cannot be registered with DynamoRIO");
 }
 
 DR_EXPORT void
@@ -84,28 +144,9 @@ dr_client_main(client_id_t id, int argc, const char *argv[])
 {
     (void)id;
     dr_set_client_name("cohabit", "https://github.com/cohabit");
-    drreg_options_t registers = { .struct_size = sizeof(registers), .num_spill_slots = 4 };
-    drmgr_priority_t after_scatter_gather = { sizeof(after_scatter_gather), "cohabit", NULL, NULL, 0 };
-    if (!options_parse(argc, argv) || !drmgr_init() || drreg_init(&registers) != DRREG_SUCCESS || !drutil_init() ||
-        !drx_init()) {
-        dr_fprintf(STDERR, "cohabit: the profiler cannot start in process %d\n", (int)dr_get_process_id());
-        dr_abort_with_code(125);
-    }
-    if (!shadow_init(options.block_bytes) || !groups_init()) {
-        dr_fprintf(STDERR,
-                   "cohabit: no address space for the profiler's shadow memory\n"
-                   "  lift ulimit -v and, where vm.overcommit_memory is 2, set it to 0 or 1\n");
-        dr_abort_with_code(125);
-    }
-    if (!part_open(options.directory, options.ticks_per_second, options.window_ns, options.block_bytes,
-                   options.series_bound) ||
-        !modes_init() || !emit_init())
-        dr_abort_with_code(125);
-    counting_init();
-    tasks_init();
-    syscalls_init();
-    dr_register_exit_event(event_exit);
-    if (!drmgr_register_bb_app2app_event(event_app2app, NULL) ||
-        !drmgr_register_bb_instrumentation_event(event_analysis, event_insert, &after_scatter_gather))
-        dr_abort_with_code(125);
+    if (!options_parse(argc, argv))
+        fail(NULL);
+    init_extensions();
+    init_state();
+    watch_events();
 }

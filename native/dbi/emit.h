@@ -4,7 +4,7 @@
 
 #include "plan.h"
 
-/* Makes the shared routine and reserves the thread-local slots. */
+/* Makes the shared routine. */
 bool emit_init(void);
 void emit_exit(void);
 
@@ -23,9 +23,6 @@ typedef void question_t(void *drcontext, instrlist_t *block, instr_t *where, con
 /* Inserts a check that asks `ask` and takes `group` to the slow path. */
 void emit_question(void *drcontext, instrlist_t *block, instr_t *where, const span_t *span, uint32_t group,
                    question_t *ask);
-/* The thread-local slot that holds sharing_mask. */
-opnd_t emit_sharing_slot(void *drcontext);
-
 /* Inserts the counting of one execution of the block before `where`. */
 void emit_count(void *drcontext, instrlist_t *block, instr_t *where, const plan_t *plan);
 

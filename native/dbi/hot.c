@@ -85,7 +85,7 @@ add_to_candidates(uint64_t block)
 }
 
 static cohabit_hot_t *
-new_record(uint64_t block, uint32_t samples, uint64_t *at)
+new_record(uint64_t block, uint64_t address, uint32_t samples, uint64_t *at)
 {
     *at = part_alloc(sizeof(cohabit_hot_t));
     if (*at == 0)
@@ -93,20 +93,20 @@ new_record(uint64_t block, uint32_t samples, uint64_t *at)
     cohabit_hot_t *hot = part_at(*at);
     hot->block = block << shadow_block_shift;
     hot->messages = (uint64_t)samples * PERIOD;
-    allocations_describe(hot);
+    allocations_describe(hot, address);
     hot->next = part()->hot;
     __atomic_store_n(&part()->hot, *at, __ATOMIC_RELEASE);
     return hot;
 }
 
 static void
-promote(uint64_t block, uint32_t samples)
+promote(uint64_t block, uint64_t address, uint32_t samples)
 {
     system_lock(&lock);
     uint32_t slot = slot_of(block);
     if (records[slot].record == 0 && record_count < MAX_RECORDS) {
         uint64_t at;
-        cohabit_hot_t *hot = new_record(block, samples, &at);
+        cohabit_hot_t *hot = new_record(block, address, samples, &at);
         if (hot != NULL) {
             records[slot].block = block;
             __atomic_store_n(&records[slot].record, at, __ATOMIC_RELEASE);
@@ -129,7 +129,7 @@ next_step(task_t *me)
 }
 
 void
-hot_take_sample(task_t *me, uint64_t block)
+hot_take_sample(task_t *me, uint64_t block, uint64_t address)
 {
     me->until_sample = next_step(me);
     uint32_t slot = slot_of(block);
@@ -140,5 +140,5 @@ hot_take_sample(task_t *me, uint64_t block)
     }
     uint32_t samples = add_to_candidates(block);
     if (samples >= FIRST_THRESHOLD << record_count / RECORDS_PER_DOUBLING)
-        promote(block, samples);
+        promote(block, address, samples);
 }

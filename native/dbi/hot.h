@@ -8,15 +8,15 @@ bool hot_init(void);
 /* After fork: the part is another, and nothing is hot in it. */
 void hot_fork(void);
 
-/* The sampled one of HOT_PERIOD messages. */
-void hot_take_sample(task_t *me, uint64_t block);
+/* A message that is looked at. */
+void hot_take_sample(task_t *me, uint64_t block, uint64_t address);
 
-/* A message was counted through a block that is not followed. */
+/* A message was counted through a block that is not followed, by a read at `address`. */
 static inline void
-hot_sample(task_t *me, uint64_t block)
+hot_sample(task_t *me, uint64_t block, uint64_t address)
 {
     if (me->until_sample-- == 0)
-        hot_take_sample(me, block);
+        hot_take_sample(me, block, address);
 }
 
 #endif

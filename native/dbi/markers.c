@@ -1,6 +1,7 @@
 /* Markers (markers.h): one NOP each, with the number in its displacement. */
 #include "markers.h"
 #include "counting.h"
+#include "phases.h"
 #include "shadow.h"
 #include "../include/cohabit.h"
 
@@ -25,6 +26,14 @@ only(void)
 }
 
 static void
+phase(void)
+{
+    dr_mcontext_t mc = { sizeof(mc), DR_MC_INTEGER };
+    dr_get_mcontext(dr_get_current_drcontext(), &mc);
+    phases_note(mc.xdi);
+}
+
+static void
 region(app_pc next, uint32_t begins)
 {
     if (!counting_region(begins != 0))
@@ -43,7 +52,9 @@ marker_insert(void *dc, instrlist_t *block, instr_t *instr)
     app_pc next = instr_get_app_pc(instr) + instr_length(dc, instr);
     if (number == COHABIT_MAGIC_ONLY) {
         dr_insert_clean_call_ex(dc, block, instr, (void *)only, DR_CLEANCALL_READS_APP_CONTEXT, 0);
-    } else if (number != COHABIT_MAGIC_PHASE) {
+    } else if (number == COHABIT_MAGIC_PHASE) {
+        dr_insert_clean_call_ex(dc, block, instr, (void *)phase, DR_CLEANCALL_READS_APP_CONTEXT, 0);
+    } else {
         dr_insert_clean_call_ex(dc, block, instr, (void *)region,
                                 DR_CLEANCALL_READS_APP_CONTEXT | DR_CLEANCALL_WRITES_APP_CONTEXT, 2,
                                 OPND_CREATE_INTPTR(next), OPND_CREATE_INT32(number == COHABIT_MAGIC_ROI_BEGIN));

@@ -54,7 +54,7 @@ modes_set(uint32_t mode, bool to)
 
 /* False where the block is followed. */
 static bool
-read_block(task_t *me, uint64_t block, uint32_t bytes)
+read_block(task_t *me, uint64_t block, uint64_t address, uint32_t bytes)
 {
     uint32_t writer;
     switch (transition_read(me, word_of_block(block), &writer)) {
@@ -66,7 +66,7 @@ read_block(task_t *me, uint64_t block, uint32_t bytes)
         return true;
     part_count_message(me, writer, bytes);
     if (modes & MODE_HOT)
-        hot_sample(me, block);
+        hot_sample(me, block, address);
     return true;
 }
 
@@ -90,7 +90,7 @@ access_block(task_t *me, uint64_t block, uint64_t address, uint64_t bytes, acces
     uint32_t offset = address > start ? (uint32_t)(address - start) : 0;
     /* Following ends and begins under other tasks' hands: whichever way it is found, it is tried the other way. */
     if (kind & ACCESS_READ) {
-        while (!follow_read(me, block, offset, within) && !read_block(me, block, within))
+        while (!follow_read(me, block, offset, within) && !read_block(me, block, start + offset, within))
             ;
     }
     if (kind & ACCESS_WRITE) {

@@ -6,6 +6,7 @@
  */
 #include "sharing_emit.h"
 #include "emit.h"
+#include "slots.h"
 #include "sharing.h"
 #include "slow.h"
 
@@ -28,7 +29,7 @@ ask_touched(void *dc, instrlist_t *block, instr_t *where, const span_t *span, co
     PRE(INSTR_CREATE_xor(dc, first, everybody));
     PRE(INSTR_CREATE_xor(dc, last, everybody));
     PRE(INSTR_CREATE_or(dc, first, last));
-    PRE(INSTR_CREATE_test(dc, emit_sharing_slot(dc), first));
+    PRE(INSTR_CREATE_test(dc, slot(dc, SLOT_SHARING), first));
     PRE(INSTR_CREATE_jcc(dc, OP_je, opnd_create_instr(fine)));
 }
 

@@ -2,6 +2,10 @@
 #include "slow.h"
 #include "groups.h"
 #include "sharing.h"
+#include "vectors.h"
+
+/* Often enough to be soon, seldom enough to cost nothing. */
+#define SLOW_CALLS_BETWEEN_LOOKS 4096
 
 void
 slow_path(task_t *me, uint64_t address, uint64_t group)
@@ -13,7 +17,8 @@ slow_path(task_t *me, uint64_t address, uint64_t group)
             sharing_access(me, address + (uint64_t)(int64_t)pieces[i].offset, pieces[i].bytes);
         return;
     }
-    me->shared->slow_calls++;
+    if (++me->shared->slow_calls % SLOW_CALLS_BETWEEN_LOOKS == 0)
+        vectors_suspect();
     for (uint32_t i = 0; i < count; i++) {
         me->pc = pieces[i].pc;
         shadow_access(me, address + (uint64_t)(int64_t)pieces[i].offset, pieces[i].bytes, (access_kind_t)pieces[i].kind);

@@ -1,9 +1,12 @@
 /* System calls (syscalls.h): their memory effects by table, memory that comes and goes, and threads being created. */
 #include "syscalls.h"
+#include "codewrites.h"
 #include "counting.h"
 #include "emit.h"
+#include "heap.h"
 #include "options.h"
 #include "syscall_table.h"
+#include "vectors.h"
 #include "drmgr.h"
 #include <asm/unistd.h>
 #include <linux/futex.h>
@@ -134,17 +137,33 @@ apply(task_t *me, const effect_t *effect, uint64_t result)
     }
 }
 
+static void
+memory_came(uint64_t start, uint64_t bytes)
+{
+    shadow_clear(start, bytes);
+    if (options.hot)
+        heap_mapped(start, bytes);
+}
+
+static void
+memory_went(uint64_t start, uint64_t bytes)
+{
+    shadow_clear(start, bytes);
+    if (options.hot)
+        heap_unmapped(start, bytes);
+}
+
 /* Memory that is unmapped, remapped or mapped anew starts clean. */
 static void
 memory_changed(int number, const uint64_t *argument, uint64_t result)
 {
     switch (number) {
-    case __NR_mmap: shadow_clear(result, argument[1]); break;
-    case __NR_munmap: shadow_clear(argument[0], argument[1]); break;
+    case __NR_mmap: memory_came(result, argument[1]); break;
+    case __NR_munmap: memory_went(argument[0], argument[1]); break;
     case __NR_mremap:
         if (result != argument[0]) {
-            shadow_clear(argument[0], argument[1]);
-            shadow_clear(result, argument[2]);
+            memory_went(argument[0], argument[1]);
+            memory_came(result, argument[2]);
         } else if (argument[2] < argument[1]) {
             shadow_clear(argument[0] + argument[2], argument[1] - argument[2]);
         } else {
@@ -203,6 +222,7 @@ event_before(void *drcontext, int number)
         me->clone_flags = clone_flags(number, me->syscall_args);
     if (number == __NR_execve || number == __NR_execveat) {
         part_flush_window(me);
+        counting_account();
         part()->end = COHABIT_END_EXEC;
     }
     return true;
@@ -212,6 +232,7 @@ static void
 event_after(void *drcontext, int number)
 {
     task_t *me = emit_current_task();
+    vectors_suspect();
     dr_syscall_result_info_t info = { sizeof(info) };
     dr_syscall_get_result_ex(drcontext, &info);
     int64_t result = (int64_t)info.value;
@@ -226,6 +247,8 @@ event_after(void *drcontext, int number)
     }
     memory_changed(number, me->syscall_args, (uint64_t)result);
     me->pc = me->syscall_pc;
+    if (number == __NR_mmap || number == __NR_mprotect || number == __NR_pkey_mprotect)
+        codewrites_mapped(me->syscall_args[2]);
     if (number < 0 || number >= SYSCALLS)
         return;
     uint32_t row = first_row[number];

@@ -1,10 +1,14 @@
 /* Threads as tasks (tasks.h). */
 #include "tasks.h"
+#include "clock.h"
+#include "counting.h"
 #include "emit.h"
 #include "modes.h"
+#include "modules.h"
 #include "shadow.h"
 #include "system.h"
 #include "ticks.h"
+#include "vectors.h"
 #include "drmgr.h"
 #include <string.h>
 
@@ -29,6 +33,7 @@ begin_task(void *drcontext, task_t *task)
     shadow_init_task(task);
     part_flush_window(task);
     emit_init_thread(task);
+    vectors_suspect();
 }
 
 static void
@@ -77,9 +82,13 @@ event_fork(void *drcontext)
     task_t *task = emit_current_task();
     if (!part_reopen() || !modes_fork())
         dr_abort_with_code(125);
+    counting_fork();
+    modules_fork();
     shadow_clear_all();
     free_private(task);
     begin_task(drcontext, task);
+    if (!clock_start())
+        part()->events_lost++;
 }
 
 void

@@ -26,7 +26,7 @@ address_t
 values_address(const values_t *values, opnd_t operand)
 {
     address_t address = { ROOT_NONE, ROOT_NONE, 0, DR_REG_NULL, 0 };
-    if (opnd_is_rel_addr(operand) || opnd_is_abs_addr(operand)) {
+    if (opnd_is_near_rel_addr(operand) || opnd_is_near_abs_addr(operand)) {
         address.offset = (int64_t)(ptr_int_t)opnd_get_addr(operand);
         return address;
     }

@@ -1,0 +1,57 @@
+/* The clock thread (clock.h). It sleeps a millisecond at least: shorter windows are ended by the slow path. */
+#include "clock.h"
+#include "counting.h"
+#include "options.h"
+#include "part.h"
+#include "sharing.h"
+#include "system.h"
+#include "dr_api.h"
+
+#define MS 1000000u
+/* The longest sleep: what a process that ends may have to wait for. */
+#define LONGEST_MS 100u
+
+static uint64_t next_burst_ns; /* when bursts are next turned on or off */
+
+static void
+turn_burst(uint64_t now)
+{
+    bool to = !counting_on();
+    counting_switch(to);
+    next_burst_ns = now + (to ? options.burst_on_ns : options.burst_off_ns);
+}
+
+static uint64_t
+until(uint64_t now, uint64_t then)
+{
+    return then > now ? then - now : 0;
+}
+
+static void
+run(void *unused)
+{
+    (void)unused;
+    dr_client_thread_set_suspendable(false); /* it has no code to be flushed from */
+    next_burst_ns = system_monotonic_ns() + options.burst_on_ns;
+    for (;;) {
+        uint64_t now = system_monotonic_ns();
+        uint64_t sleep_ns = (uint64_t)LONGEST_MS * MS;
+        if (options.sharing) {
+            sharing_tick();
+            sleep_ns = options.window_ns < sleep_ns ? options.window_ns : sleep_ns;
+        }
+        if (options.burst_on_ns != 0) {
+            if (now >= next_burst_ns)
+                turn_burst(now);
+            uint64_t left = until(now, next_burst_ns);
+            sleep_ns = left < sleep_ns ? left : sleep_ns;
+        }
+        dr_sleep(sleep_ns < MS ? 1 : (int)(sleep_ns / MS));
+    }
+}
+
+bool
+clock_start(void)
+{
+    return (!options.sharing && options.burst_on_ns == 0) || dr_create_client_thread(run, NULL);
+}

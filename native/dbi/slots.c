@@ -1,0 +1,75 @@
+/* Thread-local slots and routines (slots.h). */
+#include "slots.h"
+
+#define ROUTINE_BYTES 4096
+
+static reg_id_t tls_segment;
+static uint tls_offset;
+
+opnd_t
+slot(void *drcontext, slot_t number)
+{
+    return dr_raw_tls_opnd(drcontext, tls_segment, tls_offset + (uint)number * sizeof(void *));
+}
+
+#define APPEND(instr) instrlist_meta_append(list, instr)
+
+byte *
+routine_make(routine_target_t *target)
+{
+    static const reg_id_t saved[] = { DR_REG_XAX, DR_REG_XCX, DR_REG_XDX, DR_REG_XSI, DR_REG_XDI,
+                                      DR_REG_R8,  DR_REG_R9,  DR_REG_R10, DR_REG_R11 };
+    const int count = sizeof(saved) / sizeof(saved[0]);
+    void *dc = dr_get_current_drcontext();
+    instrlist_t *list = instrlist_create(dc);
+    opnd_t rsp = opnd_create_reg(DR_REG_XSP);
+    APPEND(INSTR_CREATE_mov_st(dc, slot(dc, SLOT_STACK_POINTER), rsp));
+    APPEND(INSTR_CREATE_mov_ld(dc, rsp, slot(dc, SLOT_STACK)));
+    for (int i = 0; i < count; i++)
+        APPEND(INSTR_CREATE_push(dc, opnd_create_reg(saved[i])));
+    APPEND(INSTR_CREATE_lahf(dc));
+    APPEND(INSTR_CREATE_setcc(dc, OP_seto, opnd_create_reg(DR_REG_AL)));
+    APPEND(INSTR_CREATE_push(dc, opnd_create_reg(DR_REG_XAX)));
+    APPEND(INSTR_CREATE_mov_ld(dc, opnd_create_reg(DR_REG_XDI), slot(dc, SLOT_TASK)));
+    APPEND(INSTR_CREATE_mov_ld(dc, opnd_create_reg(DR_REG_XSI), slot(dc, SLOT_ADDRESS)));
+    APPEND(INSTR_CREATE_mov_ld(dc, opnd_create_reg(DR_REG_XDX), slot(dc, SLOT_GROUP)));
+    APPEND(INSTR_CREATE_mov_imm(dc, opnd_create_reg(DR_REG_XAX), OPND_CREATE_INTPTR(target)));
+    APPEND(INSTR_CREATE_call_ind(dc, opnd_create_reg(DR_REG_XAX)));
+    APPEND(INSTR_CREATE_pop(dc, opnd_create_reg(DR_REG_XAX)));
+    APPEND(INSTR_CREATE_add(dc, opnd_create_reg(DR_REG_AL), OPND_CREATE_INT8(0x7f))); /* gives overflow back */
+    APPEND(INSTR_CREATE_sahf(dc));
+    for (int i = count - 1; i >= 0; i--)
+        APPEND(INSTR_CREATE_pop(dc, opnd_create_reg(saved[i])));
+    APPEND(INSTR_CREATE_mov_ld(dc, rsp, slot(dc, SLOT_STACK_POINTER)));
+    APPEND(INSTR_CREATE_jmp_ind(dc, slot(dc, SLOT_RETURN)));
+    byte *routine = dr_nonheap_alloc(ROUTINE_BYTES, DR_MEMPROT_READ | DR_MEMPROT_WRITE | DR_MEMPROT_EXEC);
+    byte *end = instrlist_encode(dc, list, routine, false);
+    instrlist_clear_and_destroy(dc, list);
+    bool made = end != NULL && end < routine + ROUTINE_BYTES &&
+        dr_memory_protect(routine, ROUTINE_BYTES, DR_MEMPROT_READ | DR_MEMPROT_EXEC);
+    return made ? routine : NULL;
+}
+
+void
+routine_free(byte *routine)
+{
+    dr_nonheap_free(routine, ROUTINE_BYTES);
+}
+
+bool
+slots_init(void)
+{
+    return dr_raw_tls_calloc(&tls_segment, &tls_offset, SLOTS, 0);
+}
+
+void
+slots_exit(void)
+{
+    dr_raw_tls_cfree(tls_offset, SLOTS);
+}
+
+void **
+slot_address(slot_t number)
+{
+    return (void **)((byte *)dr_get_dr_segment_base(tls_segment) + tls_offset + (uint)number * sizeof(void *));
+}
