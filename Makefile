@@ -52,7 +52,7 @@ abi: ## generate the Rust side of native/abi.h again (needs bindgen)
 	    --output $(ABI)
 
 .PHONY: bench
-bench: ## the tables of docs/benchmarks.md (hours where everything is installed)
+bench: ## what profiling costs, over native and beside cachegrind (COHABIT_NPB names the programs)
 	$(MAKE) --no-print-directory build
 	benches/run.sh
 
