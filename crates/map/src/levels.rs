@@ -44,6 +44,21 @@ impl Levels {
         Self { distance, groups }
     }
 
+    /// The levels within one group, whose slots are counted from its first.
+    pub fn within(&self, group: &Range<usize>) -> Self {
+        let mut part = Self { distance: Vec::new(), groups: Vec::new() };
+        for (groups, &distance) in self.groups.iter().zip(&self.distance) {
+            let first = groups.partition_point(|other| other.start < group.start);
+            let last = groups.partition_point(|other| other.end <= group.end);
+            if last > first + 1 {
+                let shifted = groups[first..last].iter().map(|own| own.start - group.start..own.end - group.start);
+                part.groups.push(shifted.collect());
+                part.distance.push(distance);
+            }
+        }
+        part
+    }
+
     /// The number of levels; 0 for up to one slot.
     pub fn depth(&self) -> usize {
         self.distance.len()
@@ -116,6 +131,14 @@ mod tests {
             let expected = topology.distance(slots.pu[a], slots.pu[b]);
             assert_eq!(first.map_or(0, |level| levels.distance[level]), expected, "{a} {b}");
         }
+    }
+
+    #[test]
+    fn a_group_has_its_own_levels() {
+        let levels = Levels::of_gaps(&[1, 10, 1, 100, 5, 1]);
+        let part = levels.within(&(4..7));
+        assert_eq!((part.distance, part.groups), (vec![5, 1], vec![vec![0..1, 1..3], vec![0..1, 1..2, 2..3]]));
+        assert_eq!(levels.within(&(2..4)).distance, [1]);
     }
 
     #[test]

@@ -2,13 +2,16 @@
 //!
 //! Pure and seeded: same problem, options and seed, same mapping. Nothing here starts a process or prints.
 
+pub mod bound;
 pub mod graph;
 pub mod levels;
 pub mod load;
 pub mod mappers;
 pub mod random;
 pub mod seating;
+pub mod shapes;
 pub mod slots;
+pub mod stay;
 pub mod usable;
 
 #[cfg(test)]
@@ -16,7 +19,9 @@ mod contract;
 #[cfg(test)]
 mod testing;
 
+pub use bound::lower_bound;
 pub use mappers::{MAPPERS, mapper};
+pub use stay::moves;
 
 use cohabit_model::{Matrix, Result, Topology};
 use std::time::Duration;

@@ -37,7 +37,7 @@ impl Mapper for Complace {
 }
 
 /// Algorithm 2: the slot of every task.
-fn greedy(graph: &Graph, topology: &Topology, slots: &Slots) -> Vec<usize> {
+pub fn greedy(graph: &Graph, topology: &Topology, slots: &Slots) -> Vec<usize> {
     let mut seating = Seating::new(slots);
     let mut nearest = Nearest::new(topology, slots);
     let mut pending = BinaryHeap::new();

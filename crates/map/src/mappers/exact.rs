@@ -3,17 +3,15 @@
 //! Tasks are placed in an order in which each talks as much as can be with those before it. A branch is cut where the
 //! bound reaches the best mapping known: every task yet to place pays at least for its cheapest slot, its partners that
 //! are not placed either coming as near as slots allow, the heaviest nearest (the bound of Gilmore 1962 and Lawler 1963
-//! without its assignment problem). Empty parts of the tree that look the same are tried once ([`shapes`]).
-
-mod shapes;
+//! without its assignment problem). Empty parts of the tree that look the same are tried once ([`Shapes`]).
 
 use crate::load::Balance;
 use crate::mappers::complace::Complace;
 use crate::seating::Seating;
+use crate::shapes::Shapes;
 use crate::slots::Slots;
 use crate::{Mapper, Problem};
 use cohabit_model::{Error, Result, cost};
-use shapes::Shapes;
 
 /// The mapper `exact`.
 pub struct Exact;

@@ -1,7 +1,9 @@
 //! The table of mappers: a file and a row each.
 
+pub mod best;
 pub mod complace;
 pub mod exact;
+pub mod metis;
 pub mod packed;
 pub mod random;
 pub mod scatter;
@@ -11,8 +13,16 @@ use crate::Mapper;
 use cohabit_model::{Error, Result};
 
 /// Every mapper there is. Names, help, documentation and the contract tests iterate it.
-pub static MAPPERS: &[&dyn Mapper] =
-    &[&packed::Packed, &scatter::Scatter, &random::Random, &complace::Complace, &scotch::Scotch, &exact::Exact];
+pub static MAPPERS: &[&dyn Mapper] = &[
+    &packed::Packed,
+    &scatter::Scatter,
+    &random::Random,
+    &complace::Complace,
+    &scotch::Scotch,
+    &metis::Metis,
+    &exact::Exact,
+    &best::Best,
+];
 
 /// The mapper of a name.
 ///

@@ -1,4 +1,4 @@
-//! Which parts of the tree look the same: a task need not be tried in two that are empty.
+//! Which parts of the tree look the same: they can change places without changing J or breaking a rule.
 
 use crate::levels::Levels;
 use crate::slots::Slots;
@@ -10,7 +10,7 @@ use std::ops::Range;
 /// The groups of the tree, each with the number of its shape. Groups of equal shape under one parent can change places.
 pub struct Shapes {
     /// From the root down: slots, parent (by index in the level above), shape.
-    levels: Vec<Vec<(Range<usize>, usize, usize)>>,
+    pub levels: Vec<Vec<(Range<usize>, usize, usize)>>,
 }
 
 impl Shapes {
@@ -30,6 +30,14 @@ impl Shapes {
             above.clone_from(groups);
         }
         Some(Self { levels: all })
+    }
+
+    /// The groups of a level by their parent.
+    pub fn children(&self, level: usize) -> Vec<Vec<usize>> {
+        let parents = level.checked_sub(1).map_or(1, |above| self.levels[above].len());
+        let mut children = vec![Vec::new(); parents];
+        self.levels[level].iter().enumerate().for_each(|(group, (_, parent, _))| children[*parent].push(group));
+        children
     }
 
     /// Those of `open` that are in no empty group for which an equal one stands before it.

@@ -1,0 +1,84 @@
+//! Simulated annealing by swaps (Kirkpatrick, Gelatt, Vecchi, 1983), for distances that are no tree's, and the descent
+//! that ends every search.
+
+use super::state::State;
+use crate::random::Random;
+use std::ops::Range;
+
+/// How a state is cooled: temperatures in units of J.
+#[derive(Debug, Clone, Copy)]
+pub struct Cooling {
+    /// Temperature at the start.
+    pub from: f64,
+    /// Temperature at the end.
+    pub to: f64,
+    /// Swaps proposed.
+    pub proposals: u64,
+}
+
+/// Proposals between two changes of the temperature.
+const STRETCH: u64 = 64;
+
+/// Cools a state down.
+pub fn anneal(state: &mut State, talking: &[u32], cooling: Cooling, random: &mut Random) {
+    let stretches = cooling.proposals.div_ceil(STRETCH).max(1);
+    let factor = (cooling.to / cooling.from).powf(1.0 / stretches as f64);
+    let mut temperature = cooling.from;
+    for _ in 0..stretches {
+        for _ in 0..STRETCH {
+            propose(state, talking, temperature, random);
+        }
+        temperature *= factor;
+    }
+}
+
+/// Swaps a vertex that talks with any other, if J gets less, or not more than chance allows at the temperature.
+fn propose(state: &mut State, talking: &[u32], temperature: f64, random: &mut Random) {
+    let vertex = talking[random.below(talking.len())] as usize;
+    let other = random.below(state.net.len());
+    if state.group_of[vertex] == state.group_of[other] {
+        return;
+    }
+    let chance = (random.draw() >> 11) as f64 / (1_u64 << 53) as f64;
+    let tolerated = -temperature * chance.max(f64::MIN_POSITIVE).ln();
+    let least = state.least_change(vertex, other);
+    if f64::from(least) <= tolerated && state.may_swap(vertex, other) {
+        let change = least + state.change_of_pair(vertex, other);
+        if f64::from(change) <= tolerated {
+            state.swap(vertex, other, change);
+        }
+    }
+}
+
+/// Swaps as long as any swap of one of `vertices` with one in a group of `within` that it likes better makes J less.
+pub fn descend(state: &mut State, vertices: &[u32], within: &[Range<u32>]) {
+    let mut active = true;
+    while std::mem::take(&mut active) {
+        for &vertex in vertices {
+            for group in within.iter().cloned().flatten() {
+                let (vertex, group) = (vertex as usize, group as usize);
+                let here = state.group_of[vertex] as usize;
+                if group != here && state.cost(vertex, group) < state.cost(vertex, here) {
+                    active |= swap_into(state, vertex, group);
+                }
+            }
+        }
+    }
+}
+
+/// Swaps a vertex with the member of a group that gains most, if any does.
+fn swap_into(state: &mut State, vertex: usize, group: usize) -> bool {
+    let mut best = (0, usize::MAX);
+    for slot in state.layout.tree.slots_of(group) {
+        let other = state.vertex_at[slot] as usize;
+        let least = state.least_change(vertex, other);
+        if least < best.0 && state.may_swap(vertex, other) {
+            best = best.min((least + state.change_of_pair(vertex, other), other));
+        }
+    }
+    let (change, other) = best;
+    if change < 0 {
+        state.swap(vertex, other, change);
+    }
+    change < 0
+}

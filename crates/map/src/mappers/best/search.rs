@@ -1,0 +1,119 @@
+//! The search itself: from a start, repartition after repartition; where nothing gets better any more, a kick.
+
+use super::anneal::{Cooling, anneal, descend};
+use super::clock::Clock;
+use super::divide::Divider;
+use super::layout::Layout;
+use super::net::Net;
+use super::repartition::{Repartition, arrange};
+use super::state::{Rules, State};
+use crate::random::Random;
+
+/// What a search works on.
+#[derive(Debug, Clone, Copy)]
+pub struct Ground<'a> {
+    /// The tasks.
+    pub net: &'a Net,
+    /// The slots.
+    pub layout: &'a Layout,
+    /// What may not be changed.
+    pub rules: &'a Rules,
+}
+
+/// A mapping with its J in scaled units.
+pub struct Found {
+    /// J and the price of moves.
+    pub total: i64,
+    /// Slot of each vertex.
+    pub slot_of: Vec<u32>,
+}
+
+impl<'a> Ground<'a> {
+    /// Searches from a start, or from a division of the tasks over the tree where there is none.
+    pub fn search(&self, start: Option<&[u32]>, clock: &mut Clock, random: &mut Random) -> Found {
+        let talking = self.net.talking();
+        let tries = if clock.is_short(self.net.len(), 12_000) { 6 } else { 16 };
+        let divided = match start {
+            Some(start) => start.to_vec(),
+            None => self.divided(tries, random),
+        };
+        let mut state = State::new(self.net, self.layout, self.rules, &divided);
+        let everywhere = 0..self.layout.groups() as u32;
+        let everywhere = std::slice::from_ref(&everywhere);
+        descend(&mut state, &talking, everywhere);
+        let mut best = Found { total: state.total, slot_of: state.slot_of.clone() };
+        if talking.is_empty() || self.layout.groups() < 2 {
+            return best;
+        }
+        if self.layout.tree.levels() == 0 {
+            self.cool(&mut state, &talking, &mut best, clock, random);
+            return best;
+        }
+        let divider = Divider::new(self.net, &self.layout.tree, 4);
+        let mut repartition = Repartition::new(divider, &talking, &state);
+        let patience = 150 + 2 * self.net.len();
+        let mut stale = 0;
+        while clock.step() {
+            let before = state.total;
+            repartition.step(&mut state, random, false);
+            stale = if state.total < before { 0 } else { stale + 1 };
+            if stale < patience {
+                continue;
+            }
+            stale = 0;
+            descend(&mut state, &talking, everywhere);
+            best.keep(&state);
+            if state.total > best.total && random.below(4) > 0 {
+                restore(&mut state, &best.slot_of);
+            }
+            for _ in 0..=random.below(3) {
+                repartition.step(&mut state, random, true);
+            }
+        }
+        descend(&mut state, &talking, everywhere);
+        best.keep(&state);
+        best
+    }
+
+    /// The vertices divided over the whole tree.
+    fn divided(&self, tries: usize, random: &mut Random) -> Vec<u32> {
+        let mut slot_of = vec![0; self.net.len()];
+        let vertices = (0..self.net.len() as u32).collect();
+        let mut divider = Divider::new(self.net, &self.layout.tree, tries);
+        divider.divide(vertices, 0, 0..self.layout.groups() as u32, &mut slot_of, random);
+        slot_of
+    }
+
+    /// Anneals again and again, each time from the best or from where the last one ended.
+    fn cool(&self, state: &mut State, talking: &[u32], best: &mut Found, clock: &mut Clock, random: &mut Random) {
+        let everywhere = 0..self.layout.groups() as u32;
+        let everywhere = std::slice::from_ref(&everywhere);
+        let distances = self.layout.distance.iter().copied();
+        let spread = f64::from(distances.clone().max().unwrap_or(1) - distances.filter(|&d| d > 0).min().unwrap_or(0));
+        let unit = self.net.mean_weight() * spread.max(1.0);
+        while clock.step() {
+            let heat = [2.0, 1.0, 0.5, 0.25][random.below(4)];
+            let cooling = Cooling { from: heat * unit, to: 0.02 * unit, proposals: 100 * self.net.len() as u64 };
+            anneal(state, talking, cooling, random);
+            descend(state, talking, everywhere);
+            best.keep(state);
+            if state.total > best.total && random.below(2) == 0 {
+                restore(state, &best.slot_of);
+            }
+        }
+    }
+}
+
+impl Found {
+    fn keep(&mut self, state: &State) {
+        if state.total < self.total {
+            self.total = state.total;
+            self.slot_of.clone_from(&state.slot_of);
+        }
+    }
+}
+
+fn restore(state: &mut State, slot_of: &[u32]) {
+    let all: Vec<u32> = (0..slot_of.len() as u32).collect();
+    arrange(state, &all, |at| slot_of[at]);
+}
