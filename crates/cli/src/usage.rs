@@ -1,6 +1,6 @@
 //! Wrong usage in cohabit's own voice, and what is said about the whole tool.
 
-use clap::error::Error as ClapError;
+use clap::error::{ContextKind, ContextValue, Error as ClapError, ErrorKind};
 use cohabit_model::Error;
 use std::ffi::OsString;
 
@@ -12,8 +12,9 @@ The four steps, on a program as it is:
   cohabit map p.npz                         where each task should run
   cohabit run --profile p.npz -- ./program  run it there
 
-Exit status: the program's own where one runs, with 125 if cohabit failed, 126 if the program
-cannot be run and 127 if there is none; else 0, 1 for failure and 2 for wrong usage.";
+Exit status: the program's own where one runs, with 125 if cohabit failed, 126
+if the program cannot be run and 127 if there is none; else 0, 1 for failure and
+2 for wrong usage.";
 
 /// The command that a command line names: its first word after `cohabit` that is no option.
 pub fn command_named(arguments: impl Iterator<Item = OsString>) -> Option<String> {
@@ -30,7 +31,12 @@ pub fn error(error: &ClapError, command: Option<&str>) -> Error {
     let rendered = error.render().to_string();
     let (first, rest) = rendered.split_once("\n\n").unwrap_or((&rendered, ""));
     let cause = first.trim_start_matches("error: ").split_whitespace().collect::<Vec<_>>().join(" ");
-    let tip = rest.lines().find_map(|line| line.trim().strip_prefix("tip: ").map(str::to_owned));
+    if let Some((command, program)) = command.and_then(|name| Some((name, program_without_dashes(error, name)?))) {
+        let remedy = format!("put -- before the program: cohabit {command} ... -- {program}");
+        return Error::new(cause).remedy(remedy);
+    }
+    // clap also proposes to pass an unknown option on as a value, which is seldom what was meant.
+    let tip = rest.lines().filter_map(|line| line.trim().strip_prefix("tip: ")).find(|tip| !tip.starts_with("to pass"));
     let help = match command {
         Some(command) => format!("see 'cohabit {command} --help'"),
         None => "see 'cohabit --help'".to_owned(),
@@ -39,4 +45,16 @@ pub fn error(error: &ClapError, command: Option<&str>) -> Error {
         Some(tip) => format!("{tip}; {help}"),
         None => help,
     })
+}
+
+/// What was probably meant as the program to run, where the `--` before it was forgotten.
+fn program_without_dashes(error: &ClapError, command: &str) -> Option<String> {
+    match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(word)))
+            if runs_program(command) && !word.starts_with('-') =>
+        {
+            Some(word.clone())
+        }
+        _ => None,
+    }
 }

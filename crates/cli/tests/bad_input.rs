@@ -24,6 +24,7 @@ fn wrong_usage() {
         ("run --profile p.npz --json - -- true", 125, "standard output belongs to the program"),
         ("run --profile p.npz --mapping m.json -- true", 125, "cannot be used with"),
         ("profile", 125, "<CMD>"),
+        ("profile true", 125, "unexpected argument 'true'"),
         ("profile --block 100 -- true", 125, "a power of two"),
         ("profile --block 8 -- true", 125, "16"),
         ("profile --block 8192 -- true", 125, "4096"),

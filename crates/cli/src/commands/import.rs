@@ -12,8 +12,8 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  cohabit import matrix.csv -o p.npz                       a square matrix
-  cohabit import --format open-mpi run.0.prof -o p.npz     all ranks of an MPI run";
+  cohabit import matrix.csv -o p.npz                    a square matrix
+  cohabit import --format open-mpi run.0.prof -o p.npz  all ranks of an MPI run";
 
 /// Arguments of `cohabit import`.
 #[derive(clap::Args)]

@@ -19,10 +19,11 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  cohabit map p.npz                                   on this machine
-  cohabit map p.npz --topology \"pack:2 core:14 pu:2\"  on another one
-  cohabit map p.npz --mapper scotch -o m.json         by another algorithm, to a file for 'cohabit run'
-  cohabit map p.npz --pin 0=0 --forbid 1,2,3          with task 0 on PU 0, and PUs 1 to 3 empty";
+  cohabit map p.npz                        on this machine
+  cohabit map p.npz --topology node.xml    on a saved one (lstopo node.xml)
+  cohabit map p.npz --topology \"pack:2 core:14 pu:2\"
+  cohabit map p.npz -o m.json              to a file for 'cohabit run'
+  cohabit map p.npz --pin 0=3 --forbid 1   with task 0 on PU 3, and PU 1 empty";
 
 /// Longest line of the table.
 const WIDTH: usize = 100;

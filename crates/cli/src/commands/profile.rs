@@ -16,13 +16,13 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  cohabit profile -- ./solver input            write cohabit.npz
-  cohabit profile -o p.npz --hot -- ./solver   also which data and code communicate
-  cohabit profile --roi -- ./solver            only between the program's own markers (cohabit.h)
+  cohabit profile -- ./solver input              write cohabit.npz
+  cohabit profile -o p.npz --hot -- ./solver     which data and code communicate
+  cohabit profile --roi -- ./solver              only between markers (cohabit.h)
   cohabit profile --burst 10ms,90ms -- ./solver  a tenth of a long run
 
-The program runs under DynamoRIO: slower, and with the same results. Its streams, signals and exit
-status pass through.";
+The program runs under DynamoRIO: slower, and with the same results. Its
+streams, signals and exit status pass through.";
 
 /// Arguments of `cohabit profile`.
 #[derive(clap::Args)]

@@ -17,14 +17,15 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  cohabit run --profile p.npz -- ./solver input     map onto this machine and run there
-  cohabit run --mapping m.json -- ./solver input    by a mapping made before ('cohabit map -o m.json')
+  cohabit run --profile p.npz -- ./solver input   map onto this machine, and run
+  cohabit run --mapping m.json -- ./solver input  as 'cohabit map -o m.json' said
   cohabit run --profile p.npz --identify tree -- ./server
-                                                    where several threads start others at once
+      where several threads start others at once
 
-The program's streams, signals and exit status pass through. What cohabit has to say comes on standard
-error, each line beginning with 'cohabit:': threads that the profile does not know, threads that the
-program pins itself, and what could not be placed.";
+The program's streams, signals and exit status pass through. What cohabit has to
+say comes on standard error, each line beginning with 'cohabit:': threads that
+the profile does not know, threads that the program pins itself, and what could
+not be placed.";
 
 /// What says how to map, and so nothing to a mapping that is made.
 const MAPPING_ARGUMENTS: [&str; 8] =

@@ -11,9 +11,9 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  cohabit topology                                   this machine
-  cohabit topology \"pack:2 core:14 pu:2\" --svg t.svg  another one, also as a picture
-  cohabit topology node.xml --level-costs 100,10,1   a saved one (lstopo node.xml), with distances of one's own";
+  cohabit topology                                     this machine
+  cohabit topology \"pack:2 core:14 pu:2\" --svg t.svg   another, also as a picture
+  cohabit topology node.xml --level-costs 100,10,1     with distances of one's own";
 
 /// Arguments of `cohabit topology`.
 #[derive(clap::Args)]
