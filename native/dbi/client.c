@@ -1,6 +1,7 @@
 /* The DynamoRIO client: which events are watched, and who answers them. */
 #include "codewrites.h"
 #include "clock.h"
+#include "cold.h"
 #include "counting.h"
 #include "emit.h"
 #include "heap.h"
@@ -35,7 +36,7 @@ event_analysis(void *drcontext, void *tag, instrlist_t *block, bool for_trace, b
 {
     (void)for_trace, (void)translating;
     codewrites_block(tag);
-    vectors_suspect();
+    vectors_suspect(slots_current_task());
     *user_data = counting_on() ? plan_create(drcontext, block) : NULL;
     return DR_EMIT_DEFAULT;
 }
@@ -56,8 +57,6 @@ event_insert(void *drcontext, void *tag, instrlist_t *block, instr_t *instr, boo
     plan_t *plan = user_data;
     if (instr_is_app(instr) && marker_of(instr) != 0)
         marker_insert(drcontext, block, instr);
-    if (drmgr_is_first_instr(drcontext, instr))
-        vectors_insert(drcontext, block, instr);
     if (plan == NULL)
         return DR_EMIT_DEFAULT;
     if (drmgr_is_first_instr(drcontext, instr))
@@ -90,8 +89,7 @@ event_exit(void)
     drx_exit();
     drutil_exit();
     drreg_exit();
-    vectors_exit();
-    emit_exit();
+    cold_exit();
     slots_exit();
     drmgr_exit();
 }
@@ -122,7 +120,7 @@ init_state(void)
                    options.series_bound) ||
         !modes_init())
         fail(NULL);
-    if (!slots_init() || !emit_init() || !vectors_init())
+    if (!slots_init() || !cold_init())
         fail("no thread-local slots or no memory for its routines");
 }
 
@@ -148,5 +146,6 @@ dr_client_main(client_id_t id, int argc, const char *argv[])
         fail(NULL);
     init_extensions();
     init_state();
+    vectors_init();
     watch_events();
 }

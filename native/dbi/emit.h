@@ -1,28 +1,28 @@
-/* Code inserted into the program: the checks of a plan, and the routine they jump to when a check fails. */
+/* Code inserted into the program: the checks of a plan and the counting of blocks. */
 #ifndef COHABIT_EMIT_H
 #define COHABIT_EMIT_H
 
 #include "plan.h"
 
-/* Makes the shared routine. */
-bool emit_init(void);
-void emit_exit(void);
-
-/* Points the calling thread's slots to a task. */
-void emit_init_thread(task_t *task);
-/* The task of the calling thread. */
-task_t *emit_current_task(void);
-
 /* Inserts the check of one span before `where`. */
 void emit_check(void *drcontext, instrlist_t *block, instr_t *where, const span_t *span);
 
-/* Asks a question of the shadow: registers r hold the address of the span's first byte in r[0], and may all be changed.
- * It jumps to `fine` where all is well and to `slow`, which follows it, where not. */
-typedef void question_t(void *drcontext, instrlist_t *block, instr_t *where, const span_t *span, const reg_id_t r[3],
-                        instr_t *slow, instr_t *fine);
-/* Inserts a check that asks `ask` and takes `group` to the slow path. */
+/* Asks a question of the shadow. r[0] holds the address of the span's first byte; the registers r may be changed. Where
+ * the answer is no it jumps to `cold`, having put the address of `fine` into r[1] (emit_return). */
+typedef void question_t(void *drcontext, instrlist_t *block, instr_t *where, const span_t *span, const reg_id_t *r,
+                        instr_t *fine, opnd_t cold);
+/* Inserts a check that asks `ask`, with so many registers (2 or 3), and takes `group` to the slow path. */
 void emit_question(void *drcontext, instrlist_t *block, instr_t *where, const span_t *span, uint32_t group,
-                   question_t *ask);
+                   question_t *ask, int registers, bool look_again);
+/* Puts the address of `fine` into a register; nothing where `fine` is NULL. Leaves the flags alone. */
+void emit_return(void *drcontext, instrlist_t *block, instr_t *where, reg_id_t to, instr_t *fine);
+
+/* The address of the span's first byte into `to`. The operand's registers must hold the program's values. */
+void emit_address(void *drcontext, instrlist_t *block, instr_t *where, const span_t *span, reg_id_t to,
+                  reg_id_t scratch);
+/* The detector's question, of the words of the span's first and last byte: all it can touch. */
+question_t emit_both_ends;
+
 /* Inserts the counting of one execution of the block before `where`. */
 void emit_count(void *drcontext, instrlist_t *block, instr_t *where, const plan_t *plan);
 

@@ -9,6 +9,9 @@
 /* What the profiler keeps of a task beside the shared record: private to the task's own thread but for `shared`. */
 typedef struct task {
     uint64_t read_mask;  /* bits of a shadow word that are all set once this task has read the block (shadow.h) */
+    uint64_t *mask_slot; /* thread-local copies of these two, which inserted code reads (slots.h) */
+    uint64_t *exact_slot;
+    bool suspect; /* the copies are such that no check passes (vectors.h) */
     uint64_t exact_word; /* the shadow word right after a write by this task */
     uint32_t id;
     uint32_t until_sample; /* messages until the next one that is sampled (hot.c) */

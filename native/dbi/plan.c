@@ -184,6 +184,8 @@ join(planner_t *planner, uint32_t at, const address_t *address, uint32_t bytes, 
         open->span.delta += (int32_t)low;
     }
     open->span.bytes = (uint32_t)(high - low);
+    /* Pieces of different sizes at one place are as good as the largest of them. */
+    open->span.alone &= open->pieces[0].bytes == open->span.bytes && low == 0;
     open->span.writes |= (kind & ACCESS_WRITE) != 0;
     add_piece(open, offset - low, bytes, kind, instr);
     bar_others(planner, at, kind);
@@ -202,7 +204,7 @@ start(planner_t *planner, instr_t *instr, opnd_t operand, const address_t *addre
     }
     open_span_t *open = &planner->spans[planner->count++];
     *open = (open_span_t) { 0 };
-    open->span = (span_t) { instr, operand, delta, bytes, (kind & ACCESS_WRITE) != 0, GROUPS_NONE };
+    open->span = (span_t) { instr, operand, delta, bytes, true, (kind & ACCESS_WRITE) != 0, GROUPS_NONE };
     open->address = *address;
     add_piece(open, 0, bytes, kind, instr);
     bar_others(planner, planner->count - 1, kind);

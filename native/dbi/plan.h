@@ -11,6 +11,7 @@ typedef struct {
     opnd_t operand;  /* memory operand of the first access */
     int32_t delta;   /* from the operand's address to the span's first byte */
     uint32_t bytes;  /* of the whole span */
+    bool alone;      /* it is one access, not several */
     bool writes;     /* the check asks "is the word exactly mine?", else "is my bit set?" */
     uint32_t group;  /* its pieces, for the slow path: number in groups.h */
 } span_t;

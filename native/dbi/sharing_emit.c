@@ -13,10 +13,9 @@
 #define PRE(instr) instrlist_meta_preinsert(block, where, instr)
 
 static void
-ask_touched(void *dc, instrlist_t *block, instr_t *where, const span_t *span, const reg_id_t r[3], instr_t *slow,
-            instr_t *fine)
+ask_touched(void *dc, instrlist_t *block, instr_t *where, const span_t *span, const reg_id_t *r, instr_t *fine,
+            opnd_t cold)
 {
-    (void)slow;
     opnd_t first = opnd_create_reg(r[0]), last = opnd_create_reg(r[1]);
     opnd_t shift = OPND_CREATE_INT8((char)shadow_block_shift);
     opnd_t everybody = opnd_create_base_disp(r[2], DR_REG_NULL, 0, -(int)sizeof(uint64_t), OPSZ_8);
@@ -29,12 +28,13 @@ ask_touched(void *dc, instrlist_t *block, instr_t *where, const span_t *span, co
     PRE(INSTR_CREATE_xor(dc, first, everybody));
     PRE(INSTR_CREATE_xor(dc, last, everybody));
     PRE(INSTR_CREATE_or(dc, first, last));
+    emit_return(dc, block, where, r[1], fine);
     PRE(INSTR_CREATE_test(dc, slot(dc, SLOT_SHARING), first));
-    PRE(INSTR_CREATE_jcc(dc, OP_je, opnd_create_instr(fine)));
+    PRE(INSTR_CREATE_jcc(dc, OP_jne, cold));
 }
 
 void
 sharing_emit(void *dc, instrlist_t *block, instr_t *where, const span_t *span)
 {
-    emit_question(dc, block, where, span, span->group | SLOW_SHARING, ask_touched);
+    emit_question(dc, block, where, span, span->group | SLOW_SHARING, ask_touched, 3, false);
 }

@@ -1,5 +1,8 @@
 /* Thread-local slots and routines (slots.h). */
 #include "slots.h"
+#include "options.h"
+#include "shadow.h"
+#include "sharing.h"
 
 #define ROUTINE_BYTES 4096
 
@@ -72,4 +75,31 @@ void **
 slot_address(slot_t number)
 {
     return (void **)((byte *)dr_get_dr_segment_base(tls_segment) + tls_offset + (uint)number * sizeof(void *));
+}
+
+void
+slots_settle(task_t *me)
+{
+    bool recorded = options.record[0] != '\0';
+    *me->mask_slot = recorded ? ~0ull : me->read_mask;
+    *me->exact_slot = recorded ? ~0ull : me->exact_word;
+}
+
+void
+slots_init_thread(task_t *me)
+{
+    me->mask_slot = (uint64_t *)slot_address(SLOT_MASK);
+    me->exact_slot = (uint64_t *)slot_address(SLOT_EXACT);
+    slots_settle(me);
+    *slot_address(SLOT_BIAS) = (void *)(shadow_base << (shadow_block_shift - 3));
+    *slot_address(SLOT_SHARING) = (void *)sharing_mask(me);
+    *slot_address(SLOT_COUNTERS) = part_at(me->shared->counters);
+    *slot_address(SLOT_STACK) = (void *)me->stack_top;
+    *slot_address(SLOT_TASK) = me;
+}
+
+task_t *
+slots_current_task(void)
+{
+    return *slot_address(SLOT_TASK);
 }

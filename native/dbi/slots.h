@@ -8,6 +8,7 @@
 typedef enum {
     SLOT_MASK,
     SLOT_EXACT,
+    SLOT_BIAS, /* what turns an address into the place of its shadow word */
     SLOT_SHARING,
     SLOT_COUNTERS,
     SLOT_TASK,
@@ -16,7 +17,6 @@ typedef enum {
     SLOT_RETURN,
     SLOT_STACK_POINTER, /* the program's, during the slow path */
     SLOT_STACK,
-    SLOT_SUSPECT, /* the vector registers may be dirty (vectors.h) */
     SLOTS
 } slot_t;
 
@@ -30,6 +30,13 @@ void slots_exit(void);
 opnd_t slot(void *drcontext, slot_t number);
 /* The calling thread's slot. */
 void **slot_address(slot_t number);
+
+/* Points the calling thread's slots to a task. */
+void slots_init_thread(task_t *me);
+/* What the thread's checks ask for: its mask and exact word, or such that none passes where accesses are recorded. */
+void slots_settle(task_t *me);
+/* The task of the calling thread. */
+task_t *slots_current_task(void);
 
 /* Makes a routine that saves what C code may change, switches to the thread's own stack, calls `target` with
  * SLOT_TASK, SLOT_ADDRESS and SLOT_GROUP, and goes on at SLOT_RETURN. NULL where there is no memory for it. */

@@ -17,8 +17,8 @@ slow_path(task_t *me, uint64_t address, uint64_t group)
             sharing_access(me, address + (uint64_t)(int64_t)pieces[i].offset, pieces[i].bytes);
         return;
     }
-    if (++me->shared->slow_calls % SLOW_CALLS_BETWEEN_LOOKS == 0)
-        vectors_suspect();
+    if (++me->shared->slow_calls % SLOW_CALLS_BETWEEN_LOOKS == 0 || me->suspect)
+        vectors_clean(me);
     for (uint32_t i = 0; i < count; i++) {
         me->pc = pieces[i].pc;
         shadow_access(me, address + (uint64_t)(int64_t)pieces[i].offset, pieces[i].bytes, (access_kind_t)pieces[i].kind);

@@ -5,7 +5,8 @@
  * scans stop early, so they are counted once they are over.
  */
 #include "special.h"
-#include "emit.h"
+#include "shadow.h"
+#include "slots.h"
 #include "system.h"
 #include <string.h>
 
@@ -80,7 +81,7 @@ stops_early(int opcode)
 static void
 before_string(site_t *site)
 {
-    task_t *me = emit_current_task();
+    task_t *me = slots_current_task();
     me->pc = site->pc;
     dr_mcontext_t mc = { sizeof(mc), DR_MC_INTEGER | DR_MC_CONTROL };
     dr_get_mcontext(dr_get_current_drcontext(), &mc);
@@ -96,7 +97,7 @@ before_string(site_t *site)
 static void
 after_string(site_t *site)
 {
-    task_t *me = emit_current_task();
+    task_t *me = slots_current_task();
     me->pc = site->pc;
     dr_mcontext_t mc = { sizeof(mc), DR_MC_INTEGER | DR_MC_CONTROL };
     dr_get_mcontext(dr_get_current_drcontext(), &mc);
@@ -125,7 +126,7 @@ mask_of(const site_t *site, const dr_mcontext_t *mc)
 static void
 before_masked(site_t *site)
 {
-    task_t *me = emit_current_task();
+    task_t *me = slots_current_task();
     me->pc = site->pc;
     dr_mcontext_t mc = { sizeof(mc), DR_MC_ALL };
     dr_get_mcontext(dr_get_current_drcontext(), &mc);

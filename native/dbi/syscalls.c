@@ -2,7 +2,8 @@
 #include "syscalls.h"
 #include "codewrites.h"
 #include "counting.h"
-#include "emit.h"
+#include "shadow.h"
+#include "slots.h"
 #include "heap.h"
 #include "options.h"
 #include "syscall_table.h"
@@ -213,7 +214,7 @@ program_counter(void *drcontext)
 static bool
 event_before(void *drcontext, int number)
 {
-    task_t *me = emit_current_task();
+    task_t *me = slots_current_task();
     if (options.hot)
         me->syscall_pc = program_counter(drcontext);
     for (int i = 0; i < 6; i++)
@@ -231,8 +232,8 @@ event_before(void *drcontext, int number)
 static void
 event_after(void *drcontext, int number)
 {
-    task_t *me = emit_current_task();
-    vectors_suspect();
+    task_t *me = slots_current_task();
+    vectors_suspect(me);
     dr_syscall_result_info_t info = { sizeof(info) };
     dr_syscall_get_result_ex(drcontext, &info);
     int64_t result = (int64_t)info.value;

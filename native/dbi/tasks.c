@@ -2,7 +2,7 @@
 #include "tasks.h"
 #include "clock.h"
 #include "counting.h"
-#include "emit.h"
+#include "slots.h"
 #include "modes.h"
 #include "modules.h"
 #include "shadow.h"
@@ -32,8 +32,8 @@ begin_task(void *drcontext, task_t *task)
     task->window_end = 0;
     shadow_init_task(task);
     part_flush_window(task);
-    emit_init_thread(task);
-    vectors_suspect();
+    slots_init_thread(task);
+    vectors_suspect(task);
 }
 
 static void
@@ -79,7 +79,7 @@ event_thread_exit(void *drcontext)
 static void
 event_fork(void *drcontext)
 {
-    task_t *task = emit_current_task();
+    task_t *task = slots_current_task();
     if (!part_reopen() || !modes_fork())
         dr_abort_with_code(125);
     counting_fork();

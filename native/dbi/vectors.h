@@ -2,16 +2,14 @@
 #ifndef COHABIT_VECTORS_H
 #define COHABIT_VECTORS_H
 
-#include "dr_api.h"
-#include <stdbool.h>
+#include "part.h"
 
-bool vectors_init(void);
-void vectors_exit(void);
+void vectors_init(void);
 
-/* Before the first instruction of a block. */
-void vectors_insert(void *drcontext, instrlist_t *block, instr_t *first);
+/* DynamoRIO has run on this thread: its next check shall fail, so that the slow path looks at the registers. */
+void vectors_suspect(task_t *me);
 
-/* DynamoRIO has run on this thread, or may have: look at the registers when it next matters. */
-void vectors_suspect(void);
+/* In the slow path, with the program's vector registers live. */
+void vectors_clean(task_t *me);
 
 #endif
