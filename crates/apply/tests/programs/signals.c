@@ -1,5 +1,6 @@
 /* WAY FILE: a life with signals. */
 #include "record.h"
+#include <dirent.h>
 #include <stdatomic.h>
 
 static atomic_int handled;
@@ -13,6 +14,31 @@ static void *idle(void *unused) {
   (void)unused;
   pause();
   return NULL;
+}
+
+/* What /proc says of a process: its parent, process group and session. */
+static int identity(pid_t pid, int *parent, int *group, int *session) {
+  char path[64], line[512] = "";
+  snprintf(path, sizeof path, "/proc/%d/stat", pid);
+  FILE *in = fopen(path, "r");
+  if (in == NULL) return 0;
+  char *found = fgets(line, sizeof line, in);
+  fclose(in);
+  return found != NULL && sscanf(strrchr(line, ')') + 1, " %*c %d %d %d", parent, group, session) == 3;
+}
+
+/* Whether nobody is there to let this process group go on (setpgid(2)): the system then discards SIGTSTP. */
+static int group_is_orphaned(void) {
+  DIR *processes = opendir("/proc");
+  int orphaned = 1;
+  for (struct dirent *entry; processes != NULL && (entry = readdir(processes)) != NULL;) {
+    int parent, group, session, parents_parent, parents_group, parents_session;
+    if (identity(atoi(entry->d_name), &parent, &group, &session) && group == getpgrp() &&
+        identity(parent, &parents_parent, &parents_group, &parents_session))
+      orphaned &= parents_group == group || parents_session != session;
+  }
+  if (processes != NULL) closedir(processes);
+  return orphaned;
 }
 
 static void *brief(void *unused) {
@@ -55,7 +81,7 @@ int main(int argc, char **argv) {
           usleep(1000);
         }
       }
-      kill(parent, rounds == 0 ? SIGSTOP : SIGTSTP);
+      kill(parent, rounds == 0 || group_is_orphaned() ? SIGSTOP : SIGTSTP);
       int status;
       if (waitpid(pid, &status, 0) != pid || status != 0) return 1;
     }
