@@ -212,7 +212,7 @@ typedef struct {
     uint64_t shapes_at; /* offset of COHABIT_MAX_COUNTERS cohabit_shape_t */
     uint64_t events_lost;
     uint64_t series_rows;
-    uint64_t on_ns; /* time spent counting (bursts, region of interest); 0: all of it */
+    uint64_t on_ns; /* time spent counting where that is not all the time (bursts, region of interest), else 0 */
     uint64_t modules;
     uint64_t hot;
     uint64_t unknown_syscalls[8]; /* bit n: system call n (n < 512) was made and its memory effects are not modelled */
@@ -220,6 +220,8 @@ typedef struct {
     char program[512];
     uint64_t phases; /* offset of the newest cohabit_phase_t */
     uint64_t phase_count;
+    /* Since when counting is on beyond what on_ns holds (CLOCK_MONOTONIC); 0: it is off, or always on. */
+    uint64_t on_since_ns;
 } cohabit_part_t;
 
 #endif

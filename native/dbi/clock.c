@@ -1,4 +1,7 @@
-/* The clock thread (clock.h). It sleeps a millisecond at least: shorter windows are ended by the slow path. */
+/* The clock thread (clock.h). It sleeps a millisecond at least: shorter windows are ended by the slow path.
+ *
+ * DynamoRIO stops it where it sleeps, when the process ends: it then holds no lock, and touches nothing any more.
+ */
 #include "clock.h"
 #include "counting.h"
 #include "options.h"
@@ -31,7 +34,6 @@ static void
 run(void *unused)
 {
     (void)unused;
-    dr_client_thread_set_suspendable(false); /* it has no code to be flushed from */
     next_burst_ns = system_monotonic_ns() + options.burst_on_ns;
     for (;;) {
         uint64_t now = system_monotonic_ns();

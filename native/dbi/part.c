@@ -138,7 +138,7 @@ grow_live(void)
     for (uint32_t i = 0; i < old_capacity; i++) {
         uint32_t tid = ((uint32_t *)old)[2 * i];
         uint32_t id = ((uint32_t *)old)[2 * i + 1];
-        if (tid == 0 || id == COHABIT_NO_TASK)
+        if (tid == 0 || (part_task(id)->ended && part_task(id)->parent != COHABIT_NO_TASK))
             continue;
         uint32_t at = (tid * 2654435761u) & (capacity - 1);
         while (state.live[at].tid != 0)
@@ -209,16 +209,26 @@ new_task_locked(uint32_t tid, uint32_t parent)
     return id;
 }
 
+/* Whether the entry is the thread that is being registered: by its creator (who knows the parent) or by itself. A
+ * thread may have ended before its creator gets here, and its number may be in use again. */
+static bool
+is_same_thread(uint32_t id, uint32_t parent)
+{
+    const cohabit_task_t *task = part_task(id);
+    bool creator_seen = task->parent != COHABIT_NO_TASK || id == 0;
+    return parent == COHABIT_NO_TASK ? !task->ended : !creator_seen || !task->ended;
+}
+
 uint32_t
 part_register(uint32_t tid, uint32_t parent)
 {
     system_lock(&state.lock);
     uint32_t at = find_live(tid);
     uint32_t id = COHABIT_NO_TASK;
-    if (state.live[at].tid == tid && state.live[at].id != COHABIT_NO_TASK) {
+    if (state.live[at].tid == tid && is_same_thread(state.live[at].id, parent)) {
         id = state.live[at].id;
         cohabit_task_t *task = part_task(id);
-        if (task != NULL && task->parent == COHABIT_NO_TASK && id != 0)
+        if (task->parent == COHABIT_NO_TASK && id != 0)
             task->parent = parent;
     } else {
         id = new_task_locked(tid, parent);
@@ -233,16 +243,6 @@ part_register(uint32_t tid, uint32_t parent)
     }
     system_unlock(&state.lock);
     return id;
-}
-
-void
-part_unregister(uint32_t tid)
-{
-    system_lock(&state.lock);
-    uint32_t at = find_live(tid);
-    if (state.live[at].tid == tid)
-        state.live[at].id = COHABIT_NO_TASK;
-    system_unlock(&state.lock);
 }
 
 cohabit_task_t *

@@ -28,6 +28,8 @@ typedef struct task {
     uint64_t syscall_args[6];
     uint64_t syscall_pc; /* where hot blocks are followed */
     uint64_t clone_flags;
+    uint64_t last_write_block; /* of the last write that changed a word, and what the word was */
+    uint64_t last_write_word;
     uint64_t string_from; /* registers before a string instruction that may stop early */
     uint64_t string_to;
     uint64_t string_count;
@@ -53,9 +55,6 @@ uint64_t part_alloc(uint64_t bytes);
 
 /* Registers the task with this thread id, once, whoever sees it first: its creator or itself. Its slot. */
 uint32_t part_register(uint32_t tid, uint32_t parent);
-
-/* The task leaves: its thread id may be used again. */
-void part_unregister(uint32_t tid);
 
 /* The record of a task; NULL where there was no room for it. */
 cohabit_task_t *part_task(uint32_t id);

@@ -75,6 +75,24 @@ is_masked(instr_t *instr)
 }
 
 bool
+plan_is_far_bit(instr_t *instr)
+{
+    switch (instr_get_opcode(instr)) {
+    case OP_bt:
+    case OP_bts:
+    case OP_btr:
+    case OP_btc: break;
+    default: return false;
+    }
+    bool memory = false, offset = false;
+    for (int i = 0; i < instr_num_srcs(instr); i++) {
+        memory |= opnd_is_memory_reference(instr_get_src(instr, i));
+        offset |= opnd_is_reg(instr_get_src(instr, i));
+    }
+    return memory && offset;
+}
+
+bool
 plan_is_special(instr_t *instr)
 {
     int opcode = instr_get_opcode(instr);
@@ -86,7 +104,7 @@ plan_is_special(instr_t *instr)
     case OP_repne_cmps:
     case OP_rep_scas:
     case OP_repne_scas: return true;
-    default: return is_masked(instr);
+    default: return is_masked(instr) || plan_is_far_bit(instr);
     }
 }
 

@@ -113,6 +113,12 @@ is_record(word_t word)
     return word >> WRITER_SHIFT == WRITER_RECORD && (word & LAYOUT_BITS) == 0;
 }
 
+bool
+reader_set_is_record(word_t word)
+{
+    return is_record(word);
+}
+
 static inline uint32_t
 class_of(word_t word)
 {

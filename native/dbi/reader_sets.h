@@ -16,6 +16,8 @@ typedef enum {
 } reader_result_t;
 
 bool reader_sets_init(void);
+/* Whether the word points to a record. */
+bool reader_set_is_record(word_t word);
 /* Whether a record was ever made. */
 bool reader_sets_used(void);
 /* All records are void: for when all words are. */

@@ -84,8 +84,33 @@ static void
 write_block(task_t *me, uint64_t block)
 {
     word_t old = transition_write(me, word_of_block(block));
-    if (old != me->exact_word)
-        reader_set_visit_and_free(old, transition_counted(block) ? transition_invalidates : NULL, me);
+    if (old == me->exact_word)
+        return;
+    me->last_write_block = block;
+    me->last_write_word = old;
+    reader_set_visit_and_free(old, transition_counted(block) ? transition_invalidates : NULL, me);
+}
+
+static void
+still_holds(void *context, uint32_t holder)
+{
+    task_t *me = context;
+    cohabit_cell_t *cell = holder == me->id ? NULL : part_cell(me, holder);
+    if (cell != NULL)
+        cell->invalidations--;
+}
+
+void
+shadow_undo_write(task_t *me, uint64_t address)
+{
+    uint64_t block = address >> shadow_block_shift;
+    word_t old = me->last_write_word, now = me->exact_word;
+    if (modes != 0 || block != me->last_write_block || reader_set_is_record(old) ||
+        !__atomic_compare_exchange_n(word_of_block(block), &now, old, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        return;
+    me->last_write_block = ~0ull;
+    if (transition_counted(block))
+        reader_set_visit_and_free(old, still_holds, me);
 }
 
 void

@@ -47,6 +47,10 @@ bool shadow_init(uint32_t block_bytes);
 /* The task's mask and exact word. */
 void shadow_init_task(task_t *task);
 
+/* The task's last write was checked, but faulted: the block is again as it was before. Where the fault is answered and
+ * the write tried again it is checked again. What a set of many readers held is not brought back. */
+void shadow_undo_write(task_t *me, uint64_t address);
+
 /* Every block starts clean again. */
 void shadow_clear_all(void);
 

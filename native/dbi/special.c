@@ -1,10 +1,11 @@
-/* Repeated string instructions and masked vector accesses (special.h): by a clean call, since they are rare and the
- * first move kilobytes at a time.
+/* Repeated string instructions, masked vector accesses and far bits (special.h): by a clean call, since they are rare
+ * and the first move kilobytes at a time.
  *
  * An element is an access of its own: `bytes` of a message is the size of the element that read first. Compares and
  * scans stop early, so they are counted once they are over.
  */
 #include "special.h"
+#include "plan.h"
 #include "shadow.h"
 #include "slots.h"
 #include "system.h"
@@ -17,7 +18,7 @@ typedef struct {
     uint32_t operand_bytes;
     uint32_t kind;
     opnd_t operand;
-    reg_id_t mask;   /* an AVX-512 mask register, or a vector whose elements' top bits are the mask */
+    reg_id_t mask;   /* a mask register, a vector whose elements' top bits are the mask, or the offset of a bit */
     bool contiguous; /* compress and expand: as many elements as the mask has bits, side by side */
 } site_t;
 
@@ -159,7 +160,7 @@ element_bytes(instr_t *instr)
     static const struct {
         const char *suffix;
         uint32_t bytes;
-    } table[] = { { "ps", 4 }, { "pd", 8 }, { "ss", 4 },  { "sd", 8 },  { "32", 4 }, { "64", 8 }, { "16", 2 },
+    } table[] = { { "pressd", 4 }, { "ps", 4 }, { "pd", 8 }, { "ss", 4 },  { "sd", 8 },  { "32", 4 }, { "64", 8 }, { "16", 2 },
                   { "u8", 1 }, { "ph", 2 }, { "qu", 1 },  { "vq", 1 },  { "q", 8 },  { "d", 4 },  { "w", 2 },
                   { "b", 1 } };
     const char *name = decode_opcode_name(instr_get_opcode(instr));
@@ -172,9 +173,12 @@ element_bytes(instr_t *instr)
     return 4;
 }
 
+/* An AVX-512 mask register, else the vector whose elements' top bits say which to move: beside the data, it comes first
+ * among the sources of a load and last among those of a store. */
 static reg_id_t
-mask_register(instr_t *instr)
+mask_register(instr_t *instr, uint32_t kind)
 {
+    reg_id_t vector = DR_REG_NULL;
     for (int i = 0; i < instr_num_srcs(instr); i++) {
         opnd_t from = instr_get_src(instr, i);
         if (opnd_is_reg(from) && reg_is_opmask(opnd_get_reg(from)))
@@ -182,10 +186,28 @@ mask_register(instr_t *instr)
     }
     for (int i = 0; i < instr_num_srcs(instr); i++) {
         opnd_t from = instr_get_src(instr, i);
-        if (opnd_is_reg(from) && reg_is_simd(opnd_get_reg(from))) /* the first vector source is the mask */
-            return opnd_get_reg(from);
+        if (opnd_is_reg(from) && reg_is_simd(opnd_get_reg(from)) && (vector == DR_REG_NULL || kind == ACCESS_WRITE))
+            vector = opnd_get_reg(from);
     }
-    return DR_REG_NULL;
+    return vector;
+}
+
+/* bt, bts, btr, btc with an offset in a register reach as far from their operand as the offset says. */
+static void
+before_bit(site_t *site)
+{
+    task_t *me = slots_current_task();
+    dr_mcontext_t mc = { sizeof(mc), DR_MC_INTEGER | DR_MC_CONTROL };
+    dr_get_mcontext(dr_get_current_drcontext(), &mc);
+    uint32_t bytes = site->operand_bytes;
+    uint64_t raw = reg_get_value(reg_to_pointer_sized(site->mask), &mc);
+    int64_t bit = bytes == 8 ? (int64_t)raw : bytes == 4 ? (int32_t)raw : (int16_t)raw;
+    int64_t bits = (int64_t)bytes * 8;
+    int64_t element = (bit - ((bit % bits) + bits) % bits) / bits;
+    uint64_t address = (uint64_t)(ptr_uint_t)opnd_compute_address(site->operand, &mc) + (uint64_t)(element * bytes);
+    bool writes = (site->kind & ACCESS_WRITE) != 0;
+    count(me, 1, writes, bytes * (1u + writes));
+    shadow_access(me, address, bytes, (access_kind_t)site->kind);
 }
 
 static bool
@@ -233,10 +255,26 @@ insert_masked(void *dc, instrlist_t *block, instr_t *instr, site_t *site, opnd_t
     site->element_bytes = element_bytes(instr);
     if (site->operand_bytes < site->element_bytes)
         site->element_bytes = site->operand_bytes;
-    site->mask = mask_register(instr);
+    site->mask = mask_register(instr, kind);
     site->kind = kind;
     site->contiguous = strstr(name, "compress") != NULL || strstr(name, "expand") != NULL;
     dr_insert_clean_call_ex(dc, block, instr, (void *)before_masked, DR_CLEANCALL_READS_APP_CONTEXT, 1,
+                            OPND_CREATE_INTPTR(site));
+}
+
+static void
+insert_bit(void *dc, instrlist_t *block, instr_t *instr, site_t *site)
+{
+    for (int i = 0; i < instr_num_srcs(instr); i++) {
+        opnd_t from = instr_get_src(instr, i);
+        if (opnd_is_memory_reference(from))
+            site->operand = from;
+        else if (opnd_is_reg(from))
+            site->mask = opnd_get_reg(from);
+    }
+    site->operand_bytes = opnd_size_in_bytes(opnd_get_size(site->operand));
+    site->kind = site->opcode == OP_bt ? ACCESS_READ : ACCESS_READ_WRITE;
+    dr_insert_clean_call_ex(dc, block, instr, (void *)before_bit, DR_CLEANCALL_READS_APP_CONTEXT, 1,
                             OPND_CREATE_INTPTR(site));
 }
 
@@ -248,6 +286,10 @@ special_insert(void *dc, instrlist_t *block, instr_t *instr)
     *site = (site_t) { .opcode = instr_get_opcode(instr), .pc = (uint64_t)(ptr_uint_t)instr_get_app_pc(instr) };
     if (is_string(site->opcode)) {
         insert_string(dc, block, instr, site);
+        return;
+    }
+    if (plan_is_far_bit(instr)) {
+        insert_bit(dc, block, instr, site);
         return;
     }
     for (int i = 0; i < instr_num_srcs(instr); i++) {

@@ -10,6 +10,7 @@
 #include "ticks.h"
 #include "vectors.h"
 #include "drmgr.h"
+#include <signal.h>
 #include <string.h>
 
 #define STACK_BYTES (32 * 1024)
@@ -69,7 +70,6 @@ event_thread_exit(void *drcontext)
     if (drcontext == dr_get_current_drcontext())
         system_thread_name(task->shared->name);
     task->shared->ended = 1;
-    part_unregister((uint32_t)dr_get_thread_id(drcontext));
     free_private(task);
     system_unmap(task->stack, STACK_BYTES);
     system_unmap(task, sizeof(task_t));
@@ -91,9 +91,19 @@ event_fork(void *drcontext)
         part()->events_lost++;
 }
 
+/* Checks come before accesses: a store that faults was counted, and never happened. */
+static dr_signal_action_t
+event_signal(void *drcontext, dr_siginfo_t *info)
+{
+    if ((info->sig == SIGSEGV || info->sig == SIGBUS) && info->raw_mcontext_valid)
+        shadow_undo_write(drmgr_get_tls_field(drcontext, field), (uint64_t)(ptr_uint_t)info->access_address);
+    return DR_SIGNAL_DELIVER;
+}
+
 void
 tasks_init(void)
 {
+    drmgr_register_signal_event(event_signal);
     field = drmgr_register_tls_field();
     drmgr_register_thread_init_event(event_thread_init);
     drmgr_register_thread_exit_event(event_thread_exit);
