@@ -1,12 +1,13 @@
 //! From a profile and a topology to a mapping: what `cohabit map` shows and `cohabit run --profile` uses at once.
 
-use crate::progress;
+use crate::{number, progress};
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use cohabit_map::{MAPPERS, Options, Problem, mapper};
+use cohabit_map::{MAPPERS, Options, Problem, lower_bound, mapper};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::mapping::{Cost, FORMAT, Placed, Weight};
 use cohabit_model::profile::Kind;
 use cohabit_model::{Error, Mapping, Matrix, Profile, Result, Task, Topology};
+use std::time::Duration;
 
 /// How to map.
 #[derive(clap::Args, Debug)]
@@ -29,6 +30,12 @@ pub struct MappingArgs {
     /// Let two tasks share a core while another core is free
     #[arg(long)]
     share_cores: bool,
+    /// How long a mapper that searches may search, in steps: the same steps give the same mapping
+    #[arg(long, value_name = "N", conflicts_with = "budget")]
+    steps: Option<u64>,
+    /// How long it may search, as time (10ms): what it finds then depends on the machine's speed
+    #[arg(long, value_name = "TIME", value_parser = number::duration)]
+    budget: Option<Duration>,
 }
 
 /// A mapping and what it was made from.
@@ -56,9 +63,9 @@ impl MappingArgs {
         };
         let options = self.options(profile.tasks(), topology)?;
         let algorithm = mapper(&self.mapper)?;
-        let placement = progress::during("mapping", || {
-            algorithm.map(&Problem { weight: matrix, load: &profile.accessed_bytes, topology, options: &options })
-        })?;
+        let problem = Problem { weight: matrix, load: &profile.accessed_bytes, topology, options: &options };
+        let placement = progress::during("mapping", || algorithm.map(&problem))?;
+        let lower_bound = Some(lower_bound(&problem)?);
         let place = |(task, &pu): (&Task, &usize)| Placed::new(task, topology.pus[pu].os_index);
         let mapping = Mapping {
             format: FORMAT,
@@ -69,7 +76,7 @@ impl MappingArgs {
             level_costs,
             topology: topology.text.clone(),
             tasks: profile.meta.tasks.iter().zip(&placement).map(place).collect(),
-            cost: Cost { distance: distance_cost(matrix, topology, &placement), ..Cost::default() },
+            cost: Cost { distance: distance_cost(matrix, topology, &placement), lower_bound, ..Cost::default() },
             unknown: serde_json::Map::default(),
         };
         Ok(Made { mapping, placement, weight: matrix.clone(), options })
@@ -99,6 +106,8 @@ impl MappingArgs {
             pins: self.pin.iter().map(pin).collect::<Result<_>>()?,
             forbidden: self.forbid.iter().map(|&os| pu(os).map_err(|e| e.at("--forbid"))).collect::<Result<_>>()?,
             share_cores: self.share_cores,
+            steps: self.steps,
+            budget: self.budget,
             ..Options::default()
         })
     }

@@ -109,10 +109,10 @@ fn text(made: &Made, topology: &Topology, costs: Costs, verdict: &Verdict, exact
         if exact { "" } else { " (the profile is not exact: see its coverage)" },
     );
     text.push_str(&table(&made.placement, topology));
-    let width = costs.mapped.max(costs.packed).max(costs.scatter).to_string().len();
-    for (name, cost) in
-        [(made.mapping.mapper.as_str(), costs.mapped), ("packed", costs.packed), ("scatter", costs.scatter)]
-    {
+    let bound = made.mapping.cost.lower_bound.filter(|&bound| bound > 0).map(|bound| ("at least", bound));
+    let rows = [(made.mapping.mapper.as_str(), costs.mapped), ("packed", costs.packed), ("scatter", costs.scatter)];
+    let width = rows.iter().map(|row| row.1.to_string().len()).max().unwrap_or(0);
+    for (name, cost) in rows.into_iter().chain(bound) {
         writeln!(text, "J  {name:<9} {cost:>width$}").expect("a String takes everything");
     }
     text.push_str(&verdict.text);
