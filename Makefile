@@ -61,7 +61,7 @@ fresh-check: ## prove 'make demo' and 'make test' in a fresh Debian 13 (root, de
 	scripts/fresh-check.sh
 
 .PHONY: install
-install: build ## install under PREFIX (/usr/local), below DESTDIR where one is given
+install: $(if $(wildcard target/release/cohabit),,build) ## install what was built under PREFIX (/usr/local), below DESTDIR if given
 	scripts/install.sh
 
 .PHONY: clean
