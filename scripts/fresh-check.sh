@@ -39,11 +39,11 @@ copy_network_settings() {
     cp -L /etc/resolv.conf /etc/hosts "$system/etc/"
     apt-config dump | grep -iE '^Acquire::(https?)::Proxy ' >"$system/etc/apt/apt.conf.d/90caller" || true
     local settings=${CARGO_HOME:-$HOME/.cargo}
-    mkdir -p "$system/root/.cargo"
+    mkdir -p "$system/srv/.cargo"
     for name in config.toml config; do
-        [ ! -f "$settings/$name" ] || install -m 444 "$settings/$name" "$system/root/.cargo/$name"
+        [ ! -f "$settings/$name" ] || install -m 444 "$settings/$name" "$system/srv/.cargo/$name"
     done
-    environment=(HOME=/root TERM=dumb LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
+    environment=(HOME=/srv TERM=dumb LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
     local name
     for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY; do
         [ -z "${!name:-}" ] || environment+=("$name=${!name}")
@@ -88,14 +88,14 @@ debootstrap --variant=minbase trixie "$system" "$site" >"$system.log" 2>&1 ||
     { tail -n 20 "$system.log" >&2; die "debootstrap failed" "its output is in $system.log"; }
 rm -f "$system.log"
 copy_network_settings
-mkdir "$system/root/cohabit"
-git archive HEAD | tar -x -C "$system/root/cohabit"
+mkdir "$system/srv/cohabit"
+git archive HEAD | tar -x -C "$system/srv/cohabit"
 say "what a new user installs first: make"
 enter bash -c 'apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends make' >/dev/null
 
 for command in "${commands[@]}"; do
     say "$command"
     started=$SECONDS
-    enter bash -c "cd /root/cohabit && exec $command"
+    enter bash -c "cd /srv/cohabit && exec $command"
     say "$command: passed in $((SECONDS - started)) s"
 done
