@@ -38,6 +38,8 @@ event_analysis(void *drcontext, void *tag, instrlist_t *block, bool for_trace, b
     codewrites_block(tag);
     vectors_suspect(slots_current_task());
     *user_data = counting_on() ? plan_create(drcontext, block) : NULL;
+    if (counting_on() && *user_data == NULL)
+        part()->events_lost++;
     return DR_EMIT_DEFAULT;
 }
 
@@ -77,6 +79,7 @@ static void
 event_exit(void)
 {
     cohabit_part_t *head = part();
+    clock_stop();
     counting_account();
     head->end_ns = system_monotonic_ns();
     head->end = COHABIT_END_EXIT;

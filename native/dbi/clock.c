@@ -12,9 +12,10 @@
 
 #define MS 1000000u
 /* The longest sleep: what a process that ends may have to wait for. */
-#define LONGEST_MS 100u
+#define LONGEST_MS 10u
 
 static uint64_t next_burst_ns; /* when bursts are next turned on or off */
+static enum { STOPPED, RUNNING, STOPPING } state;
 
 static void
 turn_burst(uint64_t now)
@@ -35,7 +36,7 @@ run(void *unused)
 {
     (void)unused;
     next_burst_ns = system_monotonic_ns() + options.burst_on_ns;
-    for (;;) {
+    while (__atomic_load_n(&state, __ATOMIC_ACQUIRE) == RUNNING) {
         uint64_t now = system_monotonic_ns();
         uint64_t sleep_ns = (uint64_t)LONGEST_MS * MS;
         if (options.sharing) {
@@ -50,10 +51,25 @@ run(void *unused)
         }
         dr_sleep(sleep_ns < MS ? 1 : (int)(sleep_ns / MS));
     }
+    __atomic_store_n(&state, STOPPED, __ATOMIC_RELEASE);
 }
 
 bool
 clock_start(void)
 {
-    return (!options.sharing && options.burst_on_ns == 0) || dr_create_client_thread(run, NULL);
+    state = STOPPED;
+    if (!options.sharing && options.burst_on_ns == 0)
+        return true;
+    state = RUNNING;
+    return dr_create_client_thread(run, NULL);
+}
+
+void
+clock_stop(void)
+{
+    if (state == STOPPED)
+        return;
+    __atomic_store_n(&state, STOPPING, __ATOMIC_RELEASE);
+    for (uint32_t tries = 0; tries < 1000 && __atomic_load_n(&state, __ATOMIC_ACQUIRE) != STOPPED; tries++)
+        dr_sleep(1);
 }

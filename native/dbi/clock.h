@@ -8,4 +8,7 @@
  * thread that called fork and no other. */
 bool clock_start(void);
 
+/* Ends it; when this returns it touches nothing any more. */
+void clock_stop(void);
+
 #endif

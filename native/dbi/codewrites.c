@@ -26,11 +26,24 @@ codewrites_mapped(uint64_t protection)
         dr_flush_region(NULL, ~(size_t)0);
 }
 
+/* Asking for a page's protection means reading /proc/self/maps: once a page, but for collisions. */
+static bool
+seen_before(void *tag)
+{
+    static ptr_uint_t seen[4096];
+    ptr_uint_t page = (ptr_uint_t)tag >> 12;
+    ptr_uint_t *entry = &seen[page % (sizeof(seen) / sizeof(seen[0]))];
+    if (__atomic_load_n(entry, __ATOMIC_RELAXED) == page)
+        return true;
+    __atomic_store_n(entry, page, __ATOMIC_RELAXED);
+    return false;
+}
+
 void
 codewrites_block(void *tag)
 {
     uint protection;
-    if (__atomic_load_n(&possible, __ATOMIC_ACQUIRE) == 0 &&
+    if (__atomic_load_n(&possible, __ATOMIC_ACQUIRE) == 0 && !seen_before(tag) &&
         dr_query_memory(tag, NULL, NULL, &protection) && (protection & DR_MEMPROT_WRITE) != 0 && first_time())
         dr_delay_flush_region(NULL, ~(size_t)0, 0, NULL);
 }

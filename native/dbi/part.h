@@ -23,6 +23,7 @@ typedef struct task {
     uint32_t *touched; /* partners with counts in the window under way */
     uint32_t touched_count;
     uint32_t touched_capacity;
+    void *scratch; /* of the planner */
     uint64_t stack_top; /* of the stack the slow path runs on */
     void *stack;
     uint64_t syscall_args[6];

@@ -8,6 +8,8 @@
  */
 #include "plan.h"
 #include "options.h"
+#include "slots.h"
+#include "system.h"
 #include "values.h"
 #include "drmgr.h"
 #include "drutil.h"
@@ -20,7 +22,6 @@ typedef struct {
     address_t address; /* of the span's first byte */
     piece_t pieces[MAX_PIECES_PER_SPAN];
     uint32_t piece_count;
-    int64_t where_offset; /* address constant of the first access: what `delta` counts from */
     bool reads_barred;    /* a write elsewhere came since: no read may join */
     bool writes_barred;
 } open_span_t;
@@ -221,7 +222,8 @@ start(planner_t *planner, instr_t *instr, opnd_t operand, const address_t *addre
         return;
     }
     open_span_t *open = &planner->spans[planner->count++];
-    *open = (open_span_t) { 0 };
+    open->piece_count = 0;
+    open->reads_barred = open->writes_barred = false;
     open->span = (span_t) { instr, operand, delta, bytes, true, (kind & ACCESS_WRITE) != 0, GROUPS_NONE };
     open->address = *address;
     add_piece(open, 0, bytes, kind, instr);
@@ -298,11 +300,31 @@ close_all(planner_t *planner)
     planner->first_open = planner->count;
 }
 
+/* Room for the spans of the block under way, kept by the task: half a megabyte, of which blocks touch a page or two. */
+static open_span_t *
+scratch_spans(void)
+{
+    task_t *me = slots_current_task();
+    if (me->scratch == NULL)
+        me->scratch = system_map_private(MAX_SPANS * sizeof(open_span_t));
+    return me->scratch;
+}
+
+void
+plan_free_scratch(task_t *task)
+{
+    if (task->scratch != NULL)
+        system_unmap(task->scratch, MAX_SPANS * sizeof(open_span_t));
+    task->scratch = NULL;
+}
+
 plan_t *
 plan_create(void *drcontext, instrlist_t *block)
 {
     planner_t planner = { 0 };
-    planner.spans = dr_thread_alloc(drcontext, MAX_SPANS * sizeof(open_span_t));
+    planner.spans = scratch_spans();
+    if (planner.spans == NULL)
+        return NULL;
     planner.plan = dr_thread_alloc(drcontext, sizeof(plan_t));
     *planner.plan = (plan_t) { 0 };
     values_init(&planner.values);
@@ -322,7 +344,6 @@ plan_create(void *drcontext, instrlist_t *block)
         plan->spans[i] = planner.spans[i].span;
         plan->spans[i].group = groups_intern(planner.spans[i].pieces, planner.spans[i].piece_count);
     }
-    dr_thread_free(drcontext, planner.spans, MAX_SPANS * sizeof(open_span_t));
     return plan;
 }
 

@@ -34,8 +34,10 @@ bool plan_is_far_bit(instr_t *instr);
 /* Whether the instruction touches memory in a way that counts (not a prefetch, a cache flush or an address no access). */
 bool plan_counts(instr_t *instr);
 
-/* Plans the checks of a block. Free with plan_destroy. */
+/* Plans the checks of a block. Free with plan_destroy. NULL where there is no memory. */
 plan_t *plan_create(void *drcontext, instrlist_t *block);
 void plan_destroy(void *drcontext, plan_t *plan);
+/* When the task ends. */
+void plan_free_scratch(task_t *task);
 
 #endif

@@ -98,8 +98,15 @@ slots_init_thread(task_t *me)
     *slot_address(SLOT_TASK) = me;
 }
 
+/* Read through the segment register: asking for the segment's base may be a system call. */
 task_t *
 slots_current_task(void)
 {
-    return *slot_address(SLOT_TASK);
+    task_t *me;
+    uint64_t at = tls_offset + SLOT_TASK * sizeof(void *);
+    if (tls_segment == DR_SEG_GS)
+        __asm__ __volatile__("movq %%gs:(%1), %0" : "=r"(me) : "r"(at));
+    else
+        __asm__ __volatile__("movq %%fs:(%1), %0" : "=r"(me) : "r"(at));
+    return me;
 }

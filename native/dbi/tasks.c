@@ -5,6 +5,7 @@
 #include "slots.h"
 #include "modes.h"
 #include "modules.h"
+#include "plan.h"
 #include "shadow.h"
 #include "system.h"
 #include "ticks.h"
@@ -71,6 +72,7 @@ event_thread_exit(void *drcontext)
         system_thread_name(task->shared->name);
     task->shared->ended = 1;
     free_private(task);
+    plan_free_scratch(task);
     system_unmap(task->stack, STACK_BYTES);
     system_unmap(task, sizeof(task_t));
 }
