@@ -74,8 +74,7 @@ fn spectral(eigenvalues: &[f64], groups: &[Range<usize>]) -> u128 {
 fn of_distances(graph: &Graph, problem: &Problem, slots: &Slots) -> u128 {
     let near = |slot: usize| {
         let others = (0..slots.len()).filter(|&other| other != slot);
-        let mut near: Vec<u64> =
-            others.map(|other| problem.topology.distance(slots.pu[slot], slots.pu[other])).collect();
+        let mut near: Vec<u64> = others.map(|other| least_distance(problem, slots.pu[slot], slots.pu[other])).collect();
         near.sort_unstable();
         near
     };
@@ -89,6 +88,11 @@ fn of_distances(graph: &Graph, problem: &Problem, slots: &Slots) -> u128 {
         nearest.iter().map(pay).min().unwrap_or(0)
     };
     (0..graph.tasks()).map(least).fold(0, u128::saturating_add).div_ceil(2)
+}
+
+/// The lesser of the distances there and back: matrices need not be symmetric.
+fn least_distance(problem: &Problem, a: usize, b: usize) -> u64 {
+    problem.topology.distance(a, b).min(problem.topology.distance(b, a))
 }
 
 #[cfg(test)]

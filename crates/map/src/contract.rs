@@ -69,6 +69,15 @@ fn capacity_fault(problem: &Problem, placement: &[usize]) -> Option<String> {
     if let Some((pu, count)) = over {
         return Some(format!("{count} tasks on PU {pu}"));
     }
+    let floor = placement.len() / usable.pus.len().max(1);
+    let few_pins = usable.pinned.iter().all(|&pinned| pinned <= floor);
+    let under = usable
+        .pus
+        .iter()
+        .find(|&pu| alike && few_pins && usable.crowded() && count.get(pu).is_none_or(|&count| count < floor));
+    if let Some(pu) = under {
+        return Some(format!("fewer than {floor} tasks on PU {pu}"));
+    }
     // In a crowd a slow PU may get nothing while a fast one gets two.
     if problem.options.share_cores || (!alike && usable.crowded()) {
         return None;
@@ -220,7 +229,7 @@ proptest! {
         // Slots take the PUs of a core for equal, so arbitrary distances are for PUs without cores.
         let mut topology = if matrix.is_some() { tree(&[6], &[]) } else { tree(&arities, &[]) };
         let pus = topology.pus.len();
-        topology.matrix = matrix.map(|values| symmetric(&values, pus));
+        topology.matrix = matrix.map(|values| distances(&values, pus));
         let within = |&(a, b, _): &(u32, u32, u64)| a < tasks && b < tasks;
         let weight = Matrix::from_triplets(tasks as usize, entries.into_iter().filter(within));
         let pins = pins.into_iter().filter(|&(task, pu)| task < tasks as usize && pu < pus).take(1).collect();
@@ -233,12 +242,14 @@ proptest! {
             prop_assert!(cost >= least, "{}: {cost} < {least}", mapper.name());
             prop_assert!(mapper.name() != "exact" || cost == least, "exact: {cost} > {least}");
         }
+        let bound = crate::lower_bound(&problem).unwrap();
+        prop_assert!(bound <= least, "bound {bound} > {least}");
     }
 }
 
-/// A distance matrix of `size` PUs from any values: symmetric, zero on the diagonal.
-fn symmetric(values: &[u64], size: usize) -> Vec<u64> {
-    let value = |a: usize, b: usize| if a == b { 0 } else { values[a.min(b) * 6 + a.max(b)] };
+/// A distance matrix of `size` PUs from any values: zero on the diagonal, not the same there and back.
+fn distances(values: &[u64], size: usize) -> Vec<u64> {
+    let value = |a: usize, b: usize| if a == b { 0 } else { values[a * 6 + b] };
     (0..size * size).map(|at| value(at / size, at % size)).collect()
 }
 

@@ -9,7 +9,7 @@ mod assignment;
 use crate::Problem;
 use crate::shapes::Shapes;
 use crate::slots::Slots;
-use assignment::heaviest_assignment;
+pub use assignment::heaviest_assignment;
 use std::collections::BTreeMap;
 
 /// How many tasks are not where they were; tasks of which that is unknown do not count.

@@ -55,7 +55,7 @@ pub fn greedy(graph: &Graph, topology: &Topology, slots: &Slots) -> Vec<usize> {
             let start = seating.slot_of(start).expect("edges are pending from mapped tasks");
             let slot = nearest.to(start, &seating).expect("there is a slot for every task");
             seating.take(slot, end);
-            pending.extend(edges_of(graph, end));
+            pending.extend(edges_of(graph, end).filter(|edge| seating.slot_of(edge.2.0).is_none()));
         }
         let Some(task) = starts.find(|&task| seating.slot_of(task).is_none()) else { break };
         let slot = seating.first_of(0..slots.len()).expect("there is a slot for every task");

@@ -60,11 +60,13 @@ struct Search<'a> {
     seating: Seating<'a>,
     shapes: Option<Shapes>,
     limits: Option<Limits<'a>>,
+    /// Weight from task to task.
+    directed: Vec<Vec<u128>>,
     /// Weight of each pair of tasks, both directions.
     weight: Vec<Vec<u128>>,
     /// For each task the others, the heaviest partner first.
     partners: Vec<Vec<usize>>,
-    /// Distance of each pair of slots.
+    /// Distance from slot to slot; matrices need not be symmetric.
     distance: Vec<Vec<u128>>,
     /// For each slot the others, the nearest first.
     nearest: Vec<Vec<usize>>,
@@ -86,7 +88,8 @@ struct Limits<'a> {
 impl<'a> Search<'a> {
     fn new(problem: &Problem<'a>, slots: &'a Slots, balance: Option<&'a Balance>, first: &[usize]) -> Self {
         let tasks = slots.tasks();
-        let weight = square(tasks, |a, b| u128::from(problem.weight.get(a, b)) + u128::from(problem.weight.get(b, a)));
+        let directed = square(tasks, |a, b| u128::from(problem.weight.get(a, b)));
+        let weight = square(tasks, |a, b| directed[a][b] + directed[b][a]);
         let between = |a: usize, b: usize| u128::from(problem.topology.distance(slots.pu[a], slots.pu[b]));
         let distance = square(slots.len(), between);
         let mut partners = ascending(&weight);
@@ -104,8 +107,9 @@ impl<'a> Search<'a> {
             shapes: Shapes::new(problem.topology, slots),
             limits,
             partners,
-            nearest: ascending(&distance),
+            nearest: ascending(&square(slots.len(), |a, b| distance[a][b].min(distance[b][a]))),
             order: order_of_placing(&weight, &slots.pinned),
+            directed,
             weight,
             distance,
             best: first.to_vec(),
@@ -149,7 +153,7 @@ impl<'a> Search<'a> {
     fn keep(&mut self) {
         let slot_of = |task: usize| self.seating.slot_of(task).expect("every task is placed");
         let slot: Vec<usize> = (0..self.best.len()).map(slot_of).collect();
-        let pair = |(a, b): (usize, usize)| self.weight[a][b].saturating_mul(self.distance[slot[a]][slot[b]]);
+        let pair = |(a, b): (usize, usize)| self.pay((a, slot[a]), (b, slot[b]));
         self.best_cost = sum((0..slot.len()).flat_map(|a| (0..a).map(move |b| (a, b))).map(pair));
         self.best = self.slots.pus_of(&slot);
     }
@@ -170,12 +174,16 @@ impl<'a> Search<'a> {
         choices
     }
 
+    /// What two tasks pay to each other, each given with its slot.
+    fn pay(&self, a: (usize, usize), b: (usize, usize)) -> u128 {
+        let out = self.directed[a.0][b.0].saturating_mul(self.distance[a.1][b.1]);
+        out.saturating_add(self.directed[b.0][a.0].saturating_mul(self.distance[b.1][a.1]))
+    }
+
     /// What a task pays on a slot to the tasks that are placed.
     fn price(&self, task: usize, slot: usize) -> u128 {
-        let pay = |(other, weight): (usize, &u128)| {
-            self.seating.slot_of(other).map_or(0, |at| weight.saturating_mul(self.distance[slot][at]))
-        };
-        sum(self.weight[task].iter().enumerate().map(pay))
+        let placed = |other: usize| self.seating.slot_of(other).map_or(0, |at| self.pay((task, slot), (other, at)));
+        sum((0..self.weight.len()).map(placed))
     }
 
     /// No way to place the tasks from the `depth`-th on makes J less than this.
@@ -195,7 +203,9 @@ impl<'a> Search<'a> {
         let waiting = self.partners[task].iter().filter(|&&other| self.seating.slot_of(other).is_none());
         let waiting = waiting.map(|&other| row[other]).take_while(|&weight| weight > 0);
         let empty = self.nearest[slot].iter().filter(|&&other| self.seating.is_empty(other));
-        sum(waiting.zip(empty).map(|(weight, &other)| weight.saturating_mul(self.distance[slot][other])))
+        sum(waiting
+            .zip(empty)
+            .map(|(weight, &other)| weight.saturating_mul(self.distance[slot][other].min(self.distance[other][slot]))))
     }
 }
 

@@ -1,27 +1,35 @@
 //! The table of mappers: a file and a row each.
 
+pub mod balance;
 pub mod best;
 pub mod complace;
 pub mod exact;
+pub mod hct_greedy;
+pub mod matching;
 pub mod metis;
 pub mod packed;
 pub mod random;
 pub mod scatter;
 pub mod scotch;
+pub mod treematch;
 
 use crate::Mapper;
 use cohabit_model::{Error, Result};
 
 /// Every mapper there is. Names, help, documentation and the contract tests iterate it.
 pub static MAPPERS: &[&dyn Mapper] = &[
+    &best::Best,
     &packed::Packed,
     &scatter::Scatter,
     &random::Random,
+    &balance::Balance,
     &complace::Complace,
-    &scotch::Scotch,
+    &hct_greedy::HctGreedy,
+    &matching::Matching,
+    &treematch::TreeMatch,
     &metis::Metis,
+    &scotch::Scotch,
     &exact::Exact,
-    &best::Best,
 ];
 
 /// The mapper of a name.

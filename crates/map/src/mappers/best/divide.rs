@@ -21,6 +21,10 @@ pub struct Divider<'a> {
 /// Not in the piece.
 const ELSEWHERE: u32 = u32::MAX;
 
+/// Groups of up to this many slots on average are gathered from edges instead of cut, for up to so many vertices.
+const SMALL: usize = 4;
+const MOST_GATHERED: usize = 256;
+
 /// The weights of a piece add up to less than this.
 const MOST_WEIGHT: i64 = 1 << 29;
 
@@ -63,6 +67,9 @@ impl<'a> Divider<'a> {
                 .for_each(|(&vertex, slot)| slot_of[vertex as usize] = slot as u32);
             return;
         }
+        if vertices.len() <= SMALL * groups.len() && vertices.len() <= MOST_GATHERED && self.is_lowest(level, &groups) {
+            return self.gather(vertices, groups, slot_of);
+        }
         let middle = self.middle(level, &groups);
         if middle == groups.end {
             return self.divide(vertices, level + 1, groups, slot_of, random);
@@ -73,7 +80,8 @@ impl<'a> Divider<'a> {
             vec![u8::from(first == 0); vertices.len()]
         } else {
             let piece = self.piece(&vertices, 1, |_| 0);
-            bisect(&piece, first as i32, self.tries, random)
+            let tries = if level == 0 { self.tries } else { self.tries.div_ceil(4) };
+            bisect(&piece, first as i32, tries, random)
         };
         let of = |own: u8| vertices.iter().zip(&side).filter(move |(_, side)| **side == own).map(|(&vertex, _)| vertex);
         let (mut a, mut b): (Vec<u32>, Vec<u32>) = (of(0).collect(), of(1).collect());
@@ -81,6 +89,48 @@ impl<'a> Divider<'a> {
         level_out(&mut a, &mut b, first);
         self.divide(a, level, left, slot_of, random);
         self.divide(b, level, right, slot_of, random);
+    }
+
+    /// Whether the children of a subtree are single groups.
+    fn is_lowest(&self, level: usize, groups: &Range<u32>) -> bool {
+        self.tree.subtree_at(level, groups.start as usize).len() == 1
+            && self.tree.subtree_at(level, groups.end as usize - 1).len() == 1
+            && (level + 1 >= self.tree.levels()
+                || groups.clone().all(|group| self.tree.subtree_at(level, group as usize).len() == 1))
+    }
+
+    /// Fills small groups one after the other, each from the heaviest edge that is left.
+    fn gather(&mut self, vertices: Vec<u32>, groups: Range<u32>, slot_of: &mut [u32]) {
+        let piece = self.piece(&vertices, 1, |_| 0);
+        let count = vertices.len();
+        let row = |a: usize| {
+            piece.neighbours(a).iter().filter(move |arc| arc.0 as usize > a).map(move |&(b, w)| (w, a as u32, b))
+        };
+        let mut edges: Vec<(i32, u32, u32)> = (0..count).flat_map(row).collect();
+        edges.sort_unstable_by(|x, y| y.0.cmp(&x.0).then((x.1, x.2).cmp(&(y.1, y.2))));
+        let mut edges = edges.into_iter();
+        let mut free = vec![true; count];
+        for group in groups {
+            let slots = self.tree.slots_of(group as usize);
+            let is_open = |slot: &usize| self.open.as_ref().is_none_or(|open| open[*slot] < open[slot + 1]);
+            let mut members: Vec<usize> = Vec::with_capacity(slots.len());
+            for slot in slots.filter(is_open) {
+                let pull = |&vertex: &usize| {
+                    let inside = piece.neighbours(vertex).iter().filter(|arc| members.contains(&(arc.0 as usize)));
+                    inside.map(|arc| arc.1).sum::<i32>()
+                };
+                let next = if members.is_empty() {
+                    edges.find(|edge| free[edge.1 as usize] && free[edge.2 as usize]).map(|edge| edge.1 as usize)
+                } else {
+                    let near = members.iter().flat_map(|&member| piece.neighbours(member)).map(|arc| arc.0 as usize);
+                    near.filter(|&other| free[other]).max_by_key(pull)
+                };
+                let Some(vertex) = next.or_else(|| free.iter().position(|&free| free)) else { return };
+                free[vertex] = false;
+                members.push(vertex);
+                slot_of[vertices[vertex] as usize] = slot as u32;
+            }
+        }
     }
 
     /// The group at which the children of a subtree are best split in two halves; the end where it has one child.

@@ -40,7 +40,7 @@ impl Prepared {
                     .remedy(format!("up to {MOST_WITHOUT_TREE} can be mapped; a tree may have any number")));
             }
             None => {
-                let pairs = (0..slots.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
+                let pairs = (0..slots.len()).flat_map(|a| (0..slots.len()).map(move |b| (a, b)));
                 pairs.map(|(a, b)| problem.topology.distance(slots.pu[a], slots.pu[b])).max().unwrap_or(1)
             }
         };
@@ -52,8 +52,11 @@ impl Prepared {
     pub fn layout(&self, problem: &Problem, slots: &Slots) -> Layout {
         match &self.levels {
             Some(levels) => Layout::of_tree(Tree::new(levels, slots.len()), &levels.distance, self.scale),
+            // The search takes the mean of there and back; what is returned is judged by both.
             None => Layout::of_distances(slots.len(), |a, b| {
-                (problem.topology.distance(slots.pu[a], slots.pu[b]) / self.scale) as i32
+                let (a, b) = (slots.pu[a], slots.pu[b]);
+                let both = u128::from(problem.topology.distance(a, b)) + u128::from(problem.topology.distance(b, a));
+                (both / 2 / u128::from(self.scale)) as i32
             }),
         }
     }

@@ -9,6 +9,9 @@ use super::repartition::{Repartition, arrange};
 use super::state::{Rules, State};
 use crate::random::Random;
 
+/// Swaps that one cooling proposes at most: a fraction of a second.
+const PROPOSALS: u64 = 4_000_000;
+
 /// What a search works on.
 #[derive(Debug, Clone, Copy)]
 pub struct Ground<'a> {
@@ -32,7 +35,7 @@ impl<'a> Ground<'a> {
     /// Searches from a start, or from a division of the tasks over the tree where there is none.
     pub fn search(&self, start: Option<&[u32]>, clock: &mut Clock, random: &mut Random) -> Found {
         let talking = self.net.talking();
-        let tries = if clock.is_short(self.net.len(), 12_000) { 6 } else { 16 };
+        let tries = if clock.is_short(self.net.len(), 10_000) { 8 } else { 16 };
         let divided = match start {
             Some(start) => start.to_vec(),
             None => self.divided(tries, random),
@@ -51,7 +54,7 @@ impl<'a> Ground<'a> {
         }
         let divider = Divider::new(self.net, &self.layout.tree, 4);
         let mut repartition = Repartition::new(divider, &talking, &state);
-        let patience = 150 + 2 * self.net.len();
+        let patience = 20 + self.net.len() / 5;
         let mut stale = 0;
         while clock.step() {
             let before = state.total;
@@ -63,6 +66,11 @@ impl<'a> Ground<'a> {
             stale = 0;
             descend(&mut state, &talking, everywhere);
             best.keep(&state);
+            if random.below(10) < 3 && start.is_none() {
+                let fresh = self.divided(4, random);
+                restore(&mut state, &fresh);
+                continue;
+            }
             if state.total > best.total && random.below(4) > 0 {
                 restore(&mut state, &best.slot_of);
             }
@@ -92,8 +100,9 @@ impl<'a> Ground<'a> {
         let spread = f64::from(distances.clone().max().unwrap_or(1) - distances.filter(|&d| d > 0).min().unwrap_or(0));
         let unit = self.net.mean_weight() * spread.max(1.0);
         while clock.step() {
-            let heat = [2.0, 1.0, 0.5, 0.25][random.below(4)];
-            let cooling = Cooling { from: heat * unit, to: 0.02 * unit, proposals: 100 * self.net.len() as u64 };
+            let heat = [0.5, 0.3, 0.2, 0.1][random.below(4)];
+            let proposals = PROPOSALS.min(40 * (self.net.len() as u64).pow(2));
+            let cooling = Cooling { from: heat * unit, to: 0.03 * unit, proposals };
             anneal(state, talking, cooling, random);
             descend(state, talking, everywhere);
             best.keep(state);

@@ -1,0 +1,92 @@
+//! DeLoc's mapper Balance: communication spread evenly over the NUMA nodes (section IV of the paper: "iteratively maps the
+//! unmapped task with the largest amount of communication to the NUMA node that currently has the smallest amount").
+//!
+//! Where the topology names no NUMA nodes, the children of the root stand for them.
+
+use crate::graph::Graph;
+use crate::load::settled;
+use crate::seating::Seating;
+use crate::slots::Slots;
+use crate::{Mapper, Problem};
+use cohabit_model::topology::Level;
+use cohabit_model::{Result, Topology};
+use std::cmp::Reverse;
+use std::ops::Range;
+
+/// The mapper `balance`.
+pub struct Balance;
+
+impl Mapper for Balance {
+    fn name(&self) -> &'static str {
+        "balance"
+    }
+
+    fn about(&self) -> &'static str {
+        "communication evenly over the NUMA nodes: the task that talks most to the node with least"
+    }
+
+    fn source(&self) -> &'static str {
+        "DeLoc, section IV"
+    }
+
+    fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
+        let slots = Slots::new(problem)?;
+        let graph = Graph::new(problem.weight);
+        let volume: Vec<u128> =
+            (0..graph.tasks()).map(|task| graph.row(task).map(|(_, weight)| u128::from(weight)).sum()).collect();
+        let nodes: Vec<Range<usize>> = nodes(problem.topology).iter().map(|pus| slots.of_pus(pus)).collect();
+        let mut sums: Vec<u128> = nodes
+            .iter()
+            .map(|node| {
+                (0..volume.len())
+                    .filter(|&task| slots.pinned[task].is_some_and(|slot| node.contains(&slot)))
+                    .map(|task| volume[task])
+                    .sum()
+            })
+            .collect();
+        let mut seating = Seating::new(&slots);
+        let mut waiting = seating.waiting();
+        waiting.sort_by_key(|&task| (Reverse(volume[task]), task));
+        for task in waiting {
+            let open = (0..nodes.len()).filter_map(|node| Some((node, seating.first_of(nodes[node].clone())?)));
+            let (node, slot) =
+                open.min_by_key(|&(node, _)| (sums[node], node)).expect("there is a slot for every task");
+            seating.take(slot, task);
+            sums[node] += volume[task];
+        }
+        settled(problem, &slots, &seating.finish())
+    }
+}
+
+/// The PUs of each NUMA node, or of each child of the root.
+fn nodes(topology: &Topology) -> Vec<Range<usize>> {
+    let numa: Vec<_> =
+        topology.nodes.iter().filter(|node| node.level == Level::Numa).map(|node| node.pus.clone()).collect();
+    if numa.iter().map(ExactSizeIterator::len).sum::<usize>() == topology.pus.len() && !numa.is_empty() {
+        return numa;
+    }
+    let mut node = 0;
+    while let [only] = topology.nodes[node].children[..] {
+        node = only;
+    }
+    match &topology.nodes[node].children[..] {
+        [] => vec![topology.nodes[node].pus.clone()],
+        children => children.iter().map(|&child| topology.nodes[child].pus.clone()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+    use crate::testing::{problem, tree};
+    use cohabit_model::Matrix;
+
+    #[test]
+    fn talkers_are_spread() {
+        let topology = tree(&[2, 2], &[]);
+        let weight = Matrix::from_triplets(4, [(0, 1, 9), (2, 3, 4)]);
+        // 0 and 1 talk most, so each gets a node; then 2 and 3.
+        assert_eq!(Balance.map(&problem(&weight, &topology, &Options::default())).unwrap(), [0, 2, 1, 3]);
+    }
+}

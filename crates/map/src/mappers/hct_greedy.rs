@@ -1,0 +1,159 @@
+//! The greedy mapping of the IBM report on hardware communication topologies (section 4, Figure 3).
+//!
+//! First pass, from the bottom: of all sets of as many clusters as an element has children, the one with the most bytes
+//! between its clusters becomes a cluster of the next level, then the next of those that are left, and so on. The figure
+//! lists all sets and sorts them; their number explodes. Here a pair, the usual arity, is still found in the sorted list
+//! of pairs that talk, and a larger set is grown: from every cluster, always by the one that talks most with the set,
+//! then clusters are exchanged as long as that adds bytes; the best of the grown sets is taken. Second pass, from the
+//! top: the clusters go to the elements in the order they were made, so the first ones, which talk most, to the first
+//! children. Elements of different arity are served largest first.
+
+use crate::affinity::Affinity;
+use crate::bottom_up;
+use crate::load::settled;
+use crate::slots::Slots;
+use crate::{Mapper, Problem};
+use cohabit_model::Result;
+use std::cmp::Reverse;
+
+/// The mapper `hct-greedy`.
+pub struct HctGreedy;
+
+/// More PUs than this are refused.
+const MOST: usize = 4_096;
+
+/// Sets are grown from at most so many clusters, those that talk most.
+const SEEDS: usize = 64;
+
+impl Mapper for HctGreedy {
+    fn name(&self) -> &'static str {
+        "hct-greedy"
+    }
+
+    fn about(&self) -> &'static str {
+        "greedy from the PUs up: the clusters that talk most become the next larger cluster"
+    }
+
+    fn source(&self) -> &'static str {
+        "IBM report on optimizing communication in MPI programs, section 4"
+    }
+
+    fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
+        let slots = Slots::new(problem)?;
+        let placed = bottom_up::map(problem, &slots, self.name(), MOST, &group)?;
+        settled(problem, &slots, &placed)
+    }
+}
+
+fn group(affinity: &Affinity, sizes: &[usize]) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..sizes.len()).collect();
+    order.sort_by_key(|&at| (Reverse(sizes[at]), at));
+    let mut free = vec![true; affinity.len()];
+    let mut groups = vec![Vec::new(); sizes.len()];
+    let mut pairs = Pairs::new(affinity);
+    for at in order {
+        let set = match sizes[at] {
+            2 => pairs.next(&free),
+            size => grown(affinity, size, &free),
+        };
+        set.iter().for_each(|&item| free[item] = false);
+        groups[at] = set;
+    }
+    groups
+}
+
+/// The pairs that talk, most first.
+struct Pairs {
+    sorted: Vec<(i64, Reverse<(usize, usize)>)>,
+}
+
+impl Pairs {
+    fn new(affinity: &Affinity) -> Self {
+        let row =
+            |a: usize| affinity.row(a).iter().filter(move |entry| entry.0 > a).map(move |&(b, w)| (w, Reverse((a, b))));
+        let mut sorted: Vec<_> = (0..affinity.len()).flat_map(row).collect();
+        sorted.sort_unstable();
+        Self { sorted }
+    }
+
+    /// The next pair of free items; two that do not talk where no others are left.
+    fn next(&mut self, free: &[bool]) -> Vec<usize> {
+        while let Some((_, Reverse((a, b)))) = self.sorted.pop() {
+            if free[a] && free[b] {
+                return vec![a, b];
+            }
+        }
+        (0..free.len()).filter(|&item| free[item]).take(2).collect()
+    }
+}
+
+/// The best of the sets that grow from the free items.
+fn grown(affinity: &Affinity, size: usize, free: &[bool]) -> Vec<usize> {
+    let mut seeds: Vec<usize> = (0..free.len()).filter(|&item| free[item]).collect();
+    if size >= seeds.len() || size == 1 {
+        seeds.truncate(size);
+        return seeds;
+    }
+    seeds.sort_by_key(|&item| {
+        let heaviest = affinity.row(item).iter().filter(|entry| free[entry.0]).map(|entry| entry.1).max();
+        Reverse(heaviest.unwrap_or(0))
+    });
+    seeds.truncate(SEEDS);
+    let sets = seeds.into_iter().map(|seed| grow(affinity, seed, size, free));
+    let inside =
+        |set: &Vec<usize>| -> i64 { set.iter().flat_map(|&a| set.iter().map(move |&b| affinity.between(a, b))).sum() };
+    let best = sets.map(|set| (inside(&set), set)).reduce(|best, next| if next.0 > best.0 { next } else { best });
+    best.map_or(Vec::new(), |best| best.1)
+}
+
+fn grow(affinity: &Affinity, seed: usize, size: usize, free: &[bool]) -> Vec<usize> {
+    let mut pull = vec![0; free.len()];
+    let mut inside = vec![false; free.len()];
+    let mut set = Vec::with_capacity(size);
+    let change = |item: usize, sign: i64, inside: &mut [bool], pull: &mut [i64]| {
+        inside[item] = sign > 0;
+        affinity.row(item).iter().for_each(|&(other, weight)| pull[other] += sign * weight);
+    };
+    change(seed, 1, &mut inside, &mut pull);
+    set.push(seed);
+    let best_outside = |inside: &[bool], pull: &[i64]| {
+        (0..free.len()).filter(|&item| free[item] && !inside[item]).max_by_key(|&item| (pull[item], Reverse(item)))
+    };
+    while set.len() < size {
+        let Some(next) = best_outside(&inside, &pull) else { break };
+        change(next, 1, &mut inside, &mut pull);
+        set.push(next);
+    }
+    // Exchanges: each adds bytes, so they end.
+    while let (Some(out), Some(next)) = ((0..set.len()).min_by_key(|&at| pull[set[at]]), best_outside(&inside, &pull)) {
+        let leaver = set[out];
+        if pull[next] - affinity.between(next, leaver) <= pull[leaver] {
+            break;
+        }
+        change(leaver, -1, &mut inside, &mut pull);
+        change(next, 1, &mut inside, &mut pull);
+        set[out] = next;
+    }
+    set
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+    use crate::testing::{problem, tree};
+    use cohabit_model::Matrix;
+
+    fn check(arities: &[usize], entries: &[(u32, u32, u64)], tasks: usize, expected: &[usize]) {
+        let (topology, weight) = (tree(arities, &[]), Matrix::from_triplets(tasks, entries.iter().copied()));
+        assert_eq!(HctGreedy.map(&problem(&weight, &topology, &Options::default())).unwrap(), expected);
+    }
+
+    #[test]
+    fn the_heaviest_clusters_come_first() {
+        // Pairs 1-3 and 0-2, then both together.
+        check(&[2, 2], &[(1, 3, 9), (0, 2, 5), (0, 1, 1)], 4, &[2, 0, 3, 1]);
+        // Sets of three.
+        check(&[2, 3], &[(0, 2, 9), (2, 4, 9), (1, 3, 2), (3, 5, 2)], 6, &[0, 3, 1, 4, 2, 5]);
+    }
+}
