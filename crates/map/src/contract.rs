@@ -254,6 +254,20 @@ fn distances(values: &[u64], size: usize) -> Vec<u64> {
 }
 
 #[test]
+fn best_is_never_worse_than_the_plain_mappers() {
+    let topology = tree(&[2, 3, 2], &[100, 10, 1]);
+    let mut random = crate::random::Random::new(8);
+    for seed in 0..20 {
+        let entries: Vec<_> = (0..40).map(|_| (random.below(12) as u32, random.below(12) as u32, 7)).collect();
+        let weight = Matrix::from_triplets(12, entries);
+        let options = Options { seed, steps: Some(0), ..Options::default() };
+        let problem = problem(&weight, &topology, &options);
+        let cost = |name: &str| slow_cost(&weight, &topology, &crate::mapper(name).unwrap().map(&problem).unwrap());
+        assert!(cost("best") <= cost("packed").min(cost("complace")), "{seed}");
+    }
+}
+
+#[test]
 fn exact_proves_a_dozen_tasks_on_a_symmetric_tree() {
     let topology = tree(&[2, 3, 2], &[100, 10, 1]);
     let weight = Matrix::from_triplets(12, (0..12).flat_map(|a| [(a, (a * 5 + 1) % 12, 3), (a, (a + 4) % 12, 2)]));

@@ -24,7 +24,7 @@ impl Shapes {
             let parent = |group: &Range<usize>| above.partition_point(|parent| parent.end <= group.start);
             let mut shape = |group: &Range<usize>| {
                 let next = numbers.len();
-                *numbers.entry(describe(group, topology, slots)).or_insert(next)
+                *numbers.entry(describe(group, above[parent(group)].start, topology, slots)).or_insert(next)
             };
             all.push(groups.iter().map(|group| (group.clone(), parent(group), shape(group))).collect());
             above.clone_from(groups);
@@ -56,7 +56,7 @@ impl Shapes {
 }
 
 /// All that makes a difference between two groups: the distances within, the speeds, and how units lie in it.
-fn describe(group: &Range<usize>, topology: &Topology, slots: &Slots) -> Vec<u64> {
+fn describe(group: &Range<usize>, parent: usize, topology: &Topology, slots: &Slots) -> Vec<u64> {
     let mut words = vec![group.len() as u64];
     for slot in group.clone() {
         let gap = if slot > group.start { topology.distance(slots.pu[slot - 1], slots.pu[slot]) } else { 0 };
@@ -66,8 +66,8 @@ fn describe(group: &Range<usize>, topology: &Topology, slots: &Slots) -> Vec<u64
                 slots.unit.partition_point(|&other| other < unit)..slots.unit.partition_point(|&other| other <= unit);
             group.start <= members.start && members.end <= group.end
         };
-        // A unit that lies partly outside is itself and no other.
-        let name = if whole(unit) { unit - slots.unit[group.start] } else { usize::MAX - unit };
+        // A unit that lies partly outside is known by its place within the parent, whose first slot is `parent`.
+        let name = if whole(unit) { unit - slots.unit[group.start] } else { (1 << 32) + unit - slots.unit[parent] };
         words.extend([gap, name as u64, slots.spare[unit] as u64, speed(topology, slots.pu[slot]).to_bits()]);
     }
     words

@@ -99,3 +99,58 @@ fn below(shapes: &Shapes, level: usize, above: &[usize], fits_above: &BTreeMap<(
     }
     goes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+    use crate::testing::{problem, slow_cost, tree};
+    use crate::{Options, mapper};
+    use cohabit_model::Matrix;
+
+    #[test]
+    fn a_relabelled_mapping_comes_back_to_where_it_was() {
+        let topology = tree(&[3, 2, 2], &[100, 10, 1]);
+        let options = Options { present: (0..12).map(Some).collect(), ..Options::default() };
+        let weight = Matrix::zero(12);
+        let problem = problem(&weight, &topology, &options);
+        let slots = Slots::new(&problem).unwrap();
+        // Packages, cores and PUs changed places: 4 5 6 7 | 8 .. 11 | 0 .. 3 with their halves turned.
+        let relabelled: Vec<usize> = (0..12).map(|slot| ((slot + 4) % 12) ^ 3).collect();
+        assert_eq!(nearest(&problem, &slots, &relabelled), (0..12).collect::<Vec<_>>());
+        assert_eq!(moves(&options.present, &relabelled), 12);
+    }
+
+    #[test]
+    fn the_nearest_costs_the_same_and_moves_no_more() {
+        let topology = tree(&[2, 3, 2], &[100, 10, 1]);
+        let mut random = Random::new(5);
+        for _ in 0..50 {
+            let mut present: Vec<usize> = (0..12).collect();
+            random.shuffle(&mut present);
+            let options = Options { present: present.iter().copied().map(Some).collect(), ..Options::default() };
+            let entries: Vec<_> = (0..20).map(|_| (random.below(12) as u32, random.below(12) as u32, 5)).collect();
+            let weight = Matrix::from_triplets(12, entries);
+            let problem = problem(&weight, &topology, &options);
+            let slots = Slots::new(&problem).unwrap();
+            let mut before: Vec<usize> = (0..12).collect();
+            random.shuffle(&mut before);
+            let after = nearest(&problem, &slots, &before);
+            assert_eq!(slow_cost(&weight, &topology, &after), slow_cost(&weight, &topology, &before));
+            assert!(moves(&options.present, &after) <= moves(&options.present, &before));
+        }
+    }
+
+    #[test]
+    fn nobody_moves_for_less_than_it_costs() {
+        let topology = tree(&[2, 2], &[10, 1]);
+        let weight = Matrix::from_triplets(4, [(0, 2, 3), (1, 3, 3)]);
+        let present = vec![Some(0), Some(1), Some(2), Some(3)];
+        for (move_cost, moved) in [(0, 2), (26, 2), (28, 0)] {
+            let options = Options { present: present.clone(), move_cost, steps: Some(50), ..Options::default() };
+            let placement = mapper("best").unwrap().map(&problem(&weight, &topology, &options)).unwrap();
+            // Together they pay 3 + 3, apart 30 + 30; two moves bring them together.
+            assert_eq!(moves(&present, &placement), moved, "{move_cost}");
+        }
+    }
+}

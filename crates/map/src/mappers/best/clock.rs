@@ -31,6 +31,11 @@ impl Clock {
         goes_on
     }
 
+    /// Whether the wall time is over.
+    pub fn is_over(&self) -> bool {
+        self.end.is_some_and(|end| Instant::now() >= end)
+    }
+
     /// The clock of one of `count` parts of the work, `done` of which are over.
     pub fn share(&mut self, done: usize, count: usize) -> Self {
         let left = (count - done).max(1);
