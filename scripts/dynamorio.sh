@@ -53,10 +53,15 @@ sources() {
         sed 's|"manifest_path":"\(.*\)/Cargo.toml"|\1/dynamorio|'
 }
 
-# Built once: the stamp holds the lock file's checksum, so that another version is another build.
+# How DynamoRIO is built: what the client needs of it. Its annotations would tell programs that they run on Valgrind, and
+# they would run otherwise (workloads/probes/client_request.c).
+settings=(-DCMAKE_BUILD_TYPE=Release -DANNOTATIONS=OFF -DBUILD_CLIENTS=OFF -DBUILD_DOCS=OFF -DBUILD_SAMPLES=OFF
+    -DBUILD_TESTS=OFF -DBUILD_TOOLS=OFF -DBUILD_DRSTATS=OFF)
+
+# Built once: the stamp holds the lock file's checksum and the settings, so that another version is another build.
 build_dynamorio() {
     local stamp=$own/.cohabit-built wanted
-    wanted=$(sha256sum <native/dynamorio/Cargo.lock)
+    wanted="$(sha256sum <native/dynamorio/Cargo.lock) ${settings[*]}"
     if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
         return
     fi
@@ -67,8 +72,7 @@ build_dynamorio() {
     rm -rf "$own" "$build/dynamorio-src"
     mkdir -p "$own"
     cp -r "$source" "$build/dynamorio-src" # its cmake may write beside its sources; cargo's cache is not ours
-    quietly "$own/configure.log" cmake -S "$build/dynamorio-src" -B "$own" -DCMAKE_BUILD_TYPE=Release \
-        -DBUILD_CLIENTS=OFF -DBUILD_DOCS=OFF -DBUILD_SAMPLES=OFF -DBUILD_TESTS=OFF -DBUILD_TOOLS=OFF -DBUILD_DRSTATS=OFF
+    quietly "$own/configure.log" cmake -S "$build/dynamorio-src" -B "$own" "${settings[@]}"
     quietly "$own/make.log" make -C "$own" -j "$jobs"
     echo "$wanted" >"$stamp"
 }
