@@ -16,6 +16,7 @@ pub const TREES: &[(usize, &str)] = &[
     (512, "pack:8 core:2 pu:32"),
     (1024, "pack:16 core:2 pu:32"),
     (4096, "pack:64 core:2 pu:32"),
+    (65_536, "pack:64 core:32 pu:32"),
 ];
 
 /// The tree of a size, with level costs 100, 10, 1.

@@ -48,7 +48,7 @@ impl Mapper for Best {
     }
 
     fn source(&self) -> &'static str {
-        "this project; see docs/mapping.md"
+        "this project (docs/benchmarks-mapping.md)"
     }
 
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
