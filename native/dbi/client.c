@@ -20,16 +20,6 @@
 #include "drmgr.h"
 #include "drreg.h"
 #include "drutil.h"
-#include "drx.h"
-
-static dr_emit_flags_t
-event_app2app(void *drcontext, void *tag, instrlist_t *block, bool for_trace, bool translating)
-{
-    (void)tag, (void)for_trace, (void)translating;
-    if (!drx_expand_scatter_gather(drcontext, block, NULL))
-        part()->events_lost++;
-    return DR_EMIT_DEFAULT;
-}
 
 static dr_emit_flags_t
 event_analysis(void *drcontext, void *tag, instrlist_t *block, bool for_trace, bool translating, void **user_data)
@@ -37,16 +27,18 @@ event_analysis(void *drcontext, void *tag, instrlist_t *block, bool for_trace, b
     (void)for_trace, (void)translating;
     codewrites_block(tag);
     vectors_suspect(slots_current_task());
-    *user_data = counting_on() ? plan_create(drcontext, block) : NULL;
-    if (counting_on() && *user_data == NULL)
+    bool on = counting_on();
+    *user_data = on ? plan_create(drcontext, block) : NULL;
+    if (on && *user_data == NULL)
         part()->events_lost++;
-    return DR_EMIT_DEFAULT;
+    /* Made again later, for a fault in old code, the block might come out as the other kind. */
+    return counting_partly() ? DR_EMIT_STORE_TRANSLATIONS : DR_EMIT_DEFAULT;
 }
 
 static void
-insert_checks(void *drcontext, instrlist_t *block, instr_t *instr, const span_t *span)
+insert_checks(void *drcontext, instrlist_t *block, instr_t *instr, const plan_t *plan, const span_t *span)
 {
-    emit_check(drcontext, block, instr, span);
+    emit_check(drcontext, block, instr, plan, span);
     if (options.sharing && options.record[0] == '\0') /* where accesses are recorded, none passes the first check */
         sharing_emit(drcontext, block, instr, span);
 }
@@ -65,7 +57,7 @@ event_insert(void *drcontext, void *tag, instrlist_t *block, instr_t *instr, boo
         emit_count(drcontext, block, instr, plan);
     for (uint32_t i = 0; i < plan->span_count; i++) {
         if (plan->spans[i].where == instr)
-            insert_checks(drcontext, block, instr, &plan->spans[i]);
+            insert_checks(drcontext, block, instr, plan, &plan->spans[i]);
     }
     if (instr_is_app(instr) && plan_is_special(instr))
         special_insert(drcontext, block, instr);
@@ -87,9 +79,7 @@ event_exit(void)
     modules_exit();
     if (options.hot)
         heap_exit();
-    drmgr_unregister_bb_app2app_event(event_app2app);
     drmgr_unregister_bb_instrumentation_event(event_analysis);
-    drx_exit();
     drutil_exit();
     drreg_exit();
     cold_exit();
@@ -110,7 +100,7 @@ static void
 init_extensions(void)
 {
     drreg_options_t registers = { .struct_size = sizeof(registers), .num_spill_slots = 12 };
-    if (!drmgr_init() || drreg_init(&registers) != DRREG_SUCCESS || !drutil_init() || !drx_init())
+    if (!drmgr_init() || drreg_init(&registers) != DRREG_SUCCESS || !drutil_init())
         fail("DynamoRIO's extensions cannot be set up");
 }
 
@@ -130,13 +120,12 @@ init_state(void)
 static void
 watch_events(void)
 {
-    drmgr_priority_t after_scatter_gather = { sizeof(after_scatter_gather), "cohabit", NULL, NULL, 0 };
+    drmgr_priority_t priority = { sizeof(priority), "cohabit", NULL, NULL, 0 };
     tasks_init();
     syscalls_init();
     dr_register_exit_event(event_exit);
     if ((options.hot && !heap_init()) || !modules_init(options.hot ? heap_module_loaded : NULL) || !counting_init() ||
-        !clock_start() || !drmgr_register_bb_app2app_event(event_app2app, NULL) ||
-        !drmgr_register_bb_instrumentation_event(event_analysis, event_insert, &after_scatter_gather))
+        !drmgr_register_bb_instrumentation_event(event_analysis, event_insert, &priority))
         fail("its events cannot be registered with DynamoRIO");
 }
 

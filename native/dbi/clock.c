@@ -1,75 +1,55 @@
-/* The clock thread (clock.h). It sleeps a millisecond at least: shorter windows are ended by the slow path.
+/* The clock thread (clock.h). Compiled without vector registers or anything else that needs a thread's own storage: it
+ * is the kernel's thread and neither the C library's nor DynamoRIO's, of which it must not call anything.
  *
- * DynamoRIO stops it where it sleeps, when the process ends: it then holds no lock, and touches nothing any more.
+ * DynamoRIO has threads for clients, but ends them with the process on a stack that is gone at times. This one is told
+ * to go and waited for before anything is taken down.
  */
 #include "clock.h"
-#include "counting.h"
 #include "options.h"
-#include "part.h"
 #include "sharing.h"
 #include "system.h"
-#include "dr_api.h"
 
-#define MS 1000000u
-/* The longest sleep: what a process that ends may have to wait for. */
-#define LONGEST_MS 10u
+#define STACK_BYTES (64 * 1024)
+/* Shorter windows are ended by the slow path. */
+#define SHORTEST_NS 200000u
 
-static uint64_t next_burst_ns; /* when bursts are next turned on or off */
-static enum { STOPPED, RUNNING, STOPPING } state;
-
-static void
-turn_burst(uint64_t now)
-{
-    bool to = !counting_on();
-    counting_switch(to);
-    next_burst_ns = now + (to ? options.burst_on_ns : options.burst_off_ns);
-}
-
-static uint64_t
-until(uint64_t now, uint64_t then)
-{
-    return then > now ? then - now : 0;
-}
+static int started, stop;
+static int thread; /* its id; the kernel clears it when the thread is gone */
+static char *stack;
 
 static void
-run(void *unused)
+run(void)
 {
-    (void)unused;
-    next_burst_ns = system_monotonic_ns() + options.burst_on_ns;
-    while (__atomic_load_n(&state, __ATOMIC_ACQUIRE) == RUNNING) {
-        uint64_t now = system_monotonic_ns();
-        uint64_t sleep_ns = (uint64_t)LONGEST_MS * MS;
-        if (options.sharing) {
-            sharing_tick();
-            sleep_ns = options.window_ns < sleep_ns ? options.window_ns : sleep_ns;
-        }
-        if (options.burst_on_ns != 0) {
-            if (now >= next_burst_ns)
-                turn_burst(now);
-            uint64_t left = until(now, next_burst_ns);
-            sleep_ns = left < sleep_ns ? left : sleep_ns;
-        }
-        dr_sleep(sleep_ns < MS ? 1 : (int)(sleep_ns / MS));
+    uint64_t sleep_ns = options.window_ns > SHORTEST_NS ? options.window_ns : SHORTEST_NS;
+    while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
+        system_wait(&stop, 0, sleep_ns);
+        sharing_tick();
     }
-    __atomic_store_n(&state, STOPPED, __ATOMIC_RELEASE);
 }
 
-bool
+void
 clock_start(void)
 {
-    state = STOPPED;
-    if (!options.sharing && options.burst_on_ns == 0)
-        return true;
-    state = RUNNING;
-    return dr_create_client_thread(run, NULL);
+    if (!options.sharing || started || __atomic_exchange_n(&started, 1, __ATOMIC_ACQ_REL) != 0)
+        return;
+    if (stack == NULL)
+        stack = system_map_private(STACK_BYTES);
+    if (stack == NULL || !system_start_thread(run, stack + STACK_BYTES, &thread))
+        part()->events_lost++; /* windows then end only where somebody comes to the slow path */
+}
+
+void
+clock_fork(void)
+{
+    started = stop = thread = 0;
 }
 
 void
 clock_stop(void)
 {
-    if (state == STOPPED)
-        return;
-    __atomic_store_n(&state, STOPPING, __ATOMIC_RELEASE);
-    for (uint32_t tries = 0; tries < 1000 && __atomic_load_n(&state, __ATOMIC_ACQUIRE) != STOPPED; tries++)
-        dr_sleep(1);
+    sharing_end();
+    __atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
+    system_wake(&stop);
+    for (int tid; (tid = __atomic_load_n(&thread, __ATOMIC_ACQUIRE)) != 0;)
+        system_wait(&thread, tid, 10000000);
 }

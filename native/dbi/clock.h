@@ -1,14 +1,15 @@
-/* A thread of the profiler's own that watches the time, for what must happen while the program runs undisturbed. */
+/* A thread of the profiler's own that watches the time: windows of the sharing matrix end also while no task comes to
+ * the slow path. */
 #ifndef COHABIT_CLOCK_H
 #define COHABIT_CLOCK_H
 
-#include <stdbool.h>
+/* Starts the thread, once, where sharing is counted. Called when the program runs: before that DynamoRIO takes whatever
+ * thread it finds for one of the program's. */
+void clock_start(void);
+/* After fork: a child has the thread that called fork and no other. */
+void clock_fork(void);
 
-/* Starts the thread where an option needs it: windows of the sharing matrix, bursts. Also after fork: a child has the
- * thread that called fork and no other. */
-bool clock_start(void);
-
-/* Ends it; when this returns it touches nothing any more. */
+/* Ends it; when this returns it is gone. */
 void clock_stop(void);
 
 #endif

@@ -1,22 +1,25 @@
 /* Turning counting off and on (counting.h).
  *
  * Code is translated with checks while counting is on and without while it is off, so that what is not counted runs
- * at DynamoRIO's own speed; a change flushes all translated code. Memory starts clean each time: who wrote a value
- * while nobody looked is not known. Code of the old kind may run on until its thread comes by DynamoRIO; while counting
- * is off what it does there is ignored (modes.h).
+ * at DynamoRIO's own speed; a change flushes all translated code, by the way that stops all threads for it: after the
+ * other one (dr_delay_flush_region), programs with signals crashed. Memory starts clean each time: who wrote a value
+ * while nobody looked is not known. While counting is off, what code does that was not flushed yet is ignored (modes.h).
  */
 #include "counting.h"
 #include "modes.h"
 #include "options.h"
 #include "system.h"
+#include "ticks.h"
 #include "dr_api.h"
 #include "drmgr.h"
 
 static int on;
 static int lock;
+static uint32_t flushes;
+static uint64_t burst_due; /* tick at which counting is next turned on or off */
 
-static bool
-partly(void)
+bool
+counting_partly(void)
 {
     return options.region || options.burst_on_ns != 0;
 }
@@ -53,7 +56,7 @@ counting_account(void)
 static void
 begin_part(void)
 {
-    if (on && partly())
+    if (on && counting_partly())
         part()->on_since_ns = system_monotonic_ns();
     if (options.region && !on)
         part()->flags |= COHABIT_FLAG_ROI_UNUSED;
@@ -72,17 +75,42 @@ counting_on(void)
     return __atomic_load_n(&on, __ATOMIC_ACQUIRE) != 0;
 }
 
+uint32_t
+counting_flushes(void)
+{
+    return __atomic_load_n(&flushes, __ATOMIC_ACQUIRE);
+}
+
+/* All threads are out of the translated code when this returns. */
+static bool
+flush(void)
+{
+    __atomic_add_fetch(&flushes, 1, __ATOMIC_ACQ_REL);
+    return dr_flush_region(NULL, ~(size_t)0);
+}
+
 bool
 counting_region(bool begins)
 {
-    return options.region && change(begins) && dr_flush_region(NULL, ~(size_t)0);
+    return options.region && change(begins) && flush();
+}
+
+static uint64_t
+ticks_of(uint64_t ns)
+{
+    return (uint64_t)((unsigned __int128)ns * options.ticks_per_second / 1000000000u);
 }
 
 void
-counting_switch(bool to)
+counting_poll(void)
 {
-    if (change(to))
-        dr_delay_flush_region(NULL, ~(size_t)0, 0, NULL);
+    uint64_t due = __atomic_load_n(&burst_due, __ATOMIC_RELAXED), now = ticks_now();
+    if (options.burst_on_ns == 0 || now < due)
+        return;
+    bool to = !counting_on();
+    uint64_t next = now + ticks_of(to ? options.burst_on_ns : options.burst_off_ns);
+    if (__atomic_compare_exchange_n(&burst_due, &due, next, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        (void)(change(to) && flush());
 }
 
 static dr_signal_action_t
@@ -91,8 +119,8 @@ event_signal(void *drcontext, dr_siginfo_t *info)
     (void)drcontext;
     if ((uint32_t)info->sig != options.signal)
         return DR_SIGNAL_DELIVER;
-    counting_switch(!counting_on());
-    return DR_SIGNAL_SUPPRESS;
+    /* After a flush the thread must go on in new code, where it was interrupted. */
+    return change(!counting_on()) && flush() ? DR_SIGNAL_REDIRECT : DR_SIGNAL_SUPPRESS;
 }
 
 bool
@@ -100,6 +128,7 @@ counting_init(void)
 {
     on = !options.region;
     modes_set(MODE_OFF, !on);
+    burst_due = ticks_now() + ticks_of(options.burst_on_ns);
     begin_part();
     return options.signal == 0 || drmgr_register_signal_event(event_signal);
 }

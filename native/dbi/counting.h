@@ -3,10 +3,14 @@
 #define COHABIT_COUNTING_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 bool counting_init(void);
 /* After fork, in the child, whose part is a new one. */
 void counting_fork(void);
+
+/* Whether counting may be on at one time and off at another. */
+bool counting_partly(void);
 
 /* Whether code is to be translated with checks. */
 bool counting_on(void);
@@ -15,9 +19,11 @@ bool counting_on(void);
  * caller must go on in new code. */
 bool counting_region(bool begins);
 
-/* Turns counting on or off, from any thread: code is translated anew when next some thread leaves it, as each does at
- * a system call. */
-void counting_switch(bool to);
+/* Begins or ends a burst where it is time for that (bursts, options.h). Called before system calls. */
+void counting_poll(void);
+
+/* How often code was flushed so far: each time interrupts what threads wait in. */
+uint32_t counting_flushes(void);
 
 /* Brings the time spent counting up to date in the part. */
 void counting_account(void);

@@ -4,8 +4,8 @@
 
 #include "plan.h"
 
-/* Inserts the check of one span before `where`. */
-void emit_check(void *drcontext, instrlist_t *block, instr_t *where, const span_t *span);
+/* Inserts the check of one span before `where`, with those that are checked together with it; nothing for those. */
+void emit_check(void *drcontext, instrlist_t *block, instr_t *where, const plan_t *plan, const span_t *span);
 
 /* Asks a question of the shadow. r[0] holds the address of the span's first byte; the registers r may be changed. Where
  * the answer is no it jumps to `cold`, having put the address of `fine` into r[1] (emit_return). */

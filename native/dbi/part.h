@@ -29,6 +29,9 @@ typedef struct task {
     uint64_t syscall_args[6];
     uint64_t syscall_pc; /* where hot blocks are followed */
     uint64_t clone_flags;
+    uint64_t syscall_since_ns; /* interrupted.c */
+    uint32_t flushes_seen;
+    bool syscall_again;
     uint64_t last_write_block; /* of the last write that changed a word, and what the word was */
     uint64_t last_write_word;
     uint64_t string_from; /* registers before a string instruction that may stop early */

@@ -22,6 +22,9 @@ typedef struct {
     address_t address; /* of the span's first byte */
     piece_t pieces[MAX_PIECES_PER_SPAN];
     uint32_t piece_count;
+    values_t values;      /* of the registers before the first access */
+    int32_t leader;       /* the earlier span it is checked together with; -1: none */
+    uint32_t followers;
     bool reads_barred;    /* a write elsewhere came since: no read may join */
     bool writes_barred;
 } open_span_t;
@@ -105,7 +108,7 @@ plan_is_special(instr_t *instr)
     case OP_repne_cmps:
     case OP_rep_scas:
     case OP_repne_scas: return true;
-    default: return is_masked(instr) || plan_is_far_bit(instr);
+    default: return instr_is_gather(instr) || instr_is_scatter(instr) || is_masked(instr) || plan_is_far_bit(instr);
     }
 }
 
@@ -177,6 +180,55 @@ may_join(const open_span_t *open, bool stack, int64_t low, int64_t high, uint32_
     return alike || inside || stack;
 }
 
+/* Whether the operand's registers hold the same at both places. */
+static bool
+same_registers(const values_t *a, const values_t *b, opnd_t operand)
+{
+    for (int i = 0; i < opnd_num_regs_used(operand); i++) {
+        int number = values_number(opnd_get_reg_used(operand, i));
+        if (number < 0)
+            continue; /* a segment register: its base is the thread's */
+        if (a->registers[number].root != b->registers[number].root ||
+            a->registers[number].offset != b->registers[number].offset)
+            return false;
+    }
+    return true;
+}
+
+/* A read that may move to an earlier one, for the same reasons as within a span, is checked with it: one question for
+ * the words of both. */
+static void
+bundle(planner_t *planner, uint32_t at)
+{
+    open_span_t *open = &planner->spans[at];
+    for (uint32_t i = planner->first_open; i < at && !open->span.writes; i++) {
+        open_span_t *leader = &planner->spans[i];
+        if (leader->span.writes || leader->leader >= 0 || leader->reads_barred ||
+            leader->followers + 1 == MAX_BUNDLE ||
+            !same_registers(&leader->values, &open->values, open->span.operand))
+            continue;
+        open->leader = (int32_t)i;
+        leader->followers++;
+        return;
+    }
+}
+
+/* A span that is to be written needs a check of its own, and so do those that were to be checked with it. */
+static void
+unbundle(planner_t *planner, uint32_t at)
+{
+    open_span_t *open = &planner->spans[at];
+    if (open->leader >= 0)
+        planner->spans[open->leader].followers--;
+    open->leader = -1;
+    for (uint32_t i = at + 1; i < planner->count && open->followers > 0; i++) {
+        if (planner->spans[i].leader == (int32_t)at) {
+            planner->spans[i].leader = -1;
+            open->followers--;
+        }
+    }
+}
+
 static bool
 join(planner_t *planner, uint32_t at, const address_t *address, uint32_t bytes, uint32_t kind, instr_t *instr)
 {
@@ -205,6 +257,8 @@ join(planner_t *planner, uint32_t at, const address_t *address, uint32_t bytes, 
     open->span.bytes = (uint32_t)(high - low);
     /* Pieces of different sizes at one place are as good as the largest of them. */
     open->span.alone &= open->pieces[0].bytes == open->span.bytes && low == 0;
+    if ((kind & ACCESS_WRITE) != 0 && !open->span.writes)
+        unbundle(planner, at);
     open->span.writes |= (kind & ACCESS_WRITE) != 0;
     add_piece(open, offset - low, bytes, kind, instr);
     bar_others(planner, at, kind);
@@ -224,9 +278,13 @@ start(planner_t *planner, instr_t *instr, opnd_t operand, const address_t *addre
     open_span_t *open = &planner->spans[planner->count++];
     open->piece_count = 0;
     open->reads_barred = open->writes_barred = false;
-    open->span = (span_t) { instr, operand, delta, bytes, true, (kind & ACCESS_WRITE) != 0, GROUPS_NONE };
+    open->values = planner->values;
+    open->leader = -1;
+    open->followers = 0;
+    open->span = (span_t) { instr, operand, delta, bytes, true, (kind & ACCESS_WRITE) != 0, GROUPS_NONE, -1, false };
     open->address = *address;
     add_piece(open, 0, bytes, kind, instr);
+    bundle(planner, planner->count - 1);
     bar_others(planner, planner->count - 1, kind);
 }
 
@@ -300,6 +358,19 @@ close_all(planner_t *planner)
     planner->first_open = planner->count;
 }
 
+static void
+link_bundles(plan_t *plan, const open_span_t *spans)
+{
+    for (uint32_t i = plan->span_count; i-- > 0;) {
+        if (spans[i].leader < 0)
+            continue;
+        span_t *leader = &plan->spans[spans[i].leader];
+        plan->spans[i].follows = true;
+        plan->spans[i].next = leader->next;
+        leader->next = (int32_t)i;
+    }
+}
+
 /* Room for the spans of the block under way, kept by the task: half a megabyte, of which blocks touch a page or two. */
 static open_span_t *
 scratch_spans(void)
@@ -344,6 +415,7 @@ plan_create(void *drcontext, instrlist_t *block)
         plan->spans[i] = planner.spans[i].span;
         plan->spans[i].group = groups_intern(planner.spans[i].pieces, planner.spans[i].piece_count);
     }
+    link_bundles(plan, planner.spans);
     return plan;
 }
 

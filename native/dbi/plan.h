@@ -14,7 +14,12 @@ typedef struct {
     bool alone;      /* it is one access, not several */
     bool writes;     /* the check asks "is the word exactly mine?", else "is my bit set?" */
     uint32_t group;  /* its pieces, for the slow path: number in groups.h */
+    int32_t next;    /* span that is checked together with this one; -1: none */
+    bool follows;    /* it is checked together with an earlier one */
 } span_t;
+
+/* Spans that one check can stand for, at most. */
+#define MAX_BUNDLE 4
 
 typedef struct {
     uint32_t loads;

@@ -33,6 +33,7 @@ static uint64_t arena_used;
 static uint64_t window_end; /* in ticks */
 static int lock;            /* of the change of windows */
 static int clearing;
+static int ending;
 static struct {
     uint64_t inside;
     uint64_t apart[7];
@@ -116,7 +117,7 @@ clear_words(void)
 {
     __atomic_store_n(&clearing, 1, __ATOMIC_SEQ_CST);
     for (uint32_t i = 0; i < STRIPES; i++) {
-        while (__atomic_load_n(&stripes[i].inside, __ATOMIC_SEQ_CST) != 0)
+        while (__atomic_load_n(&stripes[i].inside, __ATOMIC_SEQ_CST) != 0 && !__atomic_load_n(&ending, __ATOMIC_RELAXED))
             system_yield();
     }
     system_discard((void *)sharing_base, shadow_bytes);
@@ -131,7 +132,8 @@ sharing_tick(void)
 {
     if (ticks_now() < __atomic_load_n(&window_end, __ATOMIC_ACQUIRE))
         return;
-    system_lock(&lock);
+    if (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE) != 0)
+        return; /* somebody is at it */
     if (ticks_now() >= window_end) {
         uint64_t number = everybody() >> SHARING_WINDOW_SHIFT;
         if (number < WINDOWS)
@@ -140,6 +142,12 @@ sharing_tick(void)
             clear_words();
     }
     system_unlock(&lock);
+}
+
+void
+sharing_end(void)
+{
+    __atomic_store_n(&ending, 1, __ATOMIC_RELAXED);
 }
 
 static void

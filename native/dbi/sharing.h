@@ -34,7 +34,9 @@ void sharing_access(task_t *me, uint64_t address, uint64_t bytes);
 void sharing_clear(uint64_t first, uint64_t end);
 void sharing_clear_all(void);
 
-/* The window is over by now: the next one begins. Called by a clock, and wherever somebody notices. */
+/* If the window is over by now, the next one begins. Called by the clock, and wherever somebody notices. */
 void sharing_tick(void);
+/* The process ends: nobody waits for anybody any more. */
+void sharing_end(void);
 
 #endif

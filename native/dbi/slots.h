@@ -15,6 +15,7 @@ typedef enum {
     SLOT_ADDRESS,
     SLOT_GROUP,
     SLOT_RETURN,
+    SLOT_BACK, /* where the program goes on after a failed check */
     SLOT_STACK_POINTER, /* the program's, during the slow path */
     SLOT_STACK,
     SLOTS

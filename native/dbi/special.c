@@ -281,6 +281,8 @@ insert_bit(void *dc, instrlist_t *block, instr_t *instr, site_t *site)
 void
 special_insert(void *dc, instrlist_t *block, instr_t *instr)
 {
+    if (gather_insert(dc, block, instr))
+        return;
     /* Never freed: code may be translated from it at any time, and there are few such places. */
     site_t *site = dr_global_alloc(sizeof(*site));
     *site = (site_t) { .opcode = instr_get_opcode(instr), .pc = (uint64_t)(ptr_uint_t)instr_get_app_pc(instr) };

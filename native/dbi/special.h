@@ -7,4 +7,7 @@
 /* Inserts the counting of one such instruction (plan_is_special). */
 void special_insert(void *drcontext, instrlist_t *block, instr_t *instr);
 
+/* The same for gathers and scatters; false for all other instructions. */
+bool gather_insert(void *drcontext, instrlist_t *block, instr_t *instr);
+
 #endif

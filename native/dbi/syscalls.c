@@ -1,10 +1,12 @@
 /* System calls (syscalls.h): their memory effects by table, memory that comes and goes, and threads being created. */
 #include "syscalls.h"
 #include "codewrites.h"
+#include "clock.h"
 #include "counting.h"
 #include "shadow.h"
 #include "slots.h"
 #include "heap.h"
+#include "interrupted.h"
 #include "options.h"
 #include "syscall_table.h"
 #include "vectors.h"
@@ -215,6 +217,10 @@ static bool
 event_before(void *drcontext, int number)
 {
     task_t *me = slots_current_task();
+    clock_start();
+    counting_poll();
+    if (counting_partly())
+        interrupted_before(me);
     if (options.hot)
         me->syscall_pc = program_counter(drcontext);
     for (int i = 0; i < 6; i++)
@@ -237,6 +243,8 @@ event_after(void *drcontext, int number)
     dr_syscall_result_info_t info = { sizeof(info) };
     dr_syscall_get_result_ex(drcontext, &info);
     int64_t result = (int64_t)info.value;
+    if (counting_partly() && interrupted_after(drcontext, me, number, result))
+        return;
     if (number == __NR_execve || number == __NR_execveat)
         part()->end = COHABIT_END_RUNNING; /* it failed: the image goes on */
     if (result < 0 && result > -4096)

@@ -3,7 +3,10 @@
 #include "dr_api.h"
 #include <asm/unistd.h>
 #include <errno.h>
+#include <linux/futex.h>
 #include <linux/mman.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <time.h>
 
@@ -123,6 +126,55 @@ void
 system_thread_name(char name[16])
 {
     call6(__NR_prctl, PR_GET_NAME, (long)name, 0, 0, 0, 0);
+}
+
+void
+system_wait(const int *word, int value, uint64_t ns)
+{
+    struct timespec time = { (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
+    /* Not private: that is how the kernel wakes who waits for the end of a thread. */
+    call6(__NR_futex, (long)word, FUTEX_WAIT, value, (long)&time, 0, 0);
+}
+
+void
+system_wake(const int *word)
+{
+    call6(__NR_futex, (long)word, FUTEX_WAKE, 1, 0, 0, 0);
+}
+
+static long
+clone_thread(void (*run)(void), void *stack_top, int *tid)
+{
+    const long flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
+        CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
+    long result;
+    register long child_tid __asm__("r10") = (long)tid;
+    register long tls __asm__("r8") = 0;
+    register void (*body)(void) __asm__("r12") = run;
+    __asm__ __volatile__("syscall\n\t"
+                         "test %%rax, %%rax\n\t"
+                         "jnz 1f\n\t"
+                         "xor %%ebp, %%ebp\n\t" /* the outermost frame */
+                         "call *%%r12\n\t"
+                         "xor %%edi, %%edi\n\t"
+                         "mov %[exit], %%eax\n\t"
+                         "syscall\n"
+                         "1:"
+                         : "=a"(result)
+                         : "a"(__NR_clone), "D"(flags), "S"(stack_top), "d"(tid), "r"(child_tid), "r"(tls), "r"(body),
+                           [exit] "i"(__NR_exit)
+                         : "rcx", "r11", "memory");
+    return result;
+}
+
+bool
+system_start_thread(void (*run)(void), void *stack_top, int *tid)
+{
+    uint64_t all = ~0ull, before;
+    call6(__NR_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, sizeof(all), 0, 0);
+    long result = clone_thread(run, stack_top, tid);
+    call6(__NR_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof(before), 0, 0);
+    return result > 0;
 }
 
 void

@@ -2,6 +2,7 @@
 #ifndef COHABIT_SYSTEM_H
 #define COHABIT_SYSTEM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,13 @@ uint32_t system_thread_id(void);
 void system_program_path(char *path, size_t bytes);
 /* The name the kernel has for the calling thread (comm), 16 bytes. */
 void system_thread_name(char name[16]);
+
+/* Sleeps while the word holds `value`, until it is woken, and at most so long. */
+void system_wait(const int *word, int value, uint64_t ns);
+void system_wake(const int *word);
+/* A thread that nobody but the kernel knows of, with all signals blocked. It has no thread-local storage of its own and
+ * must not use any. `tid` holds its id until it has ended. */
+bool system_start_thread(void (*run)(void), void *stack_top, int *tid);
 
 /* A lock for short sections, taken by threads that may be descheduled while they hold it. */
 void system_lock(int *lock);

@@ -85,12 +85,11 @@ event_fork(void *drcontext)
     if (!part_reopen() || !modes_fork())
         dr_abort_with_code(125);
     counting_fork();
+    clock_fork();
     modules_fork();
     shadow_clear_all();
     free_private(task);
     begin_task(drcontext, task);
-    if (!clock_start())
-        part()->events_lost++;
 }
 
 /* Checks come before accesses: a store that faults was counted, and never happened. */

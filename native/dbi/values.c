@@ -9,8 +9,8 @@ values_init(values_t *values)
     values->next_root = 16;
 }
 
-static int
-number_of(reg_id_t reg)
+int
+values_number(reg_id_t reg)
 {
     return reg_is_gpr(reg) ? (int)(reg_to_pointer_sized(reg) - DR_REG_START_64) : -1;
 }
@@ -18,7 +18,7 @@ number_of(reg_id_t reg)
 static value_t
 value_of(const values_t *values, reg_id_t reg)
 {
-    int number = number_of(reg);
+    int number = values_number(reg);
     return number < 0 || number > 15 ? (value_t) { ROOT_NONE, 0 } : values->registers[number];
 }
 
@@ -126,7 +126,7 @@ memory_bytes(instr_t *instr)
 static void
 step_register(values_t *values, instr_t *instr, reg_id_t written)
 {
-    int number = number_of(written);
+    int number = values_number(written);
     if (number < 0 || number > 15)
         return;
     value_t result;
@@ -153,7 +153,7 @@ values_step(values_t *values, instr_t *instr)
         values_t after = before;
         after.next_root = values->next_root;
         step_register(&after, instr, opnd_get_reg(to));
-        int number = number_of(opnd_get_reg(to));
+        int number = values_number(opnd_get_reg(to));
         if (number >= 0 && number < 16)
             values->registers[number] = after.registers[number];
         values->next_root = after.next_root;

@@ -30,6 +30,8 @@ typedef struct {
 #define ROOT_NONE (-1)
 
 void values_init(values_t *values);
+/* The index of a register in `registers`; -1 where it is none of them. */
+int values_number(reg_id_t reg);
 /* The address of a memory operand before the instruction runs. */
 address_t values_address(const values_t *values, opnd_t operand);
 /* What the instruction does to the registers. */
