@@ -6,18 +6,6 @@ mod common;
 use common::{Ran, Room};
 use std::process::Stdio;
 
-/// A folder to profile in; none, said aloud, where the profiler does not work.
-fn room(test: &str) -> Option<Room> {
-    let room = Room::new();
-    let doctor: serde_json::Value = serde_json::from_str(&room.run("doctor --json -").stdout).unwrap();
-    let profiler = doctor["checks"].as_array().unwrap().iter().find(|check| check["name"] == "profiler").unwrap();
-    if profiler["state"] != "works" {
-        println!("skipped: {test}: {}", profiler["found"]);
-        return None;
-    }
-    Some(room)
-}
-
 fn profiled(room: &Room, program: &[&str]) -> Ran {
     Ran::of(room.command(["profile", "-o", "p.npz", "--json", "p.json", "--"].iter().chain(program)).output().unwrap())
 }
@@ -29,7 +17,7 @@ fn told(room: &Room) -> serde_json::Value {
 
 #[test]
 fn status_streams_and_arguments_pass_through() {
-    let Some(room) = room("profiled programs keep their streams") else { return };
+    let Some(room) = Room::to_profile("profiled programs keep their streams") else { return };
     for status in [0, 1, 42, 125, 126, 127, 255] {
         let ran = profiled(&room, &["sh", "-c", &format!("echo out; echo err >&2; exit {status}")]);
         assert_eq!((ran.status, ran.stdout.as_str(), ran.stderr.as_str()), (Some(status), "out\n", "err\n"));
@@ -45,7 +33,7 @@ fn status_streams_and_arguments_pass_through() {
 
 #[test]
 fn a_program_that_dies_leaves_a_profile_that_says_so() {
-    let Some(room) = room("programs that die are profiled until then") else { return };
+    let Some(room) = Room::to_profile("programs that die are profiled until then") else { return };
     for signal in [libc::SIGKILL, libc::SIGSEGV, libc::SIGTERM] {
         let ran = profiled(&room, &["sh", "-c", &format!("ulimit -c 0; kill -{signal} $$")]);
         assert_eq!((ran.status, ran.signal), (None, Some(signal)), "{}", ran.stderr);
@@ -58,7 +46,7 @@ fn a_program_that_dies_leaves_a_profile_that_says_so() {
 
 #[test]
 fn the_four_steps_hang_together() {
-    let Some(room) = room("profile, show, map and run") else { return };
+    let Some(room) = Room::to_profile("profile, show, map and run") else { return };
     assert_eq!(profiled(&room, &["sh", "-c", "exit 0"]).status, Some(0));
     for (line, expected) in [("show p.npz", "writer"), ("map p.npz -o m.json", "nothing to gain")] {
         let ran = room.run(line);
@@ -73,6 +61,6 @@ fn the_four_steps_hang_together() {
 
 #[test]
 fn a_full_disk_is_told() {
-    let Some(room) = room("a full disk at the end of a profile") else { return };
+    let Some(room) = Room::to_profile("a full disk at the end of a profile") else { return };
     room.run("profile -o /dev/full -- true").assert_fails(125, "No space left on device");
 }

@@ -31,6 +31,18 @@ impl Room {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
+    /// A folder to profile in; none, said aloud, where the profiler does not work.
+    pub fn to_profile(test: &str) -> Option<Self> {
+        let room = Self::new();
+        let doctor: serde_json::Value = serde_json::from_str(&room.run("doctor --json -").stdout).unwrap();
+        let profiler = doctor["checks"].as_array().unwrap().iter().find(|check| check["name"] == "profiler").unwrap();
+        if profiler["state"] != "works" {
+            println!("skipped: {test}: {}", profiler["found"]);
+            return None;
+        }
+        Some(room)
+    }
+
     /// The path of a file in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
