@@ -16,6 +16,7 @@
 static int on;
 static int lock;
 static uint32_t flushes;
+static uint32_t asked; /* by a signal: to turn counting on or off */
 static uint64_t burst_due; /* tick at which counting is next turned on or off */
 
 bool
@@ -101,16 +102,24 @@ ticks_of(uint64_t ns)
     return (uint64_t)((unsigned __int128)ns * options.ticks_per_second / 1000000000u);
 }
 
+static void
+turn(void)
+{
+    if (change(!counting_on()))
+        flush();
+}
+
 void
 counting_poll(void)
 {
+    if (__atomic_load_n(&asked, __ATOMIC_RELAXED) != 0 && __atomic_exchange_n(&asked, 0, __ATOMIC_ACQ_REL) != 0)
+        turn();
     uint64_t due = __atomic_load_n(&burst_due, __ATOMIC_RELAXED), now = ticks_now();
     if (options.burst_on_ns == 0 || now < due)
         return;
-    bool to = !counting_on();
-    uint64_t next = now + ticks_of(to ? options.burst_on_ns : options.burst_off_ns);
+    uint64_t next = now + ticks_of(counting_on() ? options.burst_off_ns : options.burst_on_ns);
     if (__atomic_compare_exchange_n(&burst_due, &due, next, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        (void)(change(to) && flush());
+        turn();
 }
 
 static dr_signal_action_t
@@ -119,8 +128,8 @@ event_signal(void *drcontext, dr_siginfo_t *info)
     (void)drcontext;
     if ((uint32_t)info->sig != options.signal)
         return DR_SIGNAL_DELIVER;
-    /* After a flush the thread must go on in new code, where it was interrupted. */
-    return change(!counting_on()) && flush() ? DR_SIGNAL_REDIRECT : DR_SIGNAL_SUPPRESS;
+    __atomic_fetch_xor(&asked, 1, __ATOMIC_ACQ_REL);
+    return DR_SIGNAL_SUPPRESS;
 }
 
 bool

@@ -19,7 +19,7 @@ bool counting_on(void);
  * caller must go on in new code. */
 bool counting_region(bool begins);
 
-/* Begins or ends a burst where it is time for that (bursts, options.h). Called before system calls. */
+/* Turns counting on or off where a signal asked for it or a burst begins or ends. Called before system calls. */
 void counting_poll(void);
 
 /* How often code was flushed so far: each time interrupts what threads wait in. */

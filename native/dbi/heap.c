@@ -6,6 +6,7 @@
  */
 #include "heap.h"
 #include "callstack.h"
+#include "counting.h"
 #include "drmgr.h"
 #include "drwrap.h"
 
@@ -87,8 +88,10 @@ heap_module_loaded(const module_data_t *module)
     bool allocator = dr_get_proc_address(module->handle, "malloc") != NULL;
     for (size_t i = 0; allocator && i < sizeof(functions) / sizeof(functions[0]); i++) {
         app_pc at = (app_pc)dr_get_proc_address(module->handle, functions[i].name);
-        /* Replacing the return address is the cheap way to see a function return; an exception cannot pass it. */
-        uint flags = DRWRAP_CALLCONV_DEFAULT | (functions[i].throws ? 0 : DRWRAP_REPLACE_RETADDR);
+        /* Replacing the return address is the cheap way to see a function return. An exception cannot pass it, and
+         * where code is flushed while the function runs, programs broke now and then. */
+        bool replaced = !functions[i].throws && !counting_partly();
+        uint flags = DRWRAP_CALLCONV_DEFAULT | (replaced ? DRWRAP_REPLACE_RETADDR : 0);
         if (at != NULL)
             drwrap_wrap_ex(at, before_allocation, after_allocation, (void *)&functions[i], flags);
     }

@@ -92,8 +92,7 @@ interrupted_after(void *drcontext, task_t *me, int number, int64_t result)
         dr_syscall_set_result(drcontext, (reg_t)(ptr_int_t)waits[wait].at_end);
         return true;
     }
-    me->syscall_again = true;
-    interrupted_before(me);
+    me->syscall_again = true; /* interrupted_before will be called for it too */
     dr_syscall_set_sysnum(drcontext, number);
     for (int i = 0; i < 6; i++)
         dr_syscall_set_param(drcontext, i, (reg_t)me->syscall_args[i]);
