@@ -134,7 +134,7 @@ typedef struct {
     uint64_t reserved;
 } cohabit_stream_t;
 
-/* cohabit_access_t.kind; the first three are one access of `size` bytes by `task`. A clear says that the memory from
+/* Kinds; the first three are one access of `size` bytes by `task`. A clear says that the memory from
  * `address` on, `size` blocks, starts as if nobody had touched it; one of size 0 that all memory does. An only says that
  * from here on just the `size` bytes from `address` on are counted, beside the ranges named before. */
 #define COHABIT_ACCESS_READ 1u
@@ -142,12 +142,12 @@ typedef struct {
 #define COHABIT_ACCESS_READ_WRITE 3u
 #define COHABIT_ACCESS_CLEAR 4u
 #define COHABIT_ACCESS_ONLY 5u
+#define COHABIT_ACCESS_KIND_SHIFT 24u
 typedef struct {
     uint64_t ticks; /* time-stamp counter */
     uint64_t address;
     uint32_t size;
-    uint32_t task : 24; /* id within the part */
-    uint32_t kind : 8;
+    uint32_t kind_and_task; /* kind << COHABIT_ACCESS_KIND_SHIFT | id of the task within the part */
 } cohabit_access_t;
 
 /* A phase of the program began (cohabit_phase); newest first. */

@@ -71,8 +71,7 @@ append(uint32_t task, uint64_t address, uint32_t size, uint32_t kind)
     access->ticks = ticks_now();
     access->address = address;
     access->size = size;
-    access->task = task;
-    access->kind = kind;
+    access->kind_and_task = kind << COHABIT_ACCESS_KIND_SHIFT | task;
     __atomic_store_n(&head->count, head->count + 1, __ATOMIC_RELEASE);
 }
 

@@ -6,3 +6,4 @@ pub mod import;
 pub mod npz;
 pub mod reference;
 pub mod series;
+pub mod stream;

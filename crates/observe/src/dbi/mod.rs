@@ -7,7 +7,7 @@
 
 #[allow(missing_docs, non_camel_case_types, dead_code, unsafe_op_in_unsafe_fn, clippy::all)]
 #[rustfmt::skip]
-mod abi;
+pub(crate) mod abi;
 mod clock;
 mod coverage;
 mod directory;
