@@ -20,6 +20,7 @@ build: ## build the tool and its DynamoRIO client (says what to install where so
 .PHONY: native
 native:
 	scripts/dynamorio.sh
+	scripts/bpf.sh
 	$(MAKE) --no-print-directory -C workloads BUILD=$(CURDIR)/build/workloads
 
 .PHONY: setup
@@ -45,11 +46,13 @@ lint: ## formatting and lints, warnings being errors
 
 # Where the generated file goes: a test generates another and compares.
 ABI ?= crates/observe/src/dbi/abi.rs
+FAULTS_ABI ?= crates/observe/src/faults/abi.rs
+BINDGEN = bindgen --rust-target 1.85 --no-doc-comments --allowlist-item 'cohabit_.*|COHABIT_.*'
 
 .PHONY: abi
-abi: ## generate the Rust side of native/abi.h again (needs bindgen)
-	bindgen native/abi.h --rust-target 1.85 --no-doc-comments --allowlist-item 'cohabit_.*|COHABIT_.*' \
-	    --output $(ABI)
+abi: ## generate the Rust side of native/abi.h and native/bpf/faults_abi.h again (needs bindgen)
+	$(BINDGEN) native/abi.h --output $(ABI)
+	$(BINDGEN) native/bpf/faults_abi.h --output $(FAULTS_ABI)
 
 .PHONY: bench
 bench: ## what profiling costs, over native and beside cachegrind (COHABIT_NPB names the programs)

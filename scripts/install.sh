@@ -3,7 +3,7 @@
 # client, the header with the markers, manual pages and completions.
 #
 #   lib/cohabit/ has the layout of build/native/, so that the binary finds its parts in both the same way:
-#       libcohabit_dbi.so  cohabit-dbi-launch  dynamorio/lib64/release/  dynamorio/ext/lib64/release/
+#       libcohabit_dbi.so  cohabit-dbi-launch  cohabit.bpf.o  dynamorio/lib64/release/  dynamorio/ext/lib64/release/
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,6 +23,10 @@ if [ -f build/native/libcohabit_dbi.so ]; then
     for license in "$dynamorio"/License.txt build/dynamorio-src/License.txt; do
         [ ! -f "$license" ] || install -D -m 644 "$license" "$prefix/share/doc/cohabit/LICENSE-DynamoRIO.txt"
     done
+fi
+
+if [ -f build/native/cohabit.bpf.o ]; then
+    install -D -m 644 -t "$prefix/lib/cohabit" build/native/cohabit.bpf.o
 fi
 
 man=$prefix/share/man/man1

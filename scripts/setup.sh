@@ -11,10 +11,11 @@ cd "$(dirname "$0")/.."
 rust_minimum=1.85
 
 declare -A packages=(
-    # certificates for cargo; hwloc, what it links (udev), Scotch, METIS; cmake, a C++ compiler and patch for DynamoRIO
-    [build]="ca-certificates libhwloc-dev libudev-dev libscotch-dev libmetis-dev cmake gcc g++ make patch pkg-config"
-    # numpy reads the profiles back; gcc brings OpenMP for the workloads
-    [test]="clang python3 python3-numpy"
+    # certificates for cargo; hwloc, what it links (udev), Scotch, METIS; cmake, a C++ compiler and patch for DynamoRIO;
+    # libelf and zlib for libbpf, which is built from its crate
+    [build]="ca-certificates libhwloc-dev libudev-dev libscotch-dev libmetis-dev cmake gcc g++ make patch pkg-config libelf-dev zlib1g-dev"
+    # clang and libbpf's headers for the eBPF object; numpy reads the profiles back; gcc brings OpenMP for the workloads
+    [test]="clang libbpf-dev python3 python3-numpy"
     # the multi-threaded program that the demo profiles
     [demo]="x264"
 )

@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod dbi;
+pub mod faults;
 pub mod import;
 pub mod npz;
 pub mod reference;

@@ -1,4 +1,4 @@
-//! The Rust side of `native/abi.h` is what bindgen makes of the header (`make abi`). That the layouts agree is asserted
+//! The Rust side of `native/abi.h` and of `native/bpf/faults_abi.h` is what bindgen makes of them (`make abi`). That the layouts agree is asserted
 //! in the generated file itself, at compile time.
 
 use std::path::Path;
@@ -17,26 +17,33 @@ fn version(text: &str) -> Option<&str> {
     number.rsplit_once('.').map(|(series, _)| series)
 }
 
+const GENERATED: [&str; 2] = ["crates/observe/src/dbi/abi.rs", "crates/observe/src/faults/abi.rs"];
+
 #[test]
-fn the_generated_file_follows_the_header() {
+fn the_generated_files_follow_the_headers() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let committed = std::fs::read_to_string(root.join("crates/observe/src/dbi/abi.rs")).expect("the generated file");
+    let committed = GENERATED.map(|path| std::fs::read_to_string(root.join(path)).expect("the generated file"));
     let Ok(bindgen) = Command::new("bindgen").arg("--version").output() else {
-        eprintln!("skipped: bindgen is not installed, so the Rust side of native/abi.h cannot be generated again");
+        eprintln!("skipped: bindgen is not installed, so the Rust side of the C headers cannot be generated again");
         return;
     };
     let installed = String::from_utf8_lossy(&bindgen.stdout).into_owned();
-    let (made, here) = (version(&committed).expect("bindgen's first line"), version(&installed));
-    if here != Some(made) {
-        eprintln!("skipped: bindgen {made} made crates/observe/src/dbi/abi.rs, here is {}", installed.trim());
-        return;
+    for (path, committed) in GENERATED.iter().zip(&committed) {
+        let (made, here) = (version(committed).expect("bindgen's first line"), version(&installed));
+        if here != Some(made) {
+            eprintln!("skipped: bindgen {made} made {path}, here is {}", installed.trim());
+            return;
+        }
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let generated = folder.path().join("abi.rs");
+    let generated = ["abi.rs", "faults.rs"].map(|name| folder.path().join(name));
     let mut make = Command::new("make");
-    make.arg("-s").arg("-C").arg(&root).arg("abi").arg(format!("ABI={}", generated.display()));
+    make.arg("-s").arg("-C").arg(&root).arg("abi");
+    make.arg(format!("ABI={}", generated[0].display())).arg(format!("FAULTS_ABI={}", generated[1].display()));
     let output = make.output().expect("make is there where cohabit is built");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let generated = std::fs::read_to_string(generated).expect("bindgen wrote it");
-    assert!(essence(&generated) == essence(&committed), "run `make abi`: native/abi.h has changed");
+    for ((path, generated), committed) in GENERATED.iter().zip(&generated).zip(&committed) {
+        let generated = std::fs::read_to_string(generated).expect("bindgen wrote it");
+        assert!(essence(&generated) == essence(committed), "run `make abi`: the header behind {path} has changed");
+    }
 }

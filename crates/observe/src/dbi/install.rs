@@ -72,7 +72,7 @@ fn find(program: &Path, libdir: Option<PathBuf>, dynamorio: Option<PathBuf>) -> 
     Ok(Installation { client: libdir.join(CLIENT), launcher, dynamorio })
 }
 
-fn candidates(program: &Path) -> Vec<PathBuf> {
+pub(crate) fn candidates(program: &Path) -> Vec<PathBuf> {
     let folder = program.parent().unwrap_or(Path::new("/"));
     let installed = folder.parent().map(|prefix| prefix.join("lib/cohabit"));
     let built = program.ancestors().find(|ancestor| ancestor.file_name().is_some_and(|name| name == "target"));

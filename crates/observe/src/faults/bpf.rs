@@ -1,0 +1,267 @@
+//! The detector in the kernel: tasks are followed and pairs are counted by `native/bpf`; here they are named and read.
+
+use super::abi::{self, cohabit_task_event as Event};
+use super::mappings::{self, Range};
+use super::object::{self, as_bytes, refused};
+use super::{Counters, Options, Reading, Source, TaskEvent, follow};
+use cohabit_model::{Error, Result};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ProgramInput, RingBuffer, RingBufferBuilder};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+/// Pairs read from the kernel at a time.
+const BATCH: u32 = 4096;
+
+/// Page faults through eBPF. Detaches when dropped.
+pub struct BpfFaults {
+    _links: Vec<Link>,
+    ring: RingBuffer<'static>,
+    events: Rc<RefCell<Vec<Event>>>,
+    maps: Maps,
+    /// Slots in use, with the task in each.
+    slots: HashMap<u32, Living>,
+    next_task: u32,
+    /// The shared mappings that the kernel was told of.
+    processes: BTreeMap<i32, Vec<Range>>,
+    /// Events of pairs that no living task stands behind any more.
+    stale: u64,
+    object: Object,
+}
+
+#[derive(Clone, Copy)]
+struct Living {
+    task: u32,
+    process: i32,
+}
+
+struct Maps {
+    free_slots: MapHandle,
+    matrix: MapHandle,
+    counters: MapHandle,
+    shared: MapHandle,
+    any_shared: MapHandle,
+}
+
+impl BpfFaults {
+    /// Loads the detector and attaches it; nobody is followed yet.
+    ///
+    /// # Errors
+    /// Where the object is missing, or the kernel or this user's rights do not suffice.
+    pub fn start(options: &Options) -> Result<Self> {
+        if !options.block_bytes.is_power_of_two() || !(16..=1 << 21).contains(&options.block_bytes) {
+            return Err(Error::new(format!("a block of {} bytes", options.block_bytes))
+                .remedy("name a power of two from 16 to 2097152"));
+        }
+        let object = object::load(&object::find()?, options)?;
+        let map = |name: &str| object::map(&object, name);
+        let maps = Maps {
+            free_slots: map("free_slots")?,
+            matrix: map("matrix")?,
+            counters: map("counters")?,
+            shared: map("shared")?,
+            any_shared: map(".data.user")?,
+        };
+        let (ring, events) = task_events(&map("task_events")?)?;
+        let links = object::attach(&object)?;
+        let (slots, processes) = (HashMap::new(), BTreeMap::new());
+        Ok(Self { _links: links, ring, events, maps, slots, next_task: 0, processes, stale: 0, object })
+    }
+
+    /// Reads from /proc what processes share, and tells the kernel where it has changed.
+    ///
+    /// # Errors
+    /// Where the kernel does not take it.
+    pub fn refresh_mappings(&mut self) -> Result<()> {
+        let processes: Vec<i32> = self.processes.keys().copied().collect();
+        for process in processes {
+            // One that has ended has none; its entry goes with its last task.
+            let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
+            self.share(process, mappings::shared(&maps))?;
+        }
+        Ok(())
+    }
+
+    fn share(&mut self, process: i32, mut ranges: Vec<Range>) -> Result<()> {
+        ranges.truncate(abi::COHABIT_MAX_RANGES as usize);
+        let known = self.processes.entry(process).or_default();
+        if *known == ranges {
+            return Ok(());
+        }
+        *known = ranges;
+        let nothing = abi::cohabit_range { start: 0, end: 0, object: 0, offset: 0 };
+        let mut record = abi::cohabit_ranges { count: known.len() as u32, padding: 0, range: [nothing; MAX_RANGES] };
+        for (to, from) in record.range.iter_mut().zip(known.iter()) {
+            *to = abi::cohabit_range { start: from.start, end: from.end, object: from.object, offset: from.offset };
+        }
+        let told = self.maps.shared.update(&process.to_ne_bytes(), as_bytes(&record), MapFlags::ANY);
+        let told = told.and_then(|()| self.maps.any_shared.update(&[0; 4], &1u32.to_ne_bytes(), MapFlags::ANY));
+        told.map_err(|error| refused("telling shared memory to", &error))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn slots_in_use(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Hands the detector a fault that never was, for tests.
+    ///
+    /// # Errors
+    /// Where the kernel does not run the program.
+    #[doc(hidden)]
+    pub fn replay(&self, key: u64, slot: u32) -> Result<()> {
+        self.run("replay", as_bytes(&abi::cohabit_replay { key, slot, padding: 0 })).map(drop)
+    }
+
+    /// Runs a program that takes a record; what it returns.
+    fn run(&self, name: &str, record: &[u8]) -> Result<u32> {
+        let program = self.object.progs_mut().find(|program| program.name() == name);
+        let program = program.ok_or_else(|| Error::new(format!("{} has no program {name}", object::OBJECT)))?;
+        let mut record = record.to_vec();
+        let input = ProgramInput { context_in: Some(&mut record), ..ProgramInput::default() };
+        program.test_run(input).map(|output| output.return_value).map_err(|error| refused("running", &error))
+    }
+
+    fn counter(&self, counter: u32) -> Result<u64> {
+        let values = self.maps.counters.lookup_percpu(&counter.to_ne_bytes(), MapFlags::ANY);
+        let values = values.map_err(|error| refused("reading the counters of", &error))?.unwrap_or_default();
+        Ok(values.iter().filter_map(|value| value.as_slice().try_into().ok().map(u64::from_ne_bytes)).sum())
+    }
+
+    fn counters(&self) -> Result<Counters> {
+        Ok(Counters {
+            faults: self.counter(abi::COHABIT_COUNT_FAULTS)?,
+            code: self.counter(abi::COHABIT_COUNT_CODE)?,
+            private: self.counter(abi::COHABIT_COUNT_PRIVATE)?,
+            events: self.counter(abi::COHABIT_COUNT_EVENTS)?,
+            new_blocks: self.counter(abi::COHABIT_COUNT_NEW_BLOCKS)?,
+            evictions: self.counter(abi::COHABIT_COUNT_EVICTIONS)?,
+            events_lost: self.counter(abi::COHABIT_COUNT_PAIRS_LOST)?
+                + self.counter(abi::COHABIT_COUNT_RACES)?
+                + self.stale,
+            tasks_lost: self.counter(abi::COHABIT_COUNT_TASKS_LOST)? + self.counter(abi::COHABIT_COUNT_ENDS_LOST)?,
+        })
+    }
+
+    /// Takes the pairs out of the kernel's matrix, so that it holds no more than what one interval brings.
+    fn take_pairs(&mut self) -> Result<Vec<(u32, u32, u64)>> {
+        let taken = self.maps.matrix.lookup_and_delete_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
+        let taken = taken.map_err(|error| refused("reading the matrix of", &error))?;
+        let mut pairs = Vec::new();
+        for (key, value) in taken {
+            let (Ok(key), Ok(value)) = (key.as_slice().try_into(), value.as_slice().try_into()) else { continue };
+            let (key, events) = (u32::from_ne_bytes(key), u64::from_ne_bytes(value));
+            match (self.slots.get(&(key >> 16)), self.slots.get(&(key & 0xffff))) {
+                (Some(a), Some(b)) => pairs.push((a.task.min(b.task), a.task.max(b.task), events)),
+                _ => self.stale += events,
+            }
+        }
+        Ok(pairs)
+    }
+
+    /// What happened to tasks, and the slots of those that ended.
+    fn take_tasks(&mut self) -> Result<(Vec<TaskEvent>, Vec<u32>)> {
+        self.ring.consume().map_err(|error| refused("reading the events of", &error))?;
+        let events = std::mem::take(&mut *self.events.borrow_mut());
+        let (mut told, mut ended) = (Vec::new(), Vec::new());
+        for event in events {
+            match event.kind {
+                abi::COHABIT_TASK_STARTED => told.push(self.started(&event)),
+                abi::COHABIT_TASK_ENDED => ended.push((told.len(), event.slot)),
+                abi::COHABIT_TASK_EXEC => {
+                    self.processes.insert(event.process as i32, Vec::new());
+                    if let Some(living) = self.slots.get(&event.slot) {
+                        told.push(TaskEvent::Exec { task: living.task, tid: event.tid as i32 });
+                    }
+                }
+                _ => {}
+            }
+        }
+        // In the order in which they happened.
+        let mut slots = Vec::new();
+        for (shift, (place, slot)) in ended.into_iter().enumerate() {
+            if let Some(living) = self.slots.get(&slot) {
+                told.insert(place + shift, TaskEvent::Ended { task: living.task });
+                slots.push(slot);
+            }
+        }
+        Ok((told, slots))
+    }
+
+    fn started(&mut self, event: &Event) -> TaskEvent {
+        let (task, process) = (self.next_task, event.process as i32);
+        self.next_task += 1;
+        let parent = (event.parent_slot != event.slot).then(|| self.slots.get(&event.parent_slot)).flatten();
+        let parent = parent.map(|living| living.task);
+        self.slots.insert(event.slot, Living { task, process });
+        self.processes.entry(process).or_default();
+        TaskEvent::Started { task, tid: event.tid as i32, process, parent }
+    }
+
+    /// Slots whose counts have been read may be given out again.
+    fn free(&mut self, ended: Vec<u32>) -> Result<()> {
+        let mut left: Vec<i32> = Vec::new();
+        for slot in ended {
+            left.extend(self.slots.remove(&slot).map(|living| living.process));
+            let pushed = self.maps.free_slots.update(&[], &slot.to_ne_bytes(), MapFlags::ANY);
+            pushed.map_err(|error| refused("giving a slot back to", &error))?;
+        }
+        left.sort_unstable();
+        left.dedup();
+        left.retain(|process| !self.slots.values().any(|living| living.process == *process));
+        for process in left {
+            self.processes.remove(&process);
+            // It has no entry where it shared nothing.
+            let _ = self.maps.shared.delete(&process.to_ne_bytes());
+        }
+        Ok(())
+    }
+}
+
+const MAX_RANGES: usize = abi::COHABIT_MAX_RANGES as usize;
+
+impl Source for BpfFaults {
+    fn name(&self) -> &'static str {
+        "page faults, by eBPF"
+    }
+
+    fn follow(&mut self, process: i32) -> Result<()> {
+        follow::threads(process, |tid| {
+            let record = abi::cohabit_follow { tid: tid as u32, process: process as u32 };
+            match self.run("follow", as_bytes(&record))? {
+                abi::COHABIT_NOT_FOLLOWED => Err(Error::new("too many tasks are followed already")),
+                _ => Ok(()),
+            }
+        })?;
+        let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
+        self.share(process, mappings::shared(&maps))
+    }
+
+    fn read(&mut self) -> Result<Reading> {
+        let (tasks, ended) = self.take_tasks()?;
+        let pairs = self.take_pairs()?;
+        self.free(ended)?;
+        Ok(Reading { tasks, pairs, counters: self.counters()? })
+    }
+
+    fn refresh(&mut self) -> Result<()> {
+        self.refresh_mappings()
+    }
+}
+
+/// The ring of task events, and where what is read from it goes.
+fn task_events(map: &MapHandle) -> Result<(RingBuffer<'static>, Rc<RefCell<Vec<Event>>>)> {
+    let events = Rc::new(RefCell::new(Vec::new()));
+    let into = Rc::clone(&events);
+    let collect = move |bytes: &[u8]| {
+        if bytes.len() >= size_of::<Event>() {
+            // SAFETY: the record is plain integers, and as many bytes are there.
+            into.borrow_mut().push(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<Event>()) });
+        }
+        0
+    };
+    let mut builder = RingBufferBuilder::new();
+    builder.add(map, collect).map_err(|error| refused("reading", &error))?;
+    let ring = builder.build().map_err(|error| refused("reading", &error))?;
+    Ok((ring, events))
+}

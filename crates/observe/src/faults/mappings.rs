@@ -1,0 +1,101 @@
+//! Memory that processes share, from `/proc/PID/maps` (proc_pid_maps(5)): the same page has another address in every
+//! process, so its key is made of device, inode and offset.
+
+use super::table::mix;
+
+/// A shared mapping: bytes `start..end` of a process are bytes from `offset` on of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// First address.
+    pub start: u64,
+    /// The address behind the last.
+    pub end: u64,
+    /// Hash of device and inode.
+    pub object: u64,
+    /// Where in the object `start` is.
+    pub offset: u64,
+}
+
+/// The shared, writable mappings in the text of a `maps` file, ascending. What nobody can write to carries no
+/// communication, and a device's memory has no pages to fault on that would say anything.
+pub fn shared(maps: &str) -> Vec<Range> {
+    maps.lines().filter_map(range).collect()
+}
+
+fn range(line: &str) -> Option<Range> {
+    let mut words = line.split_ascii_whitespace();
+    let (addresses, permissions, offset, device, inode) =
+        (words.next()?, words.next()?, words.next()?, words.next()?, words.next()?);
+    let path = words.next().unwrap_or("");
+    let permissions = permissions.as_bytes();
+    // An anonymous mapping that is shared has an inode on a hidden tmpfs, as System V segments have.
+    if permissions.get(1) != Some(&b'w') || permissions.get(3) != Some(&b's') || inode == "0" {
+        return None;
+    }
+    if path.starts_with("/dev/") && !path.starts_with("/dev/shm/") && path != "/dev/zero" {
+        return None;
+    }
+    let (start, end) = addresses.split_once('-')?;
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    let (major, minor) = device.split_once(':')?;
+    let object = mix(mix(hex(major)? << 32 | hex(minor)?).wrapping_add(inode.parse().ok()?));
+    Some(Range { start: hex(start)?, end: hex(end)?, object, offset: hex(offset)? })
+}
+
+/// The range that an address lies in, of ascending ones.
+pub fn find(ranges: &[Range], address: u64) -> Option<&Range> {
+    let after = ranges.partition_point(|range| range.start <= address);
+    ranges[..after].last().filter(|range| address < range.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MAPS: &str = "\
+55d0c0000000-55d0c0001000 r-xp 00000000 fe:00 1835014                    /usr/bin/prog
+7f0000000000-7f0000010000 rw-s 00002000 00:01 1026                       /dev/zero (deleted)
+7f0000020000-7f0000030000 rw-p 00000000 00:00 0
+7f0000030000-7f0000031000 r--s 00000000 fe:00 99                         /usr/lib/gconv/gconv-modules.cache
+7f0000040000-7f0000050000 rw-s 00000000 00:17 5                          /dev/shm/sm_segment.vm
+7f0000060000-7f0000070000 rw-s 00000000 00:06 9                          /dev/nvidia0
+7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0                          [stack]
+garbage
+";
+
+    #[test]
+    fn shared_writable_memory_is_found() {
+        let ranges = shared(MAPS);
+        let starts: Vec<u64> = ranges.iter().map(|range| range.start).collect();
+        assert_eq!(starts, [0x7f00_0000_0000, 0x7f00_0004_0000]);
+        assert_eq!(ranges[0].offset, 0x2000);
+        for (address, found) in [
+            (0x7eff_ffff_ffff, None),
+            (0x7f00_0000_0000, Some(0)),
+            (0x7f00_0000_ffff, Some(0)),
+            (0x7f00_0001_0000, None),
+            (0x7f00_0004_8000, Some(1)),
+            (0x7f00_0005_0000, None),
+        ] {
+            assert_eq!(find(&ranges, address), found.map(|index: usize| &ranges[index]), "{address:x}");
+        }
+    }
+
+    #[test]
+    fn an_object_is_the_same_in_every_process_and_no_other() {
+        let object = |line: &str| shared(line).first().map(|range| range.object);
+        let here = object("7f0000000000-7f0000010000 rw-s 00000000 00:17 5 /dev/shm/a");
+        let there = object("600000-610000 rw-s 00004000 00:17 5 /dev/shm/a");
+        assert_eq!(here, there);
+        assert_ne!(here, object("7f0000000000-7f0000010000 rw-s 00000000 00:17 6 /dev/shm/b"));
+        assert_ne!(here, object("7f0000000000-7f0000010000 rw-s 00000000 00:18 5 /dev/shm/a"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_odd(text in "\\PC*\n\\PC*") {
+            shared(&text);
+        }
+    }
+}

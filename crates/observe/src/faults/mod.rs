@@ -1,0 +1,151 @@
+//! Online detection from page faults (CDSM, sections 2 to 4): who of the followed tasks touches the memory that another
+//! has touched, while the program runs.
+//!
+//! `bpf` is the source for root: the detector in the kernel (`native/bpf`). `table` is the same detector in Rust, for
+//! sources that hand over single faults. `mappings` finds the memory that processes share.
+
+#[allow(missing_docs, non_camel_case_types, dead_code, clippy::all)]
+#[rustfmt::skip]
+pub(crate) mod abi;
+mod bpf;
+mod follow;
+pub mod mappings;
+mod object;
+pub mod table;
+#[cfg(test)]
+mod tests;
+
+pub use bpf::BpfFaults;
+pub use object::{OBJECT, load_check};
+
+use std::ops::{AddAssign, Sub};
+
+/// How faults are turned into events. CDSM's Table 1 has the defaults.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes of a block: a power of two from 16 to 2 MiB.
+    pub block_bytes: u32,
+    /// Blocks that are remembered; rounded up to a power of two.
+    pub blocks: u32,
+    /// Pairs of tasks that can be counted between two readings.
+    pub pairs: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { block_bytes: 256, blocks: 1 << 20, pairs: 1 << 18 }
+    }
+}
+
+/// What became of the faults since the source was started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Page faults of followed tasks.
+    pub faults: u64,
+    /// Those that fetched code, which is not counted.
+    pub code: u64,
+    /// Those on memory that cannot be shared: of a process with one thread, in no shared mapping.
+    pub private: u64,
+    /// Communication events: pairs credited.
+    pub events: u64,
+    /// Blocks seen for the first time, or again after they were pushed out.
+    pub new_blocks: u64,
+    /// Blocks pushed out of the table.
+    pub evictions: u64,
+    /// Events lost: the matrix was full, a block was fought over, or the source could not keep up.
+    pub events_lost: u64,
+    /// Tasks that could not be followed, or whose end was not seen.
+    pub tasks_lost: u64,
+}
+
+impl Counters {
+    fn each(self) -> [u64; 8] {
+        let Self { faults, code, private, events, new_blocks, evictions, events_lost, tasks_lost } = self;
+        [faults, code, private, events, new_blocks, evictions, events_lost, tasks_lost]
+    }
+
+    fn of([faults, code, private, events, new_blocks, evictions, events_lost, tasks_lost]: [u64; 8]) -> Self {
+        Self { faults, code, private, events, new_blocks, evictions, events_lost, tasks_lost }
+    }
+}
+
+impl Sub for Counters {
+    type Output = Self;
+    fn sub(self, before: Self) -> Self {
+        let before = before.each();
+        let mut each = self.each();
+        each.iter_mut().zip(before).for_each(|(now, before)| *now = now.saturating_sub(before));
+        Self::of(each)
+    }
+}
+
+impl AddAssign for Counters {
+    fn add_assign(&mut self, other: Self) {
+        let mut each = self.each();
+        each.iter_mut().zip(other.each()).for_each(|(sum, more)| *sum += more);
+        *self = Self::of(each);
+    }
+}
+
+/// Something that happened to a task. Tasks are numbered from 0 in the order in which they are first seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskEvent {
+    /// It is followed from now on.
+    Started {
+        /// Its number.
+        task: u32,
+        /// Thread id.
+        tid: i32,
+        /// Process id.
+        process: i32,
+        /// The task that created it; none where it was there when following began.
+        parent: Option<u32>,
+    },
+    /// It has ended.
+    Ended {
+        /// Its number.
+        task: u32,
+    },
+    /// Its process runs another program now; the other threads have ended.
+    Exec {
+        /// Its number.
+        task: u32,
+        /// Its thread id from now on: the process id.
+        tid: i32,
+    },
+}
+
+/// What a source has seen since it was last asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Tasks that came and went, in that order.
+    pub tasks: Vec<TaskEvent>,
+    /// Events between two tasks, the smaller number first; a pair may be there more than once.
+    pub pairs: Vec<(u32, u32, u64)>,
+    /// Since the source was started.
+    pub counters: Counters,
+}
+
+/// A source of faults that follows tasks.
+pub trait Source {
+    /// What it is, for the user: a few words.
+    fn name(&self) -> &'static str;
+
+    /// Follows all threads of a process, and all that they start from now on.
+    ///
+    /// # Errors
+    /// Where the process is gone, or is not this user's.
+    fn follow(&mut self, process: i32) -> cohabit_model::Result<()>;
+
+    /// What was seen since the last call.
+    ///
+    /// # Errors
+    /// Where the source has broken down.
+    fn read(&mut self) -> cohabit_model::Result<Reading>;
+
+    /// Looks again at what the processes share; to be called a few times a second.
+    ///
+    /// # Errors
+    /// Where the source has broken down.
+    fn refresh(&mut self) -> cohabit_model::Result<()>;
+}

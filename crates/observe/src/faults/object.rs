@@ -1,0 +1,149 @@
+//! The eBPF object of `native/bpf`: where it is, and loading it, with what to do where the kernel refuses.
+
+use super::Options;
+use super::abi;
+use super::table::lines;
+use crate::dbi::install::{LIBDIR_VARIABLE, candidates};
+use cohabit_model::{Error, Result};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel, set_print};
+use std::env;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// The file's name, in the folder of the native parts.
+pub const OBJECT: &str = "cohabit.bpf.o";
+
+/// The first process-id namespace's inode number: BPF programs count in it.
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// What libbpf warned of, for the cause of a failure: it says more than the error number.
+static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Where the object is.
+///
+/// # Errors
+/// Where it was not built, or is not installed.
+pub(crate) fn find() -> Result<PathBuf> {
+    let program = env::current_exe().map_err(|error| Error::new(format!("cannot tell where cohabit is: {error}")))?;
+    let named = env::var_os(LIBDIR_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let places = named.map_or_else(|| candidates(&program), |libdir| vec![libdir]);
+    places.iter().map(|place| place.join(OBJECT)).find(|path| path.is_file()).ok_or_else(|| {
+        let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+        Error::new(format!("no {OBJECT} in {}", places.join(" or ")))
+            .remedy("run `make native` where clang and libbpf's headers are installed (`make setup`)")
+    })
+}
+
+/// Opens, sizes and loads the object.
+///
+/// # Errors
+/// Where the kernel or this user's rights do not suffice.
+pub(crate) fn load(path: &Path, options: &Options) -> Result<Object> {
+    check_kernel()?;
+    warnings();
+    set_print(Some((PrintLevel::Warn, |_, text| {
+        if let Ok(mut warnings) = WARNINGS.lock() {
+            warnings.push(text);
+        }
+    })));
+    let mut builder = ObjectBuilder::default();
+    let mut open = builder.open_file(path).map_err(|error| refused("opening", &error))?;
+    let line_count = lines(options.blocks);
+    for mut map in open.maps_mut() {
+        let set = match map.name().to_str() {
+            Some("blocks") => map.set_max_entries(line_count),
+            Some("matrix") => map.set_max_entries(options.pairs.max(1)),
+            Some(name) if name.ends_with(".rodata") => {
+                let settings = abi::cohabit_fault_settings {
+                    line_mask: u64::from(line_count - 1),
+                    block_shift: options.block_bytes.ilog2(),
+                    most_slots: abi::COHABIT_MAX_SLOTS,
+                };
+                map.initial_value_mut().map_or(Ok(()), |bytes| {
+                    bytes[..size_of_val(&settings)].copy_from_slice(as_bytes(&settings));
+                    Ok(())
+                })
+            }
+            _ => Ok(()),
+        };
+        set.map_err(|error| refused("sizing", &error))?;
+    }
+    open.load().map_err(|error| refused("loading", &error))
+}
+
+/// Attaches every program but the one for tests.
+pub(crate) fn attach(object: &Object) -> Result<Vec<Link>> {
+    let programs = object.progs_mut().filter(|program| program.section().as_encoded_bytes().starts_with(b"tp_btf/"));
+    programs.map(|program| program.attach().map_err(|error| refused("attaching", &error))).collect()
+}
+
+/// A map of the object, by the end of its name (libbpf leads the names of data sections in by the object's).
+pub(crate) fn map(object: &Object, name: &str) -> Result<MapHandle> {
+    let found = object.maps().find(|map| map.name().as_encoded_bytes().ends_with(name.as_bytes()));
+    let found = found.ok_or_else(|| {
+        Error::new(format!("{OBJECT} has no map {name}"))
+            .remedy("run `make` to build it again, with this version of cohabit")
+    })?;
+    MapHandle::try_from(&found).map_err(|error| refused("opening a map of", &error))
+}
+
+/// Whether the detector can be loaded and attached here, by doing so.
+///
+/// # Errors
+/// As [`super::BpfFaults::start`].
+pub fn load_check() -> Result<()> {
+    let object = load(&find()?, &Options { blocks: 64, pairs: 64, ..Options::default() })?;
+    let links = attach(&object)?;
+    let slot = map(&object, "followed")?.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
+    drop(links);
+    slot.map(drop).map_err(|error| refused("reading a map of", &error))
+}
+
+fn check_kernel() -> Result<()> {
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return Err(Error::new(
+            "this kernel carries no BTF (/sys/kernel/btf/vmlinux), by which eBPF programs find its fields",
+        )
+        .remedy(
+            "use a kernel built with CONFIG_DEBUG_INFO_BTF=y, as distributions' are; until then perf events are used",
+        ));
+    }
+    match std::fs::read_link("/proc/self/ns/pid") {
+        Ok(namespace) if namespace.as_os_str() != FIRST_PID_NAMESPACE => {
+            Err(Error::new("process ids here are those of a container, and eBPF programs see the host's")
+                .remedy("run cohabit on the host, or the container with --pid=host"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// libbpf's warnings since the last call.
+fn warnings() -> Vec<String> {
+    WARNINGS.lock().map(|mut warnings| std::mem::take(&mut *warnings)).unwrap_or_default()
+}
+
+/// What the kernel refused, and what to do about it.
+pub(crate) fn refused(doing: &str, error: &libbpf_rs::Error) -> Error {
+    use libbpf_rs::ErrorKind::{NotFound, PermissionDenied};
+    let warned = warnings();
+    let said = warned.iter().map(|line| line.trim()).find(|line| !line.is_empty()).unwrap_or("");
+    let detail = if said.is_empty() { String::new() } else { format!(" ({said})") };
+    let failed = Error::new(format!("{doing} {OBJECT}: {error}{detail}"));
+    let lockdown = std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
+    match error.kind() {
+        PermissionDenied if lockdown.contains("[confidentiality]") => failed.remedy(
+            "the kernel is locked down (confidentiality), which forbids eBPF programs to read it; boot without it",
+        ),
+        PermissionDenied => {
+            failed.remedy("run as root, or give cohabit the rights: setcap cap_bpf,cap_perfmon,cap_sys_resource=ep")
+        }
+        NotFound => failed.remedy("this kernel lacks what is attached to: Linux 6.1 or later on x86-64 is needed"),
+        _ => failed.remedy("Linux 6.1 or later with CONFIG_BPF_SYSCALL is needed"),
+    }
+}
+
+/// The bytes of a record of `abi`.
+pub(crate) fn as_bytes<T: Copy>(record: &T) -> &[u8] {
+    // SAFETY: the records of `abi` are integers without padding between them.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(record).cast(), size_of::<T>()) }
+}

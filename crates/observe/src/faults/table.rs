@@ -1,0 +1,190 @@
+//! The block table of CDSM (sections 2.1 and 2.3) in Rust, fault for fault what `native/bpf/detect.h` does: the last four
+//! tasks of a block, in a hashed table of bounded size. For sources that hand over single faults, and for tests.
+//!
+//! A task that faults is credited with every task that has faulted on the block since it last did itself.
+
+use std::collections::BTreeMap;
+
+/// Tasks that a block remembers.
+pub const RECENT_TASKS: usize = 4;
+/// Blocks that share a line of the table.
+const WAYS: usize = 4;
+/// Nobody.
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy)]
+struct Line {
+    /// 0: empty.
+    keys: [u64; WAYS],
+    /// Most recent first.
+    recent: [[u32; RECENT_TASKS]; WAYS],
+}
+
+/// Blocks, and the events between tasks since they were last taken.
+pub struct Table {
+    lines: Vec<Line>,
+    pairs: BTreeMap<(u32, u32), u64>,
+    /// Communication events so far.
+    pub events: u64,
+    /// Blocks seen for the first time so far, or again after they were pushed out.
+    pub new_blocks: u64,
+    /// Blocks pushed out so far.
+    pub evictions: u64,
+}
+
+impl Table {
+    /// A table for this many blocks, rounded up to a power of two.
+    pub fn new(blocks: u32) -> Self {
+        let line = Line { keys: [0; WAYS], recent: [[NONE; RECENT_TASKS]; WAYS] };
+        let lines = vec![line; lines(blocks) as usize];
+        Self { lines, pairs: BTreeMap::new(), events: 0, new_blocks: 0, evictions: 0 }
+    }
+
+    /// A task has touched the block of this key (see [`mix`]; never 0).
+    pub fn touch(&mut self, key: u64, task: u32) {
+        let index = key as usize & (self.lines.len() - 1);
+        let line = &mut self.lines[index];
+        let way = line.keys.iter().position(|&there| there == key).unwrap_or_else(|| {
+            let empty = line.keys.iter().position(|&there| there == 0);
+            self.new_blocks += 1;
+            self.evictions += u64::from(empty.is_none());
+            let way = empty.unwrap_or((key >> 60) as usize % WAYS);
+            line.keys[way] = key;
+            line.recent[way] = [NONE; RECENT_TASKS];
+            way
+        });
+        let recent = &mut line.recent[way];
+        let place = recent.iter().position(|&there| there == task).unwrap_or(RECENT_TASKS);
+        for &other in recent[..place].iter().filter(|&&other| other != NONE) {
+            *self.pairs.entry((task.min(other), task.max(other))).or_default() += 1;
+            self.events += 1;
+        }
+        recent[..(place + 1).min(RECENT_TASKS)].rotate_right(1);
+        recent[0] = task;
+    }
+
+    /// The events since the last call: the two tasks, the smaller number first, and how many.
+    pub fn take_pairs(&mut self) -> Vec<(u32, u32, u64)> {
+        std::mem::take(&mut self.pairs).into_iter().map(|((a, b), events)| (a, b, events)).collect()
+    }
+}
+
+/// Lines of a table for this many blocks: a power of two.
+pub fn lines(blocks: u32) -> u32 {
+    blocks.clamp(WAYS as u32, 1 << 28).div_ceil(WAYS as u32).next_power_of_two()
+}
+
+/// MurmurHash3's finalizer: a bijection, so that different blocks of one address space keep different keys.
+pub fn mix(mut x: u64) -> u64 {
+    x ^= x >> 33;
+    x = x.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    x ^= x >> 33;
+    x = x.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    x ^ (x >> 33)
+}
+
+/// The key of a block of a process's own memory.
+pub fn private_key(process: u32, address: u64, block_shift: u32) -> u64 {
+    (mix((address >> block_shift).wrapping_add(mix(u64::from(process)))) & !(1 << 63)).max(1)
+}
+
+/// The key of a block of a shared object, from the offset in it.
+pub fn shared_key(object: u64, offset: u64, block_shift: u32) -> u64 {
+    mix(object.wrapping_add(offset >> block_shift)) | 1 << 63
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    /// The definition: every block remembers all that happened; no table, no bound but the four tasks.
+    pub(crate) fn obvious(touches: &[(u64, u32)]) -> BTreeMap<(u32, u32), u64> {
+        let mut recent: HashMap<u64, Vec<u32>> = HashMap::new();
+        let mut pairs = BTreeMap::new();
+        for &(key, task) in touches {
+            let tasks = recent.entry(key).or_default();
+            for &other in tasks.iter().take_while(|&&other| other != task) {
+                *pairs.entry((task.min(other), task.max(other))).or_default() += 1;
+            }
+            tasks.retain(|&other| other != task);
+            tasks.insert(0, task);
+            tasks.truncate(RECENT_TASKS);
+        }
+        pairs
+    }
+
+    fn pairs(touches: &[(u64, u32)]) -> Vec<(u32, u32, u64)> {
+        let mut table = Table::new(1 << 10);
+        touches.iter().for_each(|&(block, task)| table.touch(mix(block), task));
+        table.take_pairs()
+    }
+
+    #[test]
+    fn events_are_of_tasks_that_came_since() {
+        type Row = (&'static str, Vec<u32>, Vec<(u32, u32, u64)>);
+        let rows: [Row; 7] = [
+            ("alone", vec![0, 0, 0], vec![]),
+            ("in turn: one event each but the first", vec![0, 1, 0, 1], vec![(0, 1, 3)]),
+            ("twice in a row counts once", vec![0, 1, 1, 0], vec![(0, 1, 2)]),
+            ("a newcomer meets all", vec![0, 1, 2], vec![(0, 1, 1), (0, 2, 1), (1, 2, 1)]),
+            (
+                "who left is not credited for ever",
+                vec![0, 1, 2, 3, 2, 3, 2, 3],
+                vec![(0, 1, 1), (0, 2, 1), (0, 3, 1), (1, 2, 1), (1, 3, 1), (2, 3, 5)],
+            ),
+            (
+                "a fifth meets the last four",
+                vec![0, 1, 2, 3, 4],
+                vec![
+                    (0, 1, 1),
+                    (0, 2, 1),
+                    (0, 3, 1),
+                    (0, 4, 1),
+                    (1, 2, 1),
+                    (1, 3, 1),
+                    (1, 4, 1),
+                    (2, 3, 1),
+                    (2, 4, 1),
+                    (3, 4, 1),
+                ],
+            ),
+            (
+                "the first of five is forgotten",
+                vec![0, 1, 2, 3, 4, 0],
+                vec![
+                    (0, 1, 2),
+                    (0, 2, 2),
+                    (0, 3, 2),
+                    (0, 4, 2),
+                    (1, 2, 1),
+                    (1, 3, 1),
+                    (1, 4, 1),
+                    (2, 3, 1),
+                    (2, 4, 1),
+                    (3, 4, 1),
+                ],
+            ),
+        ];
+        for (what, tasks, expected) in rows {
+            let touches: Vec<(u64, u32)> = tasks.into_iter().map(|task| (7, task)).collect();
+            assert_eq!(pairs(&touches), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn blocks_that_find_no_room_are_counted() {
+        let mut table = Table::new(4);
+        (1..=6).for_each(|key| table.touch(key << 60 | 1, 0));
+        assert_eq!((table.new_blocks, table.evictions), (6, 2));
+    }
+
+    proptest! {
+        #[test]
+        fn the_table_is_as_the_definition_says(touches in prop::collection::vec((1..40u64, 0..7u32), 0..300)) {
+            let expected: Vec<_> = obvious(&touches).into_iter().map(|((a, b), events)| (a, b, events)).collect();
+            prop_assert_eq!(pairs(&touches), expected);
+        }
+    }
+}

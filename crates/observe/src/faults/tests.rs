@@ -1,0 +1,134 @@
+//! The detector in the kernel against the one in Rust, and on real processes, where eBPF programs can be loaded.
+
+use super::table::{Table, mix};
+use super::{BpfFaults, Options, Source, TaskEvent};
+use std::collections::BTreeMap;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// The detector, where it can be loaded.
+fn started(options: &Options) -> Option<BpfFaults> {
+    BpfFaults::start(options).map_err(|error| println!("skipped: {}", error.cause)).ok()
+}
+
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn sleeper() -> Killed {
+    Killed(Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().expect("sleep is there"))
+}
+
+/// The detector with a task in each of the slots 0 to `count` - 1, and the processes behind them.
+fn with_tasks(options: &Options, count: u32) -> Option<(BpfFaults, Vec<Killed>)> {
+    let mut source = started(options)?;
+    let sleepers: Vec<Killed> = (0..count).map(|_| sleeper()).collect();
+    sleepers.iter().for_each(|sleeper| source.follow(sleeper.0.id() as i32).unwrap());
+    let tasks = source.read().unwrap().tasks;
+    let numbers: Vec<u32> = tasks
+        .iter()
+        .filter_map(|event| match event {
+            TaskEvent::Started { task, .. } => Some(*task),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(numbers, (0..count).collect::<Vec<_>>());
+    Some((source, sleepers))
+}
+
+#[test]
+fn the_kernel_counts_what_the_table_counts() {
+    // Blocks enough that none is pushed out, and so few that many are.
+    for blocks in [1 << 12, 16] {
+        let Some((mut source, _sleepers)) = with_tasks(&Options { blocks, ..Options::default() }, 7) else { return };
+        let mut table = Table::new(blocks);
+        let before = source.read().unwrap().counters;
+        let mut random = 1u64;
+        for round in 0..20 {
+            for _ in 0..300 {
+                random = mix(random.wrapping_add(0x9e37_79b9_7f4a_7c15));
+                let (key, task) = (mix(1 + random % 60), (random >> 32) as u32 % 7);
+                source.replay(key, task).unwrap();
+                table.touch(key, task);
+            }
+            let reading = source.read().unwrap();
+            let mut pairs = BTreeMap::new();
+            reading.pairs.iter().for_each(|&(a, b, events)| *pairs.entry((a, b)).or_default() += events);
+            let pairs: Vec<(u32, u32, u64)> = pairs.into_iter().map(|((a, b), events)| (a, b, events)).collect();
+            assert_eq!(pairs, table.take_pairs(), "round {round} with {blocks} blocks");
+            let seen = reading.counters - before;
+            assert_eq!((seen.events, seen.new_blocks), (table.events, table.new_blocks));
+            assert_eq!((seen.evictions, seen.events_lost), (table.evictions, 0));
+        }
+    }
+}
+
+#[test]
+fn tasks_are_followed_from_fork_to_exit() {
+    let Some(mut source) = started(&Options::default()) else { return };
+    // Waits for a line before it starts others, so that it is followed first.
+    let script = "read line; sleep 0.01 & sleep 0.01 & wait; exec true";
+    let mut shell = Killed(Command::new("bash").args(["-c", script]).stdin(Stdio::piped()).spawn().unwrap());
+    let pid = shell.0.id() as i32;
+    source.follow(pid).unwrap();
+    drop(shell.0.stdin.take());
+    shell.0.wait().unwrap();
+    let mut events = Vec::new();
+    for _ in 0..100 {
+        events.extend(source.read().unwrap().tasks);
+        if events.iter().filter(|event| matches!(event, TaskEvent::Ended { .. })).count() == 3 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let started: Vec<(u32, Option<u32>)> = events
+        .iter()
+        .filter_map(|event| match event {
+            TaskEvent::Started { task, parent, .. } => Some((*task, *parent)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(started, [(0, None), (1, Some(0)), (2, Some(0))]);
+    assert_eq!(events.iter().filter(|event| matches!(event, TaskEvent::Exec { .. })).count(), 3, "{events:?}");
+    assert_eq!(events.last(), Some(&TaskEvent::Ended { task: 0 }));
+}
+
+#[test]
+fn slots_are_given_out_again() {
+    let Some(mut source) = started(&Options::default()) else { return };
+    let shell = Command::new("bash")
+        .args(["-c", "read line; for i in $(seq 300); do /bin/true; done"])
+        .stdin(Stdio::piped())
+        .spawn();
+    let mut shell = Killed(shell.unwrap());
+    source.follow(shell.0.id() as i32).unwrap();
+    drop(shell.0.stdin.take());
+    shell.0.wait().unwrap();
+    let (mut started, mut ended) = (0, 0);
+    for _ in 0..100 {
+        for event in source.read().unwrap().tasks {
+            started += u32::from(matches!(event, TaskEvent::Started { .. }));
+            ended += u32::from(matches!(event, TaskEvent::Ended { .. }));
+        }
+        if ended >= 302 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The shell, 300 programs, and the subshell of seq.
+    assert!(started == ended && (301..=302).contains(&started), "{started} {ended}");
+    assert_eq!((source.slots_in_use(), source.read().unwrap().counters.tasks_lost), (0, 0));
+}
+
+#[test]
+fn a_process_that_is_gone_is_refused() {
+    let Some(mut source) = started(&Options::default()) else { return };
+    let error = source.follow(i32::MAX).unwrap_err();
+    assert!(error.cause.contains("no process"), "{error:?}");
+    assert!(BpfFaults::start(&Options { block_bytes: 100, ..Options::default() }).is_err());
+}

@@ -1,0 +1,227 @@
+/* Page faults of the followed tasks, and who starts and ends (CDSM sections 2.3 and 4), as eBPF programs on BTF
+ * tracepoints: no module, no kprobe. x86 and RISC-V: other architectures have no tracepoint for a user's page fault.
+ *
+ * What is not needed in the fault is not done in it: names, mappings, slots and aging are user space's
+ * (crates/observe/src/faults).
+ *
+ * SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+ */
+#include "detect.h"
+#include <bpf/bpf_tracing.h>
+
+/* Bit of an x86 page fault's error code: an instruction was fetched. */
+#define FETCHED_INSTRUCTION 0x10
+
+/* Set by user space while they run: whether `shared` holds anything. */
+volatile cohabit_u32 any_shared SEC(".data.user") = 0;
+
+/* The next slot that was never used. */
+cohabit_u32 fresh_slot = 0;
+
+/* The followed tasks: a thread's id to its slot. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __uint(max_entries, COHABIT_MAX_SLOTS);
+    __type(key, cohabit_u32);
+    __type(value, cohabit_u32);
+} followed SEC(".maps");
+
+/* Slots to give out again, first in first out, once all have been used. */
+struct {
+    __uint(type, BPF_MAP_TYPE_QUEUE);
+    __uint(max_entries, COHABIT_MAX_SLOTS);
+    __type(value, cohabit_u32);
+} free_slots SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 1 << 20);
+} task_events SEC(".maps");
+
+/* The shared mappings of each process (thread group id), read from /proc by user space. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __uint(max_entries, 4096);
+    __type(key, cohabit_u32);
+    __type(value, struct cohabit_ranges);
+} shared SEC(".maps");
+
+/* The key of an address in one of the process's shared mappings; 0 where it is in none. */
+static __always_inline cohabit_u64 shared_key(cohabit_u32 process, cohabit_u64 address)
+{
+    struct cohabit_ranges *ranges = bpf_map_lookup_elem(&shared, &process);
+    if (!ranges)
+        return 0;
+    /* The last range that starts at or before the address. */
+    cohabit_u32 low = 0, high = ranges->count;
+    for (cohabit_u32 step = 0; step <= COHABIT_RANGES_LOG2 && low < high; step++) {
+        cohabit_u32 middle = (low + high) >> 1;
+        if (middle >= COHABIT_MAX_RANGES)
+            return 0;
+        if (ranges->range[middle].start <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0 || low > COHABIT_MAX_RANGES)
+        return 0;
+    struct cohabit_range *range = &ranges->range[low - 1];
+    if (address >= range->end)
+        return 0;
+    cohabit_u64 block = (address - range->start + range->offset) >> settings.block_shift;
+    return mix(range->object + block) | 1ull << 63;
+}
+
+SEC("tp_btf/page_fault_user")
+int BPF_PROG(on_fault, unsigned long address, void *registers, unsigned long error_code)
+{
+    cohabit_u64 ids = bpf_get_current_pid_tgid();
+    cohabit_u32 tid = ids, process = ids >> 32;
+    cohabit_u32 *slot = bpf_map_lookup_elem(&followed, &tid);
+    if (!slot)
+        return 0;
+    count(COHABIT_COUNT_FAULTS, 1);
+    if (error_code & FETCHED_INSTRUCTION) {
+        count(COHABIT_COUNT_CODE, 1);
+        return 0;
+    }
+    cohabit_u64 key = any_shared ? shared_key(process, address) : 0;
+    if (!key) {
+        struct task_struct *task = (void *)bpf_get_current_task_btf();
+        if (task->signal->nr_threads < 2) {
+            count(COHABIT_COUNT_PRIVATE, 1);
+            return 0;
+        }
+        /* An address space of 57 bits in blocks of 16 bytes and up leaves room for no id: both are mixed. */
+        key = mix((address >> settings.block_shift) + mix(process)) & ~(1ull << 63);
+        key += key == 0;
+    }
+    touch(key, *slot);
+    return 0;
+}
+
+/* A slot that no living task has, and that has been out of use for as long as possible: blocks remember tasks by it. */
+static __always_inline int take_slot(cohabit_u32 *slot)
+{
+    if (fresh_slot < settings.most_slots) {
+        *slot = __sync_fetch_and_add(&fresh_slot, 1);
+        if (*slot < settings.most_slots)
+            return 0;
+    }
+    return bpf_map_pop_elem(&free_slots, slot) ? -1 : 0;
+}
+
+static __always_inline struct cohabit_task_event *task_event(cohabit_u32 kind, cohabit_u32 slot)
+{
+    struct cohabit_task_event *event = bpf_ringbuf_reserve(&task_events, sizeof(*event), 0);
+    if (event) {
+        event->kind = kind;
+        event->slot = slot;
+        event->parent_slot = slot;
+        event->former_tid = 0;
+        event->time_ns = bpf_ktime_get_ns();
+    }
+    return event;
+}
+
+/* Follows a task from now on; `parent` is the slot of the one that created it. */
+static __always_inline cohabit_u32 follow_task(cohabit_u32 tid, cohabit_u32 process, const cohabit_u32 *parent)
+{
+    cohabit_u32 slot;
+    if (take_slot(&slot))
+        goto lost;
+    struct cohabit_task_event *event = task_event(COHABIT_TASK_STARTED, slot);
+    if (!event) {
+        bpf_map_push_elem(&free_slots, &slot, 0);
+        goto lost;
+    }
+    long failed = bpf_map_update_elem(&followed, &tid, &slot, BPF_NOEXIST);
+    if (failed) {
+        bpf_ringbuf_discard(event, 0);
+        bpf_map_push_elem(&free_slots, &slot, 0);
+        if (bpf_map_lookup_elem(&followed, &tid))
+            return COHABIT_FOLLOWED_BEFORE;
+        goto lost;
+    }
+    event->tid = tid;
+    event->process = process;
+    event->parent_slot = parent ? *parent : slot;
+    bpf_ringbuf_submit(event, 0);
+    return COHABIT_FOLLOWED;
+lost:
+    count(COHABIT_COUNT_TASKS_LOST, 1);
+    return COHABIT_NOT_FOLLOWED;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+{
+    cohabit_u32 parent_tid = parent->pid;
+    cohabit_u32 *parent_slot = bpf_map_lookup_elem(&followed, &parent_tid);
+    if (parent_slot)
+        follow_task(child->pid, child->tgid, parent_slot);
+    return 0;
+}
+
+/* Follows a task that user space names (BPF_PROG_TEST_RUN). */
+SEC("syscall")
+int follow(struct cohabit_follow *task)
+{
+    return follow_task(task->tid, task->process, 0);
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_exit, struct task_struct *task)
+{
+    cohabit_u32 tid = task->pid;
+    cohabit_u32 *found = bpf_map_lookup_elem(&followed, &tid);
+    if (!found)
+        return 0;
+    cohabit_u32 slot = *found;
+    bpf_map_delete_elem(&followed, &tid);
+    struct cohabit_task_event *event = task_event(COHABIT_TASK_ENDED, slot);
+    if (!event) {
+        /* The slot is not given out again, so nothing is credited to the wrong task. */
+        count(COHABIT_COUNT_ENDS_LOST, 1);
+        return 0;
+    }
+    event->tid = tid;
+    event->process = task->tgid;
+    bpf_ringbuf_submit(event, 0);
+    return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
+{
+    cohabit_u32 tid = task->pid, former = old_pid, process = task->tgid;
+    cohabit_u32 *found = bpf_map_lookup_elem(&followed, &former);
+    if (!found)
+        return 0;
+    cohabit_u32 slot = *found;
+    if (former != tid) {
+        bpf_map_delete_elem(&followed, &former);
+        bpf_map_update_elem(&followed, &tid, &slot, BPF_ANY);
+    }
+    bpf_map_delete_elem(&shared, &process);
+    struct cohabit_task_event *event = task_event(COHABIT_TASK_EXEC, slot);
+    if (event) {
+        event->tid = tid;
+        event->process = process;
+        event->former_tid = former;
+        bpf_ringbuf_submit(event, 0);
+    }
+    return 0;
+}
+
+/* Hands the detector one fault, so that a test can compare it with the one in Rust (BPF_PROG_TEST_RUN). */
+SEC("syscall")
+int replay(struct cohabit_replay *fault)
+{
+    touch(fault->key, fault->slot);
+    return 0;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,21 @@
+/* The few fields of kernel structures that are read, by CO-RE (preserve_access_index: libbpf finds their offsets in the
+ * running kernel's own BTF). Instead of a vmlinux.h, which is megabytes and needs bpftool.
+ *
+ * SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+ */
+#ifndef COHABIT_BPF_KERNEL_H
+#define COHABIT_BPF_KERNEL_H
+
+#include <linux/bpf.h>
+
+struct signal_struct {
+    int nr_threads;
+} __attribute__((preserve_access_index));
+
+struct task_struct {
+    int pid;
+    int tgid;
+    struct signal_struct *signal;
+} __attribute__((preserve_access_index));
+
+#endif
