@@ -39,6 +39,11 @@ test: ## run all tests; what cannot run here is skipped aloud
 	$(MAKE) --no-print-directory native
 	scripts/test.sh
 
+.PHONY: test-numa
+test-numa: ## run the tests that need more PUs and NUMA nodes than this machine may have, in an emulated one
+	scripts/setup.sh build test guest
+	scripts/test-numa.sh
+
 .PHONY: lint
 lint: ## formatting and lints, warnings being errors
 	$(CARGO) fmt --all --check

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building, testing or the demo needs, or says exactly what to install. Fast when all is there.
 #
-#   scripts/setup.sh [--check] [build|test|demo]...
+#   scripts/setup.sh [--check] [build|test|demo|guest]...
 #
 # With --check nothing is installed: what is missing is said, and that is a failure.
 # The lists below are the only place where packages are named.
@@ -18,6 +18,8 @@ declare -A packages=(
     [test]="clang libbpf-dev python3 python3-numpy"
     # the multi-threaded program that the demo profiles
     [demo]="x264"
+    # the emulated machine of `make test-numa`; its kernel is fetched by scripts/guest/kernel.sh and not installed
+    [guest]="qemu-system-x86 busybox-static cpio"
 )
 rust_packages="rustc cargo"
 rust_tools="rustfmt rust-clippy"

@@ -4,8 +4,10 @@ use super::Outcome;
 use crate::exit::End;
 use crate::json::JsonArgs;
 use crate::{number, progress};
+use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use cohabit_observe::import::{FORMATS, import};
+use cohabit_model::profile::Kind;
+use cohabit_observe::import::{FORMATS, import, relabelled};
 use cohabit_observe::npz::write_profile;
 use serde_json::json;
 use std::path::PathBuf;
@@ -13,6 +15,7 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   cohabit import matrix.csv -o p.npz                    a square matrix
+  cohabit import matrix.csv --kind ranks -o p.npz       between MPI ranks
   cohabit import --format open-mpi run.0.prof -o p.npz  all ranks of an MPI run";
 
 /// Arguments of `cohabit import`.
@@ -27,14 +30,41 @@ pub struct Import {
     /// What the file is, where its name does not say
     #[arg(long, value_name = "FORMAT", value_parser = format_names())]
     format: Option<String>,
+    /// What the tasks are, where the file does not say [default: threads, or what the format is about]
+    #[arg(long, value_enum, hide_default_value = true)]
+    kind: Option<TaskKind>,
     #[command(flatten)]
     json: JsonArgs,
+}
+
+/// `--kind`.
+#[derive(Clone, Copy, ValueEnum)]
+enum TaskKind {
+    /// Threads of one process
+    Threads,
+    /// Processes of one thread each
+    Processes,
+    /// MPI ranks
+    Ranks,
+}
+
+impl From<TaskKind> for Kind {
+    fn from(kind: TaskKind) -> Self {
+        match kind {
+            TaskKind::Threads => Kind::Threads,
+            TaskKind::Processes => Kind::Processes,
+            TaskKind::Ranks => Kind::Ranks,
+        }
+    }
 }
 
 impl Import {
     /// Reads the file and writes the profile.
     pub fn run(self) -> Outcome {
-        let profile = progress::during("reading the file", || import(&self.file, self.format.as_deref()))?;
+        let mut profile = progress::during("reading the file", || import(&self.file, self.format.as_deref()))?;
+        if let Some(kind) = self.kind {
+            profile = relabelled(profile, kind.into()).map_err(|error| error.at(self.file.display()))?;
+        }
         write_profile(&self.output, &profile)?;
         let (tasks, messages, bytes) = (profile.tasks(), profile.messages.total(), profile.bytes.total());
         let text = format!("{}: {tasks} tasks, {messages} messages, {bytes} bytes\n", self.output.display());

@@ -65,6 +65,25 @@ impl Imported {
     }
 }
 
+/// The profile with its tasks called threads, processes or ranks: a matrix alone does not say what its tasks are.
+///
+/// # Errors
+/// Where the profile was not imported from a matrix: then it knows what its tasks are.
+pub fn relabelled(mut profile: Profile, kind: Kind) -> Result<Profile> {
+    let was = profile.meta.kind;
+    if !profile.meta.detector.starts_with("import:") && was != kind {
+        let cause = "the file is a profile, which says itself what its tasks are";
+        return Err(Error::new(cause).remedy("leave --kind out"));
+    }
+    for known in &mut profile.meta.tasks {
+        let old_default = task(known.id, was, None).name;
+        let label = Some(&known.name).filter(|name| **name != old_default).cloned();
+        *known = task(known.id, kind, label.as_ref());
+    }
+    profile.meta.kind = kind;
+    Ok(profile)
+}
+
 /// The file's name without its directory: a profile is no place for paths of the machine it was made on.
 pub fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()

@@ -14,6 +14,8 @@ mod open_mpi;
 mod pair;
 mod table;
 
+pub use build::relabelled;
+
 use cohabit_model::{Error, Profile, Result};
 use std::path::Path;
 

@@ -238,6 +238,27 @@ fn numpy_arrays_and_profiles() {
     assert!(import(&path, None).unwrap_err().cause.contains("m.npy: cut short"));
 }
 
+#[test]
+fn the_user_says_what_the_tasks_of_a_matrix_are() {
+    let rows = [
+        (Kind::Ranks, "rank 1", "rank", 1, 0, Some(1)),
+        (Kind::Processes, "process 1", "process", 1, 0, None),
+        (Kind::Threads, "thread 1", "thread", 0, 1, None),
+    ];
+    for (kind, name, noun, process, spawn_index, rank) in rows {
+        let profile = relabelled(read("m.csv", "0,1\n1,0\n").unwrap(), kind).unwrap();
+        let task = &profile.meta.tasks[1];
+        assert_eq!((profile.meta.kind, task.name.as_str(), task.kind.as_str()), (kind, name, noun));
+        assert_eq!((task.process, task.spawn_index, task.rank), (process, spawn_index, rank));
+        let labelled = relabelled(read("m.csv", "a,b\n0,1\n1,0\n").unwrap(), kind).unwrap();
+        assert_eq!(names(&labelled), ["a", "b"]);
+    }
+    let mut ours = read("m.csv", "0").unwrap();
+    ours.meta.detector = "dbi".into();
+    assert!(relabelled(ours.clone(), Kind::Threads).is_ok());
+    assert!(relabelled(ours, Kind::Ranks).unwrap_err().cause.contains("says itself"));
+}
+
 /// The matrices of MapLib that are given to tests, where COHABIT_SHARED names their place.
 #[test]
 fn maplib_matrices() {

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Tests on a machine with eight PUs and two NUMA nodes, which qemu emulates: 2 packages x 2 cores x 2 threads under
+# Debian's cloud kernels. For what works, never for timings. A test is a file in scripts/guest/tests.
+#
+#   scripts/test-numa.sh [--kernel RELEASE]... [--cohabit FILE] [TEST...]      default: both kernels, all tests
+#   scripts/test-numa.sh --shell [TEST...]                      a shell in the machine, with what these tests need
+#
+# Closes with "N passed, N failed, N skipped"; what cannot run here is said on a line that begins with "skipped:".
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+kernels=() tests=() shell=no cohabit=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --kernel) kernels+=("$2"); shift ;;
+    --cohabit) cohabit=$2; shift ;;
+    --shell) shell=yes ;;
+    -*) echo "test-numa: unknown option $1" >&2; exit 2 ;;
+    *) tests+=("$1") ;;
+    esac
+    shift
+done
+[ ${#kernels[@]} -gt 0 ] || kernels=(bookworm trixie)
+[ ${#tests[@]} -gt 0 ] || mapfile -t tests < <(basename -s .sh scripts/guest/tests/*.sh)
+
+for program in qemu-system-x86_64 busybox cpio; do
+    command -v "$program" >/dev/null && continue
+    echo "skipped: the emulated machine: no $program here (scripts/setup.sh guest installs it)"
+    exit 0
+done
+if ! busybox --list | grep -qx cttyhack || ldd "$(command -v busybox)" >/dev/null 2>&1; then
+    echo "skipped: the emulated machine: busybox here is not Debian's busybox-static"
+    exit 0
+fi
+
+if [ -z "$cohabit" ]; then
+    cargo build --locked --package cohabit
+    cohabit=${CARGO_TARGET_DIR:-target}/debug/cohabit
+fi
+make --no-print-directory -C workloads BUILD="$PWD/build/workloads" >/dev/null
+mkdir -p build/guest
+image=build/guest/image
+log=build/guest/log
+{ scripts/guest/image.sh "$cohabit" "$image" "${tests[@]}"; } | tee "$log"
+
+# Topology leaves are Intel's: TCG has not all of AMD's. CMPXCHG16B is left out: where CPUs run in parallel qemu 7.2 now and
+# then returns from it with wrong flags, which ends the kernel.
+#
+# boot KERNEL APPEND: the machine, its console on standard output; switched off after a quarter of an hour.
+boot() {
+    timeout --foreground -s KILL 900 qemu-system-x86_64 -nodefaults -no-user-config -no-reboot -display none -serial mon:stdio -net none \
+        -accel tcg,thread=multi -cpu max,vendor=GenuineIntel,-cx16 -m 2G -smp 8,sockets=2,cores=2,threads=2 \
+        -object memory-backend-ram,id=memory0,size=1G -object memory-backend-ram,id=memory1,size=1G \
+        -numa node,nodeid=0,memdev=memory0,cpus=0-3 -numa node,nodeid=1,memdev=memory1,cpus=4-7 \
+        -numa dist,src=0,dst=1,val=21 \
+        -kernel "$1" -initrd "$image" -append "console=ttyS0 quiet loglevel=1 panic=-1 $2"
+}
+
+if [ "$shell" = yes ]; then
+    boot "$(scripts/guest/kernel.sh "${kernels[0]}")" cohabit.shell
+    exit
+fi
+list=$(paste -sd , "$image.tests")
+for release in "${kernels[@]}"; do
+    if ! kernel=$(scripts/guest/kernel.sh "$release"); then
+        echo "skipped: the emulated machine with the kernel of $release: it cannot be fetched" | tee -a "$log"
+        continue
+    fi
+    echo "# the kernel of $release"
+    # A machine that hangs is switched off; that its end was not reached is a failure of its own.
+    boot "$kernel" "cohabit.tests=$list" </dev/null | tr -d '\r' | sed -u -E "s/^(ok|not ok) /\1 $release: /" |
+        tee "$log.$release" || true
+    cat "$log.$release" >>"$log"
+    grep -qx '# end' "$log.$release" || echo "not ok $release: the machine did not come to its end" | tee -a "$log"
+done
+count() { grep -cE "^$1" "$log" || true; }
+failed=$(count "not ok ")
+printf '\n%d passed, %d failed, %d skipped\n' "$(count "ok ")" "$failed" "$(count "skipped: ")"
+[ "$failed" = 0 ]
