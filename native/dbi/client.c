@@ -5,6 +5,8 @@
 #include "counting.h"
 #include "emit.h"
 #include "heap.h"
+#include "loops.h"
+#include "loop_emit.h"
 #include "markers.h"
 #include "modes.h"
 #include "modules.h"
@@ -20,6 +22,16 @@
 #include "drmgr.h"
 #include "drreg.h"
 #include "drutil.h"
+
+static dr_emit_flags_t
+event_app2app(void *drcontext, void *tag, instrlist_t *block, bool for_trace, bool translating)
+{
+    (void)tag, (void)for_trace, (void)translating;
+    instr_t *before = instrlist_first(block);
+    loops_unroll(drcontext, block);
+    /* Made again later, the memory a loop reads may have another protection, and the block another form. */
+    return instrlist_first(block) == before ? DR_EMIT_DEFAULT : DR_EMIT_STORE_TRANSLATIONS;
+}
 
 static dr_emit_flags_t
 event_analysis(void *drcontext, void *tag, instrlist_t *block, bool for_trace, bool translating, void **user_data)
@@ -53,7 +65,9 @@ event_insert(void *drcontext, void *tag, instrlist_t *block, instr_t *instr, boo
         marker_insert(drcontext, block, instr);
     if (plan == NULL)
         return DR_EMIT_DEFAULT;
-    if (drmgr_is_first_instr(drcontext, instr))
+    if (loops_mark(instr) != LOOP_NONE)
+        loop_emit(drcontext, block, instr, plan);
+    else if (drmgr_is_first_instr(drcontext, instr) && !plan->unrolled)
         emit_count(drcontext, block, instr, plan);
     for (uint32_t i = 0; i < plan->span_count; i++) {
         if (plan->spans[i].where == instr)
@@ -79,6 +93,7 @@ event_exit(void)
     modules_exit();
     if (options.hot)
         heap_exit();
+    drmgr_unregister_bb_app2app_event(event_app2app);
     drmgr_unregister_bb_instrumentation_event(event_analysis);
     drutil_exit();
     drreg_exit();
@@ -125,6 +140,7 @@ watch_events(void)
     syscalls_init();
     dr_register_exit_event(event_exit);
     if ((options.hot && !heap_init()) || !modules_init(options.hot ? heap_module_loaded : NULL) || !counting_init() ||
+        !loops_init() || !drmgr_register_bb_app2app_event(event_app2app, &priority) ||
         !drmgr_register_bb_instrumentation_event(event_analysis, event_insert, &priority))
         fail("its events cannot be registered with DynamoRIO");
 }
@@ -139,5 +155,6 @@ dr_client_main(client_id_t id, int argc, const char *argv[])
     init_extensions();
     init_state();
     vectors_init();
+    xstate_init();
     watch_events();
 }

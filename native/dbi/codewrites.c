@@ -26,6 +26,12 @@ codewrites_mapped(uint64_t protection)
         dr_flush_region(NULL, ~(size_t)0);
 }
 
+bool
+codewrites_possible(void)
+{
+    return __atomic_load_n(&possible, __ATOMIC_ACQUIRE) != 0;
+}
+
 /* Asking for a page's protection means reading /proc/self/maps: once a page, but for collisions. */
 static bool
 seen_before(void *tag)
@@ -43,7 +49,7 @@ void
 codewrites_block(void *tag)
 {
     uint protection;
-    if (__atomic_load_n(&possible, __ATOMIC_ACQUIRE) == 0 && !seen_before(tag) &&
+    if (!codewrites_possible() && !seen_before(tag) &&
         dr_query_memory(tag, NULL, NULL, &protection) && (protection & DR_MEMPROT_WRITE) != 0 && first_time())
         dr_delay_flush_region(NULL, ~(size_t)0, 0, NULL);
 }
@@ -51,6 +57,6 @@ codewrites_block(void *tag)
 void
 codewrites_insert(void *dc, instrlist_t *block, instr_t *instr)
 {
-    if (__atomic_load_n(&possible, __ATOMIC_ACQUIRE) != 0 && instr_is_app(instr) && instr_writes_memory(instr))
+    if (codewrites_possible() && instr_is_app(instr) && instr_writes_memory(instr))
         drreg_restore_all(dc, block, instr);
 }

@@ -3,6 +3,7 @@
 #define COHABIT_CODEWRITES_H
 
 #include "dr_api.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 /* After mmap or mprotect with this protection succeeded, on its thread. */
@@ -10,6 +11,9 @@ void codewrites_mapped(uint64_t protection);
 
 /* When a block is translated. */
 void codewrites_block(void *tag);
+
+/* Whether the program has had a page that is both writable and executable. */
+bool codewrites_possible(void);
 
 /* Before an instruction of the program, behind its checks. */
 void codewrites_insert(void *drcontext, instrlist_t *block, instr_t *instr);

@@ -9,6 +9,7 @@
 #include "plan.h"
 #include "options.h"
 #include "slots.h"
+#include "special.h"
 #include "system.h"
 #include "values.h"
 #include "drmgr.h"
@@ -16,6 +17,8 @@
 
 #define MAX_SPANS 256
 #define MAX_PIECES_PER_SPAN 64
+/* Accesses of a loop this far apart are checked ahead as one range. */
+#define NEIGHBOURS 16
 
 typedef struct {
     span_t span;
@@ -35,6 +38,10 @@ typedef struct {
     uint32_t first_open; /* spans before this one are closed */
     values_t values;
     plan_t *plan;
+    /* within an unrolled loop */
+    induction_t induction;
+    loop_mark_t region;
+    bool first_iteration;
 } planner_t;
 
 bool
@@ -108,12 +115,13 @@ plan_is_special(instr_t *instr)
     case OP_repne_cmps:
     case OP_rep_scas:
     case OP_repne_scas: return true;
-    default: return instr_is_gather(instr) || instr_is_scatter(instr) || is_masked(instr) || plan_is_far_bit(instr);
+    default:
+        return xstate_is(opcode) || instr_is_gather(instr) || instr_is_scatter(instr) || is_masked(instr) || plan_is_far_bit(instr);
     }
 }
 
-static bool
-orders_memory(instr_t *instr)
+bool
+plan_orders_memory(instr_t *instr)
 {
     switch (instr_get_opcode(instr)) {
     case OP_mfence:
@@ -288,12 +296,42 @@ start(planner_t *planner, instr_t *instr, opnd_t operand, const address_t *addre
     bar_others(planner, planner->count - 1, kind);
 }
 
+/* Whether the check at the top of the loop covers the access; the first iteration says what that check is to cover. */
+static bool
+checked_ahead(planner_t *planner, opnd_t operand, const address_t *address, uint32_t bytes, uint32_t kind)
+{
+    plan_t *plan = planner->plan;
+    bool writes = (kind & ACCESS_WRITE) != 0;
+    int64_t stride, low = address->offset, high = low + bytes;
+    if (!loops_checks_ahead(&planner->induction, address, operand, writes, &stride))
+        return false;
+    for (uint32_t i = 0; i < plan->ahead_count; i++) {
+        ahead_t *ahead = &plan->ahead[i];
+        if (!address_comparable(&ahead->address, address) || ahead->stride != stride)
+            continue;
+        if (low >= ahead->low && high <= ahead->high && (ahead->writes || !writes))
+            return true;
+        if (!planner->first_iteration || low > ahead->high + NEIGHBOURS || high < ahead->low - NEIGHBOURS)
+            continue;
+        ahead->low = low < ahead->low ? low : ahead->low;
+        ahead->high = high > ahead->high ? high : ahead->high;
+        ahead->writes |= writes;
+        return true;
+    }
+    if (!planner->first_iteration || plan->ahead_count == MAX_AHEAD)
+        return false;
+    plan->ahead[plan->ahead_count++] = (ahead_t) { *address, stride, low, high, writes };
+    return true;
+}
+
 /* One operand, in parts of at most a block: larger ones (vectors with small blocks) become several accesses. */
 static void
 plan_access(planner_t *planner, instr_t *instr, opnd_t operand, uint32_t bytes, uint32_t kind)
 {
     address_t address = values_address(&planner->values, operand);
     uint32_t block_bytes = 1u << shadow_block_shift;
+    if (planner->region == LOOP_ITERATION && checked_ahead(planner, operand, &address, bytes, kind))
+        return;
     for (uint32_t done = 0; done < bytes;) {
         uint32_t some = bytes - done < block_bytes ? bytes - done : block_bytes;
         address_t part_address = address;
@@ -336,8 +374,10 @@ plan_instr(planner_t *planner, instr_t *instr)
         if (!opnd_is_memory_reference(from))
             continue;
         uint32_t bytes = drutil_opnd_mem_size_in_bytes(from, instr);
-        plan->loads++;
-        plan->bytes += bytes;
+        if (planner->region != LOOP_ITERATION) { /* the loop alone is counted: its iterations are copies of it */
+            plan->loads++;
+            plan->bytes += bytes;
+        }
         if (!is_written_too(instr, from))
             plan_access(planner, instr, from, bytes, ACCESS_READ);
     }
@@ -346,8 +386,10 @@ plan_instr(planner_t *planner, instr_t *instr)
         if (!opnd_is_memory_reference(to))
             continue;
         uint32_t bytes = drutil_opnd_mem_size_in_bytes(to, instr);
-        plan->stores++;
-        plan->bytes += bytes;
+        if (planner->region != LOOP_ITERATION) {
+            plan->stores++;
+            plan->bytes += bytes;
+        }
         plan_access(planner, instr, to, bytes, is_read_too(instr, to) ? ACCESS_READ_WRITE : ACCESS_WRITE);
     }
 }
@@ -356,6 +398,22 @@ static void
 close_all(planner_t *planner)
 {
     planner->first_open = planner->count;
+}
+
+/* Each part of an unrolled loop begins with registers of its own. */
+static void
+enter_region(planner_t *planner, instr_t *label)
+{
+    loop_mark_t mark = loops_mark(label);
+    if (mark == LOOP_NONE)
+        return;
+    planner->region = mark;
+    planner->plan->unrolled = true;
+    planner->first_iteration = mark == LOOP_ITERATION && loops_iterations(label) == 0;
+    if (planner->first_iteration)
+        loops_induction(&planner->induction, instr_get_next(label));
+    values_init(&planner->values);
+    close_all(planner);
 }
 
 static void
@@ -399,12 +457,15 @@ plan_create(void *drcontext, instrlist_t *block)
     planner.plan = dr_thread_alloc(drcontext, sizeof(plan_t));
     *planner.plan = (plan_t) { 0 };
     values_init(&planner.values);
-    for (instr_t *instr = instrlist_first_app(block); instr != NULL; instr = instr_get_next_app(instr)) {
-        if (orders_memory(instr) || plan_is_special(instr))
+    for (instr_t *instr = instrlist_first(block); instr != NULL; instr = instr_get_next(instr)) {
+        enter_region(&planner, instr);
+        if (!instr_is_app(instr))
+            continue;
+        if (plan_orders_memory(instr) || plan_is_special(instr))
             close_all(&planner);
         if (plan_counts(instr) && !plan_is_special(instr))
             plan_instr(&planner, instr);
-        if (orders_memory(instr) || plan_is_special(instr))
+        if (plan_orders_memory(instr) || plan_is_special(instr))
             close_all(&planner);
         values_step(&planner.values, instr);
     }

@@ -3,6 +3,7 @@
 #define COHABIT_PLAN_H
 
 #include "groups.h"
+#include "loops.h"
 #include "dr_api.h"
 
 /* Accesses that one check before the first of them covers: at most one block long, so in at most two blocks. */
@@ -21,12 +22,26 @@ typedef struct {
 /* Spans that one check can stand for, at most. */
 #define MAX_BUNDLE 4
 
+/* What the iterations of an unrolled loop touch through one address, checked before them. */
+typedef struct {
+    address_t address; /* in the first iteration; its roots are the registers as the iteration finds them */
+    int64_t stride;    /* what it moves by an iteration */
+    int64_t low;       /* the bytes touched, [low, high) from the address of the registers */
+    int64_t high;
+    bool writes;
+} ahead_t;
+
+#define MAX_AHEAD 12
+
 typedef struct {
     uint32_t loads;
     uint32_t stores;
     uint32_t bytes;
     uint32_t span_count;
     span_t *spans;
+    bool unrolled;        /* a loop, of which the counts above are one iteration's (loops.h) */
+    uint32_t ahead_count;
+    ahead_t ahead[MAX_AHEAD];
 } plan_t;
 
 /* Memory accesses of an instruction that only a call at run time can tell: string instructions with a repeat prefix,
@@ -38,6 +53,9 @@ bool plan_is_far_bit(instr_t *instr);
 
 /* Whether the instruction touches memory in a way that counts (not a prefetch, a cache flush or an address no access). */
 bool plan_counts(instr_t *instr);
+
+/* Whether accesses must not move across the instruction: it is atomic or a fence. */
+bool plan_orders_memory(instr_t *instr);
 
 /* Plans the checks of a block. Free with plan_destroy. NULL where there is no memory. */
 plan_t *plan_create(void *drcontext, instrlist_t *block);

@@ -18,6 +18,7 @@ typedef enum {
     SLOT_BACK, /* where the program goes on after a failed check */
     SLOT_STACK_POINTER, /* the program's, during the slow path */
     SLOT_STACK,
+    SLOT_ITERATIONS, /* of a loop, before its check ahead is tried again (loops.h) */
     SLOTS
 } slot_t;
 

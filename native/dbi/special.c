@@ -281,7 +281,7 @@ insert_bit(void *dc, instrlist_t *block, instr_t *instr, site_t *site)
 void
 special_insert(void *dc, instrlist_t *block, instr_t *instr)
 {
-    if (gather_insert(dc, block, instr))
+    if (gather_insert(dc, block, instr) || xstate_insert(dc, block, instr))
         return;
     /* Never freed: code may be translated from it at any time, and there are few such places. */
     site_t *site = dr_global_alloc(sizeof(*site));

@@ -1,4 +1,5 @@
-/* Instructions whose accesses only the run can tell: repeated string instructions and masked vectors. */
+/* Instructions whose accesses only the run can tell: repeated string instructions, masked vectors, state
+ * save areas. */
 #ifndef COHABIT_SPECIAL_H
 #define COHABIT_SPECIAL_H
 
@@ -9,5 +10,10 @@ void special_insert(void *drcontext, instrlist_t *block, instr_t *instr);
 
 /* The same for gathers and scatters; false for all other instructions. */
 bool gather_insert(void *drcontext, instrlist_t *block, instr_t *instr);
+
+/* The same for xsave and xrstor. */
+void xstate_init(void);
+bool xstate_is(int opcode);
+bool xstate_insert(void *drcontext, instrlist_t *block, instr_t *instr);
 
 #endif

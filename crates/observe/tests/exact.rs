@@ -207,3 +207,18 @@ fn every_probe() {
     }
     assert_none(&failures);
 }
+
+/// Loops are unrolled only without `--sharing`; that must not show in what they load and store.
+#[test]
+fn unrolled_loops_count_their_loads_and_stores() {
+    const WALKER: usize = 4;
+    let Some(binary) = workload("probes/loops") else { return };
+    let counts = [false, true].map(|sharing| {
+        let options = Options { sharing, ..Options::default() };
+        let (profile, status) = profile(&[binary.to_str().expect("a plain path")], &options);
+        assert!(status.success());
+        [profile.loads[WALKER], profile.stores[WALKER], profile.accessed_bytes[WALKER]]
+    });
+    assert_eq!(counts[0], counts[1]);
+    assert!(counts[0][0] > 1000 && counts[0][1] > 1000, "{counts:?}");
+}
