@@ -37,6 +37,20 @@ impl CpuMask {
         Self { words }
     }
 
+    /// The set that a list (`0-3,8`) names; none where it is no list.
+    pub fn parse(list: &str) -> Option<Self> {
+        let mut pus = Vec::new();
+        for part in list.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+            if first > last || last as usize >= MOST_PUS {
+                return None;
+            }
+            pus.extend(first..=last);
+        }
+        Some(Self::from_pus(pus))
+    }
+
     /// The affinity of a thread (0: the calling one).
     ///
     /// # Errors
@@ -147,6 +161,7 @@ mod tests {
         fn a_mask_holds_exactly_its_pus(pus in proptest::collection::btree_set(0u32..5000, 0..40)) {
             let mask = CpuMask::from_pus(pus.iter().copied());
             prop_assert_eq!(mask.pus().into_iter().collect::<BTreeSet<_>>(), pus.clone());
+            prop_assert_eq!(CpuMask::parse(&mask.to_string()), Some(mask.clone()));
             prop_assert_eq!(mask == CpuMask::from_pus(pus.iter().rev().copied()), true);
         }
     }

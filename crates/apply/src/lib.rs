@@ -1,10 +1,11 @@
 //! Puts tasks on their PUs.
 //!
-//! [`launch()`] starts an unmodified program with each thread on its PU before the thread's first instruction. What is
-//! changed is the affinity of the launched threads and nothing else: no setting of the machine, nothing to put back.
+//! [`launch()`] starts an unmodified program with each thread on its PU before the thread's first instruction; it changes
+//! the affinity of the launched threads and nothing else. [`online`] moves threads that run, and puts back what it changes.
 
 pub mod affinity;
 pub mod launch;
+pub mod online;
 
 pub use affinity::{CpuMask, pu_allowed};
 pub use launch::plan::{Identify, LaunchPlan, PlannedTask};

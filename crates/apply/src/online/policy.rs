@@ -1,0 +1,315 @@
+//! Whether to move the tasks, and when to look again (CDSM, section 4, and "do no harm"). Pure: time, the matrix, the tasks
+//! and the mapper come from outside, so that tests run it on simulated time.
+//!
+//! A mapping is applied where what was seen has structure, the gain is certain and worth the moves, and it was not tried
+//! before and found to hurt. After a move the program's progress is watched, and a move that hurts is undone.
+
+use super::aging::{AgedMatrix, UNITS_PER_EVENT};
+use super::gain::{Gain, structure};
+use super::interval::Interval;
+use super::progress::{Effect, Progress};
+use cohabit_model::{Matrix, Result, Topology};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A gain or a structure is believed from this many standard deviations on.
+const DEVIATIONS: f64 = 3.0;
+/// Of the present distance cost, the least that has to be saved.
+const LEAST_SHARE: f64 = 0.05;
+/// Fewer events than this a task say nothing.
+const LEAST_EVENTS_PER_TASK: f64 = 4.0;
+/// What moving a task costs: its caches fill again.
+const MOVE: Duration = Duration::from_micros(500);
+/// Transfers of cache lines that one event stands for. A page faults once a scan and is used all the time in between;
+/// this is on the low side, so that gains are not overrated.
+const TRANSFERS_PER_EVENT: f64 = 100.0;
+/// What a transfer over the machine's longest distance costs.
+const FURTHEST_NS: f64 = 100.0;
+/// A mapping is expected to hold as long as the program has run, and at most this long.
+const LONGEST_HORIZON: Duration = Duration::from_secs(60);
+/// The time that faded events stand for: the integral of 0.75^t.
+const WINDOW_SECONDS: f64 = 3.476;
+/// How long progress is watched after a move, and how much of it is left out while caches fill.
+const WATCH: Duration = Duration::from_secs(2);
+const SETTLE: Duration = Duration::from_millis(100);
+/// Placements that hurt which are remembered.
+const REMEMBERED: usize = 16;
+
+/// What the user asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Apply every mapping that saves anything, and do not undo it.
+    pub always: bool,
+    /// Apply none.
+    pub dry_run: bool,
+}
+
+/// A task that lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ViewTask {
+    /// Its number.
+    pub task: u32,
+    /// Where it is: an index into the topology's PUs.
+    pub present: Option<usize>,
+    /// Whether it was put there by cohabit.
+    pub placed: bool,
+    /// The program holds it there, and it is left alone.
+    pub fixed: bool,
+    /// Its work lately, in any unit.
+    pub load: u64,
+}
+
+/// All that is known of the moment.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    /// Since following began.
+    pub now: Duration,
+    /// The machine.
+    pub topology: &'a Topology,
+    /// The tasks that can be mapped.
+    pub tasks: &'a [ViewTask],
+    /// PUs (indices) that are not to be used.
+    pub forbidden: &'a [usize],
+    /// The events, faded.
+    pub matrix: &'a AgedMatrix,
+    /// The program's progress so far.
+    pub progress: &'a Progress,
+}
+
+/// What the mapper is asked.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// Communication in the order of the tasks.
+    pub weight: &'a Matrix,
+    /// Their work.
+    pub load: &'a [u64],
+    /// The machine.
+    pub topology: &'a Topology,
+    /// Where they are.
+    pub present: &'a [Option<usize>],
+    /// Tasks that stay where they are: (task, PU), as indices.
+    pub fixed: &'a [(usize, usize)],
+    /// PUs (indices) that are not to be used.
+    pub forbidden: &'a [usize],
+    /// What a move costs, in units of the distance cost.
+    pub move_cost: u64,
+}
+
+/// Maps tasks: a PU (index) for each.
+pub type MapTasks<'a> = dyn Fn(&Request) -> Result<Vec<usize>> + 'a;
+
+/// What was decided, and why.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Verdict {
+    /// Fewer events than would say anything.
+    TooFewEvents,
+    /// Every task communicates with every other alike, as far as can be told.
+    NoStructure,
+    /// The tasks are where the mapping has them, or somewhere as good.
+    Holds,
+    /// There may be a gain, and it may be chance.
+    Uncertain(Gain),
+    /// There is a gain, and it is not worth the moves.
+    NotWorth(Gain),
+    /// The mapping was tried, and hurt.
+    TriedBefore(Gain),
+    /// A move is being watched.
+    Watching,
+    /// Tasks move.
+    Moved(Gain),
+    /// Tasks would move, if they were to be.
+    WouldMove(Gain),
+    /// A move did no harm, and stays.
+    Proved(Effect),
+    /// A move hurt, and is undone.
+    Undone(Effect),
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// Why.
+    pub verdict: Verdict,
+    /// Tasks to place on a PU (index), or to let go.
+    pub moves: Vec<(u32, Option<usize>)>,
+    /// The mapping that was computed, if one was: a PU (index) a task of the view.
+    pub mapping: Vec<(u32, usize)>,
+}
+
+impl Decision {
+    fn nothing(verdict: Verdict) -> Self {
+        Self { verdict, moves: Vec::new(), mapping: Vec::new() }
+    }
+}
+
+/// A move whose effect is not known yet.
+#[derive(Debug, Clone)]
+struct Trial {
+    moved: Duration,
+    /// Where the tasks that moved were.
+    before: Vec<(u32, Option<usize>)>,
+    placement: BTreeMap<u32, usize>,
+}
+
+/// The state of deciding.
+#[derive(Debug, Clone, Default)]
+pub struct Policy {
+    settings: Settings,
+    /// Until the next decision.
+    pub interval: Interval,
+    trial: Option<Trial>,
+    hurtful: Vec<BTreeMap<u32, usize>>,
+}
+
+impl Policy {
+    /// Nothing decided yet.
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, ..Self::default() }
+    }
+
+    /// Decides, and sets the interval until the next decision.
+    ///
+    /// # Errors
+    /// Those of the mapper.
+    pub fn decide(&mut self, view: &View, map: &MapTasks) -> Result<Decision> {
+        if let Some(decision) = self.judge_trial(view) {
+            return Ok(decision);
+        }
+        let decision = self.consider(view, map)?;
+        match decision.verdict {
+            Verdict::Moved(_) => self.interval.changed(),
+            // While there is too little to say anything, the interval is as short as the mapping's first.
+            Verdict::TooFewEvents => {}
+            _ => self.interval.held(),
+        }
+        Ok(decision)
+    }
+
+    /// Says what came of the last move, once that can be told.
+    fn judge_trial(&mut self, view: &View) -> Option<Decision> {
+        let trial = self.trial.as_ref()?;
+        if view.now < trial.moved + WATCH {
+            return Some(Decision::nothing(Verdict::Watching));
+        }
+        let trial = self.trial.take()?;
+        let effect = view.progress.effect(trial.moved, SETTLE);
+        if !effect.hurts() {
+            return Some(Decision::nothing(Verdict::Proved(effect)));
+        }
+        self.hurtful.truncate(REMEMBERED - 1);
+        self.hurtful.insert(0, trial.placement);
+        self.interval.changed();
+        let alive = |task: u32| view.tasks.iter().any(|other| other.task == task);
+        let moves = trial.before.into_iter().filter(|&(task, _)| alive(task)).collect();
+        Some(Decision { verdict: Verdict::Undone(effect), moves, mapping: Vec::new() })
+    }
+
+    fn consider(&mut self, view: &View, map: &MapTasks) -> Result<Decision> {
+        let numbers: Vec<u32> = view.tasks.iter().map(|task| task.task).collect();
+        let weight = view.matrix.matrix(&numbers);
+        let talking = talking(&weight);
+        let events: f64 = weight.total() as f64 / UNITS_PER_EVENT;
+        if talking < 2 || events < LEAST_EVENTS_PER_TASK * talking as f64 {
+            return Ok(Decision::nothing(Verdict::TooFewEvents));
+        }
+        if structure(&weight) < DEVIATIONS {
+            return Ok(Decision::nothing(Verdict::NoStructure));
+        }
+        let present: Vec<Option<usize>> = view.tasks.iter().map(|task| task.present).collect();
+        let load: Vec<u64> = view.tasks.iter().map(|task| task.load).collect();
+        let fixed = view.tasks.iter().enumerate().filter(|(_, task)| task.fixed);
+        let fixed: Vec<(usize, usize)> = fixed.filter_map(|(index, task)| Some((index, task.present?))).collect();
+        let placement = map(&Request {
+            weight: &weight,
+            load: &load,
+            topology: view.topology,
+            present: &present,
+            fixed: &fixed,
+            forbidden: view.forbidden,
+            // One event over the whole machine.
+            move_cost: if self.settings.always { 0 } else { furthest(view.topology) * UNITS_PER_EVENT as u64 },
+        })?;
+        let gain = Gain::of(&weight, view.topology, &present, &placement);
+        let mapping: Vec<(u32, usize)> = numbers.iter().copied().zip(placement.iter().copied()).collect();
+        let moves = moves(view.tasks, &placement);
+        let verdict = self.verdict(view, gain, &moves, &mapping);
+        let moves = match verdict {
+            Verdict::Moved(_) => moves,
+            _ => Vec::new(),
+        };
+        if let Verdict::Moved(_) = verdict {
+            self.moved(view, &moves, &mapping);
+        }
+        Ok(Decision { verdict, moves, mapping })
+    }
+
+    fn verdict(&self, view: &View, gain: Gain, moves: &[(u32, Option<usize>)], mapping: &[(u32, usize)]) -> Verdict {
+        if moves.is_empty() || gain.saved() <= 0.0 {
+            return Verdict::Holds;
+        }
+        if !self.settings.always {
+            if !gain.is_certain(DEVIATIONS) {
+                return Verdict::Uncertain(gain);
+            }
+            if gain.share() < LEAST_SHARE || !is_worth(gain, moves.len(), view) {
+                return Verdict::NotWorth(gain);
+            }
+            if self.hurtful.iter().any(|placement| is_equivalent(view.topology, placement, mapping)) {
+                return Verdict::TriedBefore(gain);
+            }
+        }
+        if self.settings.dry_run { Verdict::WouldMove(gain) } else { Verdict::Moved(gain) }
+    }
+
+    fn moved(&mut self, view: &View, moves: &[(u32, Option<usize>)], mapping: &[(u32, usize)]) {
+        if self.settings.always {
+            return;
+        }
+        let before = |task: u32| {
+            let found = view.tasks.iter().find(|other| other.task == task).filter(|other| other.placed);
+            (task, found.and_then(|task| task.present))
+        };
+        let before = moves.iter().map(|&(task, _)| before(task)).collect();
+        self.trial = Some(Trial { moved: view.now, before, placement: mapping.iter().copied().collect() });
+    }
+}
+
+/// Tasks that communicate.
+fn talking(weight: &Matrix) -> usize {
+    let mut talks = vec![false; weight.tasks()];
+    weight.iter().for_each(|(a, b, _)| (talks[a as usize], talks[b as usize]) = (true, true));
+    talks.into_iter().filter(|&talks| talks).count()
+}
+
+/// The tasks to move: those that are elsewhere, or where they are by chance.
+fn moves(tasks: &[ViewTask], placement: &[usize]) -> Vec<(u32, Option<usize>)> {
+    let moves = tasks.iter().zip(placement);
+    let moves = moves.filter(|(task, pu)| !task.fixed && (!task.placed || task.present != Some(**pu)));
+    moves.map(|(task, &pu)| (task.task, Some(pu))).collect()
+}
+
+/// Whether the time saved while the mapping holds pays for the moves.
+fn is_worth(gain: Gain, moves: usize, view: &View) -> bool {
+    let ns_per_distance = FURTHEST_NS / furthest(view.topology) as f64;
+    let saved_ns_per_second = gain.saved() / WINDOW_SECONDS * TRANSFERS_PER_EVENT * ns_per_distance;
+    let horizon = view.now.min(LONGEST_HORIZON).as_secs_f64();
+    saved_ns_per_second * horizon > moves as f64 * MOVE.as_nanos() as f64
+}
+
+/// The longest distance of two PUs.
+fn furthest(topology: &Topology) -> u64 {
+    match &topology.matrix {
+        Some(distances) => distances.iter().copied().max().unwrap_or(1),
+        None => topology.nodes.iter().map(|node| node.cost).max().unwrap_or(1),
+    }
+    .max(1)
+}
+
+/// Whether a mapping keeps every two tasks as far apart as a placement did.
+fn is_equivalent(topology: &Topology, placement: &BTreeMap<u32, usize>, mapping: &[(u32, usize)]) -> bool {
+    let both: Vec<(usize, usize)> =
+        mapping.iter().filter_map(|&(task, pu)| Some((pu, *placement.get(&task)?))).collect();
+    let is_same =
+        |i: usize, j: usize| topology.distance(both[i].0, both[j].0) == topology.distance(both[i].1, both[j].1);
+    both.len() == mapping.len() && (0..both.len()).all(|i| (0..i).all(|j| is_same(i, j)))
+}

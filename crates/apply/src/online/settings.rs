@@ -1,0 +1,51 @@
+//! NUMA balancing (kernel.numa_balancing; Documentation/admin-guide/sysctl/kernel.rst): the kernel takes the pages of a
+//! process away a part at a time and sees by the fault who uses them: the extra faults that CDSM's module makes. On one
+//! NUMA node too.
+//!
+//! Users have lost much by somebody else's turning it off or on: it is read first, written down, and put back.
+
+use super::ledger::Ledger;
+use cohabit_model::{Error, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const SWITCH: &str = "/proc/sys/kernel/numa_balancing";
+/// Bit of the switch: balancing as such; other bits are memory tiering's.
+const NORMAL: u32 = 1;
+const RATES: &str = "/sys/kernel/debug/sched/numa_balancing";
+/// How often a process's memory is scanned, at most and at least: not so rarely that nothing is seen.
+const RATE_SETTINGS: [(&str, &str); 3] =
+    [("scan_delay_ms", "100"), ("scan_period_min_ms", "500"), ("scan_period_max_ms", "2000")];
+
+/// How hinting faults were had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HintFaults {
+    /// It was on already.
+    pub was_on: bool,
+    /// Whether the scan rate was set; else why it could not be.
+    pub rate: Result<(), String>,
+}
+
+/// Turns NUMA balancing on, where it is not, and sets the scan rate where debugfs is open.
+///
+/// # Errors
+/// Where the kernel has none, or this user may not change it.
+pub fn enable_hint_faults(ledger: &mut Ledger) -> Result<HintFaults> {
+    let switch = Path::new(SWITCH);
+    let now = fs::read_to_string(switch).map_err(|_| {
+        Error::new("this kernel has no NUMA balancing").remedy("a kernel built with CONFIG_NUMA_BALANCING=y has it")
+    })?;
+    let now: u32 = now.trim().parse().unwrap_or(0);
+    let was_on = now & NORMAL != 0;
+    let set = ledger.set(switch, &(now | NORMAL).to_string());
+    set.map_err(|error| error.remedy("run as root, or have the administrator set kernel.numa_balancing=1"))?;
+    Ok(HintFaults { was_on, rate: set_rates(ledger) })
+}
+
+fn set_rates(ledger: &mut Ledger) -> Result<(), String> {
+    let folder = PathBuf::from(RATES);
+    for (name, value) in RATE_SETTINGS {
+        ledger.set(&folder.join(name), value).map_err(|error| error.cause)?;
+    }
+    Ok(())
+}

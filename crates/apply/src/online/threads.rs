@@ -1,0 +1,78 @@
+//! What /proc tells of a thread that is mapped (proc_pid_stat(5), proc_pid_status(5)): who it is, where it runs, how much.
+
+use std::fs;
+use std::time::Duration;
+
+/// A thread as it was when it was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thread {
+    /// Its name.
+    pub name: String,
+    /// Clock ticks from the machine's start to the thread's: with the id, what tells it from a later one.
+    pub start_ticks: u64,
+    /// The PU (OS index) it last ran on.
+    pub pu: u32,
+    /// Clock ticks it ran, in user and in kernel mode.
+    pub ticks: u64,
+}
+
+/// Looks at a thread; none where there is none.
+pub fn look(tid: i32) -> Option<Thread> {
+    parse(&fs::read_to_string(format!("/proc/{tid}/task/{tid}/stat")).ok()?)
+}
+
+/// When a thread started, in clock ticks of the machine; none where there is no such thread.
+pub fn start_ticks(tid: i32) -> Option<u64> {
+    look(tid).map(|thread| thread.start_ticks)
+}
+
+fn parse(stat: &str) -> Option<Thread> {
+    // The name is in brackets and may hold any character, brackets too.
+    let (head, rest) = stat.rsplit_once(") ")?;
+    let name = head.split_once('(')?.1.to_owned();
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    // The first field here is the third of the manual page.
+    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    Some(Thread { name, start_ticks: field(22)?, pu: field(39)? as u32, ticks: field(14)? + field(15)? })
+}
+
+/// How long a thread has run, and how long it has waited for a PU; none where it is gone or the kernel does not say.
+pub fn run_and_wait(tid: i32) -> Option<(Duration, Duration)> {
+    let text = fs::read_to_string(format!("/proc/{tid}/task/{tid}/schedstat")).ok()?;
+    let mut numbers = text.split_ascii_whitespace().map(str::parse);
+    let mut next = || numbers.next()?.ok().map(Duration::from_nanos);
+    Some((next()?, next()?))
+}
+
+/// The pages (of 4 KiB) of a process that are in memory; 0 where it is gone.
+pub fn resident_pages(process: i32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{process}/statm")).unwrap_or_default();
+    text.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_taken_apart() {
+        let numbers: Vec<String> = (1..=49).map(|number| number.to_string()).collect();
+        let line = format!("77 (a) (b c) S {}", numbers.join(" "));
+        let expected = Thread { name: "a) (b c".to_owned(), start_ticks: 19, pu: 36, ticks: 11 + 12 };
+        assert_eq!(parse(&line), Some(expected));
+        for broken in
+            ["", "1 (x", "1 (x) R", "1 (x) R a b c d e f g h i j k l m n o p q r s t u v w x y z 1 2 3 4 5 6 7 8 9 0"]
+        {
+            assert_eq!(parse(broken), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn this_thread_is_there() {
+        let tid = nix::unistd::gettid().as_raw();
+        assert!(look(tid).is_some_and(|thread| thread.start_ticks > 0));
+        assert!(run_and_wait(tid).is_some());
+        assert!(resident_pages(std::process::id() as i32) > 0);
+        assert_eq!(start_ticks(i32::MAX), None);
+    }
+}
