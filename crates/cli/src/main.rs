@@ -9,6 +9,7 @@ mod json;
 mod machine;
 mod mapping;
 mod number;
+mod online;
 mod output;
 mod picture;
 mod progress;

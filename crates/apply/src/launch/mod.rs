@@ -27,7 +27,8 @@ use placement::Placement;
 use plan::{Identify, LaunchPlan};
 use program::Program;
 use std::ffi::OsString;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use supervise::Supervisor;
 
 /// How a launch is to be done.
@@ -42,6 +43,18 @@ pub struct Options {
     /// instead of from the start of its second thread on. Runtimes that size themselves by the main thread's affinity
     /// (OpenMP, C++, Go, Rust) then see one processor.
     pub hold_main_from_start: bool,
+    /// Called with the command's process id before its first instruction; the command waits until this returns.
+    pub before_start: Option<BeforeStart>,
+}
+
+/// What is to be done when the command's process is there and has not begun.
+#[derive(Clone)]
+pub struct BeforeStart(pub Arc<dyn Fn(i32) + Send + Sync>);
+
+impl fmt::Debug for BeforeStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BeforeStart")
+    }
 }
 
 /// Runs `command` with its threads where `plan` says, and returns when it has ended.
@@ -73,7 +86,13 @@ pub fn launch(command: &[OsString], plan: &LaunchPlan, options: &Options) -> Res
         }
     };
     let placement = Mutex::new(Placement::new(&plan, original, options.hold_main_from_start));
-    let supervisor = Supervisor { program: &program, placement: &placement, jobs: &jobs, watch_only };
+    let supervisor = Supervisor {
+        program: &program,
+        placement: &placement,
+        jobs: &jobs,
+        watch_only,
+        before_start: options.before_start.as_ref(),
+    };
     let end = supervisor.run(&plan)?;
     drop(jobs);
     notes.extend(end.notes);

@@ -9,7 +9,7 @@ use super::spawn::Gated;
 use super::sys::{self, Wait};
 use super::trace::{self, TraceEnd, Tracer};
 use super::watch::{self, Pace};
-use super::{failed, lock, procfs};
+use super::{BeforeStart, failed, lock, procfs};
 use cohabit_model::Error;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -23,6 +23,7 @@ pub(crate) struct Supervisor<'a> {
     pub(crate) placement: &'a Mutex<Placement>,
     pub(crate) jobs: &'a JobControl,
     pub(crate) watch_only: bool,
+    pub(crate) before_start: Option<&'a BeforeStart>,
 }
 
 /// How the run ended.
@@ -129,6 +130,9 @@ impl Supervisor<'_> {
             Method::Ptrace | Method::NotNeeded => lock(self.placement).process_started(None, pid),
         }
         let _ = events.send(Event::Started { method, note });
+        if let Some(BeforeStart(prepare)) = self.before_start {
+            prepare(pid);
+        }
         child.open();
         if method != Method::Ptrace {
             return self.attend(child);

@@ -55,7 +55,7 @@ pub struct Entry {
     pub settings: BTreeMap<PathBuf, ChangedSetting>,
 }
 
-/// This cohabit's page, and the folder with everybody's. The page goes when this is dropped.
+/// This cohabit's page, and the folder with everybody's. When this is dropped, all is put back and the page goes.
 #[derive(Debug)]
 pub struct Ledger {
     folder: PathBuf,
@@ -184,6 +184,11 @@ impl Ledger {
 
 impl Drop for Ledger {
     fn drop(&mut self) {
+        // Whatever ended the session early.
+        self.entry.affinities.retain(|tid, changed| let_go(*tid, changed).is_err());
+        if !self.entry.settings.is_empty() {
+            let _ = self.reset_settings();
+        }
         // What could not be put back stays written down.
         if self.entry.settings.is_empty() && self.entry.affinities.is_empty() {
             let _ = fs::remove_file(page(&self.folder, self.entry.pid));

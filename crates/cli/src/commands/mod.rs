@@ -1,5 +1,6 @@
 //! The commands, a file each: its arguments, and a `run` that joins the stages.
 
+mod attach;
 mod completions;
 mod doctor;
 mod import;
@@ -7,6 +8,7 @@ mod man;
 mod map;
 mod mappers;
 mod profile;
+mod restore;
 mod run;
 mod show;
 mod topology;
@@ -25,8 +27,12 @@ pub enum Command {
     Show(show::Show),
     /// Says where each task of a profile should run, what that costs and whether it is worth it
     Map(map::Map),
-    /// Runs a program with each thread on its PU from the first instruction on
+    /// Runs a program with each thread on its PU, or watches it and moves its threads
     Run(run::Run),
+    /// Watches programs that run already, and moves their threads
+    Attach(attach::Attach),
+    /// Puts back what a cohabit that was killed has left changed
+    Restore(restore::Restore),
     /// Shows a machine as a tree, with the distances between its PUs
     Topology(topology::TopologyCommand),
     /// Turns a matrix of another tool into a profile
@@ -54,6 +60,8 @@ impl Command {
             Command::Show(command) => command.run(),
             Command::Map(command) => command.run(),
             Command::Run(command) => command.run(),
+            Command::Attach(command) => command.run(),
+            Command::Restore(command) => command.run(),
             Command::Topology(command) => command.run(),
             Command::Import(command) => command.run(),
             Command::Mappers(command) => command.run(),

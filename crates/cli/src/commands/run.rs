@@ -2,18 +2,24 @@
 
 use super::Outcome;
 use crate::exit::{End, Failure};
-use crate::json::JsonFileArgs;
+use crate::json::{JsonFileArgs, check_writable};
 use crate::machine::MachineArgs;
 use crate::mapping::MappingArgs;
+use crate::online::args::OnlineArgs;
+use crate::online::{Report, Session};
 use crate::output::note;
 use crate::picture::label::list;
 use crate::progress::read_profile;
 use clap::ValueEnum;
-use cohabit_apply::{Identify, LaunchError, LaunchPlan, Method, Options, Status, launch};
-use cohabit_model::{Mapping, Result};
+use cohabit_apply::{BeforeStart, Identify, LaunchError, LaunchPlan, Method, Options, Status, launch};
+use cohabit_model::{Error, Mapping, Result};
+use cohabit_observe::npz::write_profile;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,6 +27,12 @@ Examples:
   cohabit run --mapping m.json -- ./solver input  as 'cohabit map -o m.json' said
   cohabit run --profile p.npz --identify tree -- ./server
       where several threads start others at once
+  cohabit run -- ./solver input                   watch it, and move its threads
+  cohabit run --dry-run -o p.npz -- ./solver      watch it, and move nothing
+
+Without a profile or a mapping the program is watched through its page faults
+while it runs (root; see 'cohabit doctor'), and its threads are moved where that
+is worth it.
 
 The program's streams, signals and exit status pass through. What cohabit has to
 say comes on standard error, each line beginning with 'cohabit:': threads that
@@ -41,6 +53,8 @@ pub struct Run {
     machine: MachineArgs,
     #[command(flatten)]
     how: MappingArgs,
+    #[command(flatten, next_help_heading = "Online: without --profile or --mapping")]
+    online: OnlineArgs,
     /// How a thread is recognised as a task of the profile
     #[arg(long, value_enum, default_value_t = IdentifyBy::Order)]
     identify: IdentifyBy,
@@ -60,7 +74,7 @@ pub struct Run {
 
 /// Where the threads are to go.
 #[derive(clap::Args)]
-#[group(required = true, multiple = false)]
+#[group(required = false, multiple = false)]
 struct PlanArgs {
     /// Map this profile, and run the program so
     #[arg(long, value_name = "P")]
@@ -83,18 +97,86 @@ impl Run {
     /// Runs the program and ends as it ends.
     pub fn run(self) -> Outcome {
         self.json.check()?;
+        if self.plan.profile.is_none() && self.plan.mapping.is_none() {
+            return self.run_online();
+        }
+        self.check_no_online_arguments()?;
         let mapping = self.mapping()?;
         let identify = match self.identify {
             IdentifyBy::Order => Identify::Order,
             IdentifyBy::Tree => Identify::Tree,
         };
         let plan = LaunchPlan::from_mapping(&mapping, identify)?;
-        let options = Options { watch_only: self.watch, pass_signals: true, hold_main_from_start: self.hold_main };
+        let options = Options {
+            watch_only: self.watch,
+            pass_signals: true,
+            hold_main_from_start: self.hold_main,
+            ..Options::default()
+        };
         let outcome = launch(&self.command, &plan, &options).map_err(failure)?;
         for line in notes(&outcome, self.watch) {
             note(&line);
         }
         self.json.emit("run", fields(&outcome, &mapping))?;
+        Ok(end(outcome.status))
+    }
+
+    /// With a profile or a mapping nothing is watched, so what says how to watch is a mistake.
+    fn check_no_online_arguments(&self) -> Result<(), Failure> {
+        let online = &self.online;
+        let given = [(online.always, "--always"), (online.dry_run, "--dry-run"), (online.output.is_some(), "--output")];
+        match given.iter().find(|(given, _)| *given) {
+            Some((_, name)) => Err(Failure::usage(
+                Error::new(format!("{name} is for runs without a profile or a mapping"))
+                    .remedy("leave it out, or leave --profile and --mapping out"),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs the program and moves its threads while it runs.
+    fn run_online(self) -> Outcome {
+        if let Some(path) = &self.online.output {
+            check_writable(path)?;
+        }
+        let (args, machine) = (self.online.clone(), self.machine);
+        let (ready, is_ready) = channel();
+        let (name, named) = channel::<i32>();
+        let (answer, answered) = channel();
+        let ended = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&ended);
+        let session = std::thread::Builder::new().name("cohabit-online".to_owned()).spawn(move || {
+            let mut session = Session::start(&args, &machine, false).inspect_err(|error| {
+                let _ = ready.send(Err(error.clone()));
+            })?;
+            let _ = ready.send(Ok(()));
+            let Ok(pid) = named.recv() else { return session.finish() };
+            let followed = session.follow(pid);
+            let _ = answer.send(());
+            followed?;
+            session.run(&stop, &mut |_| {})?;
+            session.finish()
+        });
+        let session = session.map_err(|error| Error::new(format!("starting a thread: {error}")))?;
+        is_ready.recv().unwrap_or_else(|_| Err(Error::new("the online session ended early")))?;
+        let (name, answered) = (Mutex::new(name), Mutex::new(answered));
+        let before_start = BeforeStart(Arc::new(move |pid| {
+            if name.lock().is_ok_and(|name| name.send(pid).is_ok()) {
+                // An error is told at the end: the program is not made to pay.
+                let _ = answered.lock().map(|answered| answered.recv());
+            }
+        }));
+        let options = Options { pass_signals: true, before_start: Some(before_start), ..Options::default() };
+        let launched = launch(&self.command, &LaunchPlan::default(), &options);
+        drop(options);
+        ended.store(true, Ordering::SeqCst);
+        let reported = session.join().unwrap_or_else(|_| Err(Error::new("the online session broke down")));
+        let outcome = launched.map_err(failure)?;
+        match reported {
+            Ok(report) => finish_online(report, &self.online, "run", &self.command, &self.json, Some(outcome.status))?,
+            // The program ran to its end, and that is what counts.
+            Err(error) => crate::output::error(&error),
+        }
         Ok(end(outcome.status))
     }
 
@@ -106,6 +188,30 @@ impl Run {
         let profile = read_profile(path)?;
         Ok(self.how.map(&profile, &self.machine.load()?, self.machine.level_costs()?)?.mapping)
     }
+}
+
+/// Tells how an online session went, and writes what was asked for.
+pub(super) fn finish_online(
+    report: Report,
+    args: &OnlineArgs,
+    name: &str,
+    command: &[OsString],
+    json: &JsonFileArgs,
+    status: Option<Status>,
+) -> Result<()> {
+    note(&report.summary());
+    let mut fields = report.fields();
+    if let Some(status) = status {
+        fields["status"] = status_fields(status);
+    }
+    fields["profile"] = json!(args.output);
+    if let Some(path) = &args.output {
+        let mut profile = report.profile;
+        profile.meta.command = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        profile.meta.created = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
+        write_profile(path, &profile)?;
+    }
+    json.emit(name, fields)
 }
 
 /// A launch that came to nothing, as a failure with its status.

@@ -6,9 +6,12 @@ use super::object::{self, as_bytes, refused};
 use super::{Counters, Options, Reading, Source, TaskEvent, follow};
 use cohabit_model::{Error, Result};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ProgramInput, RingBuffer, RingBufferBuilder};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Pairs read from the kernel at a time.
 const BATCH: u32 = 4096;
@@ -242,6 +245,14 @@ impl Source for BpfFaults {
         let pairs = self.take_pairs()?;
         self.free(ended)?;
         Ok(Reading { tasks, pairs, counters: self.counters()? })
+    }
+
+    fn wait(&self, at_most: Duration) {
+        // SAFETY: the ring's descriptor is open as long as the ring is.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) };
+        let timeout = PollTimeout::try_from(at_most.as_millis()).unwrap_or(PollTimeout::MAX);
+        // Interrupted by a signal, or too early: the caller looks at the clock.
+        let _ = poll(&mut [PollFd::new(descriptor, PollFlags::POLLIN)], timeout);
     }
 
     fn refresh(&mut self) -> Result<()> {

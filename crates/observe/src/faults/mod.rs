@@ -11,12 +11,14 @@ mod bpf;
 mod follow;
 pub mod mappings;
 mod object;
+mod record;
 pub mod table;
 #[cfg(test)]
 mod tests;
 
 pub use bpf::BpfFaults;
 pub use object::{OBJECT, load_check};
+pub use record::Recorder;
 
 use std::ops::{AddAssign, Sub};
 
@@ -142,6 +144,9 @@ pub trait Source {
     /// # Errors
     /// Where the source has broken down.
     fn read(&mut self) -> cohabit_model::Result<Reading>;
+
+    /// Waits for tasks to come or go, and this long at most.
+    fn wait(&self, at_most: std::time::Duration);
 
     /// Looks again at what the processes share; to be called a few times a second.
     ///

@@ -1,0 +1,47 @@
+//! What can be asked of an online session.
+
+use crate::number;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How to detect, and whether to move.
+#[derive(clap::Args, Debug, Clone)]
+pub struct OnlineArgs {
+    /// Move whenever a mapping saves anything, and do not undo what hurts (for experiments)
+    #[arg(long)]
+    pub always: bool,
+    /// Say what would be moved, and move nothing
+    #[arg(long, conflicts_with = "always")]
+    pub dry_run: bool,
+    /// Write what was seen to P as a profile
+    #[arg(short, long, value_name = "P")]
+    pub output: Option<PathBuf>,
+    /// Bytes of memory in which two faults count as communication: a power of two from 16 to 2097152
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = block_bytes)]
+    pub block: u32,
+    /// Width of a bin of the profile's time series
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = number::duration)]
+    pub window: Duration,
+    /// Where page faults come from besides the program's own
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t = ExtraFaults::Auto)]
+    pub faults: ExtraFaults,
+    /// Tell every decision, not only what changes
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+/// `--faults`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ExtraFaults {
+    /// What works here
+    Auto,
+    /// Those of the kernel's NUMA balancing (root)
+    Hint,
+    /// None: the program's own faults only
+    None,
+}
+
+fn block_bytes(text: &str) -> Result<u32, String> {
+    let bytes = text.parse().ok().filter(|bytes: &u32| bytes.is_power_of_two() && (16..=1 << 21).contains(bytes));
+    bytes.ok_or_else(|| "write a power of two from 16 to 2097152".to_owned())
+}

@@ -1,0 +1,10 @@
+//! Online: detects, maps and moves while programs run. What `run` without a profile, `attach` and `top` have in common.
+
+pub mod args;
+mod log;
+mod session;
+pub mod stop;
+mod tasks;
+
+pub use log::Log;
+pub use session::{Report, Session, restored_text};

@@ -1,0 +1,450 @@
+//! An online session: a source of faults, the policy, and moving, joined. One thread does it all, and sleeps in between.
+
+use super::Log;
+use super::args::{ExtraFaults, OnlineArgs};
+use super::tasks::Tasks;
+use crate::machine::MachineArgs;
+use cohabit_apply::CpuMask;
+use cohabit_apply::online::aging::AgedMatrix;
+use cohabit_apply::online::gain::Gain;
+use cohabit_apply::online::ledger::{self, Ledger, Restored};
+use cohabit_apply::online::placer::Placer;
+use cohabit_apply::online::policy::{Decision, Policy, Request, Settings, Verdict, View};
+use cohabit_apply::online::progress::{Effect, Progress};
+use cohabit_apply::online::settings::enable_hint_faults;
+use cohabit_map::{Options, Problem, mapper};
+use cohabit_model::{Error, Profile, Result, Topology};
+use cohabit_observe::faults::{self, BpfFaults, Counters, Reading, Recorder, Source};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The longest sleep: somebody may have asked to stop.
+const LONGEST_SLEEP: Duration = Duration::from_millis(200);
+/// How often what processes share is read again.
+const MAPPINGS_EVERY: Duration = Duration::from_millis(250);
+/// How long the mapper may search at each interval.
+const MAP_BUDGET: Duration = Duration::from_micros(500);
+
+/// A session that follows programs.
+pub struct Session {
+    source: Box<dyn Source>,
+    ledger: Ledger,
+    placer: Placer,
+    policy: Policy,
+    matrix: AgedMatrix,
+    progress: Progress,
+    tasks: Tasks,
+    recorder: Recorder,
+    topology: Topology,
+    /// What happened.
+    pub log: Log,
+    args: OnlineArgs,
+    started: Instant,
+    faded: Duration,
+    next_decision: Duration,
+    next_mappings: Duration,
+    counters: Counters,
+    moves: u64,
+    undone: u64,
+    last_mapping: Vec<(u32, usize)>,
+    said_crowded: bool,
+}
+
+/// The moment, for a viewer.
+#[allow(dead_code)]
+pub struct Snapshot<'a> {
+    /// Since following began.
+    pub time: Duration,
+    /// The machine.
+    pub topology: &'a Topology,
+    /// The tasks that live.
+    pub tasks: &'a Tasks,
+    /// The events, faded.
+    pub matrix: &'a AgedMatrix,
+    /// Sums so far.
+    pub counters: Counters,
+    /// What happened.
+    pub log: &'a Log,
+    /// Until the next decision.
+    pub interval: Duration,
+    /// Tasks that were moved.
+    pub moves: u64,
+}
+
+/// How a session went.
+pub struct Report {
+    /// What was seen.
+    pub profile: Profile,
+    /// What happened.
+    pub log: Log,
+    /// Sums.
+    pub counters: Counters,
+    /// What the faults came from.
+    pub source: &'static str,
+    /// Tasks moved, and moves undone.
+    pub moves: u64,
+    /// Decisions that were undone.
+    pub undone: u64,
+    /// How long it was.
+    pub time: Duration,
+    /// CPU time of this process.
+    pub own_cpu: Duration,
+}
+
+impl Session {
+    /// Gets everything ready; nobody is followed yet. What killed cohabits have left is put back first.
+    ///
+    /// # Errors
+    /// Where there is no source of faults, the topology cannot be read, or nothing can be written down.
+    pub fn start(args: &OnlineArgs, machine: &MachineArgs, silent: bool) -> Result<Self> {
+        let topology = machine.load()?;
+        if topology.text != Topology::load("live")?.text && !args.dry_run {
+            return Err(Error::new("tasks can only be moved on this machine, and --topology names another one")
+                .remedy("add --dry-run to see what would be done there"));
+        }
+        let mut log = Log::new(silent);
+        let (mut ledger, restored) = Ledger::open(ledger::folder())?;
+        tell_restored(&mut log, &restored);
+        let options = faults::Options { block_bytes: args.block, ..faults::Options::default() };
+        let source: Box<dyn Source> = Box::new(BpfFaults::start(&options)?);
+        extra_faults(args.faults, &mut ledger, source.name(), &mut log);
+        Ok(Self {
+            source,
+            ledger,
+            placer: Placer::new(),
+            policy: Policy::new(Settings { always: args.always, dry_run: args.dry_run }),
+            matrix: AgedMatrix::default(),
+            progress: Progress::default(),
+            tasks: Tasks::default(),
+            recorder: Recorder::new(args.window),
+            topology,
+            log,
+            args: args.clone(),
+            started: Instant::now(),
+            faded: Duration::ZERO,
+            next_decision: Duration::ZERO,
+            next_mappings: Duration::ZERO,
+            counters: Counters::default(),
+            moves: 0,
+            undone: 0,
+            last_mapping: Vec::new(),
+            said_crowded: false,
+        })
+    }
+
+    /// Follows a process and all that it starts.
+    ///
+    /// # Errors
+    /// Where it is gone, or not this user's.
+    pub fn follow(&mut self, process: i32) -> Result<()> {
+        self.source.follow(process)?;
+        self.read()
+    }
+
+    /// Detects, maps and moves until all tasks have ended, or `stop` is set.
+    ///
+    /// # Errors
+    /// Where the source or the mapper breaks down, or nothing can be written down.
+    pub fn run(&mut self, stop: &AtomicBool, view: &mut dyn FnMut(&Snapshot)) -> Result<()> {
+        while !stop.load(Ordering::SeqCst) {
+            self.read()?;
+            if self.tasks.living.is_empty() && self.tasks.started > 0 {
+                break;
+            }
+            let now = self.started.elapsed();
+            if now >= self.next_mappings {
+                self.source.refresh()?;
+                self.next_mappings = now + MAPPINGS_EVERY;
+            }
+            if now >= self.next_decision {
+                self.decide(now)?;
+                self.next_decision = self.started.elapsed() + self.policy.interval.get();
+                view(&self.snapshot(now));
+            }
+            let sleep = self.next_decision.saturating_sub(self.started.elapsed());
+            self.source.wait(sleep.min(LONGEST_SLEEP));
+        }
+        self.read()
+    }
+
+    /// Puts everything back and says how it went.
+    ///
+    /// # Errors
+    /// Where something cannot be put back; it stays written down for `cohabit restore`.
+    pub fn finish(mut self) -> Result<Report> {
+        let time = self.started.elapsed();
+        self.placer.let_all_go(&mut self.ledger)?;
+        for (path, value) in self.ledger.reset_settings()? {
+            self.log.tell(time, "restored", format!("{} is {value} again", path.display()), Vec::new());
+        }
+        let profile = self.recorder.profile(self.args.block, self.source.name());
+        Ok(Report {
+            profile,
+            log: self.log,
+            counters: self.counters,
+            source: self.source.name(),
+            moves: self.moves,
+            undone: self.undone,
+            time,
+            own_cpu: own_cpu(),
+        })
+    }
+
+    fn snapshot(&self, time: Duration) -> Snapshot<'_> {
+        Snapshot {
+            time,
+            topology: &self.topology,
+            tasks: &self.tasks,
+            matrix: &self.matrix,
+            counters: self.counters,
+            log: &self.log,
+            interval: self.policy.interval.get(),
+            moves: self.moves,
+        }
+    }
+
+    fn read(&mut self) -> Result<()> {
+        let reading = self.source.read()?;
+        let now = self.started.elapsed();
+        self.matrix.fade(now - self.faded);
+        self.faded = now;
+        self.recorder.add(&reading, now);
+        let Reading { tasks, pairs, counters } = reading;
+        pairs.iter().for_each(|&(a, b, events)| self.matrix.add(a, b, events));
+        for event in tasks {
+            self.tasks.event(&event, &mut self.placer, &mut self.ledger)?;
+            if let faults::TaskEvent::Ended { task } = event {
+                self.matrix.forget(task);
+            }
+        }
+        self.counters = counters;
+        Ok(())
+    }
+
+    fn decide(&mut self, now: Duration) -> Result<()> {
+        self.tasks.look(&mut self.placer, &mut self.ledger);
+        self.tasks.living.iter().for_each(|(&task, living)| self.recorder.name(task, &living.name));
+        self.progress.add(self.tasks.progress(now));
+        let talking: BTreeSet<u32> = self.matrix.iter().flat_map(|(a, b, _)| [a, b]).collect();
+        let tasks = self.tasks.view(&self.topology, |task| talking.contains(&task));
+        let forbidden = self.forbidden(tasks.len());
+        let view = View {
+            now,
+            topology: &self.topology,
+            tasks: &tasks,
+            forbidden: &forbidden,
+            matrix: &self.matrix,
+            progress: &self.progress,
+        };
+        let decision = self.policy.decide(&view, &map)?;
+        if !decision.mapping.is_empty() {
+            self.last_mapping.clone_from(&decision.mapping);
+        }
+        self.apply(now, decision)
+    }
+
+    /// PUs that are not to be used: those that the program may not use, and those that other cohabits have put threads on,
+    /// as long as enough are left.
+    fn forbidden(&mut self, tasks: usize) -> Vec<usize> {
+        let usable: CpuMask = self.placer.usual();
+        let is_allowed = |pu: &usize| self.args.dry_run || usable.contains(self.topology.pus[*pu].os_index);
+        let (allowed, mut forbidden): (Vec<usize>, Vec<usize>) = (0..self.topology.pus.len()).partition(is_allowed);
+        let theirs: BTreeSet<u32> = self.ledger.used_by_others().into_iter().collect();
+        let (taken, left): (Vec<usize>, Vec<usize>) =
+            allowed.into_iter().partition(|pu| theirs.contains(&self.topology.pus[*pu].os_index));
+        if left.len() >= tasks {
+            forbidden.extend(taken);
+        } else if !taken.is_empty() && !self.said_crowded {
+            self.said_crowded = true;
+            let text = "other cohabits use PUs here, and too few are free: they are shared".to_owned();
+            self.log.tell(self.started.elapsed(), "warning", text, Vec::new());
+        }
+        forbidden
+    }
+
+    fn apply(&mut self, now: Duration, decision: Decision) -> Result<()> {
+        let os = |pu: usize| self.topology.pus[pu].os_index;
+        let told: Vec<(u32, Option<u32>)> = decision.moves.iter().map(|&(task, pu)| (task, pu.map(os))).collect();
+        let moves: Vec<(i32, Option<u32>)> =
+            told.iter().filter_map(|&(task, pu)| Some((self.tasks.living.get(&task)?.tid, pu))).collect();
+        if !moves.is_empty() {
+            for (tid, cause) in self.placer.place(&mut self.ledger, &moves)? {
+                self.log.tell(now, "warning", format!("thread {tid} could not be moved: {cause}"), Vec::new());
+            }
+            self.matrix.migrated();
+            self.moves += moves.len() as u64;
+        }
+        self.say(now, &decision, told);
+        Ok(())
+    }
+
+    fn say(&mut self, now: Duration, decision: &Decision, moves: Vec<(u32, Option<u32>)>) {
+        let keep = |log: &mut Log, reason: &'static str, text: String| log.keep(now, reason, text, self.args.verbose);
+        let log = &mut self.log;
+        match decision.verdict {
+            Verdict::TooFewEvents => keep(log, "few", "too few events yet to say anything".to_owned()),
+            Verdict::NoStructure => {
+                keep(log, "flat", "no structure: all tasks communicate alike, so no placement is better".to_owned());
+            }
+            Verdict::Holds => keep(log, "holds", "the tasks are where the mapping has them".to_owned()),
+            Verdict::Uncertain(gain) => keep(log, "uncertain", format!("{}: it may be chance", saves(gain))),
+            Verdict::NotWorth(gain) => keep(log, "not worth", format!("{}: not worth the moves", saves(gain))),
+            Verdict::TriedBefore(gain) => keep(log, "tried", format!("{}, but it was tried and hurt", saves(gain))),
+            Verdict::Watching => keep(log, "watching", "the last move is being watched".to_owned()),
+            Verdict::Moved(gain) => {
+                log.tell(now, "moved", format!("moved {}: {}", list(&moves), saves(gain)), moves);
+                log.forget_kept();
+            }
+            Verdict::WouldMove(gain) => {
+                let os = |pu: usize| self.topology.pus[pu].os_index;
+                let moves: Vec<(u32, Option<u32>)> =
+                    decision.mapping.iter().map(|&(task, pu)| (task, Some(os(pu)))).collect();
+                let text = format!("would move {}: {}", list(&moves), saves(gain));
+                // Over and over, as nothing is done about it.
+                if log.entries.last().is_none_or(|last| last.what != "would-move") || self.args.verbose {
+                    log.tell(now, "would-move", text, moves);
+                }
+            }
+            Verdict::Proved(effect) => log.tell(now, "proved", format!("the move stays: {}", shown(effect)), moves),
+            Verdict::Undone(effect) => {
+                self.undone += 1;
+                log.tell(now, "undone", format!("undone, for it hurt: {}", shown(effect)), moves);
+                log.forget_kept();
+            }
+        }
+    }
+}
+
+/// The mapper's own terms for what the policy asks.
+fn map(request: &Request) -> Result<Vec<usize>> {
+    let options = Options {
+        pins: request.fixed.to_vec(),
+        forbidden: request.forbidden.to_vec(),
+        present: request.present.to_vec(),
+        move_cost: request.move_cost,
+        budget: Some(MAP_BUDGET),
+        ..Options::default()
+    };
+    let problem = Problem { weight: request.weight, load: request.load, topology: request.topology, options: &options };
+    mapper("best")?.map(&problem)
+}
+
+/// Gets extra faults as asked, and says which there are.
+fn extra_faults(which: ExtraFaults, ledger: &mut Ledger, source: &str, log: &mut Log) {
+    let mut tell = |what, text: String| log.tell(Duration::ZERO, what, text, Vec::new());
+    tell("source", format!("watching {source}"));
+    if which == ExtraFaults::None {
+        tell("source", "no extra faults: each page is seen once, when it is first touched".to_owned());
+        return;
+    }
+    match enable_hint_faults(ledger) {
+        Ok(hint) => {
+            let switched = if hint.was_on { "was on already" } else { "turned on, and off again at the end" };
+            let rate = match hint.rate {
+                Ok(()) => "scan rate set".to_owned(),
+                Err(cause) => format!("scan rate left to the kernel: {cause}"),
+            };
+            tell("setting", format!("extra faults by NUMA balancing ({switched}; {rate})"));
+        }
+        Err(error) => {
+            let remedy = error.remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
+            tell("warning", format!("no extra faults by NUMA balancing: {}{remedy}", error.cause));
+        }
+    }
+}
+
+fn tell_restored(log: &mut Log, restored: &Restored) {
+    let text = restored_text(restored);
+    if !text.is_empty() {
+        log.tell(Duration::ZERO, "restored", format!("what a killed cohabit had left: {text}"), Vec::new());
+    }
+}
+
+/// What was put back, in words; empty where nothing was.
+pub fn restored_text(restored: &Restored) -> String {
+    let mut parts = Vec::new();
+    match restored.threads {
+        0 => {}
+        1 => parts.push("1 thread has its affinity back".to_owned()),
+        count => parts.push(format!("{count} threads have their affinity back")),
+    }
+    let settings = restored.settings.iter().map(|(path, value)| format!("{} is {value} again", path.display()));
+    parts.extend(settings);
+    parts.extend(restored.failed.iter().map(|failed| format!("could not be put back: {failed}")));
+    parts.join("; ")
+}
+
+fn saves(gain: Gain) -> String {
+    format!("distance cost {:.0} -> {:.0} ({:.0} % less)", gain.before, gain.after, 100.0 * gain.share())
+}
+
+fn shown(effect: Effect) -> String {
+    match effect {
+        Effect::Progress(ratio) => format!("progress is {:.0} % of what it was", 100.0 * ratio),
+        Effect::Waiting(before, after) => {
+            format!("tasks waited for a PU {:.0} % of the time, before it {:.0} %", 100.0 * after, 100.0 * before)
+        }
+        Effect::Unknown => "too little was seen to judge it".to_owned(),
+    }
+}
+
+/// `0 to PU 3, 1 to PU 2`; the first few of many.
+fn list(moves: &[(u32, Option<u32>)]) -> String {
+    const SHOWN: usize = 8;
+    let mut text: Vec<String> = moves
+        .iter()
+        .take(SHOWN)
+        .map(|(task, pu)| pu.map_or(format!("{task} anywhere"), |pu| format!("{task} to PU {pu}")))
+        .collect();
+    if moves.len() > SHOWN {
+        text.push(format!("and {} more", moves.len() - SHOWN));
+    }
+    text.join(", ")
+}
+
+/// CPU time of this process so far, children set aside.
+fn own_cpu() -> Duration {
+    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF);
+    usage.map_or(Duration::ZERO, |usage| {
+        let time = |value: nix::sys::time::TimeVal| {
+            Duration::from_secs(value.tv_sec() as u64) + Duration::from_micros(value.tv_usec() as u64)
+        };
+        time(usage.user_time()) + time(usage.system_time())
+    })
+}
+
+impl Report {
+    /// For `--json`.
+    pub fn fields(&self) -> Value {
+        let counters = self.counters;
+        json!({
+            "source": self.source,
+            "tasks": self.profile.tasks(),
+            "seconds": self.time.as_secs_f64(),
+            "own_cpu_seconds": self.own_cpu.as_secs_f64(),
+            "faults": counters.faults, "faults_of_code": counters.code, "faults_on_private_memory": counters.private,
+            "events": counters.events, "events_lost": counters.events_lost, "evictions": counters.evictions,
+            "tasks_lost": counters.tasks_lost,
+            "moves": self.moves, "undone": self.undone,
+            "coverage": self.profile.meta.coverage,
+            "log": self.log.entries, "log_entries_dropped": self.log.dropped,
+        })
+    }
+
+    /// One line for people.
+    pub fn summary(&self) -> String {
+        let counters = self.counters;
+        format!(
+            "{} tasks, {} page faults ({:.0} a second), {} communication events, {} moves; {:.2} s of CPU time used by cohabit in {:.1} s",
+            self.profile.tasks(),
+            counters.faults,
+            counters.faults as f64 / self.time.as_secs_f64().max(0.001),
+            counters.events,
+            self.moves,
+            self.own_cpu.as_secs_f64(),
+            self.time.as_secs_f64(),
+        )
+    }
+}

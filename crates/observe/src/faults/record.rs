@@ -1,0 +1,226 @@
+//! What an online run has seen, as a profile: the matrix of the whole run and its series, both symmetric, because a page
+//! fault does not tell who wrote.
+
+use super::{Counters, Reading, TaskEvent};
+use crate::series::{DEFAULT_BOUND, bound_profile_series};
+use cohabit_model::profile::{Coverage, Kind, Meta, SeriesRow};
+use cohabit_model::{Matrix, Profile, Task};
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+/// Most tasks that are kept: an hour of threads that come and go must not fill the memory.
+const MOST_TASKS: usize = 1 << 16;
+/// Most pairs that are kept.
+const MOST_PAIRS: usize = 4 << 20;
+/// Rows of the series that are gathered before they are merged.
+const ROWS_BETWEEN_MERGES: usize = 1 << 20;
+
+/// Gathers readings.
+#[derive(Debug)]
+pub struct Recorder {
+    tasks: Vec<Task>,
+    /// From a source's number to the index in `tasks`.
+    index: HashMap<u32, u32>,
+    /// Process ids in the order in which they were first seen, and how many tasks each has had.
+    processes: HashMap<i32, (u32, u32)>,
+    pairs: BTreeMap<(u32, u32), u64>,
+    series: Vec<SeriesRow>,
+    window: Duration,
+    lost: u64,
+    /// Tasks that found no room.
+    pub tasks_forgotten: u64,
+    counters: Counters,
+}
+
+impl Recorder {
+    /// Nothing seen yet; `window` is the width of a bin of the series.
+    pub fn new(window: Duration) -> Self {
+        Self {
+            tasks: Vec::new(),
+            index: HashMap::new(),
+            processes: HashMap::new(),
+            pairs: BTreeMap::new(),
+            series: Vec::new(),
+            window: window.max(Duration::from_micros(1)),
+            lost: 0,
+            tasks_forgotten: 0,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Adds what was seen up to `now` (since following began).
+    pub fn add(&mut self, reading: &Reading, now: Duration) {
+        reading.tasks.iter().for_each(|event| self.task(event));
+        let bin = (now.as_nanos() / self.window.as_nanos()) as u64;
+        for &(a, b, events) in &reading.pairs {
+            let (Some(&a), Some(&b)) = (self.index.get(&a), self.index.get(&b)) else {
+                self.lost += events;
+                continue;
+            };
+            if self.pairs.len() >= MOST_PAIRS && !self.pairs.contains_key(&(a, b)) {
+                self.lost += events;
+                continue;
+            }
+            *self.pairs.entry((a, b)).or_default() += events;
+            for (source, destination) in [(a, b), (b, a)] {
+                self.series.push(SeriesRow { bin, source, destination, messages: events, bytes: 0 });
+            }
+        }
+        if self.series.len() >= ROWS_BETWEEN_MERGES {
+            self.merge_series();
+        }
+        self.counters = reading.counters;
+    }
+
+    /// Names a task as it is called now.
+    pub fn name(&mut self, task: u32, name: &str) {
+        if let Some(&index) = self.index.get(&task) {
+            let known = &mut self.tasks[index as usize].name;
+            if *known != name {
+                name.clone_into(known);
+            }
+        }
+    }
+
+    /// Says which MPI rank a task is.
+    pub fn rank(&mut self, task: u32, rank: u32) {
+        if let Some(&index) = self.index.get(&task) {
+            self.tasks[index as usize].rank = Some(rank);
+        }
+    }
+
+    /// The tasks so far.
+    pub fn tasks(&self) -> &[Task] {
+        &self.tasks
+    }
+
+    /// The task in [`Recorder::tasks`] that a source calls by this number.
+    pub fn task_of(&self, number: u32) -> Option<&Task> {
+        self.tasks.get(*self.index.get(&number)? as usize)
+    }
+
+    /// The matrix so far, symmetric.
+    pub fn matrix(&self) -> Matrix {
+        let both = self.pairs.iter().flat_map(|(&(a, b), &events)| [(a, b, events), (b, a, events)]);
+        Matrix::from_triplets(self.tasks.len(), both)
+    }
+
+    /// The profile of all that was seen.
+    pub fn profile(mut self, block_bytes: u32, detector: &str) -> Profile {
+        self.merge_series();
+        let matrix = self.matrix();
+        let processes = self.tasks.iter().all(|task| task.spawn_index == 0) && self.tasks.len() > 1;
+        let ranks = self.tasks.iter().any(|task| task.rank.is_some());
+        let kind = match (ranks, processes) {
+            (true, true) => Kind::Ranks,
+            (true, false) => Kind::Hybrid,
+            (false, true) => Kind::Processes,
+            (false, false) => Kind::Threads,
+        };
+        let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
+        self.tasks.iter_mut().for_each(|task| task.host.clone_from(&host));
+        let tasks = self.tasks.len();
+        let mut meta = Meta::new(kind, detector, self.tasks);
+        meta.block_bytes = u64::from(block_bytes);
+        meta.window_ns = self.window.as_nanos() as u64;
+        meta.clock = "monotonic, not stretched".to_owned();
+        meta.hosts = vec![host];
+        meta.coverage = Coverage {
+            exact: false,
+            // Which share of the accesses a page fault stands for is not known: "not exact" is all that can be said.
+            sample_rate: 1.0,
+            events_lost: self.counters.events_lost + self.lost,
+            not_seen: not_seen(&self.counters, self.tasks_forgotten),
+            ..Coverage::default()
+        };
+        let mut profile = Profile::new(meta, matrix.clone(), Matrix::zero(tasks));
+        profile.sharing = Some(matrix);
+        profile.series = self.series;
+        bound_profile_series(&mut profile, DEFAULT_BOUND);
+        profile
+    }
+
+    fn merge_series(&mut self) {
+        let rows = std::mem::take(&mut self.series);
+        let before = self.window.as_nanos() as u64;
+        let (rows, window_ns) = crate::series::bound_series(rows, before, DEFAULT_BOUND);
+        self.series = rows;
+        self.window = Duration::from_nanos(window_ns);
+    }
+
+    fn task(&mut self, event: &TaskEvent) {
+        let TaskEvent::Started { task, tid, process, parent } = *event else { return };
+        if self.tasks.len() >= MOST_TASKS {
+            self.tasks_forgotten += 1;
+            return;
+        }
+        let next = self.processes.len() as u32;
+        let (number, threads) = self.processes.entry(process).or_insert((next, 0));
+        let id = self.tasks.len() as u32;
+        self.index.insert(task, id);
+        self.tasks.push(Task {
+            id,
+            kind: if tid == process { "process" } else { "thread" }.to_owned(),
+            name: format!("task {id}"),
+            host: String::new(),
+            process: *number,
+            pid: process as u32,
+            tid: tid as u32,
+            parent: parent.and_then(|parent| self.index.get(&parent).copied()),
+            rank: None,
+            spawn_index: *threads,
+            unknown: serde_json::Map::new(),
+        });
+        *threads += 1;
+    }
+}
+
+fn not_seen(counters: &Counters, tasks_forgotten: u64) -> Vec<String> {
+    let mut not_seen = vec![
+        "accesses between two faults on a page: what was counted is a sample".to_owned(),
+        "who wrote and who read: the matrix is symmetric, and no bytes are known".to_owned(),
+    ];
+    for (count, what) in [
+        (counters.evictions, "blocks were pushed out of the table"),
+        (counters.tasks_lost, "tasks could not be followed"),
+        (tasks_forgotten, "tasks came after as many as are kept"),
+    ] {
+        if count > 0 {
+            not_seen.push(format!("{count} {what}"));
+        }
+    }
+    not_seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn started(task: u32, tid: i32, process: i32, parent: Option<u32>) -> TaskEvent {
+        TaskEvent::Started { task, tid, process, parent }
+    }
+
+    #[test]
+    fn readings_become_a_profile() {
+        let mut recorder = Recorder::new(Duration::from_millis(100));
+        let tasks = vec![started(0, 10, 10, None), started(1, 11, 10, Some(0)), started(2, 20, 20, Some(1))];
+        recorder
+            .add(&Reading { tasks, pairs: vec![(0, 1, 5)], counters: Counters::default() }, Duration::from_millis(50));
+        let counters = Counters { events_lost: 3, evictions: 7, ..Counters::default() };
+        // Task 9 was never seen to start.
+        let pairs = vec![(0, 1, 2), (1, 2, 1), (0, 9, 4)];
+        recorder.add(&Reading { tasks: vec![], pairs, counters }, Duration::from_millis(250));
+        recorder.name(1, "worker");
+        let profile = recorder.profile(256, "page faults");
+        assert_eq!(profile.messages.iter().collect::<Vec<_>>(), [(0, 1, 7), (1, 0, 7), (1, 2, 1), (2, 1, 1)]);
+        assert_eq!((profile.meta.kind, profile.meta.coverage.events_lost), (Kind::Threads, 7));
+        let places: Vec<_> =
+            profile.meta.tasks.iter().map(|task| (task.process, task.spawn_index, task.parent)).collect();
+        assert_eq!(places, [(0, 0, None), (0, 1, Some(0)), (1, 0, Some(1))]);
+        assert_eq!(profile.meta.tasks[1].name, "worker");
+        let bins: Vec<_> =
+            profile.series.iter().map(|row| (row.bin, row.source, row.destination, row.messages)).collect();
+        assert_eq!(bins, [(0, 0, 1, 5), (0, 1, 0, 5), (2, 0, 1, 2), (2, 1, 0, 2), (2, 1, 2, 1), (2, 2, 1, 1)]);
+        assert!(profile.meta.coverage.not_seen.iter().any(|text| text.contains("7 blocks")));
+    }
+}
