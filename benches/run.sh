@@ -2,26 +2,33 @@
 # What profiling costs: CPU time of programs under cohabit over their native CPU time, with valgrind's cachegrind beside
 # it, as a Markdown table for docs/benchmarks.md.
 #
-#   COHABIT_NPB=.../NPB3.3-OMP benches/run.sh [--quick]
+#   COHABIT_NPB=.../NPB3.3-OMP benches/run.sh [--quick] [PROGRAM.CLASS]...
 #
 # The programs are the NAS Parallel Benchmarks (OpenMP), which are not ours to ship: COHABIT_NPB names a tree with
 # bin/bt.W and so on, built with gcc -O3 -fopenmp. Each has to verify. --quick leaves cachegrind out.
+# Without names it takes all nine; lu.W spins, and with more threads than cores needs minutes even natively.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cohabit=$PWD/target/release/cohabit
 programs=(bt.W cg.A ep.A ft.A is.A lu.W mg.A sp.W ua.W)
+quick=no
+if [ "${1:-}" = --quick ]; then
+    quick=yes
+    shift
+fi
+[ $# -eq 0 ] || programs=("$@")
 cores=$(nproc) # before the variable below, which it obeys
 export OMP_NUM_THREADS=4 OMP_WAIT_POLICY=passive
 
 bin=${COHABIT_NPB:-}/bin
-if [ ! -x "$bin/bt.W" ]; then
+if [ ! -x "$bin/${programs[0]}" ]; then
     echo "bench: no NAS Parallel Benchmarks in COHABIT_NPB='${COHABIT_NPB:-}'" >&2
     echo "  set it to a tree of NPB 3.3-OMP whose bin/ has: ${programs[*]}" >&2
     exit 1
 fi
 grinder=(valgrind --tool=cachegrind --cachegrind-out-file=/dev/null)
-if [ "${1:-}" = --quick ] || ! command -v valgrind >/dev/null; then
+if [ $quick = yes ] || ! command -v valgrind >/dev/null; then
     echo "cachegrind is left out" >&2
     grinder=()
 fi

@@ -152,6 +152,24 @@ fn a_thousand_threads() {
     assert_none(&failures);
 }
 
+/// Each has a handful of mappings of its own, and a process may have 65,530.
+#[test]
+fn four_thousand_threads_at_once() {
+    let Some(binary) = workload("patterns-pthreads") else { return };
+    for (limit, wanted) in [("vm/max_map_count", 65_530), ("kernel/threads-max", 6_000), ("kernel/pid_max", 6_000)] {
+        let text = std::fs::read_to_string(format!("/proc/sys/{limit}")).unwrap_or_default();
+        if text.trim().parse::<u64>().is_ok_and(|value| value < wanted) {
+            eprintln!("skipped: {limit} is {}, for 4,096 threads it has to be {wanted}", text.trim());
+            return;
+        }
+    }
+    let arguments = ["ring", "--threads", "4096", "--rounds", "2", "--blocks", "1", "--seed", "1"];
+    match compare(&binary, &arguments, &Options::default()) {
+        Ok(profile) => assert_eq!(profile.tasks(), 4096),
+        Err(failure) => panic!("{failure}"),
+    }
+}
+
 #[test]
 fn hot_blocks_have_names_and_kinds_of_sharing() {
     let Some(binary) = workload("patterns-pthreads") else { return };

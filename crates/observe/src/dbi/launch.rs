@@ -15,6 +15,10 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
+/// A process may have so many mappings (`vm.max_map_count`, 65,530 by default): with a guard page around each of
+/// DynamoRIO's for a thread, 4,096 threads do not fit. Guard pages of stacks stay.
+const DYNAMORIO_OPTIONS: &str = "-no_per_thread_guard_pages";
+
 /// Runs `command` to its end and says who communicated with whom in it, exactly.
 ///
 /// The program inherits streams, environment, limits and process group. It runs under DynamoRIO: slower, and to the
@@ -30,7 +34,7 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Failu
     let directory = Directory::create()?;
     let mut launcher = Command::new(&installation.launcher);
     launcher.arg(&installation.dynamorio).arg(&installation.client);
-    launcher.arg(client_options(directory.path(), ticks_per_second, options)?).arg("").arg("--");
+    launcher.arg(client_options(directory.path(), ticks_per_second, options)?).arg(DYNAMORIO_OPTIONS).arg("--");
     launcher.arg(&program.image).args(&program.arguments[1..]);
     launcher.env("DYNAMORIO_CONFIGDIR", directory.configuration());
     let status = run(&mut launcher, options.pass_signals)?;
