@@ -14,7 +14,7 @@ use crate::slots::Slots;
 use crate::stay::heaviest_assignment;
 use crate::{Mapper, Problem};
 use cohabit_model::Result;
-use edmonds::perfect_matching;
+pub use edmonds::perfect_matching;
 use std::cmp::Reverse;
 
 /// The mapper `matching`.

@@ -1,39 +1,68 @@
-//! When a search ends: after a number of steps, which is reproducible, or when its wall time is over, which is not.
+//! When a search ends: after a number of steps, which is reproducible, or when its time is over, which is not.
 //! The one place of the mappers that reads a clock.
 
 use crate::Options;
-use std::time::Instant;
+use crate::options::TimeSource;
+use std::time::{Duration, Instant};
 
 /// What is left of a search.
 #[derive(Debug, Clone)]
 pub struct Clock {
     steps: u64,
-    end: Option<Instant>,
+    time: Option<Time>,
+}
+
+/// A stretch of time on a clock.
+#[derive(Debug, Clone, Copy)]
+struct Time {
+    end: Duration,
+    began: Instant,
+    source: Option<TimeSource>,
+}
+
+impl Time {
+    fn now(&self) -> Duration {
+        self.source.map_or_else(|| self.began.elapsed(), |source| (source.0)())
+    }
 }
 
 impl Clock {
     /// The clock that the options ask for; `usual` steps where they ask for nothing. It runs from now.
     pub fn new(options: &Options, usual: u64) -> Self {
-        let end = options.budget.and_then(|budget| Instant::now().checked_add(budget));
+        let (source, began) = (options.time_source, Instant::now());
+        let time = options.budget.map(|budget| {
+            let start = source.map_or(Duration::ZERO, |source| (source.0)());
+            Time { end: start.saturating_add(budget), began, source }
+        });
         let steps = match (options.steps, options.budget) {
             (Some(steps), _) => steps,
             (None, Some(_)) => u64::MAX,
             (None, None) => usual,
         };
-        Self { steps, end }
+        Self { steps, time }
     }
 
     /// Takes a step, if there is one left.
     #[inline]
     pub fn step(&mut self) -> bool {
-        let goes_on = self.steps > 0 && self.end.is_none_or(|end| Instant::now() < end);
+        let goes_on = self.steps > 0 && !self.is_over();
         self.steps = self.steps.saturating_sub(1);
         goes_on
     }
 
-    /// Whether the wall time is over.
+    /// Whether the time is over.
     pub fn is_over(&self) -> bool {
-        self.end.is_some_and(|end| Instant::now() >= end)
+        self.time.is_some_and(|time| time.now() >= time.end)
+    }
+
+    /// Whether steps are counted, and not time.
+    pub fn counts(&self) -> bool {
+        self.time.is_none()
+    }
+
+    /// Time in nanoseconds or steps that are left.
+    pub fn left(&self) -> u128 {
+        self.time.map_or(u128::from(self.steps), |time| time.end.saturating_sub(time.now()).as_nanos())
     }
 
     /// The clock of one of `count` parts of the work, `done` of which are over.
@@ -41,14 +70,10 @@ impl Clock {
         let left = (count - done).max(1);
         let steps = if self.steps == u64::MAX { u64::MAX } else { self.steps / left as u64 };
         self.steps -= if steps == u64::MAX { 0 } else { steps };
-        let now = Instant::now();
-        Self { steps, end: self.end.map(|end| now + end.saturating_duration_since(now) / left as u32) }
-    }
-
-    /// Whether little wall time is left for each of `count` things: less than `ns` nanoseconds.
-    pub fn is_short(&self, count: usize, ns: u128) -> bool {
-        self.end.is_some_and(|end| {
-            end.saturating_duration_since(Instant::now()).as_nanos() < ns.saturating_mul(count as u128)
-        })
+        let time = self.time.map(|time| {
+            let now = time.now();
+            Time { end: now + time.end.saturating_sub(now) / left as u32, ..time }
+        });
+        Self { steps, time }
     }
 }

@@ -1,8 +1,11 @@
 //! Dividing vertices over the subtrees of a part of the tree by cutting them in two again and again.
 
-use super::bisect::{Piece, bisect};
+use super::bisect::{agreed, bisect};
+use super::clock::Clock;
 use super::layout::Tree;
 use super::net::Net;
+use super::piece::Piece;
+use crate::mappers::matching::perfect_matching;
 use crate::random::Random;
 use std::ops::Range;
 
@@ -16,6 +19,42 @@ pub struct Divider<'a> {
     open: Option<Vec<u32>>,
     /// How many cuts are tried at the coarsest graph.
     pub tries: usize,
+    /// How much time the first level may take, where more than one cut of each of its parts is wanted.
+    pub pace: Option<Pace>,
+    /// How many cuts of each part that allows.
+    parents: Option<usize>,
+    /// The group each vertex is in, where it is in one: parts that could change places stay.
+    pub now: Vec<u32>,
+}
+
+/// How much time a division may take. Made when it starts, asked after its first cut.
+pub struct Pace {
+    clock: Clock,
+    left: u128,
+    /// Cuts on the way from the root to a group of the first level.
+    cuts: u32,
+}
+
+/// Cuts of each part at most that are made and recombined.
+const MOST_PARENTS: usize = 3;
+
+impl Pace {
+    /// A pace for a division that starts now and whose first level has `children` parts.
+    pub fn new(clock: &Clock, children: usize) -> Self {
+        Self { clock: clock.clone(), left: clock.left(), cuts: children.max(2).ilog2() }
+    }
+
+    /// How many cuts to make of each part, so that the first level takes less than half of the time.
+    fn parents(&self) -> usize {
+        if self.clock.counts() {
+            return MOST_PARENTS;
+        }
+        let left = self.clock.left();
+        let one = (self.left - left.min(self.left)) * u128::from(self.cuts);
+        // A recombination takes nearly as long as a cut.
+        let parents = (left / 2 / one.max(1)).saturating_sub(1);
+        (parents as usize).clamp(1, MOST_PARENTS)
+    }
 }
 
 /// Not in the piece.
@@ -25,13 +64,25 @@ const ELSEWHERE: u32 = u32::MAX;
 const SMALL: usize = 4;
 const MOST_GATHERED: usize = 256;
 
+/// Up to this many vertices are matched with proof.
+const MOST_MATCHED: usize = 64;
+
 /// The weights of a piece add up to less than this.
-const MOST_WEIGHT: i64 = 1 << 29;
+const MOST_WEIGHT: i64 = 1 << 27;
 
 impl<'a> Divider<'a> {
     /// For a net and a tree, with a number of cuts to try.
     pub fn new(net: &'a Net, tree: &'a Tree, tries: usize) -> Self {
-        Self { net, tree, local: vec![ELSEWHERE; net.len()], open: None, tries }
+        Self {
+            net,
+            tree,
+            local: vec![ELSEWHERE; net.len()],
+            open: None,
+            tries,
+            pace: None,
+            parents: None,
+            now: Vec::new(),
+        }
     }
 
     /// Leaves the slots of held vertices alone from now on.
@@ -70,25 +121,106 @@ impl<'a> Divider<'a> {
         if vertices.len() <= SMALL * groups.len() && vertices.len() <= MOST_GATHERED && self.is_lowest(level, &groups) {
             return self.gather(vertices, groups, slot_of);
         }
-        let middle = self.middle(level, &groups);
-        if middle == groups.end {
-            return self.divide(vertices, level + 1, groups, slot_of, random);
+        let children = self.tree.children(level, &groups);
+        self.divide_among(vertices, level, &children, slot_of, random);
+    }
+
+    /// Gives each vertex a slot of `subtrees`, all of one level, which together have room for just these.
+    pub fn divide_among(
+        &mut self,
+        vertices: Vec<u32>,
+        level: usize,
+        subtrees: &[Range<u32>],
+        slot_of: &mut [u32],
+        random: &mut Random,
+    ) {
+        if let [only] = subtrees {
+            return self.divide(vertices, level + 1, only.clone(), slot_of, random);
         }
-        let (left, right) = (groups.start..middle, middle..groups.end);
-        let first = self.room(&left);
-        let side = if first == 0 || first == vertices.len() {
+        let (left, right) = subtrees.split_at(self.middle(subtrees));
+        let first: usize = left.iter().map(|subtree| self.room(subtree)).sum();
+        let mut side = if first == 0 || first == vertices.len() {
             vec![u8::from(first == 0); vertices.len()]
         } else {
             let piece = self.piece(&vertices, 1, |_| 0);
-            let tries = if level == 0 { self.tries } else { self.tries.div_ceil(4) };
-            bisect(&piece, first as i32, tries, random)
+            let now = self.sides_now(&vertices, left, first);
+            self.cut(&piece, first as i32, level, now, random)
         };
+        if 2 * first == vertices.len() {
+            self.turn(&vertices, &mut side, left);
+        }
         let of = |own: u8| vertices.iter().zip(&side).filter(move |(_, side)| **side == own).map(|(&vertex, _)| vertex);
         let (mut a, mut b): (Vec<u32>, Vec<u32>) = (of(0).collect(), of(1).collect());
         drop(vertices);
         level_out(&mut a, &mut b, first);
-        self.divide(a, level, left, slot_of, random);
-        self.divide(b, level, right, slot_of, random);
+        self.divide_among(a, level, left, slot_of, random);
+        self.divide_among(b, level, right, slot_of, random);
+    }
+
+    /// The sides that vertices are on now, where that is a cut of the same sizes.
+    fn sides_now(&self, vertices: &[u32], left: &[Range<u32>], first: usize) -> Option<Vec<u8>> {
+        if self.now.is_empty() {
+            return None;
+        }
+        let is_left = |vertex: u32| left.iter().any(|subtree| subtree.contains(&self.now[vertex as usize]));
+        let side: Vec<u8> = vertices.iter().map(|&vertex| u8::from(!is_left(vertex))).collect();
+        let count = side.iter().filter(|&&side| side == 0).count();
+        (count == first).then_some(side)
+    }
+
+    /// Exchanges the sides if more vertices then stay where they are.
+    fn turn(&self, vertices: &[u32], side: &mut [u8], left: &[Range<u32>]) {
+        if self.now.is_empty() {
+            return;
+        }
+        let is_left = |vertex: u32| left.iter().any(|subtree| subtree.contains(&self.now[vertex as usize]));
+        let stay = vertices.iter().zip(side.iter()).filter(|&(&vertex, &side)| is_left(vertex) == (side == 0)).count();
+        if 2 * stay < vertices.len() {
+            side.iter_mut().for_each(|side| *side ^= 1);
+        }
+    }
+
+    /// A cut of a part that is split at a level; `now` is how it is cut now.
+    fn cut(&mut self, piece: &Piece, first: i32, level: usize, now: Option<Vec<u8>>, random: &mut Random) -> Vec<u8> {
+        let tries = if level == 0 { self.tries } else { self.tries.div_ceil(4) };
+        let Some(pace) = &self.pace else {
+            return agreed(piece, first, tries, 1 + usize::from(now.is_some()), now, random);
+        };
+        if level > 0 {
+            return bisect(piece, first, tries, random);
+        }
+        let side = now.or_else(|| Some(bisect(piece, first, tries, random)));
+        let parents = *self.parents.get_or_insert_with(|| pace.parents());
+        agreed(piece, first, tries, parents, side, random)
+    }
+
+    /// Fills groups of two with the pairs that talk most.
+    fn pair(&self, piece: &Piece, vertices: &[u32], groups: Range<u32>, slot_of: &mut [u32]) {
+        let count = vertices.len();
+        let mut weight = vec![0_i64; count * count];
+        for vertex in 0..count {
+            piece.neighbours(vertex).iter().for_each(|arc| weight[vertex * count + arc.0 as usize] = i64::from(arc.1));
+        }
+        let partner = perfect_matching(count, |a, b| Some(weight[a * count + b]));
+        let pairs = (0..count).filter(|&vertex| partner[vertex] > vertex);
+        for (vertex, group) in pairs.zip(groups) {
+            let start = self.tree.slots_of(group as usize).start as u32;
+            slot_of[vertices[vertex] as usize] = start;
+            slot_of[vertices[partner[vertex]] as usize] = start + 1;
+        }
+    }
+
+    /// At which of some subtrees they are best split in two halves.
+    fn middle(&self, subtrees: &[Range<u32>]) -> usize {
+        let size = |subtree: &Range<u32>| self.tree.slots_in(subtree).len();
+        let whole: usize = subtrees.iter().map(size).sum();
+        let mut best = (usize::MAX, 1);
+        let mut sum = 0;
+        for (at, subtree) in subtrees.iter().enumerate().take(subtrees.len() - 1) {
+            sum += size(subtree);
+            best = best.min(((2 * sum).abs_diff(whole), at + 1));
+        }
+        best.1
     }
 
     /// Whether the children of a subtree are single groups.
@@ -103,6 +235,12 @@ impl<'a> Divider<'a> {
     fn gather(&mut self, vertices: Vec<u32>, groups: Range<u32>, slot_of: &mut [u32]) {
         let piece = self.piece(&vertices, 1, |_| 0);
         let count = vertices.len();
+        if self.open.is_none()
+            && count <= MOST_MATCHED
+            && groups.clone().all(|group| self.tree.slots_of(group as usize).len() == 2)
+        {
+            return self.pair(&piece, &vertices, groups, slot_of);
+        }
         let row = |a: usize| {
             piece.neighbours(a).iter().filter(move |arc| arc.0 as usize > a).map(move |&(b, w)| (w, a as u32, b))
         };
@@ -131,19 +269,6 @@ impl<'a> Divider<'a> {
                 slot_of[vertices[vertex] as usize] = slot as u32;
             }
         }
-    }
-
-    /// The group at which the children of a subtree are best split in two halves; the end where it has one child.
-    fn middle(&self, level: usize, groups: &Range<u32>) -> u32 {
-        let start = |group: u32| self.tree.starts[group as usize];
-        let half = (start(groups.start) + start(groups.end)) / 2;
-        let mut best = (u32::MAX, groups.end);
-        let mut at = self.tree.subtree_at(level, groups.start as usize).end;
-        while at < groups.end {
-            best = best.min((start(at).abs_diff(half), at));
-            at = self.tree.subtree_at(level, at as usize).end;
-        }
-        best.1
     }
 
     /// The graph between some vertices, weights times `factor`; `pull` is how much more a unit of weight to a vertex

@@ -25,20 +25,31 @@ impl Gains {
         Self { values: vec![NONE; count], tops: vec![NONE; blocks] }
     }
 
-    /// All none again.
-    pub fn clear(&mut self) {
-        self.values.fill(NONE);
-        self.tops.fill(NONE);
+    /// These numbers.
+    #[inline(always)]
+    pub fn of(values: Vec<i32>) -> Self {
+        let tops = if values.len() > FEW { values.chunks(BLOCK).map(largest).collect() } else { Vec::new() };
+        Self { values, tops }
+    }
+
+    /// Adds to one of them.
+    #[inline(always)]
+    pub fn add(&mut self, at: usize, more: i32) {
+        if self.tops.is_empty() {
+            self.values[at] += more;
+        } else {
+            self.set(at, self.values[at] + more);
+        }
     }
 
     /// One of them.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, at: usize) -> i32 {
         self.values[at]
     }
 
     /// Sets one of them.
-    #[inline]
+    #[inline(always)]
     pub fn set(&mut self, at: usize, value: i32) {
         let before = std::mem::replace(&mut self.values[at], value);
         if let Some(top) = self.tops.get_mut(at / BLOCK) {
@@ -53,7 +64,7 @@ impl Gains {
     }
 
     /// The place of the largest and its value.
-    #[inline]
+    #[inline(always)]
     pub fn largest(&self) -> Option<(usize, i32)> {
         if self.tops.is_empty() {
             return place_of(&self.values, largest(&self.values), 0);
@@ -66,6 +77,7 @@ impl Gains {
     }
 }
 
+#[inline(always)]
 fn place_of(values: &[i32], most: i32, start: usize) -> Option<(usize, i32)> {
     if most == NONE {
         return None;
@@ -77,25 +89,8 @@ fn place_of(values: &[i32], most: i32, start: usize) -> Option<(usize, i32)> {
     Some((start + chunk * 16 + within, most))
 }
 
-#[inline]
-fn largest(values: &[i32]) -> i32 {
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has what the function was compiled for.
-        return unsafe { largest_avx2(values) };
-    }
-    largest_of(values)
-}
-
-/// [`largest_of`], eight values an instruction: x86's baseline has no maximum of 32-bit integers.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-unsafe fn largest_avx2(values: &[i32]) -> i32 {
-    largest_of(values)
-}
-
 #[inline(always)]
-fn largest_of(values: &[i32]) -> i32 {
+fn largest(values: &[i32]) -> i32 {
     let mut lanes = [NONE; 16];
     let chunks = values.chunks_exact(16);
     let rest = chunks.remainder();
@@ -123,8 +118,6 @@ mod tests {
                 assert_eq!(gains.largest().map(|found| found.1), most, "{count}");
                 assert!(gains.largest().is_none_or(|(at, value)| gains.get(at) == value));
             }
-            gains.clear();
-            assert_eq!(gains.largest(), None);
         }
     }
 }

@@ -78,6 +78,18 @@ impl Tree {
     pub fn subtree_at(&self, level: usize, group: usize) -> Range<u32> {
         self.subtree.get(level).map_or(group as u32..group as u32 + 1, |ranges| ranges[group].clone())
     }
+
+    /// The subtrees that a part of the tree is split into at a level.
+    pub fn children(&self, level: usize, groups: &Range<u32>) -> Vec<Range<u32>> {
+        let mut children = Vec::new();
+        let mut at = groups.start;
+        while at < groups.end {
+            let child = self.subtree_at(level, at as usize);
+            at = child.end;
+            children.push(child);
+        }
+        children
+    }
 }
 
 impl Layout {

@@ -12,12 +12,15 @@
 mod anneal;
 mod bisect;
 mod clock;
+mod coarsen;
 mod divide;
 mod gains;
 mod large;
 mod layout;
 mod net;
+mod piece;
 mod prepare;
+mod refine;
 mod repartition;
 mod search;
 mod state;

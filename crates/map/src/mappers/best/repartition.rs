@@ -2,8 +2,9 @@
 //! are filled anew; what makes J no worse stays.
 
 use super::anneal::descend;
-use super::bisect::{Piece, bisect, disturb, refine};
+use super::bisect::{agreed, varied};
 use super::divide::Divider;
+use super::piece::Piece;
 use super::state::State;
 use crate::random::Random;
 use std::ops::Range;
@@ -17,12 +18,22 @@ pub struct Repartition<'a> {
     wanted: Vec<u32>,
     /// Whether some vertices are held where they are.
     holds: bool,
+    /// Vertices that were kicked, around which most is tried; empty where everything is.
+    pub focus: Vec<u32>,
 }
+
+/// How often, in a hundred, more than two siblings are divided anew.
+const MANY: usize = 20;
+
+/// How often, in a hundred, a level higher is taken.
+const UP: usize = 60;
 
 /// Two subtrees of one level.
 struct Pair {
     level: usize,
     groups: [Range<u32>; 2],
+    /// Whether they are in one subtree of the level above.
+    siblings: bool,
 }
 
 /// The vertices of a pair that may move, those of the first subtree first, with their graph.
@@ -38,12 +49,20 @@ impl<'a> Repartition<'a> {
     /// For the states of a net and layout.
     pub fn new(divider: Divider<'a>, talking: &'a [u32], state: &State) -> Self {
         let holds = state.rules.held.iter().any(|&held| held);
-        Self { divider, talking, wanted: vec![0; state.net.len()], holds }
+        Self { divider, talking, wanted: vec![0; state.net.len()], holds, focus: Vec::new() }
     }
 
     /// One repartition. Where `accept` is set the result stays even if J becomes more.
     pub fn step(&mut self, state: &mut State<'a>, random: &mut Random, accept: bool) {
         let Some(pair) = self.draw(state, random) else { return };
+        if !self.holds
+            && !accept
+            && pair.siblings
+            && pair.level < state.layout.tree.levels()
+            && random.below(100) < MANY
+        {
+            return self.redivide(state, &pair, random);
+        }
         let cut = self.cut(state, &pair);
         if cut.first == 0 || cut.first == cut.vertices.len() {
             return;
@@ -52,10 +71,9 @@ impl<'a> Repartition<'a> {
         let anew = random.below(if leaves { 4 } else { 2 }) == 0;
         let mut side = cut.old.clone();
         if anew {
-            side = bisect(&cut.piece, cut.first as i32, 1, random);
+            side = agreed(&cut.piece, cut.first as i32, 1, 2, Some(side), random);
         } else {
-            disturb(&cut.piece, &mut side, random);
-            refine(&cut.piece, &mut side, cut.first as i32);
+            side = varied(&cut.piece, &side, cut.first as i32, random);
         }
         if side.iter().filter(|&&side| side == 0).count() != cut.first {
             return;
@@ -71,23 +89,86 @@ impl<'a> Repartition<'a> {
     fn draw(&self, state: &State, random: &mut Random) -> Option<Pair> {
         let tree = &state.layout.tree;
         for _ in 0..64 {
-            let vertex = self.talking[random.below(self.talking.len())] as usize;
+            let near = !self.focus.is_empty() && random.below(4) > 0;
+            let from = if near { &self.focus } else { self.talking };
+            let vertex = from[random.below(from.len())] as usize;
             let row = state.net.row(vertex);
+            if row.is_empty() {
+                continue;
+            }
             let partner = row[random.below(row.len())].0 as usize;
             let (a, b) = (state.group_of[vertex] as usize, state.group_of[partner] as usize);
             if a == b {
                 continue;
             }
             let mut level = tree.levels();
-            while level > 0 && random.below(3) == 0 {
+            while level > 0 && random.below(100) < UP {
                 level -= 1;
             }
+            let mut siblings = false;
             while tree.subtree_at(level, a) == tree.subtree_at(level, b) {
                 level += 1;
+                siblings = true;
             }
-            return Some(Pair { level, groups: [tree.subtree_at(level, a), tree.subtree_at(level, b)] });
+            let siblings = siblings || level == 0 || tree.subtree_at(level - 1, a) == tree.subtree_at(level - 1, b);
+            return Some(Pair { level, groups: [tree.subtree_at(level, a), tree.subtree_at(level, b)], siblings });
         }
         None
+    }
+
+    /// Exchanges two regions of equal size of two subtrees that talk, and looks most there from then on.
+    pub fn kick(&mut self, state: &mut State<'a>, random: &mut Random) {
+        self.focus.clear();
+        let Some(pair) = self.draw(state, random) else { return };
+        let tree = &state.layout.tree;
+        let sizes = pair.groups.clone().map(|groups| tree.slots_in(&groups).len());
+        let size = 1 + random.below((sizes[0].min(sizes[1]) / 2).max(1));
+        let regions = pair.groups.map(|groups| region(state, &groups, size, random));
+        for (&a, &b) in regions[0].iter().zip(&regions[1]) {
+            if state.may_swap(a as usize, b as usize) {
+                state.exchange(a as usize, b as usize);
+                self.focus.extend([a, b]);
+            }
+        }
+    }
+
+    /// Divides some more siblings of a pair anew, all from scratch.
+    fn redivide(&mut self, state: &mut State<'a>, pair: &Pair, random: &mut Random) {
+        let tree = &state.layout.tree;
+        let parent = pair
+            .level
+            .checked_sub(1)
+            .map_or(0..tree.groups() as u32, |above| tree.subtree_at(above, pair.groups[0].start as usize));
+        let mut subtrees = pair.groups.to_vec();
+        let count = 3 + random.below(2);
+        for _ in 0..40 {
+            if subtrees.len() == count {
+                break;
+            }
+            let slots = tree.slots_in(&subtrees[random.below(subtrees.len())]);
+            let vertex = state.vertex_at[slots.start + random.below(slots.len())] as usize;
+            let row = state.net.row(vertex);
+            if row.is_empty() {
+                continue;
+            }
+            let other = row[random.below(row.len())].0 as usize;
+            let next = tree.subtree_at(pair.level, state.group_of[other] as usize);
+            if parent.contains(&next.start) && !subtrees.contains(&next) {
+                subtrees.push(next);
+            }
+        }
+        subtrees.sort_unstable_by_key(|subtree| subtree.start);
+        let mut vertices = Vec::new();
+        subtrees.iter().for_each(|subtree| vertices.extend_from_slice(&state.vertex_at[tree.slots_in(subtree)]));
+        let saved: Vec<u32> = vertices.iter().map(|&vertex| state.slot_of[vertex as usize]).collect();
+        let before = state.total;
+        self.divider.now.clone_from(&state.group_of);
+        self.divider.divide_among(vertices.clone(), pair.level, &subtrees, &mut self.wanted, random);
+        arrange(state, &vertices, |at| self.wanted[vertices[at] as usize]);
+        descend(state, &vertices, &subtrees);
+        if state.total > before {
+            arrange(state, &vertices, |at| saved[at]);
+        }
     }
 
     fn cut(&mut self, state: &State, pair: &Pair) -> Cut {
@@ -149,6 +230,23 @@ impl<'a> Repartition<'a> {
             arrange(state, vertices, |at| saved[at]);
         }
     }
+}
+
+/// A region of a subtree grown from a random vertex, always by the one that talks most with it.
+fn region(state: &State, groups: &Range<u32>, size: usize, random: &mut Random) -> Vec<u32> {
+    let slots = state.layout.tree.slots_in(groups);
+    let mut waiting: Vec<(i32, u32)> = state.vertex_at[slots].iter().map(|&vertex| (0, vertex)).collect();
+    let mut region = Vec::with_capacity(size);
+    let mut next = random.below(waiting.len());
+    while region.len() < size {
+        let vertex = waiting.swap_remove(next).1;
+        region.push(vertex);
+        for other in &mut waiting {
+            other.0 += state.net.weight(vertex as usize, other.1 as usize);
+        }
+        next = (0..waiting.len()).max_by_key(|&at| waiting[at].0).unwrap_or(0);
+    }
+    region
 }
 
 /// Two groups: the change of the cut is the change of J.

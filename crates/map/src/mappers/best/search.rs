@@ -2,7 +2,7 @@
 
 use super::anneal::{Cooling, anneal, descend};
 use super::clock::Clock;
-use super::divide::Divider;
+use super::divide::{Divider, Pace};
 use super::layout::Layout;
 use super::net::Net;
 use super::repartition::{Repartition, arrange};
@@ -11,6 +11,15 @@ use crate::random::Random;
 
 /// Swaps that one cooling proposes at most: a fraction of a second.
 const PROPOSALS: u64 = 4_000_000;
+
+/// Repartitions without success, and one for five vertices, after which nothing better is near.
+const PATIENCE: usize = 16;
+
+/// The same after a kick.
+const PATIENCE_KICKED: usize = 6;
+
+/// How often, in a hundred, the next kick starts from the best.
+const BACK: usize = 60;
 
 /// What a search works on.
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +61,8 @@ impl<'a> Ground<'a> {
         }
         let divider = Divider::new(self.net, &self.layout.tree, 4);
         let mut repartition = Repartition::new(divider, &talking, &state);
-        let patience = 20 + self.net.len() / 5;
+        let long = PATIENCE + self.net.len() / 5;
+        let mut patience = long;
         let mut stale = 0;
         while clock.step() {
             let before = state.total;
@@ -62,55 +72,29 @@ impl<'a> Ground<'a> {
                 continue;
             }
             stale = 0;
-            descend(&mut state, &talking, everywhere);
-            best.keep(&state);
-            if random.below(10) < 3 && start.is_none() {
-                let fresh = self.divided(4, random);
-                restore(&mut state, &fresh);
-                continue;
+            if repartition.focus.is_empty() || state.total < best.total {
+                descend(&mut state, &talking, everywhere);
             }
-            if state.total > best.total && random.below(4) > 0 {
+            best.keep(&state);
+            if state.total > best.total && random.below(100) < BACK {
                 restore(&mut state, &best.slot_of);
             }
-            for _ in 0..=random.below(3) {
-                repartition.step(&mut state, random, true);
-            }
+            repartition.kick(&mut state, random);
+            patience = PATIENCE_KICKED;
         }
         descend(&mut state, &talking, everywhere);
         best.keep(&state);
         best
     }
 
-    /// The best of some divisions. Many cheap ones suit small problems, few careful ones large ones.
-    fn first_state(&self, clock: &Clock, random: &mut Random) -> State<'a> {
-        let small = self.net.len() <= 128;
-        let (tries, divisions) = match (clock.is_short(self.net.len(), 30_000), small) {
-            (true, true) => (4, 4),
-            (true, false) => (8, 2),
-            (false, true) => (8, 5),
-            (false, false) => (16, 4),
-        };
-        let draw = |random: &mut Random| State::new(self.net, self.layout, self.rules, &self.divided(tries, random));
-        let mut best = draw(random);
-        for _ in 1..divisions {
-            if clock.is_over() {
-                break;
-            }
-            let next = draw(random);
-            if next.total < best.total {
-                best = next;
-            }
-        }
-        best
-    }
-
     /// The vertices divided over the whole tree.
-    fn divided(&self, tries: usize, random: &mut Random) -> Vec<u32> {
+    fn first_state(&self, clock: &Clock, random: &mut Random) -> State<'a> {
+        let tree = &self.layout.tree;
         let mut slot_of = vec![0; self.net.len()];
-        let vertices = (0..self.net.len() as u32).collect();
-        let mut divider = Divider::new(self.net, &self.layout.tree, tries);
-        divider.divide(vertices, 0, 0..self.layout.groups() as u32, &mut slot_of, random);
-        slot_of
+        let mut divider = Divider::new(self.net, tree, 4);
+        divider.pace = Some(Pace::new(clock, tree.children(0, &(0..tree.groups() as u32)).len()));
+        divider.divide((0..self.net.len() as u32).collect(), 0, 0..tree.groups() as u32, &mut slot_of, random);
+        State::new(self.net, self.layout, self.rules, &slot_of)
     }
 
     /// Anneals again and again, each time from the best or from where the last one ended.

@@ -1,0 +1,49 @@
+//! A part of the tasks' graph that is cut, coarsened or both.
+
+/// A graph to cut. Weights are in units of J.
+#[derive(Debug, Clone, Default)]
+pub struct Piece {
+    /// Start of each vertex's arcs, and the number of arcs at the end.
+    pub starts: Vec<u32>,
+    /// Neighbour and weight.
+    pub arcs: Vec<(u32, i32)>,
+    /// Slots that each vertex takes.
+    pub size: Vec<i32>,
+    /// What a vertex pays more on side 1 than on side 0 to those who are in neither.
+    pub bias: Vec<i32>,
+}
+
+impl Piece {
+    /// The number of vertices.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.size.len()
+    }
+
+    /// Divides all weights, so that sums of them fit; what is not zero does not become zero.
+    pub fn scale_down(&mut self, divisor: i64) {
+        if divisor > 1 {
+            let scaled = |weight: i32| (i64::from(weight) / divisor) as i32;
+            self.arcs.iter_mut().for_each(|arc| arc.1 = scaled(arc.1).max(1));
+            self.bias.iter_mut().for_each(|bias| *bias = scaled(*bias));
+        }
+    }
+
+    /// Neighbours and weights of a vertex.
+    #[inline]
+    pub fn neighbours(&self, vertex: usize) -> &[(u32, i32)] {
+        &self.arcs[self.starts[vertex] as usize..self.starts[vertex + 1] as usize]
+    }
+
+    /// What a cut costs: the weight between the sides and the bias of side 1.
+    pub fn cost(&self, side: &[u8]) -> i64 {
+        let mut twice = 0_i64;
+        let mut bias = 0_i64;
+        for vertex in 0..self.len() {
+            let across = self.neighbours(vertex).iter().filter(|arc| side[arc.0 as usize] != side[vertex]);
+            twice += across.map(|arc| i64::from(arc.1)).sum::<i64>();
+            bias += i64::from(self.bias[vertex]) * i64::from(side[vertex]);
+        }
+        twice / 2 + bias
+    }
+}
