@@ -10,5 +10,5 @@ pub mod online;
 pub use affinity::{CpuMask, pu_allowed};
 pub use launch::plan::{Identify, LaunchPlan, PlannedTask};
 pub use launch::{
-    BeforeStart, LaunchError, Method, Options, Outcome, PlacedReport, Refusal, Repinned, Status, UnknownThread, launch,
+    BeforeStart, Method, Options, Outcome, PlacedReport, Refusal, Repinned, Status, UnknownThread, launch,
 };

@@ -2,7 +2,8 @@
 
 mod support;
 
-use cohabit_apply::{Identify, LaunchError, LaunchPlan, Options, Status, launch};
+use cohabit_apply::{Identify, LaunchPlan, Options, Status, launch};
+use cohabit_model::command::CommandError;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use support::{Programs, flat, plan};
@@ -150,7 +151,7 @@ fn a_pu_that_is_not_there_is_refused_before_the_start() {
     let mut plan = flat(Identify::Order, 2);
     plan.tasks[1].pu = 100_000;
     let error = launch(&shell(&format!("touch {}", mark.display())), &plan, &Options::default()).unwrap_err();
-    assert!(matches!(error, LaunchError::Failed(_)) && error.exit_code() == 125);
+    assert!(matches!(error, CommandError::Failed(_)) && error.exit_code() == 125);
     assert!(error.to_string().contains("task 1 is to run on PU 100000"), "{error}");
     assert!(!mark.exists());
 }

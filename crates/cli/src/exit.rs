@@ -1,6 +1,7 @@
 //! How cohabit ends: its own exit statuses are those of timeout(1) and env(1), and a program's own passes through.
 
 use cohabit_model::Error;
+use cohabit_model::command::CommandError;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
 
@@ -48,16 +49,6 @@ impl Failure {
         Self { error, kind: Kind::Usage }
     }
 
-    /// The program is there and cannot be run.
-    pub fn cannot_run(error: Error) -> Self {
-        Self { error, kind: Kind::CannotRun }
-    }
-
-    /// There is no such program.
-    pub fn not_found(error: Error) -> Self {
-        Self { error, kind: Kind::NotFound }
-    }
-
     /// The exit status to end with.
     pub fn status(&self, runs_program: bool) -> u8 {
         match self.kind {
@@ -73,6 +64,16 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self { error, kind: Kind::Failed }
+    }
+}
+
+impl From<CommandError> for Failure {
+    fn from(error: CommandError) -> Self {
+        match error {
+            CommandError::NotFound(error) => Self { error, kind: Kind::NotFound },
+            CommandError::CannotRun(error) => Self { error, kind: Kind::CannotRun },
+            CommandError::Failed(error) => error.into(),
+        }
     }
 }
 
@@ -123,8 +124,8 @@ mod tests {
         let rows = [
             (Failure::usage(error()), 2, 125),
             (Failure::from(error()), 1, 125),
-            (Failure::cannot_run(error()), 126, 126),
-            (Failure::not_found(error()), 127, 127),
+            (Failure::from(CommandError::CannotRun(error())), 126, 126),
+            (Failure::from(CommandError::NotFound(error())), 127, 127),
         ];
         for (failure, alone, with_program) in rows {
             assert_eq!((failure.status(false), failure.status(true)), (alone, with_program), "{failure:?}");

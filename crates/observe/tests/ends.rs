@@ -1,13 +1,14 @@
 //! However a program ends, its status comes through and what was counted until then is kept.
 
+use cohabit_model::command::CommandError;
 use cohabit_model::profile::Kind;
-use cohabit_observe::dbi::{self, Failure, Installation, Options, Outcome};
+use cohabit_observe::dbi::{self, Installation, Options, Outcome};
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 
 /// Runs a command under the profiler; none, said aloud, where that is missing.
-fn profile(command: &[&str]) -> Option<Result<Outcome, Failure>> {
+fn profile(command: &[&str]) -> Option<Result<Outcome, CommandError>> {
     if let Err(error) = Installation::find() {
         eprintln!("skipped: {}", error.cause);
         return None;
@@ -59,6 +60,6 @@ fn what_cannot_start_is_told_from_what_failed() {
         let Some(outcome) = profile(&[program]) else { return };
         let failure = outcome.map(|outcome| outcome.status).expect_err(program);
         assert!(failure.error().cause.contains(cause), "{failure}");
-        assert_eq!(matches!(failure, Failure::NotFound(_)), program.starts_with("/no"), "{failure}");
+        assert_eq!(matches!(failure, CommandError::NotFound(_)), program.starts_with("/no"), "{failure}");
     }
 }

@@ -18,10 +18,11 @@ mod sys;
 mod trace;
 mod watch;
 
-pub use outcome::{LaunchError, Method, Outcome, PlacedReport, Refusal, Repinned, Status, UnknownThread};
+pub use outcome::{Method, Outcome, PlacedReport, Refusal, Repinned, Status, UnknownThread};
 
 use crate::affinity::CpuMask;
 use cohabit_model::Error;
+use cohabit_model::command::CommandError;
 use job_control::JobControl;
 use placement::Placement;
 use plan::{Identify, LaunchPlan};
@@ -63,12 +64,12 @@ impl fmt::Debug for BeforeStart {
 /// One launch at a time in a process can pass signals; another at the same time says in its notes that it does not.
 ///
 /// # Errors
-/// [`LaunchError::NotFound`] and [`LaunchError::CannotRun`] for a command that did not start, [`LaunchError::Failed`]
+/// [`CommandError::NotFound`] and [`CommandError::CannotRun`] for a command that did not start, [`CommandError::Failed`]
 /// for anything else, such as a PU that is not allowed here; the command has then not been started.
-pub fn launch(command: &[OsString], plan: &LaunchPlan, options: &Options) -> Result<Outcome, LaunchError> {
+pub fn launch(command: &[OsString], plan: &LaunchPlan, options: &Options) -> Result<Outcome, CommandError> {
     let program = Program::find(command)?;
     let original = CpuMask::of_thread(0).map_err(|error| failed("the affinity of cohabit", &error))?;
-    plan.check().and_then(|()| plan.check_allowed(&original)).map_err(LaunchError::Failed)?;
+    plan.check().and_then(|()| plan.check_allowed(&original)).map_err(CommandError::Failed)?;
 
     let mut notes = if plan.tasks.is_empty() { Vec::new() } else { environment::notes(|name| std::env::var_os(name)) };
     let watch_only = options.watch_only || must_not_trace(&program, plan, &mut notes);
@@ -112,8 +113,8 @@ fn must_not_trace(program: &Program, plan: &LaunchPlan, notes: &mut Vec<String>)
     must_not
 }
 
-fn failed(what: &str, error: &std::io::Error) -> LaunchError {
-    LaunchError::Failed(Error::new(format!("{what}: {error}")))
+fn failed(what: &str, error: &std::io::Error) -> CommandError {
+    CommandError::Failed(Error::new(format!("{what}: {error}")))
 }
 
 /// A thread that panicked leaves nothing half done behind this lock that would matter to an account.

@@ -1,8 +1,6 @@
 //! What came of a launch.
 
 use super::placement::Placement;
-use cohabit_model::Error;
-use std::fmt;
 
 /// How the command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,43 +151,6 @@ impl Outcome {
         }
     }
 }
-
-/// Why a launch came to nothing. The variants are the exit statuses of `env` and `timeout`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LaunchError {
-    /// There is no such command.
-    NotFound(Error),
-    /// The command is there and cannot be run.
-    CannotRun(Error),
-    /// cohabit itself failed.
-    Failed(Error),
-}
-
-impl LaunchError {
-    /// The exit status that says so: 127, 126 or 125.
-    pub fn exit_code(&self) -> i32 {
-        match self {
-            Self::NotFound(_) => 127,
-            Self::CannotRun(_) => 126,
-            Self::Failed(_) => 125,
-        }
-    }
-
-    /// What to tell the user.
-    pub fn error(&self) -> &Error {
-        match self {
-            Self::NotFound(error) | Self::CannotRun(error) | Self::Failed(error) => error,
-        }
-    }
-}
-
-impl fmt::Display for LaunchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error().fmt(f)
-    }
-}
-
-impl std::error::Error for LaunchError {}
 
 #[cfg(test)]
 mod tests {

@@ -1,12 +1,11 @@
 //! Finds the command as a shell would, and says in time and in words why it cannot be run.
 
-use super::LaunchError;
 use cohabit_model::Error;
+use cohabit_model::command::{self, CommandError};
 use std::env;
 use std::ffi::{CString, OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// A command that was found.
@@ -25,15 +24,8 @@ pub(crate) const SHELL: &std::ffi::CStr = c"/bin/sh";
 
 impl Program {
     /// Finds the command in PATH, unless it holds a slash.
-    pub(crate) fn find(command: &[OsString]) -> Result<Self, LaunchError> {
-        let Some(name) = command.first().filter(|name| !name.is_empty()) else {
-            return Err(LaunchError::NotFound(Error::new("no command given").remedy("name it after `--`")));
-        };
-        let path = if name.as_bytes().contains(&b'/') {
-            check_executable(Path::new(name)).map(|()| PathBuf::from(name))?
-        } else {
-            search(name)?
-        };
+    pub(crate) fn find(command: &[OsString]) -> Result<Self, CommandError> {
+        let path = command::find(command)?;
         let arguments = command.iter().map(|argument| c_string(argument)).collect::<Result<Vec<_>, _>>()?;
         let c_path = c_string(path.as_os_str())?;
         let shell_arguments = is_text(&path).then(|| {
@@ -45,13 +37,13 @@ impl Program {
 
     /// Whether the file gives whoever runs it another's rights, which the kernel does not do for a traced program.
     pub(crate) fn gains_privileges(&self) -> bool {
-        gains_privileges(&self.path)
+        command::gained_privilege(&self.path).is_some()
     }
 
     /// Why execve(2) failed.
-    pub(crate) fn refusal(&self, errno: i32) -> LaunchError {
+    pub(crate) fn refusal(&self, errno: i32) -> CommandError {
         let path = self.path.display();
-        LaunchError::CannotRun(match errno {
+        CommandError::CannotRun(match errno {
             libc::ENOEXEC => self.foreign(),
             libc::ENOENT => Error::new(format!("{path}: its interpreter or dynamic loader is missing"))
                 .remedy("install what the program was built for (see `file` and `head -1` of it)"),
@@ -72,65 +64,8 @@ impl Program {
     }
 }
 
-fn c_string(text: &OsStr) -> Result<CString, LaunchError> {
-    CString::new(text.as_bytes()).map_err(|_| LaunchError::CannotRun(Error::new("an argument holds a zero byte")))
-}
-
-fn search(name: &OsStr) -> Result<PathBuf, LaunchError> {
-    let directories = env::var_os("PATH").unwrap_or_else(|| OsString::from("/bin:/usr/bin"));
-    let mut refused = None;
-    for directory in env::split_paths(&directories) {
-        let candidate = if directory.as_os_str().is_empty() { PathBuf::from(".") } else { directory }.join(name);
-        match check_executable(&candidate) {
-            Ok(()) => return Ok(candidate),
-            Err(error @ LaunchError::CannotRun(_)) if !candidate.is_dir() => refused = refused.or(Some(error)),
-            Err(_) => {}
-        }
-    }
-    Err(refused.unwrap_or_else(|| {
-        LaunchError::NotFound(
-            Error::new(format!("{}: command not found", Path::new(name).display()))
-                .remedy("check the spelling and PATH, or give the program's path"),
-        )
-    }))
-}
-
-fn check_executable(path: &Path) -> Result<(), LaunchError> {
-    let shown = path.display();
-    let metadata = path.metadata().map_err(|error| {
-        let told = Error::new(format!("{shown}: {error}"));
-        if error.kind() == std::io::ErrorKind::PermissionDenied {
-            LaunchError::CannotRun(told)
-        } else {
-            LaunchError::NotFound(told.remedy("check the path"))
-        }
-    })?;
-    if metadata.is_dir() {
-        return Err(LaunchError::CannotRun(Error::new(format!("{shown} is a directory")).remedy("name a program")));
-    }
-    // What root may read or write it may not run unless somebody may: access(2) knows all of it.
-    match nix::unistd::access(path, nix::unistd::AccessFlags::X_OK) {
-        Ok(()) => Ok(()),
-        Err(errno) => Err(LaunchError::CannotRun(
-            Error::new(format!("{shown}: {}", errno.desc())).remedy(format!("allow it: chmod +x {shown}")),
-        )),
-    }
-}
-
-/// Whether running the file changes the user, the group or the capabilities.
-pub(crate) fn gains_privileges(path: &Path) -> bool {
-    let Ok(metadata) = path.metadata() else { return false };
-    let mode = metadata.permissions().mode();
-    let other_user = mode & libc::S_ISUID != 0 && metadata.uid() != nix::unistd::geteuid().as_raw();
-    let set_group = libc::S_ISGID | libc::S_IXGRP;
-    let other_group = mode & set_group == set_group && metadata.gid() != nix::unistd::getegid().as_raw();
-    other_user || other_group || (!nix::unistd::geteuid().is_root() && has_capabilities(path))
-}
-
-fn has_capabilities(path: &Path) -> bool {
-    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
-    // SAFETY: two strings that end in zero; a size of 0 asks for the length only.
-    unsafe { libc::getxattr(path.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) > 0 }
+fn c_string(text: &OsStr) -> Result<CString, CommandError> {
+    CString::new(text.as_bytes()).map_err(|_| CommandError::CannotRun(Error::new("an argument holds a zero byte")))
 }
 
 fn beginning(path: &Path) -> Vec<u8> {
@@ -171,8 +106,7 @@ fn elf_machine(bytes: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{elf_machine, gains_privileges};
-    use std::path::Path;
+    use super::elf_machine;
 
     #[test]
     fn machines_are_named() {
@@ -194,11 +128,5 @@ mod tests {
         ] {
             assert_eq!(elf_machine(&bytes).as_deref(), machine);
         }
-    }
-
-    #[test]
-    fn an_ordinary_program_gains_nothing() {
-        assert!(!gains_privileges(Path::new("/bin/sh")));
-        assert!(!gains_privileges(Path::new("/no/such/file")));
     }
 }

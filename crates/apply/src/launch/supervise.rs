@@ -1,7 +1,7 @@
 //! The run from fork to the end: one thread attends to the command's events, the caller's looks at /proc now and then.
 
 use super::job_control::JobControl;
-use super::outcome::{LaunchError, Method, Status};
+use super::outcome::{Method, Status};
 use super::placement::Placement;
 use super::plan::LaunchPlan;
 use super::program::Program;
@@ -11,6 +11,7 @@ use super::trace::{self, TraceEnd, Tracer};
 use super::watch::{self, Pace};
 use super::{BeforeStart, failed, lock, procfs};
 use cohabit_model::Error;
+use cohabit_model::command::CommandError;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, Scope};
@@ -42,12 +43,12 @@ enum Event {
     /// The command has ended, and its child side of the start can say whether it ever began.
     Ended { status: i32, child: Gated },
     /// The command could not be started or waited for.
-    Failed(LaunchError),
+    Failed(CommandError),
 }
 
 impl Supervisor<'_> {
     /// Runs the command to its end.
-    pub(crate) fn run(self, plan: &LaunchPlan) -> Result<End, LaunchError> {
+    pub(crate) fn run(self, plan: &LaunchPlan) -> Result<End, CommandError> {
         let needs_starts = plan.tasks.iter().any(|planned| (planned.process, planned.spawn_index) != (0, 0));
         let (sender, events) = channel();
         let (hand_over, handed_over) = channel();
@@ -76,7 +77,7 @@ impl Supervisor<'_> {
         hand_over: Sender<Gated>,
         events: &Receiver<Event>,
         wants_look: bool,
-    ) -> Result<End, LaunchError> {
+    ) -> Result<End, CommandError> {
         let (mut method, mut notes) = (Method::NotNeeded, Vec::new());
         let mut pace = Pace::new();
         // The tracer finds threads by itself; until it is known whether there is one, nobody else looks.
@@ -106,7 +107,7 @@ impl Supervisor<'_> {
                 }
                 Err(RecvTimeoutError::Timeout) => pace.looked(Duration::ZERO, false),
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(LaunchError::Failed(Error::new("lost sight of the command")));
+                    return Err(CommandError::Failed(Error::new("lost sight of the command")));
                 }
             }
         }
@@ -120,7 +121,7 @@ impl Supervisor<'_> {
     }
 
     /// The first attending thread: forks, traces if it may, and follows the plan.
-    fn start_and_trace(self, needs_starts: bool, events: &Sender<Event>) -> Result<Event, LaunchError> {
+    fn start_and_trace(self, needs_starts: bool, events: &Sender<Event>) -> Result<Event, CommandError> {
         let mut child = Gated::new(self.program).map_err(|error| failed("starting the command", &error))?;
         let pid = child.pid;
         self.jobs.pass_to(Some(pid));
@@ -166,7 +167,7 @@ impl Supervisor<'_> {
     }
 
     /// Waits for the end of a command that is not traced (any more), and stops when it stops.
-    fn attend(self, child: Gated) -> Result<Event, LaunchError> {
+    fn attend(self, child: Gated) -> Result<Event, CommandError> {
         let pid = child.pid;
         let waiting = |error: std::io::Error| failed("waiting for the command", &error);
         loop {

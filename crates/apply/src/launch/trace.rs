@@ -8,9 +8,9 @@
 
 use super::job_control::JobControl;
 use super::placement::Placement;
-use super::program::gains_privileges;
 use super::sys::{self, Wait};
 use super::{lock, procfs};
+use cohabit_model::command::gained_privilege;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
@@ -151,7 +151,7 @@ fn deprived(tid: i32) -> Option<PathBuf> {
     if nix::unistd::geteuid().is_root() {
         return None;
     }
-    std::fs::read_link(format!("/proc/{tid}/exe")).ok().filter(|path| gains_privileges(path))
+    std::fs::read_link(format!("/proc/{tid}/exe")).ok().filter(|path| gained_privilege(path).is_some())
 }
 
 fn is_stop(signal: i32) -> bool {

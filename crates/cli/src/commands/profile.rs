@@ -64,7 +64,7 @@ impl Profile {
     pub fn run(self) -> Outcome {
         check_writable(&self.output)?;
         self.json.check()?;
-        let outcome = dbi::profile(&self.command, &self.options()).map_err(failure)?;
+        let outcome = dbi::profile(&self.command, &self.options()).map_err(Failure::from)?;
         for line in &outcome.notes {
             note(line);
         }
@@ -93,15 +93,6 @@ impl Profile {
             pass_signals: true,
             ..dbi::Options::default()
         }
-    }
-}
-
-/// A program that was not profiled, as a failure with its status.
-fn failure(failure: dbi::Failure) -> Failure {
-    match failure {
-        dbi::Failure::NotFound(error) => Failure::not_found(error),
-        dbi::Failure::CannotRun(error) => Failure::cannot_run(error),
-        dbi::Failure::Failed(error) => error.into(),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::output::note;
 use crate::picture::label::list;
 use crate::progress::read_profile;
 use clap::ValueEnum;
-use cohabit_apply::{BeforeStart, Identify, LaunchError, LaunchPlan, Method, Options, Status, launch};
+use cohabit_apply::{BeforeStart, Identify, LaunchPlan, Method, Options, Status, launch};
 use cohabit_model::{Error, Mapping, Result};
 use cohabit_observe::npz::write_profile;
 use serde_json::{Value, json};
@@ -113,7 +113,7 @@ impl Run {
             hold_main_from_start: self.hold_main,
             ..Options::default()
         };
-        let outcome = launch(&self.command, &plan, &options).map_err(failure)?;
+        let outcome = launch(&self.command, &plan, &options)?;
         for line in notes(&outcome, self.watch) {
             note(&line);
         }
@@ -171,7 +171,7 @@ impl Run {
         drop(options);
         ended.store(true, Ordering::SeqCst);
         let reported = session.join().unwrap_or_else(|_| Err(Error::new("the online session broke down")));
-        let outcome = launched.map_err(failure)?;
+        let outcome = launched?;
         match reported {
             Ok(report) => finish_online(report, &self.online, "run", &self.command, &self.json, Some(outcome.status))?,
             // The program ran to its end, and that is what counts.
@@ -212,15 +212,6 @@ pub(super) fn finish_online(
         write_profile(path, &profile)?;
     }
     json.emit(name, fields)
-}
-
-/// A launch that came to nothing, as a failure with its status.
-fn failure(error: LaunchError) -> Failure {
-    match error {
-        LaunchError::NotFound(error) => Failure::not_found(error),
-        LaunchError::CannotRun(error) => Failure::cannot_run(error),
-        LaunchError::Failed(error) => error.into(),
-    }
 }
 
 /// cohabit ends as the program ended.

@@ -3,6 +3,7 @@
 use super::image::Image;
 use cohabit_model::file::cannot_read;
 use cohabit_model::{Error, Result};
+use nix::fcntl::{Flock, FlockArg};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,11 +11,18 @@ use tempfile::TempDir;
 
 /// Shared memory: parts are written through a mapping, and so never to a disk.
 const MEMORY: &str = "/dev/shm";
+const PREFIX: &str = "cohabit-";
 /// Room that shared memory has to have to be preferred: containers are often given 64 MB of it.
 const ROOM_BYTES: u64 = 1 << 30;
 
+/// Held, as flock(2) has it, for as long as this process lives.
+const LOCK: &str = "lock";
+
 /// A directory for one run, removed with all that is in it when dropped.
-pub struct Directory(TempDir);
+pub struct Directory {
+    directory: TempDir,
+    _lock: Flock<File>,
+}
 
 impl Directory {
     /// Makes one: in shared memory where that has room, else where temporary files go (`TMPDIR`).
@@ -29,19 +37,25 @@ impl Directory {
             return Err(Error::new(format!("{}: the name holds a space, a quote or a semicolon", place.display()))
                 .remedy("set TMPDIR to a directory with a plain name"));
         }
-        let made = tempfile::Builder::new().prefix("cohabit-").tempdir_in(&place);
+        remove_stale(&place);
+        let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&place);
         let directory = made.map_err(|error| {
             Error::new(format!("no temporary directory in {}: {error}", place.display()))
                 .remedy("set TMPDIR to a directory that can be written to")
         })?;
         // DynamoRIO looks for its configuration below this one and makes no directories on the way to it.
         fs::create_dir(directory.path().join("configuration"))?;
-        Ok(Self(directory))
+        // Under its name it is locked from the first moment: another run might take the directory for a stale one.
+        let new = directory.path().join("lock.new");
+        let lock = Flock::lock(File::create(&new)?, FlockArg::LockExclusiveNonblock);
+        let lock = lock.map_err(|(_, errno)| Error::new(format!("{}: {errno}", new.display())))?;
+        fs::rename(&new, directory.path().join(LOCK))?;
+        Ok(Self { directory, _lock: lock })
     }
 
     /// Its path.
     pub fn path(&self) -> &Path {
-        self.0.path()
+        self.directory.path()
     }
 
     /// Where DynamoRIO's configuration goes.
@@ -77,8 +91,33 @@ impl Directory {
         for path in self.parts().unwrap_or_default() {
             let _ = fs::remove_file(path);
         }
-        self.0.keep()
+        self.directory.keep()
     }
+}
+
+/// Removes what runs left behind whose cohabit was killed, once no process of theirs is left. What belongs to others, or
+/// cannot be read, stays.
+fn remove_stale(place: &Path) {
+    let Ok(entries) = fs::read_dir(place) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let ours = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
+        let lock = if ours { File::open(path.join(LOCK)).ok() } else { None };
+        let Some(lock) = lock else { continue };
+        if Flock::lock(lock, FlockArg::LockExclusiveNonblock).is_ok() && !in_use(&path) {
+            let _ = fs::remove_dir_all(&path);
+        }
+    }
+}
+
+/// Whether a process has a part mapped that lies, or lay, in the directory.
+fn in_use(directory: &Path) -> bool {
+    let Ok(processes) = fs::read_dir("/proc") else { return true };
+    let within = [directory.as_os_str().as_encoded_bytes(), b"/"].concat();
+    processes.flatten().any(|process| {
+        let maps = fs::read(process.path().join("maps")).unwrap_or_default();
+        maps.windows(within.len()).any(|bytes| bytes == within)
+    })
 }
 
 /// What an ordinary user may still write there; 0 where nothing can be told.
@@ -86,5 +125,46 @@ fn room_bytes(path: &Path) -> u64 {
     match nix::sys::statvfs::statvfs(path) {
         Ok(found) => found.blocks_available().saturating_mul(found.fragment_size()),
         Err(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_run_left_is_removed_and_nothing_else() {
+        let place = tempfile::tempdir().expect("a place");
+        let make = |name: &str, lock: bool| {
+            let path = place.path().join(name);
+            fs::create_dir(&path).expect("a directory");
+            if lock {
+                File::create(path.join(LOCK)).expect("a lock");
+            }
+            path
+        };
+        let stale = make("cohabit-stale", true);
+        let [held, foreign, unlocked] = [make("cohabit-held", true), make("other", true), make("cohabit-data", false)];
+        let lock = Flock::lock(File::open(held.join(LOCK)).expect("a lock"), FlockArg::LockExclusiveNonblock);
+        let mapped = make("cohabit-mapped", true);
+        let part = mapped.join("1.part");
+        fs::write(&part, [0; 4096]).expect("a part");
+        let file = File::open(&part).expect("a part");
+        // SAFETY: a new private mapping of a file of this size, unmapped below and never read.
+        let mapping = unsafe {
+            use std::os::fd::AsRawFd;
+            libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0)
+        };
+        assert_ne!(mapping, libc::MAP_FAILED);
+        remove_stale(place.path());
+        assert!(!stale.exists());
+        for kept in [&held, &foreign, &unlocked, &mapped] {
+            assert!(kept.exists(), "{}", kept.display());
+        }
+        // SAFETY: the mapping made above.
+        unsafe { libc::munmap(mapping, 4096) };
+        drop(lock);
+        remove_stale(place.path());
+        assert!(!held.exists() && !mapped.exists());
     }
 }

@@ -6,7 +6,8 @@ use super::install::Installation;
 use super::merge::{Run, merge};
 use super::program::check_profilable;
 use super::signals::Passing;
-use super::{Failure, Options, Outcome, abi, clock};
+use super::{Options, Outcome, abi, clock};
+use cohabit_model::command::CommandError;
 use cohabit_model::{Error, Result};
 use nix::time::{ClockId, clock_gettime};
 use std::ffi::{OsStr, OsString};
@@ -25,9 +26,9 @@ const DYNAMORIO_OPTIONS: &str = "-no_per_thread_guard_pages";
 /// same results. What it leaves behind until a crash or a kill is kept, and coverage says so.
 ///
 /// # Errors
-/// [`Failure::NotFound`] and [`Failure::CannotRun`] for a command that the profiler cannot run, [`Failure::Failed`]
+/// [`CommandError::NotFound`] and [`CommandError::CannotRun`] for a command that the profiler cannot run, [`CommandError::Failed`]
 /// where the profiler is missing or could not start.
-pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Failure> {
+pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, CommandError> {
     let program = check_profilable(command)?;
     let installation = Installation::find()?;
     let ticks_per_second = clock::ticks_per_second()?;
@@ -108,13 +109,13 @@ fn run(launcher: &mut Command, pass_signals: bool) -> Result<ExitStatus> {
 }
 
 /// Why nothing was left behind: the launcher, or DynamoRIO, has said it on standard error.
-fn not_started(program: &Path, status: ExitStatus) -> Failure {
+fn not_started(program: &Path, status: ExitStatus) -> CommandError {
     let error = Error::new(format!("the profiler could not start {}: {status}", program.display()))
         .remedy("the lines above say why; `cohabit doctor` says what works here");
     match status.code() {
-        Some(127) => Failure::NotFound(error),
-        Some(126) => Failure::CannotRun(error),
-        _ => Failure::Failed(error),
+        Some(127) => CommandError::NotFound(error),
+        Some(126) => CommandError::CannotRun(error),
+        _ => CommandError::Failed(error),
     }
 }
 

@@ -30,8 +30,7 @@ pub use install::Installation;
 pub use launch::profile;
 pub use program::{Program, check_profilable};
 
-use cohabit_model::{Error, Profile};
-use std::fmt;
+use cohabit_model::Profile;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -88,38 +87,4 @@ pub struct Outcome {
     pub status: ExitStatus,
     /// What the user should know besides, a sentence each.
     pub notes: Vec<String>,
-}
-
-/// Why there is no profile. The variants are the exit statuses of `env` and `timeout`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
-    /// There is no such program (127).
-    NotFound(Error),
-    /// The program is there and cannot be run, or not under the profiler (126).
-    CannotRun(Error),
-    /// cohabit itself failed (125).
-    Failed(Error),
-}
-
-impl Failure {
-    /// What to tell the user.
-    pub fn error(&self) -> &Error {
-        match self {
-            Self::NotFound(error) | Self::CannotRun(error) | Self::Failed(error) => error,
-        }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error().fmt(f)
-    }
-}
-
-impl std::error::Error for Failure {}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
 }

@@ -1,16 +1,15 @@
 //! The program on the command line: found as execvp(3) finds it, followed through scripts to what the kernel loads
 //! (the injector loads ELF files and nothing else), and refused in words where the profiler cannot run it.
 
-use super::Failure;
 use cohabit_model::Error;
+use cohabit_model::command::{self, CommandError};
 use object::elf::{self, FileHeader32, FileHeader64};
 use object::read::elf::FileHeader;
 use object::{Endianness, FileKind};
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// How deep scripts may name scripts as their interpreters (the kernel's own limit).
@@ -42,11 +41,8 @@ enum Image {
 /// # Errors
 /// Not found; or not executable, a directory, for another processor, 32-bit, or a program that would lose the
 /// privileges that its file gives it.
-pub fn check_profilable(command: &[OsString]) -> Result<Program, Failure> {
-    let Some(name) = command.first().filter(|name| !name.is_empty()) else {
-        return Err(Failure::NotFound(Error::new("no command given").remedy("name it after `--`")));
-    };
-    let path = locate(name)?;
+pub fn check_profilable(command: &[OsString]) -> Result<Program, CommandError> {
+    let path = command::find(command)?;
     let mut program = Program { image: path.clone(), path, arguments: command.to_vec() };
     for _ in 0..=INTERPRETERS {
         match classify(&program.image)? {
@@ -54,14 +50,15 @@ pub fn check_profilable(command: &[OsString]) -> Result<Program, Failure> {
             image => return program.check(&image).map(|()| program),
         }
     }
-    Err(unusable(&program.path, "too many interpreters of interpreters"))
+    Err(command::cannot_run(&program.path, "too many interpreters of interpreters"))
 }
 
 impl Program {
     /// What the kernel does with a script (execve(2)): interpreter, its one argument, the script, the arguments.
-    fn interpret(&mut self, interpreter: PathBuf, argument: Option<OsString>) -> Result<(), Failure> {
-        let lost = |_| unusable(&self.path, &format!("its interpreter {} cannot be run", interpreter.display()));
-        executable(&interpreter).map_err(lost)?;
+    fn interpret(&mut self, interpreter: PathBuf, argument: Option<OsString>) -> Result<(), CommandError> {
+        let lost =
+            |_| command::cannot_run(&self.path, &format!("its interpreter {} cannot be run", interpreter.display()));
+        command::check_executable(&interpreter).map_err(lost)?;
         let script = std::mem::replace(&mut self.image, interpreter.clone()).into_os_string();
         let rest = self.arguments.drain(..).skip(1);
         self.arguments =
@@ -69,10 +66,10 @@ impl Program {
         Ok(())
     }
 
-    fn check(&self, image: &Image) -> Result<(), Failure> {
+    fn check(&self, image: &Image) -> Result<(), CommandError> {
         let refused = |reason: &str, remedy: &str| {
             let error = Error::new(format!("cannot profile {}: {reason}", self.path.display()));
-            Err(Failure::CannotRun(error.remedy(remedy)))
+            Err(CommandError::CannotRun(error.remedy(remedy)))
         };
         match *image {
             Image::Elf { bits: 64, machine: elf::EM_X86_64 } => {}
@@ -90,7 +87,7 @@ impl Program {
                 );
             }
         }
-        match gained_privilege(&self.image) {
+        match command::gained_privilege(&self.image) {
             None => Ok(()),
             Some(privilege) => refused(
                 &format!("it is {privilege}, and would lose that privilege under the profiler"),
@@ -100,50 +97,10 @@ impl Program {
     }
 }
 
-fn locate(name: &OsStr) -> Result<PathBuf, Failure> {
-    if name.as_bytes().contains(&b'/') {
-        let path = PathBuf::from(name);
-        return executable(&path).map(|()| path);
-    }
-    let folders = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/bin:/usr/bin"));
-    let mut refused = None;
-    for folder in std::env::split_paths(&folders) {
-        let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
-        let candidate = folder.join(name);
-        match executable(&candidate) {
-            Ok(()) => return Ok(candidate),
-            Err(failure @ Failure::CannotRun(_)) if candidate.is_file() => refused = refused.or(Some(failure)),
-            Err(_) => {}
-        }
-    }
-    Err(refused.unwrap_or_else(|| {
-        let error = Error::new(format!("{}: command not found", name.to_string_lossy()));
-        Failure::NotFound(error.remedy("check the spelling and PATH, or give the program's path"))
-    }))
-}
-
-fn executable(path: &Path) -> Result<(), Failure> {
-    let found = match path.metadata() {
-        Ok(found) => found,
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            return Err(unusable(path, "permission denied"));
-        }
-        Err(error) => {
-            let error = Error::new(format!("cannot run {}: {error}", path.display()));
-            return Err(Failure::NotFound(error.remedy("check the path")));
-        }
-    };
-    if found.is_dir() {
-        return Err(unusable(path, "it is a directory"));
-    }
-    // access(2) knows all of it: modes, owners, lists, and that root may not run what nobody may.
-    nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).map_err(|errno| unusable(path, errno.desc()))
-}
-
-fn classify(path: &Path) -> Result<Image, Failure> {
+fn classify(path: &Path) -> Result<Image, CommandError> {
     let mut head = Vec::new();
     let read = File::open(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
-    read.map_err(|error| unusable(path, &error.to_string()))?;
+    read.map_err(|error| command::cannot_run(path, &error.to_string()))?;
     Ok(classify_head(&head))
 }
 
@@ -178,31 +135,6 @@ fn machine_name(machine: u16) -> String {
         elf::EM_RISCV => "RISC-V".to_owned(),
         other => format!("ELF machine {other}"),
     }
-}
-
-/// The privilege that running this file would add to what the caller has, in words.
-fn gained_privilege(path: &Path) -> Option<&'static str> {
-    let found = path.metadata().ok()?;
-    let (user, group) = (nix::unistd::geteuid(), nix::unistd::getegid());
-    let mode = found.mode();
-    if mode & libc::S_ISUID != 0 && found.uid() != user.as_raw() {
-        return Some("setuid");
-    }
-    if mode & libc::S_ISGID != 0 && mode & libc::S_IXGRP != 0 && found.gid() != group.as_raw() {
-        return Some("setgid");
-    }
-    (!user.is_root() && has_capabilities(path)).then_some("given file capabilities")
-}
-
-fn has_capabilities(path: &Path) -> bool {
-    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
-    // SAFETY: both are C strings; with no buffer the call only returns the attribute's size.
-    unsafe { libc::getxattr(path.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) > 0 }
-}
-
-fn unusable(path: &Path, reason: &str) -> Failure {
-    let error = Error::new(format!("cannot run {}: {reason}", path.display()));
-    Failure::CannotRun(error.remedy("name a program that may be executed (chmod +x)"))
 }
 
 #[cfg(test)]
@@ -240,7 +172,7 @@ mod tests {
         }
     }
 
-    fn command(words: &[&str]) -> Vec<OsString> {
+    fn words(words: &[&str]) -> Vec<OsString> {
         words.iter().map(OsString::from).collect()
     }
 
@@ -255,13 +187,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let inner = put(&folder.path().join("inner"), b"#!/bin/sh -e\n", 0o755);
         let outer = put(&folder.path().join("outer"), format!("#!{inner} a b\n").as_bytes(), 0o755);
-        let program = check_profilable(&command(&[&outer, "x"])).unwrap();
+        let program = check_profilable(&words(&[&outer, "x"])).unwrap();
         assert_eq!(program.path, Path::new(&outer));
         assert_eq!(program.image, Path::new("/bin/sh"));
-        assert_eq!(program.arguments, command(&["/bin/sh", "-e", &inner, "a b", &outer, "x"]));
+        assert_eq!(program.arguments, words(&["/bin/sh", "-e", &inner, "a b", &outer, "x"]));
         let itself = folder.path().join("loop");
         let itself = put(&itself, format!("#!{}\n", itself.display()).as_bytes(), 0o755);
-        assert!(check_profilable(&command(&[&itself])).unwrap_err().to_string().contains("too many interpreters"));
+        assert!(check_profilable(&words(&[&itself])).unwrap_err().to_string().contains("too many interpreters"));
     }
 
     #[test]
@@ -282,27 +214,10 @@ mod tests {
             (file("odd", &elf_head(2, 1, [1, 2]), 0o755), false, "ELF machine 513"),
         ];
         for (name, not_found, cause) in rows {
-            let failure = check_profilable(&command(&[&name])).unwrap_err();
+            let failure = check_profilable(&words(&[&name])).unwrap_err();
             assert!(failure.error().cause.contains(cause), "{failure}");
             assert!(failure.error().remedy.is_some(), "{failure}");
-            assert_eq!(matches!(failure, Failure::NotFound(_)), not_found, "{failure}");
-        }
-    }
-
-    #[test]
-    fn privileges_that_would_be_lost_are_seen() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("program");
-        put(&path, &elf_head(2, 1, [62, 0]), 0o6755);
-        assert_eq!(gained_privilege(&path), None, "one's own files add nothing");
-        if !nix::unistd::geteuid().is_root() {
-            eprintln!("skipped: only root can give a file away to try setuid");
-            return;
-        }
-        for (user, group, expected) in [(1, 0, Some("setuid")), (0, 1, Some("setgid")), (0, 0, None)] {
-            std::os::unix::fs::chown(&path, Some(user), Some(group)).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o6755)).unwrap();
-            assert_eq!(gained_privilege(&path), expected);
+            assert_eq!(matches!(failure, CommandError::NotFound(_)), not_found, "{failure}");
         }
     }
 }
