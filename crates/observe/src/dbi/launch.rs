@@ -39,13 +39,13 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Comma
     launcher.arg(&program.image).args(&program.arguments[1..]);
     launcher.env("DYNAMORIO_CONFIGDIR", directory.configuration());
     let status = run(&mut launcher, options.pass_signals)?;
-    let (images, mut notes) = directory.images()?;
+    let (images, mut notes) = images_at_their_end(&directory)?;
     if images.is_empty() {
         return Err(not_started(&program.path, status));
     }
     if images.iter().any(outlives) {
         let path = directory.leave();
-        notes.push(format!("a process that the program started still runs: remove {} after its end", path.display()));
+        notes.push(format!("a process that the program started still runs, and keeps {}: a later run removes it", path.display()));
     }
     let host = nix::unistd::gethostname().unwrap_or_default();
     let command = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -117,6 +117,24 @@ fn not_started(program: &Path, status: ExitStatus) -> CommandError {
         Some(126) => CommandError::CannotRun(error),
         _ => CommandError::Failed(error),
     }
+}
+
+/// What all processes left. Some end a moment after the one that was waited for (a launcher's daemon does): they get it,
+/// and those that run on are left to run.
+fn images_at_their_end(directory: &Directory) -> Result<(Vec<Image>, Vec<String>)> {
+    const PATIENCE: Duration = Duration::from_secs(3);
+    const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+    let found = directory.images()?;
+    if !found.0.iter().any(outlives) {
+        return Ok(found);
+    }
+    for _ in 0..PATIENCE.as_millis() / BETWEEN_LOOKS.as_millis() {
+        std::thread::sleep(BETWEEN_LOOKS);
+        if !found.0.iter().any(outlives) {
+            break;
+        }
+    }
+    directory.images()
 }
 
 /// Whether the image's process still runs: one that has ended and was not waited for has no program any more.
