@@ -416,3 +416,17 @@ part_count_message(task_t *me, uint32_t writer, uint32_t bytes)
     cell->window_messages++;
     cell->window_bytes += bytes;
 }
+
+void
+part_uncount_message(task_t *me, uint32_t writer, uint32_t bytes)
+{
+    cohabit_cell_t *cell = part_cell(me, writer);
+    if (cell == NULL || cell->messages == 0)
+        return;
+    cell->messages--;
+    cell->bytes -= bytes;
+    if (cell->window_messages > 0) { /* else its window is over and in the series */
+        cell->window_messages--;
+        cell->window_bytes -= bytes;
+    }
+}

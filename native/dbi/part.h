@@ -34,6 +34,10 @@ typedef struct task {
     bool syscall_again;
     uint64_t last_write_block; /* of the last write that changed a word, and what the word was */
     uint64_t last_write_word;
+    uint64_t last_read_block; /* of the last read that changed a word, what the word was, and what was counted */
+    uint64_t last_read_word;
+    uint32_t last_read_writer;
+    uint32_t last_read_bytes;
     uint64_t string_from; /* registers before a string instruction that may stop early */
     uint64_t string_to;
     uint64_t string_count;
@@ -71,6 +75,8 @@ cohabit_cell_t *part_cell(task_t *me, uint32_t partner);
 
 /* Counts a message from `writer` read by `me`, in total and in the window under way. */
 void part_count_message(task_t *me, uint32_t writer, uint32_t bytes);
+/* Takes one back that was counted last. */
+void part_uncount_message(task_t *me, uint32_t writer, uint32_t bytes);
 
 /* Ends the window under way: its counts become rows of the series. */
 void part_flush_window(task_t *me);

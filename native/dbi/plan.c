@@ -107,17 +107,8 @@ bool
 plan_is_special(instr_t *instr)
 {
     int opcode = instr_get_opcode(instr);
-    switch (opcode) {
-    case OP_rep_movs:
-    case OP_rep_stos:
-    case OP_rep_lods:
-    case OP_rep_cmps:
-    case OP_repne_cmps:
-    case OP_rep_scas:
-    case OP_repne_scas: return true;
-    default:
-        return xstate_is(opcode) || instr_is_gather(instr) || instr_is_scatter(instr) || is_masked(instr) || plan_is_far_bit(instr);
-    }
+    return special_is_string(opcode) || xstate_is(opcode) || instr_is_gather(instr) || instr_is_scatter(instr) ||
+        is_masked(instr) || plan_is_far_bit(instr);
 }
 
 bool

@@ -64,9 +64,35 @@ static void
 read_block(task_t *me, uint64_t block, uint32_t bytes)
 {
     uint32_t writer;
-    if (transition_read(me, word_of_block(block), &writer) == READER_ADDED && writer != COHABIT_NO_TASK &&
-        writer != me->id && transition_counted(block))
+    word_t before = __atomic_load_n(word_of_block(block), __ATOMIC_RELAXED);
+    if (transition_read(me, word_of_block(block), &writer) != READER_ADDED)
+        return;
+    bool counts = writer != COHABIT_NO_TASK && writer != me->id && transition_counted(block);
+    if (counts)
         part_count_message(me, writer, bytes);
+    me->last_read_block = block;
+    me->last_read_word = before;
+    me->last_read_writer = counts ? writer : COHABIT_NO_TASK;
+    me->last_read_bytes = bytes;
+}
+
+void
+shadow_undo_read(task_t *me, uint64_t address)
+{
+    uint64_t block = address >> shadow_block_shift;
+    word_t old = me->last_read_word, now = old | me->read_mask;
+    if (modes != 0 || block != me->last_read_block || reader_set_is_record(old) ||
+        !__atomic_compare_exchange_n(word_of_block(block), &now, old, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        return;
+    me->last_read_block = ~0ull;
+    if (me->last_read_writer != COHABIT_NO_TASK)
+        part_uncount_message(me, me->last_read_writer, me->last_read_bytes);
+}
+
+void
+shadow_settle_undo(task_t *me)
+{
+    me->last_read_block = me->last_write_block = ~0ull;
 }
 
 void

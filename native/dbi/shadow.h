@@ -50,6 +50,10 @@ void shadow_init_task(task_t *task);
 /* The task's last write was checked, but faulted: the block is again as it was before. Where the fault is answered and
  * the write tried again it is checked again. What a set of many readers held is not brought back. */
 void shadow_undo_write(task_t *me, uint64_t address);
+/* The same for its last read, where few tasks had read the block. */
+void shadow_undo_read(task_t *me, uint64_t address);
+/* What was read and written until now has happened. */
+void shadow_settle_undo(task_t *me);
 
 /* Every block starts clean again. */
 void shadow_clear_all(void);

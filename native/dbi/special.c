@@ -210,8 +210,8 @@ before_bit(site_t *site)
     shadow_access(me, address, bytes, (access_kind_t)site->kind);
 }
 
-static bool
-is_string(int opcode)
+bool
+special_is_string(int opcode)
 {
     switch (opcode) {
     case OP_rep_movs:
@@ -286,7 +286,7 @@ special_insert(void *dc, instrlist_t *block, instr_t *instr)
     /* Never freed: code may be translated from it at any time, and there are few such places. */
     site_t *site = dr_global_alloc(sizeof(*site));
     *site = (site_t) { .opcode = instr_get_opcode(instr), .pc = (uint64_t)(ptr_uint_t)instr_get_app_pc(instr) };
-    if (is_string(site->opcode)) {
+    if (special_is_string(site->opcode)) {
         insert_string(dc, block, instr, site);
         return;
     }

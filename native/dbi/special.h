@@ -8,6 +8,9 @@
 /* Inserts the counting of one such instruction (plan_is_special). */
 void special_insert(void *drcontext, instrlist_t *block, instr_t *instr);
 
+/* Whether it is a string instruction with a repeat prefix. */
+bool special_is_string(int opcode);
+
 /* The same for gathers and scatters; false for all other instructions. */
 bool gather_insert(void *drcontext, instrlist_t *block, instr_t *instr);
 

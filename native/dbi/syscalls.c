@@ -219,6 +219,7 @@ event_before(void *drcontext, int number)
     task_t *me = slots_current_task();
     clock_start();
     counting_poll();
+    shadow_settle_undo(me); /* the protection of memory changes by system calls */
     if (counting_partly())
         interrupted_before(me);
     if (options.hot)

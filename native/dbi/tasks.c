@@ -92,12 +92,27 @@ event_fork(void *drcontext)
     begin_task(drcontext, task);
 }
 
-/* Checks come before accesses: a store that faults was counted, and never happened. */
+/* Checks come before accesses: one that faults was counted, and has not happened. */
+static void
+undo_access(void *drcontext, const dr_siginfo_t *info)
+{
+    task_t *me = drmgr_get_tls_field(drcontext, field);
+    uint64_t address = (uint64_t)(ptr_uint_t)info->access_address;
+    instr_t instr;
+    instr_init(drcontext, &instr);
+    bool known = decode(drcontext, info->mcontext->pc, &instr) != NULL;
+    if (!known || instr_writes_memory(&instr))
+        shadow_undo_write(me, address);
+    if (known && instr_reads_memory(&instr))
+        shadow_undo_read(me, address);
+    instr_free(drcontext, &instr);
+}
+
 static dr_signal_action_t
 event_signal(void *drcontext, dr_siginfo_t *info)
 {
     if ((info->sig == SIGSEGV || info->sig == SIGBUS) && info->raw_mcontext_valid)
-        shadow_undo_write(drmgr_get_tls_field(drcontext, field), (uint64_t)(ptr_uint_t)info->access_address);
+        undo_access(drcontext, info);
     return DR_SIGNAL_DELIVER;
 }
 
