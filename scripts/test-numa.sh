@@ -49,7 +49,7 @@ log=build/guest/log
 # boot KERNEL APPEND: the machine, its console on standard output; switched off after a quarter of an hour.
 boot() {
     timeout --foreground -s KILL 900 qemu-system-x86_64 -nodefaults -no-user-config -no-reboot -display none -serial mon:stdio -net none \
-        -accel tcg,thread=multi -cpu max,vendor=GenuineIntel,-cx16 -m 2G -smp 8,sockets=2,cores=2,threads=2 \
+        -accel tcg,thread=multi -cpu max,vendor=GenuineIntel,family=6,model=85,stepping=4,-cx16 -m 2G -smp 8,sockets=2,cores=2,threads=2 \
         -object memory-backend-ram,id=memory0,size=1G -object memory-backend-ram,id=memory1,size=1G \
         -numa node,nodeid=0,memdev=memory0,cpus=0-3 -numa node,nodeid=1,memdev=memory1,cpus=4-7 \
         -numa dist,src=0,dst=1,val=21 \

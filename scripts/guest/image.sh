@@ -3,8 +3,8 @@
 #
 #   scripts/guest/image.sh COHABIT IMAGE TEST...
 #
-# A test's line `# needs: WORD...` names programs (found in PATH), absolute paths of files and folders, and paths within
-# the source tree (build/workloads/... for what is compiled). All of them lie at the same path in the guest, the tree's
+# A test's line `# needs: WORD...` names programs (found in PATH), absolute paths of files and folders (with wildcards),
+# and paths within the source tree (build/workloads/... for what is compiled). All of them lie at the same path in the guest, the tree's
 # below /srv/cohabit, together with the shared libraries that they link. A test whose needs are not here is left out and
 # said so (`skipped:`). The tests that are in the image are written to IMAGE.tests.
 set -euo pipefail
@@ -42,11 +42,10 @@ add_libraries() {
         sed -nE 's/^\t(.* => )?(\/[^ ]+) \(0x.*/\2/p' | sort -u)
 }
 
-# The place of a need in this system; fails where it is not here.
+# The places of a need in this system, one a line; fails where it is not here.
 find_here() {
     case $1 in
-    /*) [ -e "$1" ] && echo "$1" ;;
-    */*) [ -e "$1" ] && echo "$1" ;;
+    */*) compgen -G "$1" ;;
     *) PATH=$PATH:/usr/sbin:/sbin command -v "$1" ;;
     esac
 }
@@ -68,11 +67,12 @@ for test in "$@"; do
         continue
     fi
     for need in ${needs[@]+"${needs[@]}"}; do
-        place=$(find_here "$need")
-        case $place in
-        /*) add "$place" "$place" ;;
-        *) add "$place" "/srv/cohabit/$place" ;;
-        esac
+        while read -r place; do
+            case $place in
+            /*) add "$place" "$place" ;;
+            *) add "$place" "/srv/cohabit/$place" ;;
+            esac
+        done < <(find_here "$need")
     done
     cp "$script" "$root/srv/cohabit/scripts/guest/tests/"
     echo "$test" >>"$image.tests"

@@ -5,6 +5,7 @@
 
 mod commands;
 mod exit;
+mod export;
 mod json;
 mod machine;
 mod mapping;

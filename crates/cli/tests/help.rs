@@ -16,7 +16,7 @@ fn commands(room: &Room) -> Vec<String> {
 fn every_command_has_help_a_manual_page_and_completions() {
     let room = Room::new();
     let names = commands(&room);
-    for name in ["profile", "show", "map", "run", "import", "topology", "mappers", "doctor"] {
+    for name in ["profile", "show", "map", "run", "import", "topology", "mappers", "exporters", "doctor"] {
         assert!(names.iter().any(|known| known == name), "{name} in {names:?}");
     }
     assert_eq!(room.run("man pages").status, Some(0));
@@ -45,6 +45,21 @@ fn the_mappers_are_named_wherever_one_is_chosen() {
     for command in ["map", "run"] {
         let help = room.run(&format!("{command} --help")).stdout;
         assert!(names.iter().all(|name| help.contains(name)), "{command}: {help}");
+    }
+}
+
+#[test]
+fn the_export_formats_are_named_where_one_is_chosen_and_documented() {
+    let room = Room::new();
+    let document: serde_json::Value = serde_json::from_str(&room.run("exporters --json -").stdout).unwrap();
+    let rows = document["exporters"].as_array().unwrap();
+    let help = room.run("map --help").stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/launchers.md")).unwrap();
+    assert!(rows.len() > 15);
+    for row in rows {
+        let (name, usage) = (row["name"].as_str().unwrap(), row["usage"].as_str().unwrap());
+        assert!(help.contains(name), "{name} in {help}");
+        assert!(page.contains(&format!("`{name}`")) && page.contains(usage), "docs/launchers.md: {name}, {usage}");
     }
 }
 

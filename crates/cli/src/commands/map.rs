@@ -1,12 +1,14 @@
 //! `cohabit map`: where each task of a profile should run, what that costs, and whether it is worth anything.
 
 use super::Outcome;
-use crate::exit::End;
+use crate::exit::{End, Failure};
+use crate::export::ExportArgs;
 use crate::json::JsonArgs;
 use crate::machine::MachineArgs;
 use crate::mapping::{Made, MappingArgs};
 use crate::progress::read_profile;
 use crate::verdict::{Costs, Verdict, verdict};
+use cohabit_apply::Placement;
 use cohabit_map::{Options, Problem, mapper};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::profile::Coverage;
@@ -23,6 +25,8 @@ Examples:
   cohabit map p.npz --topology node.xml    on a saved one (lstopo node.xml)
   cohabit map p.npz --topology \"pack:2 core:14 pu:2\"
   cohabit map p.npz -o m.json              to a file for 'cohabit run'
+  cohabit map p.npz --export open-mpi-4=rankfile --export svg=p.svg
+                                           for mpirun, and as a picture
   cohabit map p.npz --pin 0=3 --forbid 1   with task 0 on PU 3, and PU 1 empty";
 
 /// Longest line of the table.
@@ -43,6 +47,8 @@ pub struct Map {
     #[arg(short, long, value_name = "MAP")]
     output: Option<PathBuf>,
     #[command(flatten)]
+    export: ExportArgs,
+    #[command(flatten)]
     json: JsonArgs,
 }
 
@@ -58,16 +64,21 @@ struct Fields<'a> {
 impl Map {
     /// Maps, compares with packed and scatter, prints, and writes the mapping where it was asked for.
     pub fn run(self) -> Outcome {
+        let exported_to_stdout = self.export.takes_stdout(self.json.takes_stdout()).map_err(Failure::usage)?;
         let profile = read_profile(&self.profile)?;
         let topology = self.machine.load()?;
         let made = self.how.map(&profile, &topology, self.machine.level_costs()?)?;
         let usable = usable(&topology, &made.options);
         let costs = costs(&made, &topology)?;
         let verdict = verdict(&made.weight, &usable, costs);
+        self.export.write(&Placement::new(&made.mapping, &topology, &made.weight)?)?;
         if let Some(path) = &self.output {
             made.mapping.write(path)?;
         }
-        let text = text(&made, &topology, costs, &verdict, profile.meta.coverage.exact);
+        let text = match exported_to_stdout {
+            true => String::new(),
+            false => text(&made, &topology, costs, &verdict, profile.meta.coverage.exact),
+        };
         let fields = Fields {
             mapping: &made.mapping,
             distance_cost: costs,
@@ -130,7 +141,7 @@ fn table(placement: &[usize], topology: &Topology) -> String {
     for (pu, tasks) in &tasks_of {
         let tasks: Vec<String> = tasks.iter().map(ToString::to_string).collect();
         let entry = format!("P{}:{}", topology.pus[*pu].os_index, tasks.join(","));
-        parts.entry(part_of(*pu, topology)).or_default().push(entry);
+        parts.entry(topology.part_of(*pu)).or_default().push(entry);
     }
     let names: BTreeMap<NodeId, String> = parts.keys().map(|&node| (node, name_of(node, topology))).collect();
     let width = names.values().map(String::len).max().unwrap_or(0);
@@ -143,20 +154,6 @@ fn table(placement: &[usize], topology: &Topology) -> String {
         }
     }
     text
-}
-
-/// The child of the topmost branching node that holds the PU.
-fn part_of(pu: usize, topology: &Topology) -> NodeId {
-    let mut node = 0;
-    loop {
-        let children = &topology.nodes[node].children;
-        let branches = children.len() > 1;
-        match children.iter().find(|&&child| topology.nodes[child].pus.contains(&pu)) {
-            Some(&child) if branches => return child,
-            Some(&child) => node = child,
-            None => return node,
-        }
-    }
 }
 
 fn name_of(node: NodeId, topology: &Topology) -> String {

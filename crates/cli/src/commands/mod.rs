@@ -3,6 +3,7 @@
 mod attach;
 mod completions;
 mod doctor;
+mod exporters;
 mod import;
 mod man;
 mod map;
@@ -39,6 +40,8 @@ pub enum Command {
     Import(import::Import),
     /// Lists the mapping algorithms
     Mappers(mappers::Mappers),
+    /// Lists the formats that a mapping is exported to
+    Exporters(exporters::Exporters),
     /// Says what works on this machine, and the remedy for what does not
     Doctor(doctor::Doctor),
     /// Writes the manual pages
@@ -65,6 +68,7 @@ impl Command {
             Command::Topology(command) => command.run(),
             Command::Import(command) => command.run(),
             Command::Mappers(command) => command.run(),
+            Command::Exporters(command) => command.run(),
             Command::Doctor(command) => command.run(),
             Command::Man(command) => command.run(),
             Command::Completions(command) => command.run(),

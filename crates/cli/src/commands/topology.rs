@@ -36,7 +36,7 @@ impl TopologyCommand {
     pub fn run(self) -> Outcome {
         let topology = self.costs.load(&self.topology)?;
         if let Some(path) = &self.svg {
-            write_text(path, &picture::topology_svg(&topology))?;
+            write_text(path, &cohabit_apply::topology_svg(&topology))?;
         }
         self.json.emit("topology", fields(&topology), &picture::topology_text(&topology))?;
         Ok(End::Done)

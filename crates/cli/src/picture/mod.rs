@@ -1,12 +1,9 @@
-//! Pictures: what a profile or a machine looks like, in the terminal and as SVG.
+//! Pictures: what a profile or a machine looks like, in the terminal; the machine as SVG is cohabit_apply's.
 
 pub mod heatmap;
-pub mod label;
 pub mod palette;
-mod runs;
 pub mod text;
-mod topology_svg;
 mod topology_text;
 
-pub use topology_svg::topology_svg;
+pub use cohabit_model::topology::label;
 pub use topology_text::topology_text;

@@ -2,8 +2,8 @@
 //! alike are one line, and so is a node with those that are alone in it, so that a large machine fits a screen.
 
 use super::label;
-use super::runs::{Run, Runs};
 use cohabit_model::Topology;
+use cohabit_model::topology::runs::{Run, Runs};
 use cohabit_model::topology::{Level, NodeId};
 
 /// NUMA nodes up to which their distances are shown as a table.

@@ -10,10 +10,12 @@ mod cpukinds;
 mod cpuset;
 #[cfg(feature = "hwloc")]
 mod hwloc;
+pub mod label;
 mod load;
 pub mod matrix;
 mod numa;
 mod queries;
+pub mod runs;
 pub mod synthetic;
 mod xml;
 

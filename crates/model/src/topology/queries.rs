@@ -53,6 +53,21 @@ impl Topology {
         self.ancestor(pu, Level::Core).unwrap_or(self.pus[pu].node)
     }
 
+    /// The child of the topmost branching node that holds the PU (an index into `pus`): the part of the machine it is in.
+    /// The PU's own node where nothing branches.
+    pub fn part_of(&self, pu: usize) -> NodeId {
+        let mut node = 0;
+        loop {
+            let children = &self.nodes[node].children;
+            let branches = children.len() > 1;
+            match children.iter().find(|&&child| self.nodes[child].pus.contains(&pu)) {
+                Some(&child) if branches => return child,
+                Some(&child) => node = child,
+                None => return node,
+            }
+        }
+    }
+
     /// The nodes of a level, from left to right.
     pub fn nodes_at(&self, level: Level) -> impl Iterator<Item = NodeId> + '_ {
         (0..self.nodes.len()).filter(move |&node| self.nodes[node].level == level)

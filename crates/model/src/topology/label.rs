@@ -1,7 +1,6 @@
 //! Words for nodes and PUs, the same in every picture.
 
-use cohabit_model::Topology;
-use cohabit_model::topology::{Level, NodeId, Pu};
+use super::{Level, NodeId, Pu, Topology};
 
 /// `L3 35 MiB`, `package P#1`, `NUMA node P#0 64 GiB`: the OS index only where `single`, when it stands for one node.
 pub fn node(topology: &Topology, id: NodeId, single: bool) -> String {

@@ -1,10 +1,9 @@
 //! The machine as nested boxes in SVG, in the manner of lstopo: a box for each place with a bar for each level it is, the
 //! distance of PUs that part there at the right. Self-contained: no font, style or script is fetched.
 
-use super::label;
-use super::runs::Runs;
 use cohabit_model::Topology;
-use cohabit_model::topology::{Level, NodeId};
+use cohabit_model::topology::runs::Runs;
+use cohabit_model::topology::{Level, NodeId, label};
 use std::fmt::Write;
 
 /// PUs up to which every box is drawn; beyond, siblings that look alike are one box and a count.
@@ -14,6 +13,8 @@ const DRAWN_PUS: usize = 512;
 const BAR: f64 = 18.0;
 const PU: f64 = 20.0;
 const GAP: f64 = 6.0;
+/// Side of the square that a task's circle takes.
+pub(super) const CIRCLE: f64 = 24.0;
 /// Width of a letter at the font size used, on average.
 const LETTER: f64 = 7.0;
 /// How much wider than high boxes are laid out.
@@ -22,28 +23,61 @@ const ASPECT: f64 = 1.7;
 const STYLE: &str = "text{font:11px sans-serif;fill:#1a1a1a}.d{text-anchor:end;fill:#555}\
 rect{stroke:#555;stroke-width:.7}.box{fill:#fff}.machine{fill:#e8e8e8}.package{fill:#d5dde8}.die,.group{fill:#e2ddea}\
 .numa{fill:#f3dfc1}.cache{fill:#dfe9d8}.core{fill:#c9d3c4}.pu{fill:#fdfdf5}.slow{fill:#d7eef5}\
-.off{fill:#bbb;stroke-dasharray:2 2}";
+.off{fill:#bbb;stroke-dasharray:2 2}\
+.edge{fill:none;stroke:#b03a2e;stroke-opacity:.55;stroke-linecap:round}circle{fill:#fff;stroke:#1a1a1a}\
+.t{text-anchor:middle;font-size:10px}";
 
 /// Draws the topology; a whole SVG document.
 pub fn topology_svg(topology: &Topology) -> String {
-    let drawing = Drawing { topology, runs: Runs::new(topology), all: topology.pus.len() <= DRAWN_PUS };
-    let root = drawing.lay_out(0, 1, true);
-    let caption = "The distance of two PUs is that of the innermost box with both of them";
+    let boxes = Boxes::new(topology, topology.pus.len() <= DRAWN_PUS, &[]);
     let caption = match topology.matrix {
         Some(_) => "Distances come from a matrix: those at the boxes are its mean or largest",
-        None => caption,
+        None => "The distance of two PUs is that of the innermost box with both of them",
     };
+    document(&boxes, &format!("Topology: {} PUs", topology.pus.len()), caption, "")
+}
+
+/// The whole document: the boxes, what is drawn over them, a caption below.
+pub(super) fn document(boxes: &Boxes, title: &str, caption: &str, over: &str) -> String {
+    let root = &boxes.root;
     let width = root.width.max(caption.len() as f64 * LETTER) + 2.0 * GAP;
     let height = root.height + BAR + 2.0 * GAP;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
-         viewBox=\"0 0 {width:.0} {height:.0}\">\n<title>Topology: {} PUs</title>\n<style>{STYLE}</style>\n\
-         <rect class=\"box\" width=\"100%\" height=\"100%\" stroke=\"none\"/>\n",
-        topology.pus.len()
+         viewBox=\"0 0 {width:.0} {height:.0}\">\n<title>{title}</title>\n<style>{STYLE}</style>\n\
+         <rect class=\"box\" width=\"100%\" height=\"100%\" stroke=\"none\"/>\n"
     );
-    drawing.draw(&root, GAP, GAP, &mut svg);
+    boxes.draw(root, GAP, GAP, &mut svg);
+    svg += over;
     text(&mut svg, GAP, height - GAP, "", caption);
     svg + "</svg>\n"
+}
+
+/// The machine laid out.
+pub(super) struct Boxes<'a> {
+    drawing: Drawing<'a>,
+    root: Tile,
+}
+
+impl<'a> Boxes<'a> {
+    /// Lays the machine out: every box, or where not `all` those that look alike once. `tasks` says how many circles each
+    /// PU has room for; none of them where it is empty.
+    pub fn new(topology: &'a Topology, all: bool, tasks: &'a [usize]) -> Self {
+        let drawing = Drawing { topology, runs: Runs::new(topology), all, tasks };
+        let root = drawing.lay_out(0, 1, true);
+        Self { drawing, root }
+    }
+
+    fn draw(&self, tile: &Tile, x: f64, y: f64, svg: &mut String) {
+        self.drawing.draw(tile, x, y, svg);
+    }
+
+    /// The centres of the circles of each PU, by index into `pus`.
+    pub fn circles(&self) -> Vec<Vec<(f64, f64)>> {
+        let mut circles = vec![Vec::new(); self.drawing.topology.pus.len()];
+        self.drawing.circles(&self.root, GAP, GAP, &mut circles);
+        circles
+    }
 }
 
 /// A box with its place relative to the box it is in.
@@ -63,6 +97,8 @@ struct Drawing<'a> {
     runs: Runs<'a>,
     /// Every box is drawn, none stands for several.
     all: bool,
+    /// Circles in each PU; empty where there are none at all.
+    tasks: &'a [usize],
 }
 
 impl Drawing<'_> {
@@ -80,9 +116,40 @@ impl Drawing<'_> {
         let distance = if inside.is_empty() { 0.0 } else { 14.0 };
         let letters = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0) as f64 + distance;
         let bars = labels.len() as f64 * BAR + if inside.is_empty() { PU - BAR } else { 0.0 };
-        let mut tile = Tile { chain, labels, x: 0.0, y: 0.0, width: letters * LETTER + GAP, height: bars, inside };
+        let (columns, rows) = self.circle_rows(end);
+        let width = (letters * LETTER + GAP).max(columns as f64 * CIRCLE + GAP);
+        let height = bars + rows as f64 * CIRCLE + if rows > 0 { GAP } else { 0.0 };
+        let mut tile = Tile { chain, labels, x: 0.0, y: 0.0, width, height, inside };
         place(&mut tile);
         tile
+    }
+
+    /// Columns and rows of the circles in a node's box: of a PU where there are tasks. PUs without one have room too, so that
+    /// boxes that look alike stay alike.
+    fn circle_rows(&self, node: NodeId) -> (usize, usize) {
+        let node = &self.topology.nodes[node];
+        if node.level != Level::Pu || self.tasks.is_empty() {
+            return (0, 0);
+        }
+        let tasks = self.tasks[node.pus.start].max(1);
+        let columns = (tasks as f64).sqrt().ceil() as usize;
+        (columns, tasks.div_ceil(columns))
+    }
+
+    fn circles(&self, tile: &Tile, x: f64, y: f64, circles: &mut [Vec<(f64, f64)>]) {
+        let end = tile.chain[tile.chain.len() - 1];
+        let (columns, rows) = self.circle_rows(end);
+        if rows > 0 {
+            let pu = self.topology.nodes[end].pus.start;
+            let top = y + tile.height - GAP / 2.0 - rows as f64 * CIRCLE;
+            let left = x + (tile.width - columns as f64 * CIRCLE) / 2.0;
+            let centre = |index: usize| {
+                let (row, column) = (index / columns, index % columns);
+                (left + (column as f64 + 0.5) * CIRCLE, top + (row as f64 + 0.5) * CIRCLE)
+            };
+            circles[pu] = (0..self.tasks[pu]).map(centre).collect();
+        }
+        tile.inside.iter().for_each(|inner| self.circles(inner, x + inner.x, y + inner.y, circles));
     }
 
     fn inside(&self, node: NodeId, single: bool) -> Vec<Tile> {
@@ -183,7 +250,7 @@ fn rectangle(svg: &mut String, x: f64, y: f64, width: f64, height: f64, class: &
     );
 }
 
-fn text(svg: &mut String, x: f64, y: f64, class: &str, words: &str) {
+pub(super) fn text(svg: &mut String, x: f64, y: f64, class: &str, words: &str) {
     let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
     let _ = writeln!(svg, "<text{class} x=\"{x:.1}\" y=\"{y:.1}\">{words}</text>");
 }
@@ -231,9 +298,10 @@ mod tests {
         }
         for name in ["broadwell-2x14x2.xml", "hybrid-4p2-8e.xml", "epyc-1x4numa-8l3-64x2.xml"] {
             let topology = load(name);
-            let drawing = Drawing { topology: &topology, runs: Runs::new(&topology), all: true };
-            let root = drawing.lay_out(0, 1, true);
+            let root = Boxes::new(&topology, true, &[]).root;
             check(&root);
+            let tasks: Vec<usize> = (0..topology.pus.len()).map(|pu| pu % 4).collect();
+            check(&Boxes::new(&topology, true, &tasks).root);
             assert!(root.width < 4.0 * root.height && root.height < 2.0 * root.width, "{name}");
         }
     }

@@ -1,7 +1,6 @@
 //! Siblings that look alike, so that a picture shows them once: the fourteen cores of a package, the packages of a machine.
 
-use cohabit_model::Topology;
-use cohabit_model::topology::{Level, NodeId};
+use super::{Level, NodeId, Topology};
 use std::collections::HashMap;
 
 /// Neighbours that look alike, from left to right.
