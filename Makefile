@@ -21,6 +21,7 @@ build: ## build the tool and its DynamoRIO client (says what to install where so
 native:
 	scripts/dynamorio.sh
 	scripts/bpf.sh
+	$(MAKE) --no-print-directory -C native/agent BUILD=$(CURDIR)/build/native
 	$(MAKE) --no-print-directory -C workloads BUILD=$(CURDIR)/build/workloads
 
 .PHONY: setup

@@ -29,6 +29,10 @@ if [ -f build/native/cohabit.bpf.o ]; then
     install -D -m 644 -t "$prefix/lib/cohabit" build/native/cohabit.bpf.o
 fi
 
+if [ -f build/native/libcohabit_agent.so ]; then
+    install -D -m 755 -t "$prefix/lib/cohabit" build/native/libcohabit_agent.so
+fi
+
 man=$prefix/share/man/man1
 rm -f "$man"/cohabit*.1
 "$cohabit" man "$man"

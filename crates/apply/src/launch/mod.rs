@@ -46,6 +46,8 @@ pub struct Options {
     pub hold_main_from_start: bool,
     /// Called with the command's process id before its first instruction; the command waits until this returns.
     pub before_start: Option<BeforeStart>,
+    /// Variables of the command's environment, instead of ours of the same names.
+    pub environment: Vec<(String, OsString)>,
 }
 
 /// What is to be done when the command's process is there and has not begun.
@@ -93,6 +95,7 @@ pub fn launch(command: &[OsString], plan: &LaunchPlan, options: &Options) -> Res
         jobs: &jobs,
         watch_only,
         before_start: options.before_start.as_ref(),
+        environment: &options.environment,
     };
     let end = supervisor.run(&plan)?;
     drop(jobs);

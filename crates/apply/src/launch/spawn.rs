@@ -2,10 +2,11 @@
 
 use super::program::{Program, SHELL};
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsString};
 use std::io;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 
 /// A child that waits to become the program.
@@ -16,8 +17,11 @@ pub(crate) struct Gated {
 }
 
 impl Gated {
-    /// Forks. The child is in our process group, with our streams, environment, limits and affinity.
-    pub(crate) fn new(program: &Program) -> io::Result<Self> {
+    /// Forks. The child is in our process group, with our streams, limits and affinity, and with our environment but for
+    /// the variables that are named here.
+    pub(crate) fn new(program: &Program, variables: &[(String, OsString)]) -> io::Result<Self> {
+        let environment = environment(variables);
+        let environment = pointers(&environment);
         let arguments = pointers(&program.arguments);
         let shell_arguments = program.shell_arguments.as_deref().map(pointers);
         // Both ends are closed on exec.
@@ -34,10 +38,10 @@ impl Gated {
                 libc::close(ours.as_raw_fd());
                 prepare_signals(&before);
                 await_gate(theirs.as_raw_fd());
-                libc::execv(program.c_path.as_ptr(), arguments.as_ptr());
+                libc::execve(program.c_path.as_ptr(), arguments.as_ptr(), environment.as_ptr());
                 let mut errno = *libc::__errno_location();
                 if let (libc::ENOEXEC, Some(arguments)) = (errno, &shell_arguments) {
-                    libc::execv(SHELL.as_ptr(), arguments.as_ptr());
+                    libc::execve(SHELL.as_ptr(), arguments.as_ptr(), environment.as_ptr());
                     errno = *libc::__errno_location();
                 }
                 libc::write(theirs.as_raw_fd(), (&raw const errno).cast(), size_of::<i32>());
@@ -62,6 +66,17 @@ impl Gated {
         self.channel.read_exact(&mut bytes).ok()?;
         Some(i32::from_ne_bytes(bytes))
     }
+}
+
+/// Our environment with these variables instead of those of the same names.
+fn environment(variables: &[(String, OsString)]) -> Vec<CString> {
+    let ours = std::env::vars_os().filter(|(name, _)| !variables.iter().any(|(other, _)| name == other.as_str()));
+    let theirs = variables.iter().map(|(name, value)| (OsString::from(name), value.clone()));
+    let assignment = |(name, value): (OsString, OsString)| {
+        // Neither holds a zero byte: they come from such strings.
+        CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
+    };
+    ours.chain(theirs).filter_map(assignment).collect()
 }
 
 /// The null-terminated array that execve takes; valid as long as the strings are.

@@ -12,6 +12,7 @@ use super::watch::{self, Pace};
 use super::{BeforeStart, failed, lock, procfs};
 use cohabit_model::Error;
 use cohabit_model::command::CommandError;
+use std::ffi::OsString;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, Scope};
@@ -25,6 +26,7 @@ pub(crate) struct Supervisor<'a> {
     pub(crate) jobs: &'a JobControl,
     pub(crate) watch_only: bool,
     pub(crate) before_start: Option<&'a BeforeStart>,
+    pub(crate) environment: &'a [(String, OsString)],
 }
 
 /// How the run ended.
@@ -122,7 +124,8 @@ impl Supervisor<'_> {
 
     /// The first attending thread: forks, traces if it may, and follows the plan.
     fn start_and_trace(self, needs_starts: bool, events: &Sender<Event>) -> Result<Event, CommandError> {
-        let mut child = Gated::new(self.program).map_err(|error| failed("starting the command", &error))?;
+        let mut child =
+            Gated::new(self.program, self.environment).map_err(|error| failed("starting the command", &error))?;
         let pid = child.pid;
         self.jobs.pass_to(Some(pid));
         let (method, note) = self.choose_method(pid, needs_starts);

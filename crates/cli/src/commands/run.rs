@@ -146,10 +146,10 @@ impl Run {
         let ended = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&ended);
         let session = std::thread::Builder::new().name("cohabit-online".to_owned()).spawn(move || {
-            let mut session = Session::start(&args, &machine, false).inspect_err(|error| {
+            let mut session = Session::start(&args, &machine, false, true).inspect_err(|error| {
                 let _ = ready.send(Err(error.clone()));
             })?;
-            let _ = ready.send(Ok(()));
+            let _ = ready.send(Ok(session.environment()));
             let Ok(pid) = named.recv() else { return session.finish() };
             let followed = session.follow(pid);
             let _ = answer.send(());
@@ -158,7 +158,7 @@ impl Run {
             session.finish()
         });
         let session = session.map_err(|error| Error::new(format!("starting a thread: {error}")))?;
-        is_ready.recv().unwrap_or_else(|_| Err(Error::new("the online session ended early")))?;
+        let environment = is_ready.recv().unwrap_or_else(|_| Err(Error::new("the online session ended early")))?;
         let (name, answered) = (Mutex::new(name), Mutex::new(answered));
         let before_start = BeforeStart(Arc::new(move |pid| {
             if name.lock().is_ok_and(|name| name.send(pid).is_ok()) {
@@ -166,7 +166,8 @@ impl Run {
                 let _ = answered.lock().map(|answered| answered.recv());
             }
         }));
-        let options = Options { pass_signals: true, before_start: Some(before_start), ..Options::default() };
+        let options =
+            Options { pass_signals: true, before_start: Some(before_start), environment, ..Options::default() };
         let launched = launch(&self.command, &LaunchPlan::default(), &options);
         drop(options);
         ended.store(true, Ordering::SeqCst);

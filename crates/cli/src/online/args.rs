@@ -25,6 +25,9 @@ pub struct OnlineArgs {
     /// Where page faults come from besides the program's own
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = ExtraFaults::Auto)]
     pub faults: ExtraFaults,
+    /// Of the pages in use, how many extra faults a second the agent may cause, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
+    pub fault_budget: f64,
     /// Tell every decision, not only what changes
     #[arg(short, long)]
     pub verbose: bool,
@@ -37,6 +40,8 @@ pub enum ExtraFaults {
     Auto,
     /// Those of the kernel's NUMA balancing (root)
     Hint,
+    /// Those that the preloaded agent makes possible: writes (run only)
+    Agent,
     /// None: the program's own faults only
     None,
 }
@@ -44,4 +49,9 @@ pub enum ExtraFaults {
 fn block_bytes(text: &str) -> Result<u32, String> {
     let bytes = text.parse().ok().filter(|bytes: &u32| bytes.is_power_of_two() && (16..=1 << 21).contains(bytes));
     bytes.ok_or_else(|| "write a power of two from 16 to 2097152".to_owned())
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let percent = text.parse().ok().filter(|percent: &f64| (0.0..=100.0).contains(percent));
+    percent.ok_or_else(|| "write a number from 0 to 100".to_owned())
 }

@@ -12,11 +12,13 @@ use cohabit_apply::online::placer::Placer;
 use cohabit_apply::online::policy::{Decision, Policy, Request, Settings, Verdict, View};
 use cohabit_apply::online::progress::{Effect, Progress};
 use cohabit_apply::online::settings::enable_hint_faults;
+use cohabit_apply::online::threads;
 use cohabit_map::{Options, Problem, mapper};
 use cohabit_model::{Error, Profile, Result, Topology};
-use cohabit_observe::faults::{self, BpfFaults, Counters, Reading, Recorder, Source};
+use cohabit_observe::faults::{self, ARM_EVERY, Agent, BpfFaults, Counters, PerfFaults, Reading, Recorder, Source};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -24,12 +26,19 @@ use std::time::{Duration, Instant};
 const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 /// How often what processes share is read again.
 const MAPPINGS_EVERY: Duration = Duration::from_millis(250);
+/// A task may cause this many extra faults a second however little memory is in use: a hundredth of a percent of its time.
+const LEAST_FAULTS_PER_TASK: f64 = 100.0;
 /// How long the mapper may search at each interval.
 const MAP_BUDGET: Duration = Duration::from_micros(500);
 
 /// A session that follows programs.
 pub struct Session {
     source: Box<dyn Source>,
+    agent: Option<Agent>,
+    /// When the agent's pages were last protected, and how many faults there were then.
+    armed: (Duration, u64),
+    /// Faults a second, lately.
+    fault_rate: f64,
     ledger: Ledger,
     placer: Placer,
     policy: Policy,
@@ -91,6 +100,10 @@ pub struct Report {
     pub time: Duration,
     /// CPU time of this process.
     pub own_cpu: Duration,
+    /// Pages that were write-protected.
+    pub pages_protected: u64,
+    /// Programs whose agent answered.
+    pub programs_with_agent: u64,
 }
 
 impl Session {
@@ -98,7 +111,7 @@ impl Session {
     ///
     /// # Errors
     /// Where there is no source of faults, the topology cannot be read, or nothing can be written down.
-    pub fn start(args: &OnlineArgs, machine: &MachineArgs, silent: bool) -> Result<Self> {
+    pub fn start(args: &OnlineArgs, machine: &MachineArgs, silent: bool, runs_program: bool) -> Result<Self> {
         let topology = machine.load()?;
         if topology.text != Topology::load("live")?.text && !args.dry_run {
             return Err(Error::new("tasks can only be moved on this machine, and --topology names another one")
@@ -108,10 +121,14 @@ impl Session {
         let (mut ledger, restored) = Ledger::open(ledger::folder())?;
         tell_restored(&mut log, &restored);
         let options = faults::Options { block_bytes: args.block, ..faults::Options::default() };
-        let source: Box<dyn Source> = Box::new(BpfFaults::start(&options)?);
-        extra_faults(args.faults, &mut ledger, source.name(), &mut log);
+        let source = source(&options, &mut log)?;
+        extra_faults(args.faults, &mut ledger, &mut log);
+        let agent = agent(args.faults, runs_program, &mut log);
         Ok(Self {
             source,
+            agent,
+            armed: (Duration::ZERO, 0),
+            fault_rate: 0.0,
             ledger,
             placer: Placer::new(),
             policy: Policy::new(Settings { always: args.always, dry_run: args.dry_run }),
@@ -132,6 +149,12 @@ impl Session {
             last_mapping: Vec::new(),
             said_crowded: false,
         })
+    }
+
+    /// What the environment of a program that is to be run needs.
+    pub fn environment(&self) -> Vec<(String, OsString)> {
+        let agent = self.agent.as_ref().map(|agent| agent.environment().map(|(name, value)| (name.to_owned(), value)));
+        agent.into_iter().flatten().collect()
     }
 
     /// Follows a process and all that it starts.
@@ -156,6 +179,7 @@ impl Session {
             let now = self.started.elapsed();
             if now >= self.next_mappings {
                 self.source.refresh()?;
+                self.refresh_agent(now);
                 self.next_mappings = now + MAPPINGS_EVERY;
             }
             if now >= self.next_decision {
@@ -163,8 +187,9 @@ impl Session {
                 self.next_decision = self.started.elapsed() + self.policy.interval.get();
                 view(&self.snapshot(now));
             }
-            let sleep = self.next_decision.saturating_sub(self.started.elapsed());
-            self.source.wait(sleep.min(LONGEST_SLEEP));
+            let sleep = self.next_decision.saturating_sub(self.started.elapsed()).min(LONGEST_SLEEP);
+            let sleep = if self.arm(now) { sleep.min(ARM_EVERY) } else { sleep };
+            self.source.wait(sleep);
         }
         self.read()
     }
@@ -189,6 +214,8 @@ impl Session {
             undone: self.undone,
             time,
             own_cpu: own_cpu(),
+            pages_protected: self.agent.as_ref().map_or(0, |agent| agent.armed_pages),
+            programs_with_agent: self.agent.as_ref().map_or(0, |agent| agent.announced),
         })
     }
 
@@ -203,6 +230,33 @@ impl Session {
             interval: self.policy.interval.get(),
             moves: self.moves,
         }
+    }
+
+    fn refresh_agent(&mut self, now: Duration) {
+        let Some(agent) = &mut self.agent else { return };
+        agent.welcome(|process| self.tasks.living.values().any(|living| living.process == process));
+        agent.refresh();
+        let elapsed = (now - self.armed.0).as_secs_f64();
+        if elapsed >= 1.0 {
+            self.fault_rate = (self.counters.faults - self.armed.1) as f64 / elapsed;
+            self.armed = (now, self.counters.faults);
+        }
+    }
+
+    /// Protects pages of programs with the agent, up to the budget, as far as faults from elsewhere leave room in it. Whether
+    /// there is anything to protect.
+    fn arm(&mut self, now: Duration) -> bool {
+        let Some(agent) = self.agent.as_mut().filter(|agent| agent.has_processes()) else { return false };
+        let mut tasks: BTreeMap<i32, f64> = BTreeMap::new();
+        self.tasks.living.values().for_each(|living| *tasks.entry(living.process).or_default() += 1.0);
+        let processes = tasks.len().max(1) as f64;
+        let elsewhere = self.fault_rate / processes;
+        let share = self.args.fault_budget / 100.0;
+        agent.arm(now, |process| {
+            let least = LEAST_FAULTS_PER_TASK * tasks.get(&process).copied().unwrap_or(0.0);
+            ((share * threads::resident_pages(process) as f64).max(least) - elsewhere).max(0.0)
+        });
+        true
     }
 
     fn read(&mut self) -> Result<()> {
@@ -331,13 +385,35 @@ fn map(request: &Request) -> Result<Vec<usize>> {
     mapper("best")?.map(&problem)
 }
 
-/// Gets extra faults as asked, and says which there are.
-fn extra_faults(which: ExtraFaults, ledger: &mut Ledger, source: &str, log: &mut Log) {
+/// The best source that works here; what is lost by it is said.
+fn source(options: &faults::Options, log: &mut Log) -> Result<Box<dyn Source>> {
+    let source: Box<dyn Source> = match BpfFaults::start(options) {
+        Ok(source) => Box::new(source),
+        Err(error) => {
+            // Without either, what the better one needs is what is worth knowing.
+            let source = PerfFaults::start(options).map_err(|second| {
+                let remedy = error.remedy.clone().unwrap_or_default();
+                Error::new(format!("page faults cannot be seen: {}; {}", error.cause, second.cause))
+                    .remedy(format!("{remedy}, or: {}", second.remedy.unwrap_or_default()))
+            })?;
+            let remedy = error.remedy.map(|remedy| format!(" ({remedy})")).unwrap_or_default();
+            log.tell(Duration::ZERO, "warning", format!("no eBPF: {}{remedy}", error.cause), Vec::new());
+            Box::new(source)
+        }
+    };
+    log.tell(Duration::ZERO, "source", format!("watching {}", source.name()), Vec::new());
+    Ok(source)
+}
+
+/// Gets extra faults from the kernel, if they are asked for, and says which there are.
+fn extra_faults(which: ExtraFaults, ledger: &mut Ledger, log: &mut Log) {
     let mut tell = |what, text: String| log.tell(Duration::ZERO, what, text, Vec::new());
-    tell("source", format!("watching {source}"));
-    if which == ExtraFaults::None {
-        tell("source", "no extra faults: each page is seen once, when it is first touched".to_owned());
-        return;
+    match which {
+        ExtraFaults::Auto | ExtraFaults::Hint => {}
+        ExtraFaults::Agent => return,
+        ExtraFaults::None => {
+            return tell("source", "no extra faults: each page is seen once, when it is first touched".to_owned());
+        }
     }
     match enable_hint_faults(ledger) {
         Ok(hint) => {
@@ -351,6 +427,28 @@ fn extra_faults(which: ExtraFaults, ledger: &mut Ledger, source: &str, log: &mut
         Err(error) => {
             let remedy = error.remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
             tell("warning", format!("no extra faults by NUMA balancing: {}{remedy}", error.cause));
+        }
+    }
+    let huge = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    if huge.contains("[always]") {
+        tell(
+            "warning",
+            "transparent huge pages are on: a fault shows 2 MiB as one place, so less is seen of memory in them"
+                .to_owned(),
+        );
+    }
+}
+
+/// The agent, where it is asked for and a program is to be run.
+fn agent(which: ExtraFaults, runs_program: bool, log: &mut Log) -> Option<Agent> {
+    if !runs_program || !matches!(which, ExtraFaults::Auto | ExtraFaults::Agent) {
+        return None;
+    }
+    match Agent::start() {
+        Ok(agent) => Some(agent),
+        Err(error) => {
+            log.tell(Duration::ZERO, "warning", format!("no agent: {}", error.cause), Vec::new());
+            None
         }
     }
 }
@@ -427,6 +525,7 @@ impl Report {
             "faults": counters.faults, "faults_of_code": counters.code, "faults_on_private_memory": counters.private,
             "events": counters.events, "events_lost": counters.events_lost, "evictions": counters.evictions,
             "tasks_lost": counters.tasks_lost,
+            "pages_protected": self.pages_protected, "programs_with_agent": self.programs_with_agent,
             "moves": self.moves, "undone": self.undone,
             "coverage": self.profile.meta.coverage,
             "log": self.log.entries, "log_entries_dropped": self.log.dropped,

@@ -16,7 +16,6 @@ pub struct Living {
     /// Thread id.
     pub tid: i32,
     /// Process id.
-    #[allow(dead_code)]
     pub process: i32,
     /// Its name.
     pub name: String,

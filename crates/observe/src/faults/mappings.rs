@@ -42,6 +42,32 @@ fn range(line: &str) -> Option<Range> {
     Some(Range { start: hex(start)?, end: hex(end)?, object, offset: hex(offset)? })
 }
 
+/// The writable memory in the text of a `maps` file in which extra faults can show communication, ascending: what is
+/// shared, and, of a process with several threads, its own. Stacks are left out: the main one by its name, those of
+/// threads by the guard that the C library puts before them.
+pub fn armable(maps: &str, has_threads: bool) -> Vec<(u64, u64)> {
+    let shared: Vec<(u64, u64)> = shared(maps).iter().map(|range| (range.start, range.end)).collect();
+    let mut guard_end = 0;
+    let mut found = Vec::new();
+    for line in maps.lines() {
+        let mut words = line.split_ascii_whitespace();
+        let (Some(addresses), Some(permissions)) = (words.next(), words.next()) else { continue };
+        let name = words.nth(3).unwrap_or("");
+        let bounds = addresses.split_once('-');
+        let bounds = bounds
+            .and_then(|(start, end)| Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?)));
+        let Some((start, end)) = bounds.filter(|(start, end)| start < end) else { continue };
+        let follows_guard = guard_end == start;
+        guard_end = if permissions.starts_with("---") && end - start <= 64 << 10 { end } else { 0 };
+        let own =
+            has_threads && permissions == "rw-p" && !follows_guard && (!name.starts_with('[') || name == "[heap]");
+        if own || shared.contains(&(start, end)) {
+            found.push((start, end));
+        }
+    }
+    found
+}
+
 /// The range that an address lies in, of ascending ones.
 pub fn find(ranges: &[Range], address: u64) -> Option<&Range> {
     let after = ranges.partition_point(|range| range.start <= address);
@@ -92,10 +118,26 @@ garbage
         assert_ne!(here, object("7f0000000000-7f0000010000 rw-s 00000000 00:18 5 /dev/shm/a"));
     }
 
+    #[test]
+    fn stacks_and_what_nobody_shares_are_left_alone() {
+        let maps = "\
+1000-2000 r-xp 00000000 fe:00 7 /bin/prog
+2000-3000 rw-p 00001000 fe:00 7 /bin/prog
+3000-5000 rw-p 00000000 00:00 0 [heap]
+10000-11000 ---p 00000000 00:00 0
+11000-91000 rw-p 00000000 00:00 0
+a0000-b0000 rw-s 00000000 00:17 5 /dev/shm/x
+c0000-d0000 rw-p 00000000 00:00 0 [stack]
+";
+        assert_eq!(armable(maps, true), [(0x2000, 0x3000), (0x3000, 0x5000), (0xa0000, 0xb0000)]);
+        assert_eq!(armable(maps, false), [(0xa0000, 0xb0000)]);
+    }
+
     proptest! {
         #[test]
         fn no_text_is_too_odd(text in "\\PC*\n\\PC*") {
             shared(&text);
+            armable(&text, true);
         }
     }
 }

@@ -1,23 +1,29 @@
 //! Online detection from page faults (CDSM, sections 2 to 4): who of the followed tasks touches the memory that another
 //! has touched, while the program runs.
 //!
-//! `bpf` is the source for root: the detector in the kernel (`native/bpf`). `table` is the same detector in Rust, for
-//! sources that hand over single faults. `mappings` finds the memory that processes share.
+//! `bpf` is the source for root: the detector in the kernel (`native/bpf`). `perf` is the one for everybody, with the same
+//! detector in Rust (`table`). `agent` makes programs fault again that preload `native/agent`. `mappings` finds the memory
+//! that processes share.
 
 #[allow(missing_docs, non_camel_case_types, dead_code, clippy::all)]
 #[rustfmt::skip]
 pub(crate) mod abi;
+mod agent;
 mod bpf;
 mod follow;
 pub mod mappings;
 mod object;
+mod perf;
 mod record;
+mod ring;
 pub mod table;
 #[cfg(test)]
 mod tests;
 
+pub use agent::{Agent, EVERY as ARM_EVERY};
 pub use bpf::BpfFaults;
 pub use object::{OBJECT, load_check};
+pub use perf::PerfFaults;
 pub use record::Recorder;
 
 use std::ops::{AddAssign, Sub};

@@ -1,0 +1,261 @@
+//! Page faults as perf events (perf_event_open(2)): needs no privilege for one's own programs where
+//! kernel.perf_event_paranoid is 2 or less. The detector is the one in Rust. One ring a PU, which all threads share.
+
+use super::follow;
+use super::mappings::{self, Range};
+use super::ring::{Record, Ring};
+use super::table::{Table, private_key, shared_key};
+use super::{Counters, Options, Reading, Source, TaskEvent};
+use cohabit_model::{Error, Result};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::time::Duration;
+
+/// An instruction fault's address is the instruction's own, or, where it crosses into the next page, near it.
+const LONGEST_INSTRUCTION: u64 = 16;
+
+/// Page faults through perf events.
+pub struct PerfFaults {
+    /// A ring a PU that is online.
+    rings: Vec<Ring>,
+    /// Events of single threads that write into the rings.
+    events: Vec<File>,
+    table: Table,
+    block_shift: u32,
+    /// Thread id to number.
+    tasks: HashMap<i32, Living>,
+    processes: BTreeMap<i32, Process>,
+    next_task: u32,
+    counters: Counters,
+    told: Vec<TaskEvent>,
+}
+
+#[derive(Clone, Copy)]
+struct Living {
+    task: u32,
+    process: i32,
+}
+
+#[derive(Default)]
+struct Process {
+    threads: usize,
+    shared: Vec<Range>,
+}
+
+impl PerfFaults {
+    /// Nobody is followed yet.
+    ///
+    /// # Errors
+    /// Where perf events are not allowed, or the kernel has none.
+    pub fn start(options: &Options) -> Result<Self> {
+        // Tried on this process, so that the refusal comes before anything is run.
+        open(std::process::id() as i32, -1).map_err(refused)?;
+        Ok(Self {
+            rings: Vec::new(),
+            events: Vec::new(),
+            table: Table::new(options.blocks),
+            block_shift: options.block_bytes.ilog2(),
+            tasks: HashMap::new(),
+            processes: BTreeMap::new(),
+            next_task: 0,
+            counters: Counters::default(),
+            told: Vec::new(),
+        })
+    }
+
+    fn started(&mut self, tid: i32, process: i32, parent: Option<i32>) {
+        if self.tasks.contains_key(&tid) {
+            return;
+        }
+        let parent = parent.and_then(|parent| self.tasks.get(&parent)).map(|parent| parent.task);
+        let task = self.next_task;
+        self.next_task += 1;
+        self.tasks.insert(tid, Living { task, process });
+        self.processes.entry(process).or_default().threads += 1;
+        self.told.push(TaskEvent::Started { task, tid, process, parent });
+    }
+
+    fn ended(&mut self, tid: i32) {
+        let Some(gone) = self.tasks.remove(&tid) else { return };
+        self.told.push(TaskEvent::Ended { task: gone.task });
+        if let Some(process) = self.processes.get_mut(&gone.process) {
+            process.threads -= 1;
+            if process.threads == 0 {
+                self.processes.remove(&gone.process);
+            }
+        }
+    }
+
+    fn fault(&mut self, tid: i32, instruction: u64, address: u64) {
+        let Some(living) = self.tasks.get(&tid).copied() else { return };
+        self.counters.faults += 1;
+        if address.wrapping_sub(instruction) < LONGEST_INSTRUCTION {
+            self.counters.code += 1;
+            return;
+        }
+        let Some(process) = self.processes.get(&living.process) else { return };
+        let key = match mappings::find(&process.shared, address) {
+            Some(range) => shared_key(range.object, address - range.start + range.offset, self.block_shift),
+            None if process.threads > 1 => private_key(living.process as u32, address, self.block_shift),
+            None => {
+                self.counters.private += 1;
+                return;
+            }
+        };
+        self.table.touch(key, living.task);
+    }
+
+    fn record(&mut self, record: Record) {
+        match record {
+            Record::Fork { tid, process, parent, .. } => self.started(tid, process, Some(parent)),
+            Record::Exit { tid, .. } => self.ended(tid),
+            Record::Exec { tid, process, .. } => {
+                // Another thread than the main one is the main thread from now on; its own end is told as well.
+                if let Some(living) = self.tasks.get(&tid) {
+                    self.told.push(TaskEvent::Exec { task: living.task, tid: process });
+                }
+            }
+            Record::Fault { tid, instruction, address, .. } => self.fault(tid, instruction, address),
+            Record::Lost { count } => self.counters.events_lost += count,
+        }
+    }
+}
+
+impl Source for PerfFaults {
+    fn name(&self) -> &'static str {
+        "page faults, by perf events"
+    }
+
+    fn follow(&mut self, process: i32) -> Result<()> {
+        let pus = online_pus();
+        let mut tids = Vec::new();
+        follow::threads(process, |tid| {
+            for (index, &pu) in pus.iter().enumerate() {
+                let event = match open(tid, pu as i32) {
+                    Ok(event) => event,
+                    // The thread ended meanwhile, or the PU went.
+                    Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV)) => continue,
+                    Err(error) => return Err(refused(error)),
+                };
+                match self.rings.get(index) {
+                    None => self.rings.push(Ring::new(event).map_err(refused)?),
+                    Some(ring) => {
+                        ring.take_output_of(&event).map_err(refused)?;
+                        self.events.push(event);
+                    }
+                }
+            }
+            tids.push(tid);
+            Ok(())
+        })?;
+        tids.into_iter().for_each(|tid| self.started(tid, process, None));
+        self.refresh()
+    }
+
+    fn read(&mut self) -> Result<Reading> {
+        let mut records = Vec::new();
+        self.rings.iter_mut().for_each(|ring| ring.read(&mut records));
+        records.sort_by_key(Record::time);
+        records.into_iter().for_each(|record| self.record(record));
+        self.counters.events = self.table.events;
+        self.counters.new_blocks = self.table.new_blocks;
+        self.counters.evictions = self.table.evictions;
+        let by_task = self.table.take_pairs();
+        Ok(Reading { tasks: std::mem::take(&mut self.told), pairs: by_task, counters: self.counters })
+    }
+
+    fn wait(&self, at_most: Duration) {
+        // Rings wake nobody: a wake-up a fault would cost more than the fault.
+        std::thread::sleep(at_most.min(Duration::from_millis(20)));
+    }
+
+    fn refresh(&mut self) -> Result<()> {
+        for (pid, process) in &mut self.processes {
+            let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+            process.shared = mappings::shared(&maps);
+        }
+        Ok(())
+    }
+}
+
+/// The PUs (OS indices) that run.
+fn online_pus() -> Vec<u32> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0".to_owned());
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?)
+    };
+    text.trim().split(',').filter_map(range).flatten().collect()
+}
+
+/// The part of `struct perf_event_attr` (linux/perf_event.h, PERF_ATTR_SIZE_VER5) that is used.
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup: u32,
+    breakpoint: u32,
+    rest: [u64; 8],
+}
+
+const SOFTWARE: u32 = 1;
+const PAGE_FAULTS: u64 = 2;
+/// PERF_SAMPLE_IP | TID | TIME | ADDR.
+const SAMPLE_TYPE: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 3;
+const INHERIT: u64 = 1 << 1;
+const EXCLUDE_KERNEL: u64 = 1 << 5;
+const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+const COMM: u64 = 1 << 9;
+const TASK: u64 = 1 << 13;
+const COMM_EXEC: u64 = 1 << 24;
+const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
+
+/// The event of one thread, and of all that it creates, on one PU (-1: on all).
+fn open(tid: i32, pu: i32) -> io::Result<File> {
+    let attributes = Attributes {
+        kind: SOFTWARE,
+        size: size_of::<Attributes>() as u32,
+        config: PAGE_FAULTS,
+        sample_period: 1,
+        sample_type: SAMPLE_TYPE,
+        flags: INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | COMM | TASK | COMM_EXEC,
+        ..Attributes::default()
+    };
+    // SAFETY: the attributes are plain integers of the size that they name, and live through the call.
+    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, tid, pu, -1, CLOSE_ON_EXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a descriptor that nobody else has.
+    Ok(unsafe { File::from_raw_fd(fd as i32) })
+}
+
+fn refused(error: io::Error) -> Error {
+    let failed = Error::new(format!("perf events: {error}"));
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => {
+            failed.remedy("as root: sysctl kernel.perf_event_paranoid=2 (a container: --cap-add=PERFMON); another user's programs need root")
+        }
+        Some(libc::ENOSYS | libc::ENOENT) => failed.remedy("this kernel was built without perf events"),
+        Some(libc::EMFILE) => failed.remedy("raise the number of open files: ulimit -n"),
+        _ => failed,
+    }
+}
+
+impl Ring {
+    /// Lets another event write here.
+    fn take_output_of(&self, event: &File) -> io::Result<()> {
+        const SET_OUTPUT: libc::c_ulong = 0x2405;
+        // SAFETY: two descriptors that are open.
+        let result = unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT, self.descriptor()) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
