@@ -117,6 +117,29 @@ static __always_inline cohabit_u32 way_of(struct cohabit_block_line *line, cohab
     return empty < COHABIT_WAYS ? empty : key >> 60 & (COHABIT_WAYS - 1);
 }
 
+/* The way of `line` for `key`, taken for it where it had none; COHABIT_WAYS where there is nothing left to do. Two tasks may
+ * come for the same new block at the same time: the one that is later finds the key there, and forgets nothing. */
+static __always_inline cohabit_u32 own_way(struct cohabit_block_line *line, cohabit_u64 key, cohabit_u64 task)
+{
+    for (int attempt = 0; attempt < 3; attempt++) {
+        int found;
+        cohabit_u32 way = way_of(line, key, &found) & (COHABIT_WAYS - 1);
+        if (found)
+            return way;
+        cohabit_u64 there = line->key[way], recent = line->recent[way];
+        if (__sync_val_compare_and_swap(&line->key[way], there, key) != there)
+            continue;
+        count(COHABIT_COUNT_NEW_BLOCKS, 1);
+        if (!there)
+            return way;
+        count(COHABIT_COUNT_EVICTIONS, 1);
+        /* The tasks of the block that was there go, unless somebody has touched the new one already. */
+        return __sync_val_compare_and_swap(&line->recent[way], recent, task) == recent ? COHABIT_WAYS : way;
+    }
+    count(COHABIT_COUNT_RACES, 1);
+    return COHABIT_WAYS;
+}
+
 /* A task in `slot` has touched the block of `key`. */
 static __always_inline void touch(cohabit_u64 key, cohabit_u32 slot)
 {
@@ -125,18 +148,9 @@ static __always_inline void touch(cohabit_u64 key, cohabit_u32 slot)
     if (!line)
         return;
     cohabit_u64 task = (cohabit_u64)slot + 1;
-    int found;
-    cohabit_u32 way = way_of(line, key, &found) & (COHABIT_WAYS - 1);
-    if (!found) {
-        cohabit_u64 there = line->key[way];
-        count(COHABIT_COUNT_NEW_BLOCKS, 1);
-        if (there)
-            count(COHABIT_COUNT_EVICTIONS, 1);
-        /* A fault on the new block that comes in between meets the old block's tasks at worst, never a mixed word. */
-        line->recent[way] = 0;
-        if (__sync_val_compare_and_swap(&line->key[way], there, key) != there)
-            return;
-    }
+    cohabit_u32 way = own_way(line, key, task);
+    if (way >= COHABIT_WAYS)
+        return;
     for (int attempt = 0; attempt < 4; attempt++) {
         cohabit_u64 recent = line->recent[way];
         cohabit_u32 place = place_of(recent, task);

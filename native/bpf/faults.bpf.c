@@ -160,8 +160,16 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
     cohabit_u32 parent_tid = parent->pid;
     cohabit_u32 *parent_slot = bpf_map_lookup_elem(&followed, &parent_tid);
-    if (parent_slot)
-        follow_task(child->pid, child->tgid, parent_slot);
+    if (!parent_slot)
+        return 0;
+    follow_task(child->pid, child->tgid, parent_slot);
+    cohabit_u32 process = child->tgid, parent_process = parent->tgid;
+    if (any_shared && process != parent_process) {
+        /* A new process has the mappings of its parent; its first faults come before user space has read them. */
+        struct cohabit_ranges *ranges = bpf_map_lookup_elem(&shared, &parent_process);
+        if (ranges)
+            bpf_map_update_elem(&shared, &process, ranges, BPF_ANY);
+    }
     return 0;
 }
 

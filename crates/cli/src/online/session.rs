@@ -26,8 +26,10 @@ use std::time::{Duration, Instant};
 const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 /// How often what processes share is read again.
 const MAPPINGS_EVERY: Duration = Duration::from_millis(250);
-/// A task may cause this many extra faults a second however little memory is in use: a hundredth of a percent of its time.
-const LEAST_FAULTS_PER_TASK: f64 = 100.0;
+/// How soon after a process has started or become another program.
+const MAPPINGS_SOON: Duration = Duration::from_millis(20);
+/// A task may cause this many extra faults a second however little memory is in use: at 1 us each, 0.05 % of its time.
+const LEAST_FAULTS_PER_TASK: f64 = 500.0;
 /// How long the mapper may search at each interval.
 const MAP_BUDGET: Duration = Duration::from_micros(500);
 
@@ -187,7 +189,8 @@ impl Session {
                 self.next_decision = self.started.elapsed() + self.policy.interval.get();
                 view(&self.snapshot(now));
             }
-            let sleep = self.next_decision.saturating_sub(self.started.elapsed()).min(LONGEST_SLEEP);
+            let next = self.next_decision.min(self.next_mappings);
+            let sleep = next.saturating_sub(self.started.elapsed()).min(LONGEST_SLEEP);
             let sleep = if self.arm(now) { sleep.min(ARM_EVERY) } else { sleep };
             self.source.wait(sleep);
         }
@@ -268,6 +271,10 @@ impl Session {
         let Reading { tasks, pairs, counters } = reading;
         pairs.iter().for_each(|&(a, b, events)| self.matrix.add(a, b, events));
         for event in tasks {
+            // Another program or process maps its memory soon.
+            if matches!(event, faults::TaskEvent::Exec { .. } | faults::TaskEvent::Started { .. }) {
+                self.next_mappings = self.next_mappings.min(now + MAPPINGS_SOON);
+            }
             self.tasks.event(&event, &mut self.placer, &mut self.ledger)?;
             if let faults::TaskEvent::Ended { task } = event {
                 self.matrix.forget(task);

@@ -8,7 +8,7 @@ use cohabit_model::{Error, Result};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ProgramInput, RingBuffer, RingBufferBuilder};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::time::Duration;
@@ -24,6 +24,8 @@ pub struct BpfFaults {
     maps: Maps,
     /// Slots in use, with the task in each.
     slots: HashMap<u32, Living>,
+    /// Slots of the tasks that ended last, oldest first.
+    ended: VecDeque<u32>,
     next_task: u32,
     /// The shared mappings that the kernel was told of.
     processes: BTreeMap<i32, Vec<Range>>,
@@ -68,7 +70,18 @@ impl BpfFaults {
         let (ring, events) = task_events(&map("task_events")?)?;
         let links = object::attach(&object)?;
         let (slots, processes) = (HashMap::new(), BTreeMap::new());
-        Ok(Self { _links: links, ring, events, maps, slots, next_task: 0, processes, stale: 0, object })
+        Ok(Self {
+            _links: links,
+            ring,
+            events,
+            maps,
+            slots,
+            ended: VecDeque::new(),
+            next_task: 0,
+            processes,
+            stale: 0,
+            object,
+        })
     }
 
     /// Reads from /proc what processes share, and tells the kernel where it has changed.
@@ -104,7 +117,7 @@ impl BpfFaults {
 
     #[cfg(test)]
     pub(crate) fn slots_in_use(&self) -> usize {
-        self.slots.len()
+        self.slots.len() - self.ended.len()
     }
 
     /// Hands the detector a fault that never was, for tests.
@@ -201,17 +214,24 @@ impl BpfFaults {
         TaskEvent::Started { task, tid: event.tid as i32, process, parent }
     }
 
-    /// Slots whose counts have been read may be given out again.
+    /// Slots whose counts have been read may be given out again, but for those of the tasks that ended last: blocks remember
+    /// them, and others that come to these blocks are credited with them.
     fn free(&mut self, ended: Vec<u32>) -> Result<()> {
-        let mut left: Vec<i32> = Vec::new();
-        for slot in ended {
-            left.extend(self.slots.remove(&slot).map(|living| living.process));
+        let mut left: Vec<i32> =
+            ended.iter().filter_map(|slot| self.slots.get(slot)).map(|gone| gone.process).collect();
+        self.ended.extend(ended);
+        while self.ended.len() > ENDED_KEPT {
+            let Some(slot) = self.ended.pop_front() else { break };
+            self.slots.remove(&slot);
             let pushed = self.maps.free_slots.update(&[], &slot.to_ne_bytes(), MapFlags::ANY);
             pushed.map_err(|error| refused("giving a slot back to", &error))?;
         }
         left.sort_unstable();
         left.dedup();
-        left.retain(|process| !self.slots.values().any(|living| living.process == *process));
+        let over: HashSet<u32> = self.ended.iter().copied().collect();
+        left.retain(|process| {
+            !self.slots.iter().any(|(slot, living)| living.process == *process && !over.contains(slot))
+        });
         for process in left {
             self.processes.remove(&process);
             // It has no entry where it shared nothing.
@@ -221,6 +241,8 @@ impl BpfFaults {
     }
 }
 
+/// Tasks that have ended and are still known.
+const ENDED_KEPT: usize = 256;
 const MAX_RANGES: usize = abi::COHABIT_MAX_RANGES as usize;
 
 impl Source for BpfFaults {

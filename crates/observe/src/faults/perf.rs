@@ -69,12 +69,16 @@ impl PerfFaults {
         if self.tasks.contains_key(&tid) {
             return;
         }
-        let parent = parent.and_then(|parent| self.tasks.get(&parent)).map(|parent| parent.task);
+        let creator = parent.and_then(|parent| self.tasks.get(&parent)).map(|parent| parent.task);
         let task = self.next_task;
         self.next_task += 1;
+        let parents =
+            parent.and_then(|tid| self.tasks.get(&tid)).and_then(|parent| self.processes.get(&parent.process));
+        // A new process has the mappings of its parent.
+        let shared = parents.map(|parent| parent.shared.clone()).unwrap_or_default();
         self.tasks.insert(tid, Living { task, process });
-        self.processes.entry(process).or_default().threads += 1;
-        self.told.push(TaskEvent::Started { task, tid, process, parent });
+        self.processes.entry(process).or_insert(Process { threads: 0, shared }).threads += 1;
+        self.told.push(TaskEvent::Started { task, tid, process, parent: creator });
     }
 
     fn ended(&mut self, tid: i32) {

@@ -1,0 +1,231 @@
+//! Online: `run` without a profile, `attach` and `restore`, on real programs. Detection needs rights that tests may not
+//! have; where they are missing that is said.
+
+mod common;
+
+use common::{Ran, Room};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+const SWITCH: &str = "/proc/sys/kernel/numa_balancing";
+/// Processes in pairs, each pair on its own shared pages; says "right" at its end.
+const PAIRS: &str = "shared_pairs";
+
+fn is_root() -> bool {
+    // SAFETY: reads this process's user id.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// A workload that `make native` built; none, said aloud, where it was not.
+fn workload(test: &str, name: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../build/workloads").join(name);
+    if !path.is_file() {
+        println!("skipped: {test}: build/workloads/{name} was not built");
+        return None;
+    }
+    Some(path)
+}
+
+/// Runs cohabit online; none, said aloud, where page faults cannot be seen.
+fn online(test: &str, room: &Room, arguments: &[&str]) -> Option<Ran> {
+    let ran = Ran::of(room.command(arguments).output().unwrap());
+    if ran.status == Some(125) && ran.stderr.contains("page faults cannot be seen") {
+        println!("skipped: {test}: {}", ran.stderr.lines().next().unwrap_or(""));
+        return None;
+    }
+    Some(ran)
+}
+
+fn document(room: &Room, name: &str) -> serde_json::Value {
+    serde_json::from_str(&std::fs::read_to_string(room.path(name)).unwrap()).unwrap()
+}
+
+fn switch() -> String {
+    std::fs::read_to_string(SWITCH).unwrap_or_default()
+}
+
+/// A setting of the machine is watched by several tests, one of which runs at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The pairs that communicate much, from what `show` says.
+fn partners(room: &Room, profile: &str) -> Vec<(u64, u64)> {
+    let ran = room.run(&format!("show {profile} --json -"));
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    let shown: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let pairs = shown["strongest_pairs"].as_array().unwrap_or_else(|| panic!("{}", ran.stdout));
+    let number = |pair: &serde_json::Value, key: &str| pair[key].as_u64().unwrap();
+    let strong = pairs.iter().filter(|pair| number(pair, "value") >= 32);
+    let mut found: Vec<(u64, u64)> = strong
+        .map(|pair| (number(pair, "source"), number(pair, "destination")))
+        .map(|(a, b)| (a.min(b), a.max(b)))
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+#[test]
+fn processes_that_share_memory_are_seen() {
+    let _alone = alone();
+    let test = "processes_that_share_memory_are_seen";
+    let Some(program) = workload(test, PAIRS) else { return };
+    let room = Room::new();
+    let program = program.to_str().unwrap();
+    let arguments = ["run", "--dry-run", "--faults", "none", "-o", "p.npz", "--json", "r.json", "--", program, "3"];
+    let Some(ran) = online(test, &room, &arguments) else { return };
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(0), "right\n"), "{}", ran.stderr);
+    // The parent is task 0.
+    assert_eq!(partners(&room, "p.npz"), [(1, 2), (3, 4), (5, 6)]);
+    let document = document(&room, "r.json");
+    assert_eq!((&document["command"], &document["tasks"]), (&"run".into(), &7.into()));
+    assert_eq!(document["status"]["exited"], 0);
+    assert_eq!(document["moves"], 0);
+}
+
+#[test]
+fn an_ordinary_user_sees_the_same() {
+    let _alone = alone();
+    let test = "an_ordinary_user_sees_the_same";
+    let Some(program) = workload(test, PAIRS) else { return };
+    if !is_root() {
+        println!("skipped: {test}: only root can become another user");
+        return;
+    }
+    let room = Room::new();
+    // Where another user can read them.
+    std::fs::set_permissions(room.path("."), std::fs::Permissions::from_mode(0o777)).unwrap();
+    for (from, to) in [(PathBuf::from(env!("CARGO_BIN_EXE_cohabit")), "cohabit"), (program, "program")] {
+        std::fs::copy(from, room.path(to)).unwrap();
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "./cohabit", "run", "--dry-run"]);
+    command.args(["--faults", "none", "-o", "p.npz", "--json", "r.json", "--", "./program", "2"]);
+    let Ok(output) = command.current_dir(room.path(".")).stdin(Stdio::null()).output() else {
+        println!("skipped: {test}: no setpriv");
+        return;
+    };
+    let ran = Ran::of(output);
+    if ran.stderr.contains("perf_event_paranoid") {
+        println!("skipped: {test}: {}", ran.stderr);
+        return;
+    }
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(0), "right\n"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("no eBPF"), "the fallback is said: {}", ran.stderr);
+    assert_eq!(document(&room, "r.json")["source"], "page faults, by perf events");
+    assert_eq!(partners(&room, "p.npz"), [(1, 2), (3, 4)]);
+}
+
+#[test]
+fn settings_and_exit_status_are_as_without() {
+    let _alone = alone();
+    let test = "settings_and_exit_status_are_as_without";
+    let room = Room::new();
+    let before = switch();
+    let Some(ran) = online(test, &room, &["run", "--", "sh", "-c", "echo out; echo err >&2; exit 42"]) else { return };
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(42), "out\n"), "{}", ran.stderr);
+    assert!(ran.stderr.lines().any(|line| line == "err"));
+    let Some(ran) = online(test, &room, &["run", "--", "sh", "-c", "ulimit -c 0; kill -SEGV $$"]) else { return };
+    assert_eq!(ran.signal, Some(libc::SIGSEGV));
+    assert_eq!(online(test, &room, &["run", "--", "./none"]).unwrap().status, Some(127));
+    assert_eq!(switch(), before);
+}
+
+#[test]
+fn attach_follows_until_it_is_interrupted() {
+    let _alone = alone();
+    let test = "attach_follows_until_it_is_interrupted";
+    let room = Room::new();
+    let sleeper = Killed(Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap());
+    let pid = sleeper.0.id().to_string();
+    let before = switch();
+    let mut attach = room.command(["attach", "--json", "a.json", &pid]);
+    let mut attached = Killed(attach.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    std::thread::sleep(Duration::from_millis(500));
+    let id = nix::unistd::Pid::from_raw(attached.0.id() as i32);
+    if attached.0.try_wait().unwrap().is_some() {
+        println!("skipped: {test}: page faults cannot be seen here");
+        return;
+    }
+    nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGINT).unwrap();
+    assert_eq!(attached.0.wait().unwrap().code(), Some(0));
+    assert_eq!(document(&room, "a.json")["tasks"], 1);
+    assert_eq!(switch(), before);
+}
+
+#[test]
+fn a_process_that_is_gone_is_refused() {
+    let _alone = alone();
+    let ran = Room::new().run("attach 4194304");
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
+    assert!(ran.stderr.contains("no process 4194304") || ran.stderr.contains("cannot be seen"), "{}", ran.stderr);
+}
+
+#[test]
+fn restore_has_nothing_to_do_by_itself() {
+    let _alone = alone();
+    let room = Room::new();
+    let ran = room.run("restore --json -");
+    let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((ran.status, &document["command"]), (Some(0), &"restore".into()), "{}", ran.stderr);
+}
+
+/// Kills cohabit at random moments; COHABIT_KILLS says how often.
+#[test]
+fn a_killed_cohabit_leaves_the_program_and_the_settings() {
+    let _alone = alone();
+    let test = "a_killed_cohabit_leaves_the_program_and_the_settings";
+    let Some(program) = workload(test, PAIRS) else { return };
+    let room = Room::new();
+    let before = switch();
+    let kills = std::env::var("COHABIT_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(5u32);
+    let mut random = 12345u32;
+    for kill in 0..kills {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let out = std::fs::File::create(room.path("out")).unwrap();
+        let mut command = room.command(["run", "--always", "--", program.to_str().unwrap(), "2", "3000", "64"]);
+        let mut run = Killed(command.stdout(out).stderr(Stdio::null()).spawn().unwrap());
+        // It holds the file open as well.
+        drop(command);
+        std::thread::sleep(Duration::from_millis(u64::from(random >> 16) % 900));
+        run.0.kill().unwrap();
+        run.0.wait().unwrap();
+        // The program has cohabit's standard output: it is over when nobody has the file open any more.
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let said = || std::fs::read_to_string(room.path("out")).unwrap();
+        while said().is_empty() && has_open(&room.path("out")) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let said = said();
+        // Killed before the program began, it never begins.
+        assert!(said == "right\n" || said.is_empty() && !has_open(&room.path("out")), "kill {kill}: {said}");
+        let ran = room.run("restore");
+        assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+        assert_eq!(switch(), before, "kill {kill}");
+    }
+}
+
+/// Whether a process has the file open.
+fn has_open(path: &std::path::Path) -> bool {
+    let path = path.canonicalize().unwrap();
+    let Ok(processes) = std::fs::read_dir("/proc") else { return false };
+    processes.filter_map(Result::ok).filter_map(|process| std::fs::read_dir(process.path().join("fd")).ok()).any(
+        |files| {
+            files.filter_map(Result::ok).any(|file| std::fs::read_link(file.path()).is_ok_and(|target| target == path))
+        },
+    )
+}
