@@ -22,7 +22,9 @@ native:
 	scripts/dynamorio.sh
 	scripts/bpf.sh
 	$(MAKE) --no-print-directory -C native/agent BUILD=$(CURDIR)/build/native
+	$(MAKE) --no-print-directory -C native/mpi BUILD=$(CURDIR)/build/native
 	$(MAKE) --no-print-directory -C workloads BUILD=$(CURDIR)/build/workloads
+	$(MAKE) --no-print-directory -C workloads/mpi BUILD=$(CURDIR)/build/workloads/mpi
 
 .PHONY: setup
 setup: ## install what building, testing and the demo need
@@ -50,20 +52,27 @@ lint: ## formatting and lints, warnings being errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-# Where the generated file goes: a test generates another and compares.
+# Where the generated files go: a test generates others and compares.
 ABI ?= crates/observe/src/dbi/abi.rs
 FAULTS_ABI ?= crates/observe/src/faults/abi.rs
+MPI_ABI ?= crates/observe/src/mpi/abi.rs
 BINDGEN = bindgen --rust-target 1.85 --no-doc-comments --allowlist-item 'cohabit_.*|COHABIT_.*'
 
 .PHONY: abi
-abi: ## generate the Rust side of native/abi.h and native/bpf/faults_abi.h again (needs bindgen)
+abi: ## generate the Rust side of the C headers again (needs bindgen)
 	$(BINDGEN) native/abi.h --output $(ABI)
 	$(BINDGEN) native/bpf/faults_abi.h --output $(FAULTS_ABI)
+	$(BINDGEN) native/mpi/abi.h --output $(MPI_ABI)
 
 .PHONY: bench
 bench: ## what profiling costs, over native and beside cachegrind (COHABIT_NPB names the programs)
 	$(MAKE) --no-print-directory build
 	benches/run.sh
+
+.PHONY: bench-mpi
+bench-mpi: ## what observing MPI ranks costs, beside Open MPI's own monitoring
+	$(MAKE) --no-print-directory build
+	benches/mpi.sh
 
 .PHONY: fresh-check
 fresh-check: ## prove 'make demo' and 'make test' in a fresh Debian 13 (root, debootstrap)

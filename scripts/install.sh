@@ -33,6 +33,12 @@ if [ -f build/native/libcohabit_agent.so ]; then
     install -D -m 755 -t "$prefix/lib/cohabit" build/native/libcohabit_agent.so
 fi
 
+for library in build/native/libcohabit-mpi-*.so; do
+    [ ! -f "$library" ] || install -D -m 755 -t "$prefix/lib/cohabit" "$library"
+done
+# For a site's own MPI: `cohabit mpi build` compiles them.
+install -D -m 644 -t "$prefix/lib/cohabit/mpi" native/mpi/*.c native/mpi/*.h
+
 man=$prefix/share/man/man1
 rm -f "$man"/cohabit*.1
 "$cohabit" man "$man"

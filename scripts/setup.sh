@@ -14,8 +14,9 @@ declare -A packages=(
     # certificates for cargo; hwloc, what it links (udev), Scotch, METIS; cmake, a C++ compiler and patch for DynamoRIO;
     # libelf and zlib for libbpf, which is built from its crate
     [build]="ca-certificates libhwloc-dev libudev-dev libscotch-dev libmetis-dev cmake gcc g++ make patch pkg-config libelf-dev zlib1g-dev"
-    # clang and libbpf's headers for the eBPF object; numpy reads the profiles back; gcc brings OpenMP for the workloads
-    [test]="clang libbpf-dev python3 python3-numpy libomp-dev hwloc-nox likwid metis openmpi-bin libopenmpi-dev mpich libmpich-dev"
+    # clang and libbpf's headers for the eBPF object; numpy reads the profiles back; gcc brings OpenMP for the workloads;
+    # both MPIs, and gfortran for their programs
+    [test]="clang libbpf-dev python3 python3-numpy libomp-dev hwloc-nox likwid metis openmpi-bin libopenmpi-dev mpich libmpich-dev gfortran"
     # the multi-threaded program that the demo profiles
     [demo]="x264"
     # the emulated machine of `make test-numa`; its kernel is fetched by scripts/guest/kernel.sh and not installed

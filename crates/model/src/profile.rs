@@ -174,6 +174,21 @@ pub struct SeriesRow {
     pub bytes: u64,
 }
 
+/// Messages of one size class between two tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SizeRow {
+    /// Sender.
+    pub source: u32,
+    /// Receiver.
+    pub destination: u32,
+    /// Class k holds messages of [2^k, 2^(k+1)) bytes; class 0 the empty ones too.
+    pub class: u32,
+    /// Messages of that class.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
 /// A whole profile. Every matrix is `[source][destination]` with one row and column a task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
@@ -189,12 +204,18 @@ pub struct Profile {
     pub sharing: Option<Matrix>,
     /// The series over time, sorted by bin, source, destination; empty where not recorded.
     pub series: Vec<SeriesRow>,
+    /// Message sizes, sorted by source, destination, class; empty where not known.
+    pub sizes: Vec<SizeRow>,
     /// Bytes each task accessed (MemV), where known; else empty.
     pub accessed_bytes: Vec<u64>,
     /// Loads of each task, where known; else empty.
     pub loads: Vec<u64>,
     /// Stores of each task, where known; else empty.
     pub stores: Vec<u64>,
+    /// Time each rank spent in MPI, in ns, where known; else empty.
+    pub mpi_ns: Vec<u64>,
+    /// Time each rank ran, from the end of MPI_Init on, in ns, where known; else empty.
+    pub run_ns: Vec<u64>,
     /// Arrays of a later version, kept as they were.
     pub unknown: Vec<UnknownArray>,
 }
@@ -239,9 +260,12 @@ impl Profile {
             invalidations: None,
             sharing: None,
             series: Vec::new(),
+            sizes: Vec::new(),
             accessed_bytes: Vec::new(),
             loads: Vec::new(),
             stores: Vec::new(),
+            mpi_ns: Vec::new(),
+            run_ns: Vec::new(),
             unknown: Vec::new(),
         }
     }

@@ -4,6 +4,7 @@ pub mod access;
 pub mod dbi;
 pub mod faults;
 pub mod import;
+pub mod mpi;
 pub mod npz;
 pub mod reference;
 pub mod series;

@@ -8,6 +8,7 @@ mod import;
 mod man;
 mod map;
 mod mappers;
+mod mpi;
 mod profile;
 mod restore;
 mod run;
@@ -38,6 +39,8 @@ pub enum Command {
     Topology(topology::TopologyCommand),
     /// Turns a matrix of another tool into a profile
     Import(import::Import),
+    /// Builds what sees the messages of MPI ranks, for a site's own MPI
+    Mpi(mpi::Mpi),
     /// Lists the mapping algorithms
     Mappers(mappers::Mappers),
     /// Lists the formats that a mapping is exported to
@@ -67,6 +70,7 @@ impl Command {
             Command::Restore(command) => command.run(),
             Command::Topology(command) => command.run(),
             Command::Import(command) => command.run(),
+            Command::Mpi(command) => command.run(),
             Command::Mappers(command) => command.run(),
             Command::Exporters(command) => command.run(),
             Command::Doctor(command) => command.run(),

@@ -5,12 +5,15 @@ use crate::exit::{End, Failure};
 use crate::json::{JsonFileArgs, check_writable};
 use crate::number;
 use crate::output::note;
-use cohabit_observe::dbi;
+use clap::ValueEnum;
+use cohabit_model::Error;
+use cohabit_observe::mpi::launcher::is_launcher;
 use cohabit_observe::npz::write_profile;
+use cohabit_observe::{dbi, mpi};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -20,9 +23,20 @@ Examples:
   cohabit profile -o p.npz --hot -- ./solver     which data and code communicate
   cohabit profile --roi -- ./solver              only between markers (cohabit.h)
   cohabit profile --burst 10ms,90ms -- ./solver  a tenth of a long run
+  cohabit profile -- mpirun -n 8 ./solver        which rank sends what to which
 
-The program runs under DynamoRIO: slower, and with the same results. Its
-streams, signals and exit status pass through.";
+The program runs under DynamoRIO: slower, and with the same results. Ranks of
+mpirun, mpiexec and srun run at full speed, with a library that sees their
+calls of MPI. Streams, signals and exit status pass through.";
+
+/// What looks at the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Detector {
+    /// The exact profiler: loads and stores of threads
+    Dbi,
+    /// A library in MPI ranks: their messages
+    Mpi,
+}
 
 /// Arguments of `cohabit profile`.
 #[derive(clap::Args)]
@@ -40,7 +54,7 @@ pub struct Profile {
     /// Count sharing too: blocks that two tasks both touched within a window (slower)
     #[arg(long)]
     sharing: bool,
-    /// Find out which data objects and which code communicate most
+    /// Find out which data objects and which code communicate most (of ranks: which calls)
     #[arg(long)]
     hot: bool,
     /// Look only between the markers in the program (cohabit_roi_begin and _end in cohabit.h)
@@ -52,6 +66,12 @@ pub struct Profile {
     /// Look for ON, then not for OFF, over and over (10ms,90ms): less slow, and no longer exact
     #[arg(long, value_name = "ON,OFF", value_parser = burst)]
     burst: Option<(Duration, Duration)>,
+    /// What looks at the program [default: mpi for mpirun, mpiexec and srun, else dbi]
+    #[arg(long, value_name = "D")]
+    detector: Option<Detector>,
+    /// Leave Open MPI's monitoring off: collectives are then decomposed by their usual algorithms only
+    #[arg(long)]
+    no_monitoring: bool,
     #[command(flatten)]
     json: JsonFileArgs,
     /// The program and its arguments
@@ -64,7 +84,7 @@ impl Profile {
     pub fn run(self) -> Outcome {
         check_writable(&self.output)?;
         self.json.check()?;
-        let outcome = dbi::profile(&self.command, &self.options()).map_err(Failure::from)?;
+        let outcome = self.observe()?;
         for line in &outcome.notes {
             note(line);
         }
@@ -79,6 +99,32 @@ impl Profile {
             }),
         )?;
         Ok(End::of(outcome.status))
+    }
+
+    fn observe(&self) -> Result<dbi::Outcome, Failure> {
+        let ranks = self.detector.map_or_else(|| is_launcher(&self.command), |detector| detector == Detector::Mpi);
+        if !ranks {
+            return dbi::profile(&self.command, &self.options()).map_err(Failure::from);
+        }
+        let (region, signal) = (self.roi, self.roi_signal.is_some());
+        let given = [
+            ("--sharing", self.sharing),
+            ("--roi", region),
+            ("--roi-signal", signal),
+            ("--burst", self.burst.is_some()),
+        ];
+        if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
+            let error = Error::new(format!("{option} is about memory, and ranks are observed by their messages"));
+            return Err(Failure::usage(error.remedy("leave it out, or look at memory with --detector dbi")));
+        }
+        let options = mpi::Options {
+            window: self.window,
+            sites: self.hot,
+            monitoring: !self.no_monitoring,
+            shared: self.output.parent().unwrap_or(Path::new(".")).to_path_buf(),
+            pass_signals: true,
+        };
+        mpi::profile(&self.command, &options).map_err(Failure::from)
     }
 
     fn options(&self) -> dbi::Options {

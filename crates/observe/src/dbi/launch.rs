@@ -45,7 +45,10 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Comma
     }
     if images.iter().any(outlives) {
         let path = directory.leave();
-        notes.push(format!("a process that the program started still runs, and keeps {}: a later run removes it", path.display()));
+        notes.push(format!(
+            "a process that the program started still runs, and keeps {}: a later run removes it",
+            path.display()
+        ));
     }
     let host = nix::unistd::gethostname().unwrap_or_default();
     let command = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();

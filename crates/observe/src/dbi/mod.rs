@@ -10,16 +10,16 @@
 pub(crate) mod abi;
 mod clock;
 mod coverage;
-mod directory;
+pub(crate) mod directory;
 mod hot;
 mod image;
 pub mod install;
 mod launch;
 mod merge;
 mod part;
-mod program;
-mod signals;
-mod symbols;
+pub(crate) mod program;
+pub(crate) mod signals;
+pub(crate) mod symbols;
 mod tasks;
 #[cfg(test)]
 mod testing;

@@ -68,6 +68,12 @@ pub const FORMATS: &[Format] = &[
         about: "matrices that Open MPI's monitoring_prof and profile2mat.pl write: the _msg and the _size file",
         read: open_mpi::read_matrix,
     },
+    Format {
+        name: "cohabit-mpi-parts",
+        extensions: &["mpi-gathered", "mpi-part"],
+        about: "what MPI ranks leave that `cohabit profile` ran: a directory with parts, or one file",
+        read: crate::mpi::import,
+    },
 ];
 
 /// Most tasks that are imported: what the text formats may declare without holding it.
@@ -83,6 +89,7 @@ const TEXT_LIMIT_BYTES: u64 = 1 << 30;
 pub fn import(path: &Path, format: Option<&str>) -> Result<Profile> {
     let format = match format {
         Some(name) => by_name(name)?,
+        None if path.is_dir() => by_name("cohabit-mpi-parts")?,
         None => by_file_name(path)?,
     };
     (format.read)(path).map_err(|error| {

@@ -22,14 +22,17 @@ const MATRICES: [&str; 4] = ["messages", "bytes", "invalidations", "sharing"];
 const TRIPLET: [&str; 3] = ["_source", "_destination", "_value"];
 /// The columns of the series.
 const SERIES: [&str; 5] = ["series_bin", "series_source", "series_destination", "series_messages", "series_bytes"];
+/// The columns of the message sizes.
+const SIZES: [&str; 5] = ["size_source", "size_destination", "size_class", "size_messages", "size_bytes"];
 /// What is known of each task.
-const PER_TASK: [&str; 3] = ["task_accessed_bytes", "task_loads", "task_stores"];
+const PER_TASK: [&str; 5] = ["task_accessed_bytes", "task_loads", "task_stores", "task_mpi_ns", "task_run_ns"];
 
 /// Whether this version gives the array a meaning of its own.
 fn is_known(name: &str) -> bool {
     let in_matrix =
         |matrix: &str| name.strip_prefix(matrix).is_some_and(|ending| ending.is_empty() || TRIPLET.contains(&ending));
-    name == META || SERIES.contains(&name) || PER_TASK.contains(&name) || MATRICES.into_iter().any(in_matrix)
+    let columns = SERIES.contains(&name) || SIZES.contains(&name);
+    name == META || columns || PER_TASK.contains(&name) || MATRICES.into_iter().any(in_matrix)
 }
 
 #[cfg(test)]

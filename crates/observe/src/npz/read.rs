@@ -1,9 +1,9 @@
 //! Reading a profile.
 
 use super::archive::{Archive, Array};
-use super::{DENSE_TASKS, MATRICES, META, PER_TASK, SERIES, TRIPLET, is_known};
+use super::{DENSE_TASKS, MATRICES, META, PER_TASK, SERIES, SIZES, TRIPLET, is_known};
 use cohabit_model::mapping_file::{check_format, format_of};
-use cohabit_model::profile::{FORMAT, Meta, SeriesRow, UnknownArray};
+use cohabit_model::profile::{FORMAT, Meta, SeriesRow, SizeRow, UnknownArray};
 use cohabit_model::{Error, Matrix, Profile, Result};
 use std::path::Path;
 
@@ -30,16 +30,19 @@ fn read(path: &Path) -> Result<Profile> {
     let [messages, bytes, invalidations, sharing] = MATRICES.map(|name| read_matrix(&mut archive, name, tasks));
     let required =
         |matrix: Option<Matrix>, name: &str| matrix.ok_or_else(|| Error::new(format!("it has no array {name:?}")));
-    let [accessed_bytes, loads, stores] = PER_TASK.map(|name| read_per_task(&mut archive, name, tasks));
+    let [accessed_bytes, loads, stores, mpi_ns, run_ns] = PER_TASK.map(|name| read_per_task(&mut archive, name, tasks));
     Ok(Profile {
         messages: required(messages?, MATRICES[0])?,
         bytes: required(bytes?, MATRICES[1])?,
         invalidations: invalidations?,
         sharing: sharing?,
         series: read_series(&mut archive, tasks)?,
+        sizes: read_sizes(&mut archive, tasks)?,
         accessed_bytes: accessed_bytes?,
         loads: loads?,
         stores: stores?,
+        mpi_ns: mpi_ns?,
+        run_ns: run_ns?,
         unknown: read_unknown(&mut archive)?,
         meta,
     })
@@ -133,6 +136,30 @@ fn read_series(archive: &mut Archive, tasks: usize) -> Result<Vec<SeriesRow>> {
         bytes: bytes[index],
     };
     let mut rows: Vec<SeriesRow> = (0..bins.len()).map(row).collect();
+    rows.sort_unstable();
+    Ok(rows)
+}
+
+fn read_sizes(archive: &mut Archive, tasks: usize) -> Result<Vec<SizeRow>> {
+    if !SIZES.iter().any(|name| archive.has(name)) {
+        return Ok(Vec::new());
+    }
+    let [sources, destinations, classes, messages, bytes] = SIZES.map(|name| archive.counts(name));
+    let (sources, destinations, classes, messages, bytes) = (sources?, destinations?, classes?, messages?, bytes?);
+    same_length("size", &[sources.len(), destinations.len(), classes.len(), messages.len(), bytes.len()])?;
+    check_tasks(SIZES[0], &sources, tasks)?;
+    check_tasks(SIZES[1], &destinations, tasks)?;
+    if let Some(at) = classes.iter().position(|&class| class >= 64) {
+        return Err(Error::new(format!("{}: element {at} is {}, a class is below 64", SIZES[2], classes[at])));
+    }
+    let row = |index: usize| SizeRow {
+        source: sources[index] as u32,
+        destination: destinations[index] as u32,
+        class: classes[index] as u32,
+        messages: messages[index],
+        bytes: bytes[index],
+    };
+    let mut rows: Vec<SizeRow> = (0..sources.len()).map(row).collect();
     rows.sort_unstable();
     Ok(rows)
 }

@@ -1,7 +1,7 @@
 //! The file format: what goes in comes out, NumPy agrees, and no file is believed.
 
 use super::*;
-use cohabit_model::profile::{Coverage, Kind, Meta, SeriesRow, UnknownArray};
+use cohabit_model::profile::{Coverage, Kind, Meta, SeriesRow, SizeRow, UnknownArray};
 use cohabit_model::{Matrix, Profile, Task};
 use proptest::prelude::*;
 use std::fs;
@@ -34,6 +34,8 @@ fn example(tasks: u32) -> Profile {
         Matrix::from_triplets(tasks as usize, (0..tasks).map(|id| (id, (id + 1) % tasks, value + u64::from(id))))
     };
     let row = |id| SeriesRow { bin: u64::from(id), source: id, destination: (id + 1) % tasks, messages: 1, bytes: 8 };
+    let size =
+        |id| SizeRow { source: id, destination: (id + 1) % tasks, class: id % 64, messages: 1, bytes: 1 << (id % 64) };
     let each = |factor: u64| (0..u64::from(tasks)).map(|id| id * factor).collect();
     Profile {
         invalidations: Some(ring(1)),
@@ -42,6 +44,9 @@ fn example(tasks: u32) -> Profile {
         accessed_bytes: each(64),
         loads: each(2),
         stores: each(3),
+        sizes: (0..tasks).map(size).collect(),
+        mpi_ns: each(5),
+        run_ns: each(7),
         ..Profile::new(meta, ring(u64::MAX - u64::from(tasks)), ring(8))
     }
 }
@@ -83,7 +88,7 @@ fn keys_and_arrays_of_later_versions_are_kept() {
     };
     profile.meta.coverage.unknown.insert("later".into(), later);
     let npy = [npy::header_bytes("<f8", &[2]), vec![7; 16]].concat();
-    profile.unknown = vec![UnknownArray { name: "task_mpi_ns".into(), npy }];
+    profile.unknown = vec![UnknownArray { name: "task_later".into(), npy }];
     assert_eq!(round_trip(&round_trip(&profile)), profile);
 }
 

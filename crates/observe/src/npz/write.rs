@@ -1,7 +1,7 @@
 //! Writing a profile.
 
 use super::archive::MEMBER_LIMIT_BYTES;
-use super::{DENSE_TASKS, MATRICES, META, PER_TASK, SERIES, TRIPLET, npy};
+use super::{DENSE_TASKS, MATRICES, META, PER_TASK, SERIES, SIZES, TRIPLET, npy};
 use cohabit_model::file::{cannot_write, write_whole};
 use cohabit_model::{Error, Matrix, Profile, Result};
 use std::io::{self, Cursor, Write};
@@ -49,9 +49,9 @@ fn matrices(profile: &Profile) -> impl Iterator<Item = (&'static str, &Matrix)> 
     MATRICES.into_iter().zip(all).filter_map(|(name, matrix)| matrix.map(|matrix| (name, matrix)))
 }
 
-fn per_task(profile: &Profile) -> [(&'static str, &[u64]); 3] {
-    let [accessed_bytes, loads, stores] = PER_TASK;
-    [(accessed_bytes, &profile.accessed_bytes), (loads, &profile.loads), (stores, &profile.stores)]
+fn per_task(profile: &Profile) -> impl Iterator<Item = (&'static str, &[u64])> {
+    let all = [&profile.accessed_bytes, &profile.loads, &profile.stores, &profile.mpi_ns, &profile.run_ns];
+    PER_TASK.into_iter().zip(all.map(Vec::as_slice))
 }
 
 /// The zip being written.
@@ -73,6 +73,15 @@ impl Out {
             self.counts(bin, rows.len(), rows.iter().map(|row| row.bin))?;
             self.indices(source, rows.len(), rows.iter().map(|row| row.source))?;
             self.indices(destination, rows.len(), rows.iter().map(|row| row.destination))?;
+            self.counts(messages, rows.len(), rows.iter().map(|row| row.messages))?;
+            self.counts(bytes, rows.len(), rows.iter().map(|row| row.bytes))?;
+        }
+        if !profile.sizes.is_empty() {
+            let rows = &profile.sizes;
+            let [source, destination, class, messages, bytes] = SIZES;
+            self.indices(source, rows.len(), rows.iter().map(|row| row.source))?;
+            self.indices(destination, rows.len(), rows.iter().map(|row| row.destination))?;
+            self.indices(class, rows.len(), rows.iter().map(|row| row.class))?;
             self.counts(messages, rows.len(), rows.iter().map(|row| row.messages))?;
             self.counts(bytes, rows.len(), rows.iter().map(|row| row.bytes))?;
         }

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# What observing MPI ranks costs, as Markdown tables for docs/benchmarks-mpi.md: ns a message on a ping-pong of two
+# ranks, and LAMMPS (Debian package lammps), natively, with cohabit's library alone, with Open MPI's monitoring alone,
+# and with both (what `cohabit profile` does). Runs alternate; medians of ROUNDS (default 9).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+rounds=${ROUNDS:-9}
+native=$PWD/build/native
+workloads=$PWD/build/workloads/mpi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+command -v mpirun.openmpi >/dev/null || { echo "bench: no mpirun.openmpi; run 'make setup'" >&2; exit 1; }
+
+median() { sort -g | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }
+
+observed=(-x "COHABIT_MPI_PARTS=$work/parts" -x "COHABIT_MPI_GATHERED=$work/gathered" -x COHABIT_MPI_WINDOW_NS=1000000)
+library=(-x "LD_PRELOAD=$native/libcohabit-mpi-openmpi.so" "${observed[@]}")
+monitoring=(--mca pml_monitoring_enable 2 --mca pml_monitoring_enable_output 3 --mca pml_monitoring_filename "$work/m")
+variants=(native library monitoring both)
+options() {
+    case $1 in
+    native) words=() ;;
+    library) words=("${library[@]}") ;;
+    monitoring) words=("${monitoring[@]}") ;;
+    both) words=("${library[@]}" "${monitoring[@]}") ;;
+    esac
+}
+
+echo "| ping-pong, ns a message | native | cohabit's library | Open MPI's monitoring | both |"
+echo "|---|---|---|---|---|"
+for bytes in 8 1024 65536; do
+    for ((round = 0; round < rounds; round++)); do
+        for variant in "${variants[@]}"; do
+            options "$variant"
+            mpirun.openmpi -n 2 --bind-to core "${words[@]}" "$workloads/pingpong-openmpi" $bytes $((bytes > 9999 ? 100000 : 1000000)) |
+                awk '{ print $1 }' >>"$work/$bytes.$variant"
+        done
+    done
+    row="| $bytes bytes |"
+    for variant in "${variants[@]}"; do row="$row $(median <"$work/$bytes.$variant") |"; done
+    echo "$row"
+done
+if command -v mpirun.mpich >/dev/null; then
+    for ((round = 0; round < rounds; round++)); do
+        mpirun.mpich -n 2 "$workloads/pingpong-mpich" 8 1000000 | awk '{ print $1 }' >>"$work/mpich.native"
+        mpirun.mpich -n 2 -genv LD_PRELOAD "$native/libcohabit-mpi-mpich.so" -genv COHABIT_MPI_PARTS "$work/parts" \
+            -genv COHABIT_MPI_GATHERED "$work/gathered" -genv COHABIT_MPI_WINDOW_NS 1000000 \
+            "$workloads/pingpong-mpich" 8 1000000 | awk '{ print $1 }' >>"$work/mpich.library"
+    done
+    echo "| 8 bytes, MPICH | $(median <"$work/mpich.native") | $(median <"$work/mpich.library") | - | - |"
+fi
+
+lammps=$(command -v lmp || true)
+if [ -z "$lammps" ]; then
+    echo "skipped: LAMMPS is not installed (Debian package lammps)" >&2
+    exit
+fi
+cat >"$work/melt.lmp" <<'INPUT'
+units lj
+atom_style atomic
+lattice fcc 0.8442
+region box block 0 12 0 12 0 12
+create_box 1 box
+create_atoms 1 box
+mass 1 1.0
+velocity all create 3.0 87287
+pair_style lj/cut 2.5
+pair_coeff 1 1 1.0 1.0 2.5
+neigh_modify every 20 delay 0 check no
+fix 1 all nve
+run 400
+INPUT
+# CPU seconds of all ranks: wall time is the machine's other work too.
+for ((round = 0; round < rounds; round++)); do
+    for variant in "${variants[@]}"; do
+        options "$variant"
+        TIMEFORMAT='%U %S'
+        { time mpirun.openmpi -n 2 "${words[@]}" "$lammps" -log none -in "$work/melt.lmp" >"$work/out" 2>"$work/err"; } 2>"$work/time"
+        awk '{ print $1 + $2 }' "$work/time" >>"$work/lammps.$variant"
+        sed -n 's/^Loop time of \([0-9.]*\).*/\1/p' "$work/out" >>"$work/loop.$variant"
+    done
+done
+echo
+echo "| LAMMPS, 2 ranks | native | cohabit's library | Open MPI's monitoring | both |"
+echo "|---|---|---|---|---|"
+for what in lammps loop; do
+    base=$(median <"$work/$what.native")
+    row="| $([ $what = lammps ] && echo CPU s || echo loop s) |"
+    for variant in "${variants[@]}"; do
+        value=$(median <"$work/$what.$variant")
+        row="$row $value ($(awk -v a="$value" -v b="$base" 'BEGIN { printf "%+.1f %%", 100 * (a / b - 1) }')) |"
+    done
+    echo "$row"
+done

@@ -1,0 +1,309 @@
+//! MPI ranks: programs whose messages are known exactly (`workloads/mpi`), under Open MPI and under MPICH, and what is
+//! kept of ranks that end badly.
+
+mod common;
+
+use cohabit_model::Profile;
+use cohabit_observe::npz::read_profile;
+use common::{Ran, Room};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Messages and bytes by source and destination.
+type Traffic = BTreeMap<(u64, u64), (u64, u64)>;
+
+/// An MPI that is installed: its name, and its launcher with what it needs here.
+struct Mpi {
+    name: &'static str,
+    launcher: Vec<String>,
+}
+
+fn build() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build")
+}
+
+fn program(mpi: &Mpi, name: &str) -> PathBuf {
+    build().join("workloads/mpi").join(format!("{name}-{}", mpi.name))
+}
+
+/// The MPIs to test with; what is missing is said.
+fn installed() -> Vec<Mpi> {
+    let mut found = Vec::new();
+    for (name, words) in [("openmpi", &["mpirun.openmpi", "--oversubscribe"][..]), ("mpich", &["mpirun.mpich"])] {
+        let mpi = Mpi { name, launcher: words.iter().map(|&word| word.to_owned()).collect() };
+        let library = build().join(format!("native/libcohabit-mpi-{name}.so"));
+        let starts = Command::new(words[0]).arg("--version").output().is_ok();
+        match (starts, library.exists() && program(&mpi, "patterns").exists()) {
+            (true, true) => found.push(mpi),
+            (true, false) => println!("skipped: {name}: its library or workloads were not built (make native)"),
+            (false, _) => println!("skipped: {name}: {} is not installed", words[0]),
+        }
+    }
+    found
+}
+
+/// Runs a program on so many ranks and profiles it.
+fn profile(room: &Room, mpi: &Mpi, options: &[&str], ranks: u32, program: &Path, arguments: &[&str]) -> Ran {
+    let ranks = ranks.to_string();
+    let mut words: Vec<&str> = vec!["profile", "-o", "p.npz"];
+    words.extend(options);
+    words.push("--");
+    words.extend(mpi.launcher.iter().map(String::as_str));
+    words.extend(["-n", &ranks, program.to_str().unwrap()]);
+    words.extend(arguments);
+    let mut command = room.command(words);
+    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    command.env("MPI_EXPECT", room.path("expected"));
+    Ran::of(command.output().unwrap())
+}
+
+#[track_caller]
+fn done(ran: &Ran) {
+    assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""));
+}
+
+fn found(profile: &Profile) -> Traffic {
+    let entries = profile.messages.iter().map(|(source, destination, messages)| {
+        let bytes = profile.bytes.get(source as usize, destination as usize);
+        ((source.into(), destination.into()), (messages, bytes))
+    });
+    entries.collect()
+}
+
+/// What the ranks say that they sent. Tasks of the spawned world follow those of the first.
+fn expected(room: &Room, first_world: u64) -> Traffic {
+    let mut traffic = Traffic::new();
+    for entry in std::fs::read_dir(room.path("")).unwrap() {
+        let entry = entry.unwrap();
+        if !entry.file_name().to_string_lossy().starts_with("expected.") {
+            continue;
+        }
+        for line in std::fs::read_to_string(entry.path()).unwrap().lines() {
+            let fields: Vec<&str> = line.split(' ').collect();
+            let task = |text: &str| match text.strip_prefix('w').and_then(|text| text.split_once(':')) {
+                Some((world, rank)) => world.parse::<u64>().unwrap() * first_world + rank.parse::<u64>().unwrap(),
+                None => text.parse().unwrap(),
+            };
+            let amount: (u64, u64) = (fields[2].parse().unwrap(), fields[3].parse().unwrap());
+            let pair = traffic.entry((task(fields[0]), task(fields[1]))).or_default();
+            *pair = (pair.0 + amount.0, pair.1 + amount.1);
+        }
+        std::fs::remove_file(entry.path()).unwrap();
+    }
+    traffic.retain(|_, amount| amount.0 > 0);
+    traffic
+}
+
+/// Sizes and series hold as much as the matrices.
+fn check_sums(profile: &Profile) {
+    let (messages, bytes) = (profile.messages.total(), profile.bytes.total());
+    let sizes = profile.sizes.iter().fold((0, 0), |sum, row| (sum.0 + row.messages, sum.1 + row.bytes));
+    let series = profile.series.iter().fold((0, 0), |sum, row| (sum.0 + row.messages, sum.1 + row.bytes));
+    assert_eq!((sizes.0.into(), sizes.1.into()), (messages, bytes), "sizes");
+    assert_eq!((series.0.into(), series.1.into()), (messages, bytes), "series");
+    for row in profile.sizes.iter().filter(|row| row.class > 0) {
+        let (low, high) = (row.messages << row.class, row.messages << (row.class + 1));
+        assert!((low..high).contains(&row.bytes), "{row:?}");
+    }
+}
+
+#[test]
+fn messages_are_those_that_the_ranks_know_of() {
+    for mpi in installed() {
+        let list = Command::new(program(&mpi, "patterns")).arg("--list").output().unwrap();
+        let list = String::from_utf8(list.stdout).unwrap();
+        let known = ["ring", "stencil_2d", "stencil_3d", "all_to_all", "every_send", "persistent", "partitioned"];
+        let known =
+            known.iter().chain(&["one_sided", "threads", "split", "duplicate", "intercommunicator", "neighbours"]);
+        for pattern in known.filter(|pattern| list.contains(&format!("{pattern} "))) {
+            for ranks in [3, 6] {
+                let room = Room::new();
+                let expect = room.path("expected").to_string_lossy().into_owned();
+                let arguments = [pattern, "--rounds", "5", "--expect", &expect];
+                let ran = profile(&room, &mpi, &["--no-monitoring"], ranks, &program(&mpi, "patterns"), &arguments);
+                if ran.status == Some(77) {
+                    println!("skipped: {pattern} with {}: {}", mpi.name, ran.stdout);
+                    continue;
+                }
+                assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{pattern}, {ranks} of {}", mpi.name);
+                let profile = read_profile(&room.path("p.npz")).unwrap();
+                assert_eq!(found(&profile), expected(&room, 0), "{pattern}, {ranks} ranks of {}", mpi.name);
+                assert_eq!(profile.meta.coverage.exact, *pattern != "neighbours", "{pattern}");
+                check_sums(&profile);
+                assert!(profile.mpi_ns.iter().zip(&profile.run_ns).all(|(mpi, run)| 0 < *mpi && mpi <= run));
+            }
+        }
+    }
+}
+
+#[test]
+fn spawned_processes_are_ranks_of_another_world() {
+    for mpi in installed() {
+        let room = Room::new();
+        let spawn = program(&mpi, "spawn");
+        let natively = Command::new(&mpi.launcher[0])
+            .args(&mpi.launcher[1..])
+            .args(["-n", "3"])
+            .arg(&spawn)
+            .arg("spawn")
+            .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+            .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+            .output();
+        if !natively.is_ok_and(|ran| ran.status.success()) {
+            println!("skipped: {}: MPI_Comm_spawn does not work here without cohabit either", mpi.name);
+            continue;
+        }
+        let expect = room.path("expected").to_string_lossy().into_owned();
+        let ran = profile(&room, &mpi, &[], 3, &spawn, &["spawn", "--expect", &expect]);
+        assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{}", mpi.name);
+        let profile = read_profile(&room.path("p.npz")).unwrap();
+        assert_eq!(profile.tasks(), 5);
+        assert_eq!(found(&profile), expected(&room, 3), "{}", mpi.name);
+    }
+}
+
+#[test]
+fn fortran_is_seen_by_each_of_its_interfaces() {
+    for mpi in installed() {
+        for interface in ["mpifh", "mpi", "f08"] {
+            let ring = program(&mpi, &format!("ring-{interface}"));
+            if !ring.exists() {
+                println!("skipped: {}: no Fortran compiler for {}", ring.display(), mpi.name);
+                continue;
+            }
+            let room = Room::new();
+            let ran = profile(&room, &mpi, &["--no-monitoring", "--hot"], 4, &ring, &[]);
+            assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{interface} of {}", mpi.name);
+            let profile = read_profile(&room.path("p.npz")).unwrap();
+            // Three of 80 bytes, one of 200, two of 4, and 20 put.
+            let known: Traffic = (0..4).map(|rank| ((rank, (rank + 1) % 4), (7, 468))).collect();
+            assert_eq!(found(&profile), known, "{interface} of {}", mpi.name);
+            let sites = profile.meta.unknown["sites"].to_string();
+            assert!(sites.contains("ring") && !sites.contains("libmpi"), "{interface} of {}: {sites}", mpi.name);
+        }
+    }
+}
+
+/// What Open MPI's monitoring says of the same program without cohabit.
+fn monitored(room: &Room, mpi: &Mpi, ranks: u32, arguments: &[&str]) -> Traffic {
+    let mut command = Command::new(&mpi.launcher[0]);
+    command.args(&mpi.launcher[1..]).args(["-n", &ranks.to_string()]);
+    let file = room.path("m").to_string_lossy().into_owned();
+    for (name, value) in
+        [("pml_monitoring_enable", "2"), ("pml_monitoring_enable_output", "3"), ("pml_monitoring_filename", &file)]
+    {
+        command.args(["--mca", name, value]);
+    }
+    command.arg(program(mpi, "patterns")).args(arguments);
+    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    done(&room.run("import m.0.prof -o m.npz"));
+    let mut traffic = found(&read_profile(&room.path("m.npz")).unwrap());
+    traffic.retain(|_, amount| amount.0 > 0);
+    traffic
+}
+
+#[test]
+fn collectives_of_open_mpi_are_the_messages_that_it_monitors() {
+    for mpi in installed().into_iter().filter(|mpi| mpi.name == "openmpi") {
+        for pattern in
+            ["barrier", "bcast", "allreduce", "alltoall", "gatherv", "reduce_scatter", "ibcast", "scan", "split"]
+        {
+            for ranks in [4, 7] {
+                let room = Room::new();
+                let arguments = [pattern, "--rounds", "2"];
+                let known = monitored(&room, &mpi, ranks, &arguments);
+                let ran = profile(&room, &mpi, &[], ranks, &program(&mpi, "patterns"), &arguments);
+                assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{pattern}");
+                let profile = read_profile(&room.path("p.npz")).unwrap();
+                assert_eq!(profile.meta.unknown["collectives"], "monitored", "{pattern}");
+                assert_eq!(found(&profile), known, "{pattern}, {ranks} ranks");
+                assert!(profile.meta.coverage.exact, "{:?}", profile.meta.coverage);
+                check_sums(&profile);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_ranks_sent_is_kept_however_one_of_them_ends() {
+    for mpi in installed() {
+        for end in ["abort", "kill", "exit"] {
+            let room = Room::new();
+            let ran = profile(&room, &mpi, &["--no-monitoring"], 3, &program(&mpi, "ends"), &[end]);
+            assert!(ran.status != Some(0), "{end} of {}", mpi.name);
+            assert!(!ran.stderr.contains("cohabit: "), "{end} of {}: {}", mpi.name, ran.stderr);
+            let profile = read_profile(&room.path("p.npz")).unwrap();
+            for rank in 0..3 {
+                let (messages, bytes) = found(&profile)[&(rank, (rank + 1) % 3)];
+                assert!(messages >= 3 && bytes >= 300, "{end} of {}: {messages} {bytes}", mpi.name);
+            }
+            let coverage = profile.meta.coverage;
+            assert!(
+                !coverage.exact && coverage.not_seen.join("; ").contains("did not reach MPI_Finalize"),
+                "{coverage:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_observed_is_said_in_a_line() {
+    let room = Room::new();
+    room.run("profile -- no-such-dir/mpirun -n 2 true").assert_fails(127, "cannot run no-such-dir/mpirun");
+    room.run("profile --sharing -- mpirun -n 2 true").assert_fails(125, "--sharing is about memory");
+    room.run("profile --detector mpi -- true").assert_fails(126, "linked with none that is known");
+    for mpi in installed() {
+        let ran = profile(&room, &mpi, &[], 2, Path::new("true"), &[]);
+        assert_eq!(ran.status, Some(125), "{}", ran.stderr);
+        assert!(ran.stderr.contains("no MPI rank was observed"), "{}", ran.stderr);
+        // The other MPI's library: the program runs on, unobserved.
+        let other = if mpi.name == "openmpi" { "mpich" } else { "openmpi" };
+        let library = build().join(format!("native/libcohabit-mpi-{other}.so"));
+        if !library.exists() {
+            println!("skipped: {} was not built", library.display());
+            continue;
+        }
+        let mut command = room.command(["profile", "--detector", "mpi", "--"]);
+        command.args(&mpi.launcher).args(["-n", "2"]).arg(program(&mpi, "patterns")).arg("ring");
+        command.env("COHABIT_MPI_LIBRARY", &library).env("OMPI_ALLOW_RUN_AS_ROOT", "1");
+        let ran = Ran::of(command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1").output().unwrap());
+        assert_eq!(ran.status, Some(125), "{}", ran.stderr);
+        assert!(ran.stderr.contains("the library preloaded is for"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn parts_are_joined_by_import() {
+    for mpi in installed() {
+        let room = Room::new();
+        let parts = room.path("parts");
+        let library = build().join(format!("native/libcohabit-mpi-{}.so", mpi.name));
+        let mut command = Command::new(&mpi.launcher[0]);
+        command.args(&mpi.launcher[1..]).args(["-n", "3"]);
+        // As a site's own script would: without cohabit, and without a place to gather.
+        command.arg("env").arg(format!("LD_PRELOAD={}", library.display()));
+        command.arg(format!("COHABIT_MPI_PARTS={}", parts.display()));
+        command.arg(program(&mpi, "patterns")).args(["ring", "--rounds", "4"]);
+        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(std::fs::read_dir(&parts).unwrap().count(), 3);
+        done(&room.run("import parts -o p.npz"));
+        let known: Traffic = (0..3).map(|rank| ((rank, (rank + 1) % 3), (4, 4000))).collect();
+        assert_eq!(found(&read_profile(&room.path("p.npz")).unwrap()), known);
+        // A part cut short, one of nothing, and one of something else.
+        let any = std::fs::read_dir(&parts).unwrap().next().unwrap().unwrap().path();
+        let bytes = std::fs::read(&any).unwrap();
+        for (length, cause) in [(0, "before anything was known"), (2000, "is damaged"), (7000, "is damaged")] {
+            std::fs::write(&any, &bytes[..length]).unwrap();
+            done(&room.run("import parts -o p.npz"));
+            let coverage = read_profile(&room.path("p.npz")).unwrap().meta.coverage;
+            assert!(coverage.not_seen.join("; ").contains(cause), "{length}: {coverage:?}");
+        }
+        std::fs::write(&any, "something else").unwrap();
+        room.run("import parts -o p.npz").assert_fails(1, "no part of an MPI rank");
+    }
+}

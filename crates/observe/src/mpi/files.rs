@@ -1,0 +1,135 @@
+//! Where parts are: in the file they were gathered into, one after another, and one by one in a directory.
+
+use super::abi;
+use super::part::{self, Rank};
+use cohabit_model::file::cannot_read;
+use cohabit_model::{Error, Result};
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::mem::size_of;
+use std::path::{Path, PathBuf};
+
+/// The ending of a part file's name.
+pub const PART: &str = "mpi-part";
+/// The ending of a gathered file's name; those of spawned worlds have their job's number after it.
+pub const GATHERED: &str = "mpi-gathered";
+
+/// What was found: the ranks, and a sentence for each part that could not be read.
+#[derive(Default)]
+pub struct Found {
+    /// The ranks, each once, in no order.
+    pub ranks: Vec<Rank>,
+    /// What was lost.
+    pub notes: Vec<String>,
+}
+
+impl Found {
+    fn add(&mut self, read: Result<Option<Rank>>) {
+        match read {
+            Ok(Some(rank)) => self.ranks.push(rank),
+            Ok(None) => self.notes.push("a rank ended before anything was known of it".into()),
+            Err(error) => self.notes.push(format!("the counts of a rank are lost: {}", error.cause)),
+        }
+    }
+
+    /// Leaves one of several parts of the same rank.
+    fn unique(mut self) -> Self {
+        self.ranks.sort_by_key(|rank| (rank.head.job, rank.head.rank, rank.head.pid));
+        self.ranks.dedup_by_key(|rank| (rank.head.job, rank.head.rank, rank.head.pid));
+        self
+    }
+}
+
+/// Reads a gathered file, a part, or all of both in a directory.
+///
+/// # Errors
+/// The path cannot be read, or holds nothing of an MPI run.
+pub fn read(path: &Path) -> Result<Found> {
+    read_all(&[path])
+}
+
+/// Reads several, the first ones being believed where a rank is in more than one.
+///
+/// # Errors
+/// As for [`read`].
+pub fn read_all(paths: &[&Path]) -> Result<Found> {
+    let mut found = Found::default();
+    for path in paths {
+        if path.is_dir() { read_folder(path, &mut found)? } else { read_file(path, &mut found)? }
+    }
+    Ok(found.unique())
+}
+
+fn read_folder(path: &Path, found: &mut Found) -> Result<()> {
+    let mut files: Vec<PathBuf> = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(|error| cannot_read(path, &error))? {
+        let file = path.join(entry?.file_name());
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let gathered = name.split_once(GATHERED).is_some_and(|(_, rest)| rest.is_empty() || is_job(rest));
+        if gathered || name.ends_with(&format!(".{PART}")) {
+            files.push(file);
+        }
+    }
+    // Gathered ones first: they are whole.
+    files.sort_by_key(|file| (file.extension().is_some_and(|ending| ending == PART), file.clone()));
+    files.iter().try_for_each(|file| read_file(file, found))
+}
+
+fn is_job(rest: &str) -> bool {
+    rest.strip_prefix('.').is_some_and(|job| !job.is_empty() && job.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+fn read_file(path: &Path, found: &mut Found) -> Result<()> {
+    let cannot = |error| cannot_read(path, &error);
+    let file = File::open(path).map_err(cannot)?;
+    let mut left = file.metadata().map_err(cannot)?.len();
+    let mut input = BufReader::with_capacity(1 << 20, file);
+    let mut magic = [0; 8];
+    if left < 8 || input.read_exact(&mut magic).is_err() {
+        found.add(Ok(None));
+        return Ok(());
+    }
+    left -= 8;
+    if u64::from_le_bytes(magic) == abi::COHABIT_MPI_GATHERED_MAGIC {
+        while left > 0 {
+            let Some(bytes) = next(&mut input, &mut left, &[]).map_err(cannot)? else {
+                found.notes.push(format!("{}: it ends in the middle of a rank's part", path.display()));
+                break;
+            };
+            found.add(part::read(&bytes));
+        }
+        return Ok(());
+    }
+    match next(&mut input, &mut left, &magic).map_err(cannot)? {
+        Some(bytes) => found.add(part::read(&bytes)),
+        None if magic == [0; 8] => found.add(Ok(None)),
+        None => {
+            let cause = format!("{}: no part of an MPI rank", path.display());
+            return Err(Error::new(cause).remedy("name a directory with parts, or the file they were gathered into"));
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of the part that begins with `start` and goes on in the input; none where none does.
+fn next(input: &mut impl Read, left: &mut u64, start: &[u8]) -> std::io::Result<Option<Vec<u8>>> {
+    let head_bytes = size_of::<abi::cohabit_mpi_part_t>();
+    let more = head_bytes - start.len();
+    if *left < more as u64 {
+        return Ok(None);
+    }
+    let mut bytes = start.to_vec();
+    bytes.resize(head_bytes, 0);
+    input.read_exact(&mut bytes[start.len()..])?;
+    *left -= more as u64;
+    // A part of another version is read as far as its head: what is wrong is said by who reads it.
+    let Ok(head) = part::head(&bytes) else { return Ok(Some(bytes)) };
+    let Some(head) = head else { return Ok(None) };
+    let rest = head.used.saturating_sub(head_bytes as u64).min(*left);
+    // As many bytes as the file really has, whatever the head says.
+    let before = bytes.len();
+    bytes.resize(before + rest as usize, 0);
+    input.read_exact(&mut bytes[before..])?;
+    *left -= rest;
+    Ok(Some(bytes))
+}

@@ -1,0 +1,120 @@
+//! Runs a launcher with its ranks observed.
+
+use super::launcher::{Additions, Family, Launcher, Recognised, may_start_processes, recognise};
+use super::{files, install, merge, monitoring};
+use crate::dbi::Outcome;
+use crate::dbi::directory::Directory;
+use crate::dbi::signals::Passing;
+use cohabit_model::Error;
+use cohabit_model::command::CommandError;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What to look at, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Width of a bin of the time series.
+    pub window: Duration,
+    /// Follow the call sites of messages.
+    pub sites: bool,
+    /// Let Open MPI's monitoring component count what collectives really send.
+    pub monitoring: bool,
+    /// A folder that the ranks' hosts share, for the gathered file: that of the profile.
+    pub shared: PathBuf,
+    /// See `dbi::Options`.
+    pub pass_signals: bool,
+}
+
+/// Rows of a rank's series before its windows are doubled.
+const SERIES_BOUND: u64 = 1 << 20;
+
+/// Runs `command`, a launcher or one rank's program, to its end and says which rank sent what to which.
+///
+/// # Errors
+/// [`CommandError::NotFound`] and [`CommandError::CannotRun`] for a launcher that is not there or not known, [`CommandError::Failed`]
+/// where there is no library for its MPI, or no rank was seen.
+pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, CommandError> {
+    let recognised = recognise(command)?;
+    let library = install::library(recognised.family)?;
+    let parts = Directory::create()?;
+    let shared = shared_folder(&options.shared)?;
+    let additions = Additions {
+        library,
+        variables: variables(parts.path(), shared.path(), options),
+        parameters: parameters(&recognised, command, shared.path(), options),
+    };
+    let (words, environment) = additions.apply(recognised.launcher, command);
+    let mut launcher = Command::new(&words[0]);
+    launcher.args(&words[1..]).envs(environment);
+    if recognised.launcher == Launcher::Singleton && recognised.family == Family::OpenMpi {
+        launcher.envs(additions.parameters.iter().map(|(name, value)| (format!("OMPI_MCA_{name}"), value)));
+    }
+    let status = run(&mut launcher, options.pass_signals)?;
+    let found = files::read_all(&[shared.path(), parts.path()])?;
+    if found.ranks.is_empty() {
+        let error = Error::new(format!("no MPI rank was observed; {} ended with {status}", words[0].to_string_lossy()));
+        return Err(error
+            .remedy("the lines above may say why; the ranks must call MPI_Init and be linked with MPI dynamically")
+            .into());
+    }
+    let notes = found.notes.clone();
+    let run = merge::Run {
+        command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        monitored: monitoring::read(shared.path()),
+    };
+    Ok(Outcome { profile: merge::merge(found, &run)?, status, notes })
+}
+
+fn shared_folder(place: &Path) -> Result<tempfile::TempDir, Error> {
+    let place = std::path::absolute(if place.as_os_str().is_empty() { Path::new(".") } else { place })?;
+    tempfile::Builder::new().prefix(".cohabit-mpi-").tempdir_in(&place).map_err(|error| {
+        Error::new(format!("{}: {error}", place.display()))
+            .remedy("name a profile in a folder that can be written to, with -o")
+    })
+}
+
+fn variables(parts: &Path, shared: &Path, options: &Options) -> Vec<(String, OsString)> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let gathered = shared.join(format!("run.{}", files::GATHERED));
+    let mut variables: Vec<(String, OsString)> = vec![
+        ("COHABIT_MPI_PARTS".into(), parts.into()),
+        ("COHABIT_MPI_GATHERED".into(), gathered.into()),
+        ("COHABIT_MPI_ZERO_NS".into(), now.as_nanos().to_string().into()),
+        ("COHABIT_MPI_WINDOW_NS".into(), options.window.as_nanos().to_string().into()),
+        ("COHABIT_MPI_SERIES_BOUND".into(), SERIES_BOUND.to_string().into()),
+    ];
+    if options.sites {
+        variables.push(("COHABIT_MPI_SITES".into(), "1".into()));
+    }
+    variables
+}
+
+/// Open MPI's monitoring of messages: 2 tells the library's own from the program's, 3 writes a file a rank.
+fn parameters(
+    recognised: &Recognised,
+    command: &[OsString],
+    shared: &Path,
+    options: &Options,
+) -> Vec<(&'static str, OsString)> {
+    // Monitoring ends programs that start others (4.1.4): it is left out where that cannot be ruled out.
+    if recognised.family != Family::OpenMpi || !options.monitoring || may_start_processes(command) {
+        return Vec::new();
+    }
+    vec![
+        ("pml_monitoring_enable", "2".into()),
+        ("pml_monitoring_enable_output", "3".into()),
+        ("pml_monitoring_filename", shared.join("monitoring").into()),
+    ]
+}
+
+fn run(launcher: &mut Command, pass_signals: bool) -> Result<std::process::ExitStatus, Error> {
+    let passing = pass_signals.then(Passing::install);
+    let name = launcher.get_program().to_string_lossy().into_owned();
+    let mut child = launcher.spawn().map_err(|error| Error::new(format!("{name}: {error}")))?;
+    if let Some(passing) = &passing {
+        passing.to(child.id());
+    }
+    Ok(child.wait()?)
+}

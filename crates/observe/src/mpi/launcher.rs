@@ -1,0 +1,350 @@
+//! The launchers that people already use: mpirun and mpiexec of Open MPI and of MPICH (Hydra), and Slurm's srun. Which
+//! one a command is, and how its ranks are given an environment.
+
+use cohabit_model::Error;
+use cohabit_model::command::{CommandError, find};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// An MPI whose binary interface a library is built for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// Open MPI.
+    OpenMpi,
+    /// MPICH.
+    Mpich,
+}
+
+impl Family {
+    /// As in file names.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OpenMpi => "openmpi",
+            Self::Mpich => "mpich",
+        }
+    }
+
+    /// As it calls itself.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::OpenMpi => "Open MPI",
+            Self::Mpich => "MPICH",
+        }
+    }
+}
+
+/// How ranks are started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Launcher {
+    /// mpirun of Open MPI.
+    OpenMpi,
+    /// Hydra, MPICH's mpiexec.
+    Hydra,
+    /// Slurm's srun.
+    Srun,
+    /// None: the program is a rank by itself.
+    Singleton,
+}
+
+/// A command that starts ranks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recognised {
+    /// How.
+    pub launcher: Launcher,
+    /// The MPI of its ranks.
+    pub family: Family,
+}
+
+/// Names under which launchers of MPI are installed.
+const NAMES: [&str; 12] = [
+    "mpirun",
+    "mpiexec",
+    "orterun",
+    "prterun",
+    "srun",
+    "mpirun.openmpi",
+    "mpiexec.openmpi",
+    "mpirun.mpich",
+    "mpiexec.mpich",
+    "mpiexec.hydra",
+    "mpirun.hydra",
+    "mpirun_rsh",
+];
+
+/// Whether the command's name is that of a launcher.
+pub fn is_launcher(command: &[OsString]) -> bool {
+    let name = command.first().and_then(|name| Path::new(name).file_name());
+    name.is_some_and(|name| NAMES.iter().any(|known| OsStr::new(known) == name))
+}
+
+/// Which launcher the command is, and which MPI its ranks use.
+///
+/// # Errors
+/// It is not there, or nothing tells which MPI it starts.
+pub fn recognise(command: &[OsString]) -> Result<Recognised, CommandError> {
+    let path = find(command)?;
+    if !is_launcher(command) {
+        return of_program(&command[..1]).map(|family| Recognised { launcher: Launcher::Singleton, family });
+    }
+    let output = Command::new(&path).arg("--version").stdin(Stdio::null()).output();
+    let output = output.map_err(|error| {
+        CommandError::CannotRun(Error::new(format!("{}: {error}", path.display())).remedy("check that it can be run"))
+    })?;
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    match by_version(&said) {
+        Some(Launcher::OpenMpi) => Ok(Recognised { launcher: Launcher::OpenMpi, family: Family::OpenMpi }),
+        Some(Launcher::Hydra) => Ok(Recognised { launcher: Launcher::Hydra, family: Family::Mpich }),
+        Some(launcher) => of_program(&command[1..]).map(|family| Recognised { launcher, family }),
+        None => {
+            let said = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing").trim().to_owned();
+            Err(CommandError::CannotRun(
+                Error::new(format!("{}: not a launcher of Open MPI, MPICH or Slurm (it says: {said})", path.display()))
+                    .remedy("use the mpirun of one of these, or profile one rank's program with --detector dbi"),
+            ))
+        }
+    }
+}
+
+fn by_version(said: &str) -> Option<Launcher> {
+    let known = [
+        ("Open MPI", Launcher::OpenMpi),
+        ("OpenRTE", Launcher::OpenMpi),
+        ("PRRTE", Launcher::OpenMpi),
+        ("HYDRA", Launcher::Hydra),
+        ("slurm", Launcher::Srun),
+    ];
+    known.into_iter().find(|(word, _)| said.contains(word)).map(|(_, launcher)| launcher)
+}
+
+/// The MPI that the first of these words which is a program is linked with.
+fn of_program(words: &[OsString]) -> Result<Family, CommandError> {
+    for word in words.iter().filter(|word| !word.as_bytes().starts_with(b"-")) {
+        if let Some(family) = find(std::slice::from_ref(word)).ok().and_then(|path| linked(&path)) {
+            return Ok(family);
+        }
+    }
+    Err(CommandError::CannotRun(
+        Error::new("cannot tell which MPI the program uses: it is linked with none that is known")
+            .remedy("name the library to preload with COHABIT_MPI_LIBRARY, or use mpirun"),
+    ))
+}
+
+/// Whether the programs in a command may start or join others by MPI, as far as their symbols and their libraries' tell;
+/// also where no program is found that uses MPI by itself, as with a script.
+pub fn may_start_processes(command: &[OsString]) -> bool {
+    let programs: Vec<PathBuf> =
+        command.iter().skip(1).filter_map(|word| find(std::slice::from_ref(word)).ok()).collect();
+    let programs: Vec<&PathBuf> = programs.iter().filter(|path| linked(path).is_some()).collect();
+    programs.is_empty() || programs.iter().any(|program| libraries(program).iter().any(|file| calls_dynamic(file)))
+}
+
+/// A program and its libraries, without those of MPI.
+fn libraries(program: &Path) -> Vec<PathBuf> {
+    let said = dependencies(program).unwrap_or_default();
+    let paths = said.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
+    let own = paths.map(PathBuf::from).filter(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        !["libmpi", "libopen-", "libc.", "libm.", "ld-linux"].iter().any(|known| name.starts_with(known))
+    });
+    std::iter::once(program.to_path_buf()).chain(own).collect()
+}
+
+fn calls_dynamic(file: &Path) -> bool {
+    use object::{Object, ObjectSymbol};
+    let Ok(bytes) = std::fs::read(file) else { return true };
+    let Ok(parsed) = object::File::parse(&*bytes) else { return false };
+    parsed.dynamic_symbols().filter(ObjectSymbol::is_undefined).any(|symbol| {
+        let name = symbol.name().unwrap_or_default().to_ascii_lowercase();
+        let call = name.trim_start_matches('p');
+        ["mpi_comm_spawn", "mpi_comm_accept", "mpi_comm_connect", "mpi_comm_join"]
+            .iter()
+            .any(|known| call.starts_with(known))
+    })
+}
+
+fn dependencies(path: &Path) -> Option<String> {
+    let output = Command::new("ldd").arg(path).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn linked(path: &Path) -> Option<Family> {
+    let said = dependencies(path)?;
+    if said.contains("libmpich.so") || said.contains("libmpi.so.12") {
+        Some(Family::Mpich)
+    } else {
+        said.contains("libmpi.so").then_some(Family::OpenMpi)
+    }
+}
+
+/// What is added to a launcher's command line.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Additions {
+    /// The library to preload.
+    pub library: PathBuf,
+    /// Variables of the ranks.
+    pub variables: Vec<(String, OsString)>,
+    /// Parameters of Open MPI.
+    pub parameters: Vec<(&'static str, OsString)>,
+}
+
+const PRELOAD: &str = "LD_PRELOAD";
+
+impl Additions {
+    /// The words to run, and the variables to set for the first of them.
+    pub fn apply(&self, launcher: Launcher, command: &[OsString]) -> (Vec<OsString>, Vec<(OsString, OsString)>) {
+        let mut words = command.to_vec();
+        let inherited = std::env::var_os(PRELOAD).filter(|value| !value.is_empty());
+        let asked = match launcher {
+            Launcher::OpenMpi => take_assignment(&mut words, &["-x"]),
+            Launcher::Hydra => take_pair(&mut words, &["-genv", "--genv"]),
+            Launcher::Srun | Launcher::Singleton => None,
+        };
+        let mut preload = self.library.clone().into_os_string();
+        if let Some(other) = asked.or(inherited) {
+            preload.push(":");
+            preload.push(other);
+        }
+        let mut variables = vec![(OsString::from(PRELOAD), preload)];
+        variables.extend(self.variables.iter().map(|(name, value)| (name.into(), value.clone())));
+        match launcher {
+            Launcher::OpenMpi => {
+                let exports = variables.iter().flat_map(|pair| [OsString::from("-x"), assignment(pair)]);
+                // What the user has set stays: a parameter may be given once.
+                let given = |name: &str| words.windows(2).any(|pair| is_parameter(&pair[0]) && pair[1] == *name);
+                let parameters = self.parameters.iter().filter(|(name, _)| !given(name));
+                let parameters = parameters.flat_map(|(name, value)| ["--mca".into(), name.into(), value.clone()]);
+                let added: Vec<OsString> = exports.chain(parameters).collect();
+                words.splice(1..1, added);
+                (words, Vec::new())
+            }
+            Launcher::Hydra => {
+                let added: Vec<OsString> =
+                    variables.into_iter().flat_map(|(name, value)| ["-genv".into(), name, value]).collect();
+                words.splice(1..1, added);
+                (words, Vec::new())
+            }
+            Launcher::Srun => {
+                export(&mut words, &variables);
+                (words, variables)
+            }
+            Launcher::Singleton => (words, variables),
+        }
+    }
+}
+
+fn is_parameter(word: &OsStr) -> bool {
+    ["--mca", "-mca", "--gmca", "-gmca"].iter().any(|flag| word == *flag)
+}
+
+fn assignment((name, value): &(OsString, OsString)) -> OsString {
+    let mut text = name.clone();
+    text.push("=");
+    text.push(value);
+    text
+}
+
+/// Removes `FLAG LD_PRELOAD=VALUE` and returns the value: it goes after ours, since a name may be given once.
+fn take_assignment(words: &mut Vec<OsString>, flags: &[&str]) -> Option<OsString> {
+    let prefix = format!("{PRELOAD}=");
+    let at = words.windows(2).position(|pair| {
+        flags.iter().any(|flag| pair[0] == *flag) && pair[1].as_bytes().starts_with(prefix.as_bytes())
+    })?;
+    let value = words.drain(at..at + 2).nth(1)?;
+    Some(OsString::from_vec(value.as_bytes()[prefix.len()..].to_vec()))
+}
+
+/// Removes `FLAG LD_PRELOAD VALUE` and returns the value.
+fn take_pair(words: &mut Vec<OsString>, flags: &[&str]) -> Option<OsString> {
+    let at = words.windows(3).position(|pair| flags.iter().any(|flag| pair[0] == *flag) && pair[1] == PRELOAD)?;
+    words.drain(at..at + 3).nth(2)
+}
+
+/// srun passes its own environment on, unless --export says what to pass on.
+fn export(words: &mut [OsString], variables: &[(OsString, OsString)]) {
+    let Some(word) = words.iter_mut().find(|word| word.as_bytes().starts_with(b"--export=")) else { return };
+    for (name, _) in variables {
+        word.push(",");
+        word.push(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<OsString> {
+        text.split(' ').map(OsString::from).collect()
+    }
+
+    fn added() -> Additions {
+        Additions {
+            library: "/l.so".into(),
+            variables: vec![("A".into(), "1".into())],
+            parameters: vec![("p", "2".into())],
+        }
+    }
+
+    #[test]
+    fn launchers_are_told_by_name_and_by_what_they_say() {
+        for (name, expected) in
+            [("mpirun", true), ("/opt/bin/mpiexec.hydra", true), ("srun", true), ("lmp", false), ("mpirun-x", false)]
+        {
+            assert_eq!(is_launcher(&words(name)), expected, "{name}");
+        }
+        for (said, expected) in [
+            ("mpirun (Open MPI) 4.1.4\n", Some(Launcher::OpenMpi)),
+            ("prterun (PRRTE) 3.0.8\n", Some(Launcher::OpenMpi)),
+            ("HYDRA build details:\n    Version: 4.0.2", Some(Launcher::Hydra)),
+            ("slurm-wlm 22.05.8", Some(Launcher::Srun)),
+            ("something else", None),
+        ] {
+            assert_eq!(by_version(said), expected, "{said}");
+        }
+    }
+
+    #[test]
+    fn each_launcher_gets_its_own_syntax_and_keeps_the_rest() {
+        let rows = [
+            (Launcher::OpenMpi, "mpirun -n 2 ./a -x", "mpirun -x LD_PRELOAD=/l.so -x A=1 --mca p 2 -n 2 ./a -x"),
+            (
+                Launcher::OpenMpi,
+                "mpirun -x LD_PRELOAD=/o.so -n 2 ./a",
+                "mpirun -x LD_PRELOAD=/l.so:/o.so -x A=1 --mca p 2 -n 2 ./a",
+            ),
+            (Launcher::Hydra, "mpiexec -n 2 ./a", "mpiexec -genv LD_PRELOAD /l.so -genv A 1 -n 2 ./a"),
+            (
+                Launcher::Hydra,
+                "mpiexec -genv LD_PRELOAD /o.so ./a",
+                "mpiexec -genv LD_PRELOAD /l.so:/o.so -genv A 1 ./a",
+            ),
+            (Launcher::Srun, "srun --export=NONE ./a", "srun --export=NONE,LD_PRELOAD,A ./a"),
+            (Launcher::Srun, "srun ./a", "srun ./a"),
+        ];
+        if std::env::var_os(PRELOAD).is_some() {
+            eprintln!("skipped: LD_PRELOAD is set, and would show in what is compared");
+            return;
+        }
+        for (launcher, command, expected) in rows {
+            let (made, environment) = added().apply(launcher, &words(command));
+            assert_eq!(made, words(expected));
+            assert_eq!(environment.is_empty(), launcher != Launcher::Srun);
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_said() {
+        let failure = recognise(&words("no-such-dir/mpirun -n 2 ./a")).unwrap_err();
+        assert!(matches!(failure, CommandError::NotFound(_)), "{failure}");
+        let failure = recognise(&words("true")).unwrap_err();
+        assert!(failure.error().cause.contains("linked with none"), "{failure}");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mpirun");
+        std::fs::write(&path, "#!/bin/sh\necho another\n").unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let failure = recognise(&[path.into_os_string()]).unwrap_err();
+        assert!(failure.error().cause.contains("it says: another"), "{failure}");
+    }
+}

@@ -1,0 +1,37 @@
+//! MPI ranks: runs a launcher (mpirun, mpiexec, srun) with the library of `native/mpi` preloaded into the ranks, and makes
+//! a profile of what they leave.
+//!
+//! `launcher` recognises the command and says how its ranks are given an environment, `install` finds the library,
+//! `launch` runs the command, `files` and `part` read the records (`native/mpi/abi.h`), `worlds` tells whose ranks they
+//! are, `monitoring` and `scale` make collectives exact with Open MPI's own counts, and `merge` makes one profile. The IBM
+//! report (sections 3.2 and 6.1) is the model: message counts by size and pair from the profiling interface.
+
+#[allow(missing_docs, non_camel_case_types, dead_code, unsafe_op_in_unsafe_fn, clippy::all)]
+#[rustfmt::skip]
+pub(crate) mod abi;
+mod files;
+mod gather;
+pub mod install;
+mod launch;
+pub mod launcher;
+mod merge;
+mod monitoring;
+mod part;
+mod scale;
+mod sites;
+mod worlds;
+
+pub use launch::{Options, profile};
+
+use cohabit_model::{Profile, Result};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// Joins the parts in a directory, or reads the file they were gathered into.
+///
+/// # Errors
+/// The path, and what is wrong there.
+pub fn import(path: &Path) -> Result<Profile> {
+    let monitored = if path.is_dir() { monitoring::read(path) } else { HashMap::new() };
+    merge::merge(files::read(path)?, &merge::Run { command: Vec::new(), monitored })
+}

@@ -1,0 +1,242 @@
+//! Reads the part that an MPI rank leaves (`native/mpi/abi.h`): bounds are checked, nothing is trusted.
+
+use super::abi;
+use cohabit_model::{Error, Result};
+use std::mem::size_of;
+
+/// Rows of a list that is followed at most: longer ones are damaged.
+const LIST_LIMIT: usize = 1 << 24;
+
+/// A record of the header.
+///
+/// # Safety
+/// Any bytes are a value: integers and arrays of them, without padding that matters and without pointers.
+pub unsafe trait Record: Copy {}
+
+// SAFETY: structures of integers, generated from the header.
+unsafe impl Record for abi::cohabit_mpi_part_t {}
+// SAFETY: as above.
+unsafe impl Record for abi::cohabit_mpi_cell_t {}
+// SAFETY: as above.
+unsafe impl Record for abi::cohabit_mpi_site_t {}
+// SAFETY: as above.
+unsafe impl Record for abi::cohabit_mpi_page_t {}
+// SAFETY: as above.
+unsafe impl Record for abi::cohabit_mpi_world_t {}
+// SAFETY: an integer.
+unsafe impl Record for u32 {}
+
+/// Whom messages were exchanged with, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Peer {
+    /// 0: this rank's own world, else the number of another in [`Rank::worlds`].
+    pub world: u32,
+    /// Rank in that world.
+    pub rank: u32,
+    /// How.
+    pub kind: Kind,
+}
+
+/// How messages came to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// The program sent them.
+    Sent,
+    /// A collective did.
+    Collective,
+    /// One-sided, to the peer.
+    Put,
+    /// One-sided, from the peer.
+    Got,
+}
+
+/// Messages and their bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// How many.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Amount {
+    /// Adds, saturating.
+    pub fn add(&mut self, other: Amount) {
+        self.messages = self.messages.saturating_add(other.messages);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+}
+
+/// Another world.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct World {
+    /// `COHABIT_MPI_WORLD_`.
+    pub kind: u32,
+    /// How many ranks.
+    pub size: u32,
+    /// When the call that made it known began and ended, CLOCK_REALTIME.
+    pub known_ns: (u64, u64),
+    /// Of a spawned world: the ranks that spawned it, in the order of their communicator.
+    pub spawners: Vec<u32>,
+}
+
+/// What a rank left.
+#[derive(Debug, Clone)]
+pub struct Rank {
+    /// The head.
+    pub head: abi::cohabit_mpi_part_t,
+    /// By peer and size class (0: empty, k + 1: from 2^k bytes on).
+    pub cells: Vec<(Peer, u32, Amount)>,
+    /// By window of `head.window_ticks << .0`: bin and peer.
+    pub series: Vec<(u32, u64, Peer, Amount)>,
+    /// By place in the code.
+    pub sites: Vec<(Peer, u64, Amount)>,
+    /// Other worlds; number 1 is the first.
+    pub worlds: Vec<World>,
+    /// The lines of code of /proc/self/maps.
+    pub maps: String,
+}
+
+impl Rank {
+    /// The rank's host.
+    pub fn host(&self) -> String {
+        text(&self.head.host)
+    }
+
+    /// What its MPI calls itself.
+    pub fn library(&self) -> String {
+        text(&self.head.library).split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    /// Whether the flag is set.
+    pub fn has(&self, flag: u32) -> bool {
+        self.head.flags & flag != 0
+    }
+
+    /// Ticks in ns.
+    pub fn ns(&self, ticks: u64) -> u64 {
+        let ns = u128::from(ticks) * 1_000_000_000 / u128::from(self.head.ticks_per_second.max(1));
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
+}
+
+/// Text up to the first zero.
+fn text(bytes: &[std::ffi::c_char]) -> String {
+    let bytes: Vec<u8> = bytes.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The head of a part, where one begins there.
+pub fn head(bytes: &[u8]) -> Result<Option<abi::cohabit_mpi_part_t>> {
+    let Some(head) = record::<abi::cohabit_mpi_part_t>(bytes, 0) else { return Ok(None) };
+    if head.magic != abi::COHABIT_MPI_PART_MAGIC {
+        return Ok(None);
+    }
+    if head.version != abi::COHABIT_MPI_VERSION {
+        return Err(Error::new(format!(
+            "a part of format {}, this cohabit reads {}",
+            head.version,
+            abi::COHABIT_MPI_VERSION
+        ))
+        .remedy("read it with the cohabit whose library was preloaded"));
+    }
+    Ok(Some(head))
+}
+
+/// Reads a part; none where the rank ended before there was anything in it.
+///
+/// # Errors
+/// Another version, or a list that leads out of the part.
+pub fn read(bytes: &[u8]) -> Result<Option<Rank>> {
+    let Some(head) = head(bytes)? else { return Ok(None) };
+    let damaged = |what: &str| Error::new(format!("the part of rank {} is damaged: {what}", head.rank));
+    let cell_records = array::<abi::cohabit_mpi_cell_t>(bytes, head.cells, head.cell_capacity);
+    let mut cells = Vec::new();
+    let mut series = Vec::new();
+    for cell in cell_records.ok_or_else(|| damaged("its cells are not all there"))? {
+        let Some((peer, class)) = key(cell.key) else { continue };
+        cells.push((peer, class, Amount { messages: cell.messages, bytes: cell.bytes }));
+        if cell.window_messages > 0 && head.window_ticks > 0 {
+            let amount = Amount { messages: cell.window_messages, bytes: cell.window_bytes };
+            series.push((head.window_shift, head.window_bin, peer, amount));
+        }
+    }
+    follow::<abi::cohabit_mpi_page_t>(bytes, head.pages, |page| {
+        for row in page.rows.iter().take(page.count as usize) {
+            if let Some((peer, _)) = key(row.key.wrapping_add(1)) {
+                series.push((page.window_shift, row.bin, peer, Amount { messages: row.messages, bytes: row.bytes }));
+            }
+        }
+        page.next
+    })
+    .ok_or_else(|| damaged("its series leads nowhere"))?;
+    let site_records = array::<abi::cohabit_mpi_site_t>(bytes, head.sites, head.site_capacity);
+    let site = |site: abi::cohabit_mpi_site_t| {
+        Some((key(site.key)?.0, site.address, Amount { messages: site.messages, bytes: site.bytes }))
+    };
+    let sites = site_records.ok_or_else(|| damaged("its call sites are not all there"))?.filter_map(site).collect();
+    let mut worlds = Vec::new();
+    let mut whole = true;
+    follow::<abi::cohabit_mpi_world_t>(bytes, head.worlds, |world| {
+        let spawners = array::<u32>(bytes, world.ranks, world.rank_count.into());
+        whole &= spawners.is_some();
+        worlds.push(World {
+            kind: world.kind,
+            size: world.size,
+            known_ns: (world.began_ns, world.ended_ns),
+            spawners: spawners.into_iter().flatten().collect(),
+        });
+        world.next
+    })
+    .filter(|()| whole)
+    .ok_or_else(|| damaged("its list of worlds leads nowhere"))?;
+    worlds.reverse();
+    let maps = slice(bytes, head.maps, head.maps_bytes).unwrap_or_default();
+    let maps = String::from_utf8_lossy(if head.maps == 0 { &[] } else { maps }).into_owned();
+    Ok(Some(Rank { head, cells, series, sites, worlds, maps }))
+}
+
+/// A stored key (one more than the key; 0 is none) as peer and size class.
+fn key(stored: u64) -> Option<(Peer, u32)> {
+    let key = stored.checked_sub(1)?;
+    let bits = |from: u32, to: u32| ((key >> from) & ((1 << (to - from)) - 1)) as u32;
+    let kind = match bits(abi::COHABIT_MPI_KEY_KIND_SHIFT, abi::COHABIT_MPI_KEY_WORLD_SHIFT) {
+        abi::COHABIT_MPI_KIND_SENT => Kind::Sent,
+        abi::COHABIT_MPI_KIND_COLLECTIVE => Kind::Collective,
+        abi::COHABIT_MPI_KIND_PUT => Kind::Put,
+        abi::COHABIT_MPI_KIND_GOT => Kind::Got,
+        _ => return None,
+    };
+    let world = bits(abi::COHABIT_MPI_KEY_WORLD_SHIFT, abi::COHABIT_MPI_KEY_RANK_SHIFT);
+    let rank = bits(abi::COHABIT_MPI_KEY_RANK_SHIFT, abi::COHABIT_MPI_KEY_RANK_SHIFT + 32);
+    Some((Peer { world, rank, kind }, bits(0, abi::COHABIT_MPI_KEY_KIND_SHIFT)))
+}
+
+fn slice(bytes: &[u8], offset: u64, length: u64) -> Option<&[u8]> {
+    let start = usize::try_from(offset).ok()?;
+    bytes.get(start..start.checked_add(usize::try_from(length).ok()?)?)
+}
+
+fn record<T: Record>(bytes: &[u8], offset: u64) -> Option<T> {
+    let bytes = slice(bytes, offset, size_of::<T>() as u64)?;
+    // SAFETY: as many bytes as the record has, and any bytes are a value of it.
+    Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// `count` records at `offset`; none of them where the offset is 0.
+fn array<T: Record>(bytes: &[u8], offset: u64, count: u64) -> Option<impl Iterator<Item = T> + '_> {
+    let count = if offset == 0 { 0 } else { count };
+    let all = slice(bytes, offset, count.checked_mul(size_of::<T>() as u64)?)?;
+    Some(all.chunks_exact(size_of::<T>()).filter_map(|chunk| record(chunk, 0)))
+}
+
+/// Goes along a list; `each` gives the next offset. None where it leads out of the part, or around.
+fn follow<T: Record>(bytes: &[u8], mut offset: u64, mut each: impl FnMut(T) -> u64) -> Option<()> {
+    for _ in 0..LIST_LIMIT {
+        if offset == 0 {
+            return Some(());
+        }
+        offset = each(record(bytes, offset)?);
+    }
+    None
+}

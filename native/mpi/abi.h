@@ -1,0 +1,140 @@
+/* The record an MPI rank leaves ("part"), shared with Rust.
+ *
+ * A part is a file that the library maps MAP_SHARED and fills while the rank runs, so that what was counted survives
+ * whatever ends the rank. At MPI_Finalize the parts of a world are gathered, one after another and each `used` bytes
+ * long, into one file that begins with COHABIT_MPI_GATHERED_MAGIC. All offsets are bytes from the start of the part; 0
+ * means none. All integers are little-endian. crates/observe/src/mpi/abi.rs is generated from this header (`make abi`),
+ * and a test compares the two.
+ */
+#ifndef COHABIT_MPI_ABI_H
+#define COHABIT_MPI_ABI_H
+
+#include <stdint.h>
+
+#define COHABIT_MPI_PART_MAGIC 0x31545241504d4343ull     /* "CCMPART1" */
+#define COHABIT_MPI_GATHERED_MAGIC 0x3144485447414d43ull /* "CMAGTHD1" */
+#define COHABIT_MPI_VERSION 1u
+#define COHABIT_MPI_CHUNK_BYTES (256u << 10)
+#define COHABIT_MPI_PIECE_BYTES (256u << 10) /* of a message in gathering, at most */
+
+/* cohabit_mpi_part.end */
+#define COHABIT_MPI_END_RUNNING 0u /* MPI_Finalize was not reached: killed, crashed, or still under way */
+#define COHABIT_MPI_END_FINALIZED 1u
+#define COHABIT_MPI_END_ABORTED 2u /* the rank called MPI_Abort */
+
+/* cohabit_mpi_part.flags */
+#define COHABIT_MPI_FLAG_NO_SPACE 1u      /* the file could not grow: counts were lost */
+#define COHABIT_MPI_FLAG_SPAWNED 2u       /* the world was started by MPI_Comm_spawn */
+#define COHABIT_MPI_FLAG_SITES 4u         /* call sites were followed */
+#define COHABIT_MPI_FLAG_UNKNOWN_PEER 8u  /* messages to processes of a world that cannot be told (connect, join) */
+#define COHABIT_MPI_FLAG_APPROXIMATE 16u  /* a collective was decomposed that has no known algorithm here */
+#define COHABIT_MPI_FLAG_COLLECTIVES 32u  /* a collective was called */
+#define COHABIT_MPI_FLAG_BEYOND_WORLD 64u /* more worlds or ranks than a key has room for */
+
+/* A key: what is counted together. Bits 0-6: size class; 7-9: kind; 10-23: world; 24-55: rank in that world. One more
+ * than the key is stored, 0 being an empty cell. */
+#define COHABIT_MPI_KEY_KIND_SHIFT 7u
+#define COHABIT_MPI_KEY_WORLD_SHIFT 10u
+#define COHABIT_MPI_KEY_RANK_SHIFT 24u
+#define COHABIT_MPI_MAX_WORLDS (1u << 14)
+
+/* Size class: 0 for an empty message, else k + 1 for [2^k, 2^(k+1)) bytes. */
+
+/* Kinds. */
+#define COHABIT_MPI_KIND_SENT 0u       /* a message that the program sent */
+#define COHABIT_MPI_KIND_COLLECTIVE 1u /* a message that a collective sends, by decomposition */
+#define COHABIT_MPI_KIND_PUT 2u        /* one-sided, from this rank to the peer */
+#define COHABIT_MPI_KIND_GOT 3u        /* one-sided, from the peer to this rank */
+
+typedef struct {
+    uint64_t key; /* key + 1, 0: empty */
+    uint64_t messages;
+    uint64_t bytes;
+    /* Of the window under way, not yet a row of the series; added to nothing (messages and bytes hold them too). */
+    uint64_t window_messages;
+    uint64_t window_bytes;
+} cohabit_mpi_cell_t;
+
+/* What was exchanged with one peer from one place in the code. */
+typedef struct {
+    uint64_t key; /* of size class 0, plus 1; 0: empty */
+    uint64_t address;
+    uint64_t messages;
+    uint64_t bytes;
+} cohabit_mpi_site_t;
+
+typedef struct {
+    uint64_t bin; /* window number since zero_ns, in units of window_ticks << the page's window_shift */
+    uint64_t key; /* of size class 0 */
+    uint64_t messages;
+    uint64_t bytes;
+} cohabit_mpi_row_t;
+
+#define COHABIT_MPI_ROWS_PER_PAGE 128u
+typedef struct {
+    uint64_t next;
+    uint32_t count;
+    uint32_t window_shift;
+    cohabit_mpi_row_t rows[COHABIT_MPI_ROWS_PER_PAGE];
+} cohabit_mpi_page_t;
+
+/* cohabit_mpi_world.kind */
+#define COHABIT_MPI_WORLD_SPAWNED 1u /* by a communicator of this rank: its ranks in order */
+#define COHABIT_MPI_WORLD_PARENT 2u  /* that spawned this one: ranks in the spawning communicator */
+#define COHABIT_MPI_WORLD_OTHER 3u   /* by connect, accept or join */
+
+/* Another world that this rank can talk to; worlds are numbered from 1 in the order of the list. */
+typedef struct {
+    uint64_t next;
+    uint32_t kind;
+    uint32_t size;
+    uint64_t began_ns; /* CLOCK_REALTIME around the call that made it known */
+    uint64_t ended_ns;
+    uint64_t ranks; /* SPAWNED: world ranks of the spawning communicator, in its order: uint32_t[rank_count] */
+    uint32_t rank_count;
+    uint32_t reserved;
+} cohabit_mpi_world_t;
+
+typedef struct {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t flags;
+    uint64_t used; /* bytes of the part */
+    uint32_t rank; /* in MPI_COMM_WORLD */
+    uint32_t size;
+    uint32_t pid;
+    uint32_t end;
+    uint64_t job;          /* tells the worlds of a run apart: 0 for the first */
+    uint64_t zero_ns;      /* CLOCK_REALTIME, where bin 0 begins */
+    uint64_t entered_ns;   /* CLOCK_REALTIME when MPI_Init was called */
+    uint64_t init_ns;      /* CLOCK_REALTIME when MPI_Init returned */
+    uint64_t last_ns;      /* CLOCK_REALTIME when MPI_Finalize or MPI_Abort was called, 0 if neither was */
+    uint64_t init_ticks;   /* clock ticks at init_ns */
+    uint64_t last_ticks;   /* clock ticks of the newest event */
+    uint64_t ticks_per_second;
+    uint64_t window_ticks; /* 0: no series */
+    uint64_t window_ns;    /* what was asked for */
+    uint32_t window_shift;
+    uint32_t thread_level; /* what MPI provided */
+    uint64_t window_bin;   /* of the cells' window_ counts */
+    uint64_t mpi_ticks;    /* with at least one thread in an MPI call */
+    uint64_t cells;        /* cohabit_mpi_cell_t[cell_capacity], open addressing */
+    uint64_t cell_capacity;
+    uint64_t cell_count;
+    uint64_t sites; /* cohabit_mpi_site_t[site_capacity], open addressing */
+    uint64_t site_capacity;
+    uint64_t site_count;
+    uint64_t pages; /* cohabit_mpi_page_t, newest first */
+    uint64_t series_rows;
+    uint64_t worlds; /* cohabit_mpi_world_t, newest first */
+    uint64_t events_lost;
+    uint64_t unknown_peer_messages;
+    uint64_t maps; /* text of /proc/self/maps, the lines of code, at MPI_Finalize, where sites are followed */
+    uint64_t maps_bytes;
+    uint64_t cpus[16]; /* affinity mask when MPI_Init returned, of the first 1,024 processors */
+    char host[64];
+    char program[512];
+    char library[256]; /* what the MPI calls itself */
+} cohabit_mpi_part_t;
+
+#endif

@@ -1,0 +1,178 @@
+/* What the files of the library share: its state, entering and leaving an MPI call, counting a message.
+ *
+ * A wrapper of MPI_X or PMPI_X is entered by the program; what MPI itself, its Fortran layer or another tool calls from
+ * within is passed on uncounted. Each of the two names goes on to the next library's function of the same name, so
+ * that other PMPI tools keep working, and Fortran is seen whichever of the two its wrappers call.
+ */
+#ifndef COHABIT_MPI_LIBRARY_H
+#define COHABIT_MPI_LIBRARY_H
+
+#include "part.h"
+#include <mpi.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#if defined(OPEN_MPI)
+#define FAMILY "Open MPI"
+#define LARGE_COUNT (OMPI_MAJOR_VERSION >= 6)
+#define PERSISTENT_COLLECTIVES (OMPI_MAJOR_VERSION >= 5)
+#define PARTITIONED (OMPI_MAJOR_VERSION >= 5)
+#define ISENDRECV (OMPI_MAJOR_VERSION >= 5)
+#else
+#define FAMILY "MPICH"
+#define LARGE_COUNT (MPI_VERSION >= 4)
+#define PERSISTENT_COLLECTIVES (MPI_VERSION >= 4)
+#define PARTITIONED (MPI_VERSION >= 4)
+#define ISENDRECV (MPI_VERSION >= 4)
+#endif
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* MPI's own functions, found at MPI_Init. */
+#define REALS(X)                                                                                                       \
+    X(Cart_shift) X(Cartdim_get) X(Comm_compare) X(Comm_get_parent) X(Comm_group) X(Comm_rank) X(Comm_remote_group)     \
+    X(Comm_remote_size) X(Comm_size) X(Comm_test_inter) X(Dist_graph_neighbors) X(Dist_graph_neighbors_count)          \
+    X(Get_count) X(Get_library_version) X(Graph_neighbors) X(Graph_neighbors_count) X(Group_free) X(Group_size)        \
+    X(Group_translate_ranks) X(Irecv) X(Isend) X(Op_commutative) X(Query_thread) X(Test) X(Topo_test) X(Type_size_x)   \
+    X(Win_get_group) X(Group_rank) X(Cancel) X(Request_free)
+#define DECLARE_REAL(NAME) __typeof__(&PMPI_##NAME) NAME;
+extern struct reals {
+    REALS(DECLARE_REAL)
+    MPI_Comm world;
+    MPI_Comm null_comm;
+    MPI_Datatype byte;
+    MPI_Op no_op;
+} real;
+
+extern struct library {
+    bool active;   /* between MPI_Init and MPI_Finalize of a rank that is observed */
+    bool threaded; /* more than one thread may be in MPI at a time */
+    bool sites;
+    int rank;
+    int size;
+    uint32_t inside; /* threads in MPI, where threaded */
+    uint64_t since;  /* ticks when the first of them came in */
+    pthread_mutex_t lock;
+} library;
+
+extern __thread int depth __attribute__((tls_model("initial-exec")));
+extern __thread uint64_t entered __attribute__((tls_model("initial-exec")));
+extern __thread void *caller __attribute__((tls_model("initial-exec")));
+
+/* The function of that name in the libraries after this one. */
+void *next_function(const char *name);
+
+static inline uint64_t
+ticks(void)
+{
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    uint64_t now;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(now));
+    return now;
+#else
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+#endif
+}
+
+static inline void
+lock(void)
+{
+    if (library.threaded)
+        pthread_mutex_lock(&library.lock);
+}
+
+static inline void
+unlock(void)
+{
+    if (library.threaded)
+        pthread_mutex_unlock(&library.lock);
+}
+
+/* Whether the call is the program's own, to be counted; leave() has to follow then. */
+static inline bool
+enter(void *return_address)
+{
+    if (!library.active || depth != 0)
+        return false;
+    depth = 1;
+    caller = return_address;
+    entered = ticks();
+    if (library.threaded) {
+        lock();
+        if (library.inside++ == 0)
+            library.since = entered;
+        unlock();
+    }
+    return true;
+}
+
+static inline void
+leave(void)
+{
+    uint64_t now = ticks();
+    depth = 0;
+    if (!library.active)
+        return;
+    cohabit_mpi_part_t *head = part();
+    if (library.threaded) {
+        lock();
+        if (--library.inside == 0)
+            head->mpi_ticks += now - library.since;
+        head->last_ticks = now;
+        unlock();
+    } else {
+        head->mpi_ticks += now - entered;
+        head->last_ticks = now;
+    }
+}
+
+/* ranks.c: peers as keys. A group that messages go to. */
+typedef struct peers {
+    struct peers *next;
+    uintptr_t handle;
+    bool window;
+    bool inter;
+    bool identity; /* the ranks of the world, in order */
+    MPI_Group group;
+    int size; /* of the group that messages go to: the remote one of an intercommunicator */
+    int local_size;
+    int rank; /* of this process in its own group */
+    struct translation {
+        int rank; /* -1: empty */
+        uint64_t key;
+    } *known; /* open addressing */
+    int known_count;
+    int known_capacity;
+} peers_t;
+#define NO_KEY UINT64_MAX
+peers_t *peers_of_comm(MPI_Comm comm);
+peers_t *peers_of_win(MPI_Win win);
+/* The key of a peer, of size class 0 and kind 0, or NO_KEY. Called with the lock held. */
+uint64_t peers_key(peers_t *peers, int rank);
+void peers_forget_comm(MPI_Comm comm);
+void peers_forget_win(MPI_Win win);
+/* Makes another world known by an intercommunicator to it. */
+void peers_new_world(MPI_Comm inter, uint32_t kind, MPI_Comm local, uint64_t began_ns);
+
+/* count.c: all take the lock themselves. */
+void count_peer(peers_t *peers, int rank, unsigned kind, uint64_t bytes, uint64_t messages);
+void count_send(MPI_Comm comm, int rank, MPI_Count count, MPI_Datatype type);
+uint64_t bytes_of(MPI_Count count, MPI_Datatype type);
+uint64_t realtime_ns(void);
+/* While a list is kept, messages go to it instead of being counted (persistent operations). */
+void list_begin(void);
+void list_store(MPI_Request request); /* ends the list; MPI_REQUEST_NULL-like failures: list_drop */
+void list_drop(void);
+void list_replay(MPI_Request request);                    /* MPI_Start */
+void list_replay_part(MPI_Request request, uint64_t messages); /* MPI_Pready: so many of it */
+void list_forget(MPI_Request request);
+
+/* gather.c */
+void gather(void);
+
+#endif

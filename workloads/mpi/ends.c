@@ -1,0 +1,32 @@
+/* Ranks that end before MPI_Finalize: `ends abort|kill|exit`. Every rank sends three messages of 100 bytes to the next
+ * one; then rank 1 ends as it is told to, and the others go on waiting. */
+#include <mpi.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+int
+main(int argc, char **argv)
+{
+    int rank, ranks;
+    char out[100] = "", in[100];
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    for (int i = 0; i < 3; i++)
+        MPI_Sendrecv(out, 100, MPI_BYTE, (rank + 1) % ranks, 0, in, 100, MPI_BYTE, (rank + ranks - 1) % ranks, 0,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    /* All have sent all before one ends. */
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 1 && argc > 1) {
+        if (strcmp(argv[1], "abort") == 0)
+            MPI_Abort(MPI_COMM_WORLD, 3);
+        if (strcmp(argv[1], "kill") == 0)
+            raise(SIGKILL);
+        if (strcmp(argv[1], "exit") == 0)
+            _Exit(4);
+    }
+    MPI_Recv(in, 100, MPI_BYTE, (rank + 1) % ranks, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Finalize();
+    return 0;
+}
