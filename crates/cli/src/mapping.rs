@@ -36,6 +36,9 @@ pub struct MappingArgs {
     /// How long it may search, as time (10ms): what it finds then depends on the machine's speed
     #[arg(long, value_name = "TIME", value_parser = number::duration)]
     budget: Option<Duration>,
+    /// With how many threads it may search; the same number gives the same mapping for the same steps
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    threads: u16,
 }
 
 /// A mapping and what it was made from.
@@ -108,6 +111,7 @@ impl MappingArgs {
             share_cores: self.share_cores,
             steps: self.steps,
             budget: self.budget,
+            threads: usize::from(self.threads),
             ..Options::default()
         })
     }

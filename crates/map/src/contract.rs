@@ -253,6 +253,79 @@ fn distances(values: &[u64], size: usize) -> Vec<u64> {
     (0..size * size).map(|at| value(at / size, at % size)).collect()
 }
 
+/// The least J of all ways to put the tasks on PUs of their own, by trying them all.
+fn least_of_permutations(problem: &Problem, placement: &mut Vec<usize>) -> u128 {
+    if placement.len() == problem.weight.tasks() {
+        let (weight, topology) = (problem.weight, problem.topology);
+        let pairs = weight.iter().filter(|&(a, b, _)| a != b);
+        return pairs
+            .map(|(a, b, w)| {
+                u128::from(w) * u128::from(topology.distance(placement[a as usize], placement[b as usize]))
+            })
+            .sum();
+    }
+    let mut least = u128::MAX;
+    for pu in 0..problem.topology.pus.len() {
+        if !placement.contains(&pu) {
+            placement.push(pu);
+            least = least.min(least_of_permutations(problem, placement));
+            placement.pop();
+        }
+    }
+    least
+}
+
+#[test]
+fn exact_agrees_with_brute_force_up_to_eight_tasks() {
+    let mut random = crate::random::Random::new(3);
+    for (arities, costs, tasks) in [
+        (vec![2, 2, 2], vec![100, 10, 1], 8),
+        (vec![2, 4], vec![10, 1], 8),
+        (vec![4, 2], vec![7, 3], 7),
+        (vec![8], vec![], 8),
+    ] {
+        for density in [10, 40] {
+            let mut draw = || (random.below(tasks) as u32, random.below(tasks) as u32, 1 + random.below(50) as u64);
+            let entries: Vec<_> = (0..density).map(|_| draw()).collect();
+            let weight = Matrix::from_triplets(tasks, entries);
+            let mut topology = tree(&arities, &costs);
+            if arities.len() == 1 {
+                let distance = |at: usize| if at / 8 == at % 8 { 0 } else { 1 + random.below(20) as u64 };
+                topology.matrix = Some((0..64).map(distance).collect());
+            }
+            let options = Options { share_cores: true, ..Options::default() };
+            let problem = problem(&weight, &topology, &options);
+            let found = slow_cost(&weight, &topology, &crate::mapper("exact").unwrap().map(&problem).unwrap());
+            assert_eq!(found, least_of_permutations(&problem, &mut Vec::new()), "{arities:?} {density}");
+        }
+    }
+}
+
+#[test]
+fn threads_and_steps_give_the_same_bytes_again() {
+    let mut random = crate::random::Random::new(5);
+    let mut entries = Vec::new();
+    for a in 0..48_u32 {
+        (0..4).for_each(|_| entries.push((a, random.below(48) as u32, 1 + random.below(30) as u64)));
+    }
+    let weight = Matrix::from_triplets(48, entries);
+    let mut grid = tree(&[48], &[]);
+    let hops = |a: usize, b: usize| (a / 8).abs_diff(b / 8) + (a % 8).abs_diff(b % 8);
+    grid.matrix = Some((0..48 * 48).map(|at| hops(at / 48, at % 48) as u64).collect());
+    for topology in [tree(&[4, 6, 2], &[100, 10, 1]), grid] {
+        let cost = |threads: usize| {
+            let options = Options { seed: 2, steps: Some(60), threads, ..Options::default() };
+            let problem = problem(&weight, &topology, &options);
+            let placement = crate::mapper("best").unwrap().map(&problem).unwrap();
+            judge(crate::mapper("best").unwrap(), &problem, &placement);
+            slow_cost(&weight, &topology, &placement)
+        };
+        // The first thread searches as it would alone.
+        let alone = cost(1);
+        assert!(cost(2) <= alone && cost(3) <= alone);
+    }
+}
+
 #[test]
 fn best_is_never_worse_than_the_plain_mappers() {
     let topology = tree(&[2, 3, 2], &[100, 10, 1]);

@@ -45,7 +45,7 @@ fn published_costs_are_ours_and_best_is_not_worse() {
         published.entry((application.to_owned(), kind.to_owned())).or_default().push(cost);
     }
     assert!(!published.is_empty());
-    let options = Options { steps: Some(60), ..Options::default() };
+    let options = Options { steps: Some(3_000), ..Options::default() };
     for ((application, kind), costs) in published {
         let weight = matrix(&directory, &application, &kind);
         let problem = Problem { weight: &weight, load: &[], topology: &topology, options: &options };

@@ -24,6 +24,7 @@ mod refine;
 mod repartition;
 mod search;
 mod state;
+mod tabu;
 
 use crate::graph::Graph;
 use crate::load::settled;

@@ -7,6 +7,7 @@ use super::layout::Layout;
 use super::net::Net;
 use super::repartition::{Repartition, arrange};
 use super::state::{Rules, State};
+use super::tabu::{self, Tabu};
 use crate::random::Random;
 
 /// Swaps that one cooling proposes at most: a fraction of a second.
@@ -56,6 +57,9 @@ impl<'a> Ground<'a> {
             return best;
         }
         if self.layout.tree.levels() == 0 {
+            if self.net.len() <= tabu::MOST {
+                Tabu::new(&mut state).run(&mut best, clock, random);
+            }
             self.cool(&mut state, &talking, &mut best, clock, random);
             return best;
         }
@@ -119,7 +123,8 @@ impl<'a> Ground<'a> {
 }
 
 impl Found {
-    fn keep(&mut self, state: &State) {
+    /// Keeps a state if it is better.
+    pub fn keep(&mut self, state: &State) {
         if state.total < self.total {
             self.total = state.total;
             self.slot_of.clone_from(&state.slot_of);
@@ -127,7 +132,8 @@ impl Found {
     }
 }
 
-fn restore(state: &mut State, slot_of: &[u32]) {
+/// Brings every vertex to its slot.
+pub fn restore(state: &mut State, slot_of: &[u32]) {
     let all: Vec<u32> = (0..slot_of.len() as u32).collect();
     arrange(state, &all, |at| slot_of[at]);
 }
