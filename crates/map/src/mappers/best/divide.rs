@@ -122,20 +122,24 @@ impl<'a> Divider<'a> {
             return self.gather(vertices, groups, slot_of);
         }
         let children = self.tree.children(level, &groups);
-        self.divide_among(vertices, level, &children, slot_of, random);
+        let mut parts = Vec::with_capacity(children.len());
+        self.share_out(vertices, level, &children, &mut parts, random);
+        for (part, child) in parts.into_iter().zip(children) {
+            self.divide(part, level + 1, child, slot_of, random);
+        }
     }
 
-    /// Gives each vertex a slot of `subtrees`, all of one level, which together have room for just these.
-    pub fn divide_among(
+    /// Shares vertices out among `subtrees`, all of one level, which together have room for just these.
+    pub fn share_out(
         &mut self,
         vertices: Vec<u32>,
         level: usize,
         subtrees: &[Range<u32>],
-        slot_of: &mut [u32],
+        parts: &mut Vec<Vec<u32>>,
         random: &mut Random,
     ) {
-        if let [only] = subtrees {
-            return self.divide(vertices, level + 1, only.clone(), slot_of, random);
+        if subtrees.len() == 1 {
+            return parts.push(vertices);
         }
         let (left, right) = subtrees.split_at(self.middle(subtrees));
         let first: usize = left.iter().map(|subtree| self.room(subtree)).sum();
@@ -153,8 +157,8 @@ impl<'a> Divider<'a> {
         let (mut a, mut b): (Vec<u32>, Vec<u32>) = (of(0).collect(), of(1).collect());
         drop(vertices);
         level_out(&mut a, &mut b, first);
-        self.divide_among(a, level, left, slot_of, random);
-        self.divide_among(b, level, right, slot_of, random);
+        self.share_out(a, level, left, parts, random);
+        self.share_out(b, level, right, parts, random);
     }
 
     /// The sides that vertices are on now, where that is a cut of the same sizes.

@@ -20,7 +20,12 @@ pub struct Repartition<'a> {
     holds: bool,
     /// Vertices that were kicked, around which most is tried; empty where everything is.
     pub focus: Vec<u32>,
+    /// Part that each vertex is to be in, while subtrees are divided anew.
+    part_of: Vec<u32>,
 }
+
+/// In no part.
+const ELSEWHERE: u32 = u32::MAX;
 
 /// How often, in a hundred, more than two siblings are divided anew.
 const MANY: usize = 20;
@@ -49,7 +54,7 @@ impl<'a> Repartition<'a> {
     /// For the states of a net and layout.
     pub fn new(divider: Divider<'a>, talking: &'a [u32], state: &State) -> Self {
         let holds = state.rules.held.iter().any(|&held| held);
-        Self { divider, talking, wanted: vec![0; state.net.len()], holds, focus: Vec::new() }
+        Self { divider, talking, wanted: vec![0; state.net.len()], holds, focus: Vec::new(), part_of: Vec::new() }
     }
 
     /// One repartition. Where `accept` is set the result stays even if J becomes more.
@@ -77,6 +82,12 @@ impl<'a> Repartition<'a> {
         }
         if side.iter().filter(|&&side| side == 0).count() != cut.first {
             return;
+        }
+        if !leaves && !accept {
+            let (new, old) = (cut.piece.cost(&side), cut.piece.cost(&cut.old));
+            if new > old || (side == cut.old && random.below(8) > 0) {
+                return;
+            }
         }
         if leaves {
             recut(state, &cut, &side, accept);
@@ -157,17 +168,65 @@ impl<'a> Repartition<'a> {
                 subtrees.push(next);
             }
         }
-        subtrees.sort_unstable_by_key(|subtree| subtree.start);
+        // Which of them are on one side of the first cut is left to chance.
+        random.shuffle(&mut subtrees);
         let mut vertices = Vec::new();
         subtrees.iter().for_each(|subtree| vertices.extend_from_slice(&state.vertex_at[tree.slots_in(subtree)]));
-        let saved: Vec<u32> = vertices.iter().map(|&vertex| state.slot_of[vertex as usize]).collect();
-        let before = state.total;
         self.divider.now.clone_from(&state.group_of);
-        self.divider.divide_among(vertices.clone(), pair.level, &subtrees, &mut self.wanted, random);
-        arrange(state, &vertices, |at| self.wanted[vertices[at] as usize]);
-        descend(state, &vertices, &subtrees);
+        let mut parts = Vec::with_capacity(subtrees.len());
+        self.divider.share_out(vertices.clone(), pair.level, &subtrees, &mut parts, random);
+        self.part_of.resize(state.net.len(), ELSEWHERE);
+        for (part, members) in parts.iter().enumerate() {
+            members.iter().for_each(|&vertex| self.part_of[vertex as usize] = part as u32);
+        }
+        if self.is_promising(state, &vertices, &subtrees) {
+            self.refill(state, pair.level, parts, &subtrees, random);
+        }
+        vertices.iter().for_each(|&vertex| self.part_of[vertex as usize] = ELSEWHERE);
+    }
+
+    /// Whether less is cut between the parts than between the subtrees now, or as much of another kind.
+    fn is_promising(&self, state: &State, vertices: &[u32], subtrees: &[Range<u32>]) -> bool {
+        let (mut more, mut differs) = (0_i64, false);
+        for &vertex in vertices {
+            let own = &subtrees[self.part_of[vertex as usize] as usize];
+            differs |= !own.contains(&state.group_of[vertex as usize]);
+            let now = subtrees.iter().find(|subtree| subtree.contains(&state.group_of[vertex as usize]));
+            for &(other, weight) in state.net.row(vertex as usize) {
+                let part = self.part_of[other as usize];
+                if part != ELSEWHERE {
+                    let was_cut = !now.is_some_and(|now| now.contains(&state.group_of[other as usize]));
+                    let is_cut = part != self.part_of[vertex as usize];
+                    more += i64::from(weight) * (i64::from(is_cut) - i64::from(was_cut));
+                }
+            }
+        }
+        differs && more <= 0
+    }
+
+    /// Fills subtrees with the parts, those that changed, and takes it back if J became more.
+    fn refill(
+        &mut self,
+        state: &mut State<'a>,
+        level: usize,
+        parts: Vec<Vec<u32>>,
+        subtrees: &[Range<u32>],
+        random: &mut Random,
+    ) {
+        let before = state.total;
+        let (mut changed, mut within) = (Vec::new(), Vec::new());
+        for (part, subtree) in parts.into_iter().zip(subtrees) {
+            if part.iter().any(|&vertex| !subtree.contains(&state.group_of[vertex as usize])) {
+                changed.extend_from_slice(&part);
+                within.push(subtree.clone());
+                self.divider.divide(part, level + 1, subtree.clone(), &mut self.wanted, random);
+            }
+        }
+        let saved: Vec<u32> = changed.iter().map(|&vertex| state.slot_of[vertex as usize]).collect();
+        arrange(state, &changed, |at| self.wanted[changed[at] as usize]);
+        descend(state, &changed, &within);
         if state.total > before {
-            arrange(state, &vertices, |at| saved[at]);
+            arrange(state, &changed, |at| saved[at]);
         }
     }
 
