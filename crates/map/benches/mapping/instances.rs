@@ -17,6 +17,7 @@ pub const TREES: &[(usize, &str)] = &[
     (1024, "pack:16 core:2 pu:32"),
     (4096, "pack:64 core:2 pu:32"),
     (65_536, "pack:64 core:32 pu:32"),
+    (1_048_576, "pack:64 core:128 pu:128"),
 ];
 
 /// The tree of a size, with level costs 100, 10, 1.

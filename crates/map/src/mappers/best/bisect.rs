@@ -29,11 +29,9 @@ pub fn bisect(piece: &Piece, first: i32, tries: usize, random: &mut Random) -> V
         }
     }
     let mut best = Best::new(piece, first);
-    for _ in 0..tries.div_ceil(4).max(1) {
-        best.offer(grown(piece, first, random));
-    }
-    for _ in 1..tries {
-        best.offer(best.disturbed(random));
+    for attempt in 0..tries.max(1) {
+        let next = if attempt % 3 == 0 { grown(piece, first, random) } else { best.disturbed(random) };
+        best.offer(next);
     }
     best.side
 }

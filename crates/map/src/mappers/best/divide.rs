@@ -57,6 +57,9 @@ impl Pace {
     }
 }
 
+/// Pieces of up to this many vertices are small.
+const SMALL_PIECE: usize = 24;
+
 /// Not in the piece.
 const ELSEWHERE: u32 = u32::MAX;
 
@@ -186,7 +189,9 @@ impl<'a> Divider<'a> {
 
     /// A cut of a part that is split at a level; `now` is how it is cut now.
     fn cut(&mut self, piece: &Piece, first: i32, level: usize, now: Option<Vec<u8>>, random: &mut Random) -> Vec<u8> {
-        let tries = if level == 0 { self.tries } else { self.tries.div_ceil(4) };
+        // In a small graph a try costs little, and there is little to choose the best from.
+        let small = if piece.len() <= SMALL_PIECE { 3 } else { 1 };
+        let tries = small * if level == 0 { self.tries } else { self.tries.div_ceil(4) };
         let Some(pace) = &self.pace else {
             return agreed(piece, first, tries, 1 + usize::from(now.is_some()), now, random);
         };

@@ -3,7 +3,7 @@
 //! all of a subtree.
 
 use super::clock::Clock;
-use super::divide::Divider;
+use super::divide::{Divider, Pace};
 use super::layout::{Layout, Tree};
 use super::prepare::Prepared;
 use super::search::Ground;
@@ -44,8 +44,9 @@ pub fn search(
     }
     let tree = Tree::new(levels, slots.len());
     let mut slot_of = vec![0; slots.len()];
-    let mut divider = Divider::new(&prepared.net, &tree, 8);
     let whole = 0..tree.groups() as u32;
+    let mut divider = Divider::new(&prepared.net, &tree, 8);
+    divider.pace = Some(Pace::new(clock, tree.children(0, &whole).len()));
     divider.divide((0..slots.len() as u32).collect(), 0, whole, &mut slot_of, &mut random);
     drop(divider);
     let subtrees = small_subtrees(levels, slots.len());

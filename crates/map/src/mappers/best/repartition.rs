@@ -28,10 +28,16 @@ pub struct Repartition<'a> {
 const ELSEWHERE: u32 = u32::MAX;
 
 /// How often, in a hundred, more than two siblings are divided anew.
-const MANY: usize = 20;
+const MANY: usize = 40;
 
 /// How often, in a hundred, a level higher is taken.
-const UP: usize = 60;
+const UP: usize = 70;
+
+/// How often, in a hundred, a pair is also cut from scratch; half as often where it is two groups.
+const ANEW: usize = 40;
+
+/// How often, in a hundred, a pair is taken where a kick was.
+const NEAR: usize = 85;
 
 /// Two subtrees of one level.
 struct Pair {
@@ -73,7 +79,7 @@ impl<'a> Repartition<'a> {
             return;
         }
         let leaves = pair.level == state.layout.tree.levels();
-        let anew = random.below(if leaves { 4 } else { 2 }) == 0;
+        let anew = random.below(100) < if leaves { ANEW / 2 } else { ANEW };
         let mut side = cut.old.clone();
         if anew {
             side = agreed(&cut.piece, cut.first as i32, 1, 2, Some(side), random);
@@ -100,7 +106,7 @@ impl<'a> Repartition<'a> {
     fn draw(&self, state: &State, random: &mut Random) -> Option<Pair> {
         let tree = &state.layout.tree;
         for _ in 0..64 {
-            let near = !self.focus.is_empty() && random.below(4) > 0;
+            let near = !self.focus.is_empty() && random.below(100) < NEAR;
             let from = if near { &self.focus } else { self.talking };
             let vertex = from[random.below(from.len())] as usize;
             let row = state.net.row(vertex);

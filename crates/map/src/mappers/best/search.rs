@@ -19,8 +19,12 @@ const PATIENCE: usize = 16;
 /// The same after a kick.
 const PATIENCE_KICKED: usize = 6;
 
-/// How often, in a hundred, the next kick starts from the best.
-const BACK: usize = 60;
+/// How often, in a hundred, the next kick starts from the best: a small problem is walked through, in a large one what
+/// got worse in many places would add up.
+const BACK: (usize, usize) = (60, 90);
+
+/// Up to this many vertices a problem is small.
+const SMALL: usize = 128;
 
 /// What a search works on.
 #[derive(Debug, Clone, Copy)]
@@ -66,6 +70,7 @@ impl<'a> Ground<'a> {
         let divider = Divider::new(self.net, &self.layout.tree, 4);
         let mut repartition = Repartition::new(divider, &talking, &state);
         let long = PATIENCE + self.net.len() / 5;
+        let back = if self.net.len() <= SMALL { BACK.0 } else { BACK.1 };
         let mut patience = long;
         let mut stale = 0;
         while clock.step() {
@@ -80,7 +85,7 @@ impl<'a> Ground<'a> {
                 descend(&mut state, &talking, everywhere);
             }
             best.keep(&state);
-            if state.total > best.total && random.below(100) < BACK {
+            if state.total > best.total && random.below(100) < back {
                 restore(&mut state, &best.slot_of);
             }
             repartition.kick(&mut state, random);
