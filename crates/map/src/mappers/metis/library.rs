@@ -40,6 +40,9 @@ const SEED: usize = 8;
 pub fn partition(graph: &Graph, tasks: &[usize], sizes: &[usize], seed: u64) -> Result<Vec<usize>> {
     // METIS keeps its random numbers and its error handling in variables of the whole process.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    if sizes.len() > 2 && tasks.len() < FEW * sizes.len() {
+        return in_halves(graph, tasks, sizes, seed);
+    }
     let (mut starts, mut neighbours, mut weights) = arrays(graph, tasks)?;
     let mut part = vec![0; tasks.len()];
     if neighbours.is_empty() {
@@ -76,6 +79,24 @@ pub fn partition(graph: &Graph, tasks: &[usize], sizes: &[usize], seed: u64) -> 
         return Err(failed(&format!("it returned {status}")));
     }
     Ok(part.into_iter().map(|part| part as usize).collect())
+}
+
+/// Tasks a part below which METIS is asked for two parts at a time: where it divides further itself it may come to a side
+/// without any task, and says so on the program's standard output.
+const FEW: usize = 4;
+
+/// What METIS does itself for more than two parts, half of the parts at a time.
+fn in_halves(graph: &Graph, tasks: &[usize], sizes: &[usize], seed: u64) -> Result<Vec<usize>> {
+    let (left, right) = sizes.split_at(sizes.len() / 2);
+    let sides = partition(graph, tasks, &[left.iter().sum(), right.iter().sum()], seed)?;
+    let mut parts = vec![0; tasks.len()];
+    for (side, sizes) in [left, right].into_iter().enumerate() {
+        let places: Vec<usize> = (0..tasks.len()).filter(|&at| sides[at] == side).collect();
+        let members: Vec<usize> = places.iter().map(|&at| tasks[at]).collect();
+        let within = if sizes.len() > 1 { partition(graph, &members, sizes, seed)? } else { vec![0; places.len()] };
+        places.iter().zip(within).for_each(|(&at, part)| parts[at] = side * left.len() + part);
+    }
+    Ok(parts)
 }
 
 /// The graph between the given tasks.

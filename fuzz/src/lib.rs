@@ -1,0 +1,185 @@
+//! What is done with hostile bytes, a function a reader: none may panic, whatever they are. What is read must also be what
+//! it says it is, and come back when it is written. `cargo fuzz run TARGET` searches for bytes that break this
+//! (fuzz_targets/); `cargo test -p cohabit --test fuzz` feeds the seeds in testdata/fuzz on any Rust.
+
+use cohabit_apply::{EXPORTERS, Identify, LaunchPlan, Placement};
+use cohabit_map::{Options, Problem, mapper};
+use cohabit_model::cost::distance_cost;
+use cohabit_model::topology::costs::parse_level_costs;
+use cohabit_model::{Mapping, Matrix, Profile, Topology};
+use cohabit_observe::import::{FORMATS, import};
+use cohabit_observe::npz::{read_profile, write_profile};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Every target: its name, which is that of its folder in testdata/fuzz, and what it does.
+pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+    ("npz", npz),
+    ("npz_members", npz_members),
+    ("import", import_any),
+    ("topology", topology),
+    ("mapping", mapping),
+    ("pipeline", pipeline),
+];
+
+/// Members of a profile in the order in which `npz_members` takes their bytes.
+const MEMBERS: [&str; 16] = [
+    "meta",
+    "messages",
+    "bytes",
+    "invalidations",
+    "sharing",
+    "series_bin",
+    "series_source",
+    "series_destination",
+    "series_messages",
+    "series_bytes",
+    "task_accessed_bytes",
+    "task_loads",
+    "messages_source",
+    "messages_destination",
+    "messages_value",
+    "later",
+];
+/// What stands between members.
+pub const BETWEEN: &[u8] = b"\xfe|\xfe";
+
+/// A folder for the files that readers want.
+fn with_file(name: &str, data: &[u8], check: impl FnOnce(&Path)) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join(name);
+    std::fs::write(&path, data).expect("a temporary file");
+    check(&path);
+}
+
+/// A profile that was read is one: as many tasks everywhere, and the same again when it was written.
+fn check_profile(profile: &Profile, folder: &Path) {
+    let tasks = profile.tasks();
+    assert_eq!((profile.meta.tasks.len(), profile.bytes.tasks()), (tasks, tasks));
+    assert!(
+        [&profile.loads, &profile.stores, &profile.accessed_bytes]
+            .iter()
+            .all(|known| [0, tasks].contains(&known.len()))
+    );
+    if tasks > 256 {
+        return;
+    }
+    let again: PathBuf = folder.join("again.npz");
+    write_profile(&again, profile).expect("what was read can be written");
+    let read = read_profile(&again).expect("what was written can be read");
+    // A series is sorted and a sampling rate may be no number; the matrices and the tasks are what the rest uses.
+    assert_eq!(
+        (&read.messages, &read.bytes, &read.meta.tasks),
+        (&profile.messages, &profile.bytes, &profile.meta.tasks)
+    );
+}
+
+/// A profile file as it is.
+pub fn npz(data: &[u8]) {
+    with_file("p.npz", data, |path| {
+        if let Ok(profile) = read_profile(path) {
+            check_profile(&profile, path.parent().expect("it is in a folder"));
+        }
+        // The same bytes as plain arrays.
+        drop(import(path, Some("npz")));
+    });
+}
+
+/// A zip that is sound around members that may not be.
+pub fn npz_members(data: &[u8]) {
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    let options = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    let mut rest = Some(data);
+    for name in MEMBERS {
+        let Some(bytes) = rest else { break };
+        let end = bytes.windows(BETWEEN.len()).position(|window| window == BETWEEN);
+        let member = &bytes[..end.unwrap_or(bytes.len())];
+        rest = end.map(|end| &bytes[end + BETWEEN.len()..]);
+        if !member.is_empty() {
+            zip.start_file(format!("{name}.npy"), options).expect("a zip in memory");
+            zip.write_all(member).expect("a zip in memory");
+        }
+    }
+    npz(&zip.finish().expect("a zip in memory").into_inner());
+}
+
+/// A file of another tool: its first byte says of which.
+pub fn import_any(data: &[u8]) {
+    let Some((&which, data)) = data.split_first() else { return };
+    let format = &FORMATS[usize::from(which) % FORMATS.len()];
+    with_file(&format!("run.0.{}", format.extensions[0]), data, |path| {
+        if let Ok(profile) = import(path, Some(format.name)) {
+            check_profile(&profile, path.parent().expect("it is in a folder"));
+        }
+    });
+}
+
+/// hwloc's XML, a synthetic string, a matrix of distances; level costs after a line of dashes.
+pub fn topology(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let (text, costs) = text.split_once("\n---\n").unwrap_or((&text, ""));
+    let Ok(read) = Topology::parse_text(text) else { return };
+    assert_eq!(Topology::parse_text(&read.text).as_ref(), Ok(&read));
+    check_topology(&read);
+    if let Ok(costs) = parse_level_costs(costs) {
+        if let Ok(costed) = read.with_level_costs(&costs) {
+            check_topology(&costed);
+        }
+    }
+}
+
+fn check_topology(topology: &Topology) {
+    let pus = topology.pus.len();
+    assert!(pus > 0 && topology.nodes[0].pus == (0..pus));
+    for pu in [0, pus / 2, pus - 1] {
+        assert_eq!(topology.distance(pu, pu), 0);
+        topology.distance(pu, pus - 1);
+        topology.part_of(pu);
+        assert_eq!(topology.pu_index(topology.pus[pu].os_index), Some(pu));
+    }
+    if pus <= 512 {
+        drop((topology.branching(), topology.arities(), topology.only_distance(), topology.allowed_only()));
+        assert!(cohabit_apply::topology_svg(topology).ends_with("</svg>\n"));
+    }
+}
+
+/// A mapping file: read, written again, launched with, exported.
+pub fn mapping(data: &[u8]) {
+    let Ok(read) = Mapping::from_json(&String::from_utf8_lossy(data)) else { return };
+    assert_eq!(Mapping::from_json(&read.to_json()).as_ref().map(Mapping::to_json), Ok(read.to_json()));
+    drop(LaunchPlan::from_mapping(&read, Identify::Order));
+    drop(LaunchPlan::from_mapping(&read, Identify::Tree));
+    let Ok(topology) = Topology::parse_text(&read.topology) else { return };
+    let weight = Matrix::zero(read.tasks.len());
+    let Ok(placement) = Placement::new(&read, &topology, &weight) else { return };
+    if topology.pus.len() <= 512 {
+        EXPORTERS.iter().for_each(|exporter| drop(exporter.export(&placement)));
+    }
+}
+
+/// A small matrix onto a small machine by the mappers that need no library: every task gets a PU that may be used.
+pub fn pipeline(data: &[u8]) {
+    let Some((&[tasks, which, packages, pus, forbidden, pinned], weights)) = data.split_first_chunk() else { return };
+    let (tasks, text) = (usize::from(tasks % 12), format!("pack:{} core:{} pu:2", packages % 3 + 1, pus % 3 + 1));
+    let topology = Topology::parse_text(&text).expect("a synthetic string");
+    let values = weights.chunks(8).map(|chunk| chunk.iter().fold(0u64, |value, &byte| value << 8 | u64::from(byte)));
+    let entries =
+        values.enumerate().take(tasks * tasks).map(|(at, value)| ((at / tasks) as u32, (at % tasks) as u32, value));
+    let weight = Matrix::from_triplets(tasks, entries);
+    let options = Options {
+        forbidden: (0..8).filter(|bit| forbidden >> bit & 1 == 1).collect(),
+        pins: if pinned > 127 { vec![(usize::from(pinned % 16), usize::from(pinned / 16))] } else { Vec::new() },
+        steps: Some(20),
+        ..Options::default()
+    };
+    let name = ["packed", "scatter", "random", "balance", "complace", "hct-greedy", "matching", "treematch", "best"];
+    let name = name[usize::from(which) % name.len()];
+    let problem = Problem { weight: &weight, load: &[], topology: &topology, options: &options };
+    let Ok(placement) = mapper(name).expect("it is in the table").map(&problem) else { return };
+    assert_eq!(placement.len(), tasks);
+    assert!(placement.iter().all(|pu| *pu < topology.pus.len() && !options.forbidden.contains(pu)), "{name}");
+    assert!(options.pins.iter().all(|&(task, pu)| placement[task] == pu), "{name}");
+    let cost = distance_cost(&weight, &topology, &placement);
+    let bound = cohabit_map::lower_bound(&problem).expect("the problem was mapped");
+    assert!(bound <= cost, "{name}: {bound} > {cost}");
+}
