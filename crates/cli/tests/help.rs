@@ -16,7 +16,7 @@ fn commands(room: &Room) -> Vec<String> {
 fn every_command_has_help_a_manual_page_and_completions() {
     let room = Room::new();
     let names = commands(&room);
-    for name in ["profile", "show", "map", "run", "import", "topology", "mappers", "exporters", "doctor"] {
+    for name in ["profile", "show", "map", "run", "import", "mpi", "topology", "mappers", "exporters", "doctor"] {
         assert!(names.iter().any(|known| known == name), "{name} in {names:?}");
     }
     assert_eq!(room.run("man pages").status, Some(0));

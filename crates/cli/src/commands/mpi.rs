@@ -16,21 +16,11 @@ Examples:
 
 /// Arguments of `cohabit mpi`.
 #[derive(clap::Args)]
-pub struct Mpi {
-    #[command(subcommand)]
-    command: MpiCommand,
-}
-
-#[derive(clap::Subcommand)]
-enum MpiCommand {
-    /// Builds the library that `cohabit profile` preloads into ranks, with a compiler of your own MPI
-    Build(Build),
-}
-
-/// Arguments of `cohabit mpi build`.
-#[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-struct Build {
+pub struct Mpi {
+    /// What to do
+    #[arg(value_name = "ACTION")]
+    action: Action,
     /// The compiler of the MPI
     #[arg(long, value_name = "CC", default_value = "mpicc")]
     mpicc: PathBuf,
@@ -41,17 +31,22 @@ struct Build {
     json: JsonArgs,
 }
 
+/// What can be done.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Action {
+    /// Build the library that `cohabit profile` preloads into ranks
+    Build,
+}
+
 impl Mpi {
     /// Carries the command out.
     pub fn run(self) -> Outcome {
-        match self.command {
-            MpiCommand::Build(build) => build.run(),
+        match self.action {
+            Action::Build => self.build(),
         }
     }
-}
 
-impl Build {
-    fn run(self) -> Outcome {
+    fn build(self) -> Outcome {
         let folder = sources()?;
         let files = c_files(&folder)?;
         let output = std::path::absolute(&self.output).map_err(Error::from)?;
