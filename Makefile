@@ -38,7 +38,7 @@ demo: ## profile, map and run a real program from a Debian package
 
 .PHONY: test
 test: ## run all tests; what cannot run here is skipped aloud
-	scripts/setup.sh build test
+	scripts/setup.sh build test guest
 	$(MAKE) --no-print-directory native
 	scripts/test.sh
 

@@ -62,7 +62,7 @@ if [ "$shell" = yes ]; then
 fi
 list=$(paste -sd , "$image.tests")
 for release in "${kernels[@]}"; do
-    if ! kernel=$(scripts/guest/kernel.sh "$release"); then
+    if ! kernel=$(timeout 200 scripts/guest/kernel.sh "$release"); then
         echo "skipped: the emulated machine with the kernel of $release: it cannot be fetched" | tee -a "$log"
         continue
     fi
