@@ -12,11 +12,12 @@
 /* Bit of an x86 page fault's error code: an instruction was fetched. */
 #define FETCHED_INSTRUCTION 0x10
 
-/* Set by user space while they run: whether `shared` holds anything. */
-volatile cohabit_u32 any_shared SEC(".data.user") = 0;
+/* Set by user space while they run. */
+volatile struct cohabit_fault_state state SEC(".data.user") = {0, 0};
 
-/* The next slot that was never used. */
+/* The next slot that was never used, and how many have been taken out of `free_slots`. */
 cohabit_u32 fresh_slot = 0;
+cohabit_u32 slots_taken = 0;
 
 /* The followed tasks: a thread's id to its slot. */
 struct {
@@ -27,10 +28,12 @@ struct {
     __type(value, cohabit_u32);
 } followed SEC(".maps");
 
-/* Slots to give out again, first in first out, once all have been used. */
+/* Slots to give out again, first in first out, once all have been used: a ring that user space fills. Not a queue map,
+ * which programs that may sleep cannot use before Linux 6.7. */
 struct {
-    __uint(type, BPF_MAP_TYPE_QUEUE);
-    __uint(max_entries, COHABIT_MAX_SLOTS);
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, COHABIT_FREE_SLOTS);
+    __type(key, cohabit_u32);
     __type(value, cohabit_u32);
 } free_slots SEC(".maps");
 
@@ -87,7 +90,7 @@ int BPF_PROG(on_fault, unsigned long address, void *registers, unsigned long err
         count(COHABIT_COUNT_CODE, 1);
         return 0;
     }
-    cohabit_u64 key = any_shared ? shared_key(process, address) : 0;
+    cohabit_u64 key = state.any_shared ? shared_key(process, address) : 0;
     if (!key) {
         struct task_struct *task = (void *)bpf_get_current_task_btf();
         if (task->signal->nr_threads < 2) {
@@ -110,7 +113,19 @@ static __always_inline int take_slot(cohabit_u32 *slot)
         if (*slot < settings.most_slots)
             return 0;
     }
-    return bpf_map_pop_elem(&free_slots, slot) ? -1 : 0;
+    for (int attempt = 0; attempt < 4; attempt++) {
+        cohabit_u32 taken = slots_taken;
+        if (taken == state.slots_given)
+            return -1;
+        cohabit_u32 index = taken & (COHABIT_FREE_SLOTS - 1);
+        cohabit_u32 *value = bpf_map_lookup_elem(&free_slots, &index);
+        if (!value)
+            return -1;
+        *slot = *value;
+        if (__sync_val_compare_and_swap(&slots_taken, taken, taken + 1) == taken)
+            return 0;
+    }
+    return -1;
 }
 
 static __always_inline struct cohabit_task_event *task_event(cohabit_u32 kind, cohabit_u32 slot)
@@ -130,19 +145,16 @@ static __always_inline struct cohabit_task_event *task_event(cohabit_u32 kind, c
 static __always_inline cohabit_u32 follow_task(cohabit_u32 tid, cohabit_u32 process, const cohabit_u32 *parent)
 {
     cohabit_u32 slot;
+    if (bpf_map_lookup_elem(&followed, &tid))
+        return COHABIT_FOLLOWED_BEFORE;
+    /* A slot is lost with the task where something fails. */
     if (take_slot(&slot))
         goto lost;
     struct cohabit_task_event *event = task_event(COHABIT_TASK_STARTED, slot);
-    if (!event) {
-        bpf_map_push_elem(&free_slots, &slot, 0);
+    if (!event)
         goto lost;
-    }
-    long failed = bpf_map_update_elem(&followed, &tid, &slot, BPF_NOEXIST);
-    if (failed) {
+    if (bpf_map_update_elem(&followed, &tid, &slot, BPF_NOEXIST)) {
         bpf_ringbuf_discard(event, 0);
-        bpf_map_push_elem(&free_slots, &slot, 0);
-        if (bpf_map_lookup_elem(&followed, &tid))
-            return COHABIT_FOLLOWED_BEFORE;
         goto lost;
     }
     event->tid = tid;
@@ -164,7 +176,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
         return 0;
     follow_task(child->pid, child->tgid, parent_slot);
     cohabit_u32 process = child->tgid, parent_process = parent->tgid;
-    if (any_shared && process != parent_process) {
+    if (state.any_shared && process != parent_process) {
         /* A new process has the mappings of its parent; its first faults come before user space has read them. */
         struct cohabit_ranges *ranges = bpf_map_lookup_elem(&shared, &parent_process);
         if (ranges)

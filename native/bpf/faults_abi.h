@@ -82,6 +82,15 @@ struct cohabit_fault_settings {
     cohabit_u32 most_slots; /* at most COHABIT_MAX_SLOTS */
 };
 
+/* A power of two that holds all slots. */
+#define COHABIT_FREE_SLOTS 65536u
+
+/* Set by user space while the programs run. */
+struct cohabit_fault_state {
+    cohabit_u32 any_shared;  /* whether a process has ranges */
+    cohabit_u32 slots_given; /* slots that have been put into the ring of free ones; wraps */
+};
+
 /* A task to follow from now on, handed to the `follow` program. */
 struct cohabit_follow {
     cohabit_u32 tid;

@@ -13,6 +13,7 @@ mod profile;
 mod restore;
 mod run;
 mod show;
+mod top;
 mod topology;
 
 use crate::exit::{End, Failure};
@@ -33,6 +34,8 @@ pub enum Command {
     Run(run::Run),
     /// Watches programs that run already, and moves their threads
     Attach(attach::Attach),
+    /// Shows live who communicates, where they run and what is moved
+    Top(top::Top),
     /// Puts back what a cohabit that was killed has left changed
     Restore(restore::Restore),
     /// Shows a machine as a tree, with the distances between its PUs
@@ -67,6 +70,7 @@ impl Command {
             Command::Map(command) => command.run(),
             Command::Run(command) => command.run(),
             Command::Attach(command) => command.run(),
+            Command::Top(command) => command.run(),
             Command::Restore(command) => command.run(),
             Command::Topology(command) => command.run(),
             Command::Import(command) => command.run(),

@@ -2,9 +2,10 @@
 
 pub mod args;
 mod log;
+pub mod screen;
 mod session;
 pub mod stop;
 mod tasks;
 
 pub use log::Log;
-pub use session::{Report, Session, restored_text};
+pub use session::{Report, Session, Snapshot, restored_text};

@@ -64,7 +64,6 @@ pub struct Session {
 }
 
 /// The moment, for a viewer.
-#[allow(dead_code)]
 pub struct Snapshot<'a> {
     /// Since following began.
     pub time: Duration,
@@ -82,6 +81,12 @@ pub struct Snapshot<'a> {
     pub interval: Duration,
     /// Tasks that were moved.
     pub moves: u64,
+    /// Pages that were write-protected.
+    pub pages_protected: u64,
+    /// What the faults come from.
+    pub source: &'static str,
+    /// CPU time of this process.
+    pub own_cpu: Duration,
 }
 
 /// How a session went.
@@ -165,7 +170,7 @@ impl Session {
     /// Where it is gone, or not this user's.
     pub fn follow(&mut self, process: i32) -> Result<()> {
         self.source.follow(process)?;
-        self.read()
+        self.read(true)
     }
 
     /// Detects, maps and moves until all tasks have ended, or `stop` is set.
@@ -174,7 +179,8 @@ impl Session {
     /// Where the source or the mapper breaks down, or nothing can be written down.
     pub fn run(&mut self, stop: &AtomicBool, view: &mut dyn FnMut(&Snapshot)) -> Result<()> {
         while !stop.load(Ordering::SeqCst) {
-            self.read()?;
+            let due = self.started.elapsed() >= self.next_decision.min(self.next_mappings);
+            self.read(due)?;
             if self.tasks.living.is_empty() && self.tasks.started > 0 {
                 break;
             }
@@ -183,18 +189,18 @@ impl Session {
                 self.source.refresh()?;
                 self.refresh_agent(now);
                 self.next_mappings = now + MAPPINGS_EVERY;
+                view(&self.snapshot(now));
             }
             if now >= self.next_decision {
                 self.decide(now)?;
                 self.next_decision = self.started.elapsed() + self.policy.interval.get();
-                view(&self.snapshot(now));
             }
             let next = self.next_decision.min(self.next_mappings);
             let sleep = next.saturating_sub(self.started.elapsed()).min(LONGEST_SLEEP);
             let sleep = if self.arm(now) { sleep.min(ARM_EVERY) } else { sleep };
             self.source.wait(sleep);
         }
-        self.read()
+        self.read(true)
     }
 
     /// Puts everything back and says how it went.
@@ -232,6 +238,9 @@ impl Session {
             log: &self.log,
             interval: self.policy.interval.get(),
             moves: self.moves,
+            pages_protected: self.agent.as_ref().map_or(0, |agent| agent.armed_pages),
+            source: self.source.name(),
+            own_cpu: own_cpu(),
         }
     }
 
@@ -262,8 +271,8 @@ impl Session {
         true
     }
 
-    fn read(&mut self) -> Result<()> {
-        let reading = self.source.read()?;
+    fn read(&mut self, with_pairs: bool) -> Result<()> {
+        let reading = self.source.read(with_pairs)?;
         let now = self.started.elapsed();
         self.matrix.fade(now - self.faded);
         self.faded = now;

@@ -74,6 +74,14 @@ impl Tasks {
         Ok(())
     }
 
+    /// A task that lives, for tests.
+    #[cfg(test)]
+    pub fn add_for_test(&mut self, task: u32, name: &str, pu: u32, held: Held) {
+        let (ran, waited, name) = (Duration::ZERO, Duration::ZERO, name.to_owned());
+        let living = Living { tid: 1, process: 1, name, pu: Some(pu), held, ticks: 0, load: 0, ran, waited };
+        self.living.insert(task, living);
+    }
+
     /// Looks at all that live.
     pub fn look(&mut self, placer: &mut Placer, ledger: &mut Ledger) {
         let usual = placer.usual();

@@ -20,6 +20,7 @@ pub const COHABIT_COUNTERS: u32 = 10;
 pub const COHABIT_TASK_STARTED: u32 = 1;
 pub const COHABIT_TASK_ENDED: u32 = 2;
 pub const COHABIT_TASK_EXEC: u32 = 3;
+pub const COHABIT_FREE_SLOTS: u32 = 65536;
 pub const COHABIT_FOLLOWED: u32 = 0;
 pub const COHABIT_FOLLOWED_BEFORE: u32 = 1;
 pub const COHABIT_NOT_FOLLOWED: u32 = 2;
@@ -114,6 +115,21 @@ const _: () = {
         [::std::mem::offset_of!(cohabit_fault_settings, block_shift) - 8usize];
     ["Offset of field: cohabit_fault_settings::most_slots"]
         [::std::mem::offset_of!(cohabit_fault_settings, most_slots) - 12usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct cohabit_fault_state {
+    pub any_shared: cohabit_u32,
+    pub slots_given: cohabit_u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of cohabit_fault_state"][::std::mem::size_of::<cohabit_fault_state>() - 8usize];
+    ["Alignment of cohabit_fault_state"][::std::mem::align_of::<cohabit_fault_state>() - 4usize];
+    ["Offset of field: cohabit_fault_state::any_shared"]
+        [::std::mem::offset_of!(cohabit_fault_state, any_shared) - 0usize];
+    ["Offset of field: cohabit_fault_state::slots_given"]
+        [::std::mem::offset_of!(cohabit_fault_state, slots_given) - 4usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

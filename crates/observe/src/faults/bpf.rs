@@ -26,6 +26,12 @@ pub struct BpfFaults {
     slots: HashMap<u32, Living>,
     /// Slots of the tasks that ended last, oldest first.
     ended: VecDeque<u32>,
+    /// Slots of tasks that have ended since the pairs were last read.
+    unread: Vec<u32>,
+    /// The counters when the pairs were last read.
+    known: Counters,
+    /// What the kernel was told last.
+    state: abi::cohabit_fault_state,
     next_task: u32,
     /// The shared mappings that the kernel was told of.
     processes: BTreeMap<i32, Vec<Range>>,
@@ -45,7 +51,7 @@ struct Maps {
     matrix: MapHandle,
     counters: MapHandle,
     shared: MapHandle,
-    any_shared: MapHandle,
+    state: MapHandle,
 }
 
 impl BpfFaults {
@@ -65,7 +71,7 @@ impl BpfFaults {
             matrix: map("matrix")?,
             counters: map("counters")?,
             shared: map("shared")?,
-            any_shared: map(".data.user")?,
+            state: map(".data.user")?,
         };
         let (ring, events) = task_events(&map("task_events")?)?;
         let links = object::attach(&object)?;
@@ -77,6 +83,9 @@ impl BpfFaults {
             maps,
             slots,
             ended: VecDeque::new(),
+            unread: Vec::new(),
+            known: Counters::default(),
+            state: abi::cohabit_fault_state { any_shared: 0, slots_given: 0 },
             next_task: 0,
             processes,
             stale: 0,
@@ -111,13 +120,19 @@ impl BpfFaults {
             *to = abi::cohabit_range { start: from.start, end: from.end, object: from.object, offset: from.offset };
         }
         let told = self.maps.shared.update(&process.to_ne_bytes(), as_bytes(&record), MapFlags::ANY);
-        let told = told.and_then(|()| self.maps.any_shared.update(&[0; 4], &1u32.to_ne_bytes(), MapFlags::ANY));
-        told.map_err(|error| refused("telling shared memory to", &error))
+        told.map_err(|error| refused("telling shared memory to", &error))?;
+        self.state.any_shared = 1;
+        self.tell_state()
     }
 
     #[cfg(test)]
     pub(crate) fn slots_in_use(&self) -> usize {
-        self.slots.len() - self.ended.len()
+        self.slots.len() - self.ended.len() - self.unread.len()
+    }
+
+    fn tell_state(&self) -> Result<()> {
+        let told = self.maps.state.update(&[0; 4], as_bytes(&self.state), MapFlags::ANY);
+        told.map_err(|error| refused("setting", &error))
     }
 
     /// Hands the detector a fault that never was, for tests.
@@ -223,9 +238,12 @@ impl BpfFaults {
         while self.ended.len() > ENDED_KEPT {
             let Some(slot) = self.ended.pop_front() else { break };
             self.slots.remove(&slot);
-            let pushed = self.maps.free_slots.update(&[], &slot.to_ne_bytes(), MapFlags::ANY);
-            pushed.map_err(|error| refused("giving a slot back to", &error))?;
+            let place = self.state.slots_given & (abi::COHABIT_FREE_SLOTS - 1);
+            let given = self.maps.free_slots.update(&place.to_ne_bytes(), &slot.to_ne_bytes(), MapFlags::ANY);
+            given.map_err(|error| refused("giving a slot back to", &error))?;
+            self.state.slots_given = self.state.slots_given.wrapping_add(1);
         }
+        self.tell_state()?;
         left.sort_unstable();
         left.dedup();
         let over: HashSet<u32> = self.ended.iter().copied().collect();
@@ -262,11 +280,17 @@ impl Source for BpfFaults {
         self.share(process, mappings::shared(&maps))
     }
 
-    fn read(&mut self) -> Result<Reading> {
+    fn read(&mut self, with_pairs: bool) -> Result<Reading> {
         let (tasks, ended) = self.take_tasks()?;
+        self.unread.extend(ended);
+        if !with_pairs {
+            return Ok(Reading { tasks, pairs: Vec::new(), counters: self.known });
+        }
         let pairs = self.take_pairs()?;
+        let ended = std::mem::take(&mut self.unread);
         self.free(ended)?;
-        Ok(Reading { tasks, pairs, counters: self.counters()? })
+        self.known = self.counters()?;
+        Ok(Reading { tasks, pairs, counters: self.known })
     }
 
     fn wait(&self, at_most: Duration) {

@@ -35,13 +35,13 @@ pub struct Options {
     pub block_bytes: u32,
     /// Blocks that are remembered; rounded up to a power of two.
     pub blocks: u32,
-    /// Pairs of tasks that can be counted between two readings.
+    /// Pairs of tasks that can be counted between two readings, which cost in proportion.
     pub pairs: u32,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { block_bytes: 256, blocks: 1 << 20, pairs: 1 << 18 }
+        Self { block_bytes: 256, blocks: 1 << 20, pairs: 1 << 15 }
     }
 }
 
@@ -145,11 +145,11 @@ pub trait Source {
     /// Where the process is gone, or is not this user's.
     fn follow(&mut self, process: i32) -> cohabit_model::Result<()>;
 
-    /// What was seen since the last call.
+    /// What was seen since the last call. Without `with_pairs`, which costs more, who came and went at least.
     ///
     /// # Errors
     /// Where the source has broken down.
-    fn read(&mut self) -> cohabit_model::Result<Reading>;
+    fn read(&mut self, with_pairs: bool) -> cohabit_model::Result<Reading>;
 
     /// Waits for tasks to come or go, and this long at most.
     fn wait(&self, at_most: std::time::Duration);

@@ -158,7 +158,7 @@ impl Source for PerfFaults {
         self.refresh()
     }
 
-    fn read(&mut self) -> Result<Reading> {
+    fn read(&mut self, _with_pairs: bool) -> Result<Reading> {
         let mut records = Vec::new();
         self.rings.iter_mut().for_each(|ring| ring.read(&mut records));
         records.sort_by_key(Record::time);

@@ -29,7 +29,7 @@ fn with_tasks(options: &Options, count: u32) -> Option<(BpfFaults, Vec<Killed>)>
     let mut source = started(options)?;
     let sleepers: Vec<Killed> = (0..count).map(|_| sleeper()).collect();
     sleepers.iter().for_each(|sleeper| source.follow(sleeper.0.id() as i32).unwrap());
-    let tasks = source.read().unwrap().tasks;
+    let tasks = source.read(true).unwrap().tasks;
     let numbers: Vec<u32> = tasks
         .iter()
         .filter_map(|event| match event {
@@ -47,7 +47,7 @@ fn the_kernel_counts_what_the_table_counts() {
     for blocks in [1 << 12, 16] {
         let Some((mut source, _sleepers)) = with_tasks(&Options { blocks, ..Options::default() }, 7) else { return };
         let mut table = Table::new(blocks);
-        let before = source.read().unwrap().counters;
+        let before = source.read(true).unwrap().counters;
         let mut random = 1u64;
         for round in 0..20 {
             for _ in 0..300 {
@@ -56,7 +56,7 @@ fn the_kernel_counts_what_the_table_counts() {
                 source.replay(key, task).unwrap();
                 table.touch(key, task);
             }
-            let reading = source.read().unwrap();
+            let reading = source.read(true).unwrap();
             let mut pairs = BTreeMap::new();
             reading.pairs.iter().for_each(|&(a, b, events)| *pairs.entry((a, b)).or_default() += events);
             let pairs: Vec<(u32, u32, u64)> = pairs.into_iter().map(|((a, b), events)| (a, b, events)).collect();
@@ -80,7 +80,7 @@ fn tasks_are_followed_from_fork_to_exit() {
     shell.0.wait().unwrap();
     let mut events = Vec::new();
     for _ in 0..100 {
-        events.extend(source.read().unwrap().tasks);
+        events.extend(source.read(true).unwrap().tasks);
         if events.iter().filter(|event| matches!(event, TaskEvent::Ended { .. })).count() == 3 {
             break;
         }
@@ -111,7 +111,7 @@ fn slots_are_given_out_again() {
     shell.0.wait().unwrap();
     let (mut started, mut ended) = (0, 0);
     for _ in 0..100 {
-        for event in source.read().unwrap().tasks {
+        for event in source.read(true).unwrap().tasks {
             started += u32::from(matches!(event, TaskEvent::Started { .. }));
             ended += u32::from(matches!(event, TaskEvent::Ended { .. }));
         }
@@ -123,7 +123,7 @@ fn slots_are_given_out_again() {
     // The shell, 300 programs, and the subshell of seq.
     assert!(started == ended && (301..=302).contains(&started), "{started} {ended}");
     // More than are remembered, so that some slots have been given back.
-    assert_eq!((source.slots_in_use(), source.read().unwrap().counters.tasks_lost), (0, 0));
+    assert_eq!((source.slots_in_use(), source.read(true).unwrap().counters.tasks_lost), (0, 0));
 }
 
 #[test]

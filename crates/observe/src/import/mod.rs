@@ -12,6 +12,7 @@ mod numalize;
 pub mod number;
 mod open_mpi;
 mod pair;
+mod perf_script;
 mod table;
 
 pub use build::relabelled;
@@ -73,6 +74,12 @@ pub const FORMATS: &[Format] = &[
         extensions: &["mpi-gathered", "mpi-part"],
         about: "what MPI ranks leave that `cohabit profile` ran: a directory with parts, or one file",
         read: crate::mpi::import,
+    },
+    Format {
+        name: "perf-script",
+        extensions: &["perf", "perfscript"],
+        about: "memory samples of `perf mem record`, as `perf script` prints them",
+        read: perf_script::read,
     },
 ];
 

@@ -1,0 +1,60 @@
+# Online: the kernel's hint faults on two NUMA nodes, threads moved across them, and everything put back.
+# needs: build/workloads/patterns-pthreads build/native/cohabit.bpf.o build/native/libcohabit_agent.so
+. scripts/guest/lib.sh
+export COHABIT_LIBDIR=/srv/cohabit/build/native
+patterns=build/workloads/patterns-pthreads
+settings() {
+    cat /proc/sys/kernel/numa_balancing
+    for name in scan_delay_ms scan_period_min_ms scan_period_max_ms; do cat /sys/kernel/debug/sched/numa_balancing/$name; done
+}
+# Pairs i and i + 4 of eight threads, on 8 MiB.
+program="$patterns pairs-far --threads 8 --rounds 100000 --blocks 16384 --block 64 --expect /dev/null"
+before=$(settings)
+
+cohabit run --always -o /tmp/p.npz -- $program >/tmp/out 2>/tmp/log &
+run=$!
+# Until somebody was moved, and a while longer; then the program is ended.
+for second in $(seq 120); do
+    sleep 1
+    ! grep -q ' moved ' /tmp/log || break
+done
+sleep 10
+pid=$(pidof patterns-pthreads)
+for task in /proc/$pid/task/*; do sed -n 's/^Cpus_allowed_list:\t//p' $task/status; done >/tmp/affinities
+kill -TERM $pid
+wait $run
+cat /tmp/log | sed 's/^/# /'
+is "the scan rate was set" "1" "$(grep -c 'scan rate set' /tmp/log)"
+cohabit show /tmp/p.npz >/tmp/shown
+# Rows of the matrix: task, name, and a number or a dot for each task; the largest is the partner.
+partners=$(awk '/^ [0-7] patterns/ { best = -1; at = "-"; for (i = 3; i <= NF; i++) { v = $i; if (v == ".") v = 0; else if (v ~ /k$/) v = substr(v, 1, length(v) - 1) * 1000; if (v + 0 > best + 0) { best = v; at = i - 3 } } if (best > 0) print $1, at }' /tmp/shown)
+is "each thread's partner is the strongest" "0 4
+1 5
+2 6
+3 7
+4 0
+5 1
+6 2
+7 3" "$partners"
+# Where the last moves left each task.
+together=$(grep ' moved ' /tmp/log | sed 's/.* moved //; s/: .*//' | tr ',' '\n' |
+    awk '{ pu[$1] = $4 } END { for (i = 0; i < 4; i++) print i, (i in pu) && ((i + 4) in pu) ? (int(pu[i] / 4) == int(pu[i + 4] / 4)) : "unmoved" }')
+is "pairs are on one node each" "0 1
+1 1
+2 1
+3 1" "$together"
+is "threads run where they were put" "8" "$(grep -cE '^[0-7]$' /tmp/affinities)"
+is "settings are as before" "$(echo "$before" | sort -n)" "$(settings)"
+
+cohabit run --always -- $program >/tmp/out 2>/tmp/log &
+run=$!
+sleep 5
+kill -KILL $run
+pid=$(pidof patterns-pthreads)
+is "the program runs on" "1" "$(echo "$pid" | wc -w)"
+cohabit restore | sed 's/^/# /'
+is "settings are as before, after kill -9" "$(echo "$before" | sort -n)" "$(settings)"
+is "affinities are as before, after kill -9" "0-7" \
+    "$(for task in /proc/$pid/task/*; do sed -n 's/^Cpus_allowed_list:\t//p' $task/status; done | sort -u)"
+kill -KILL $pid
+finish
