@@ -178,8 +178,6 @@ impl Policy {
         let decision = self.consider(view, map)?;
         match decision.verdict {
             Verdict::Moved(_) => self.interval.changed(),
-            // While there is too little to say anything, the interval is as short as the mapping's first.
-            Verdict::TooFewEvents => {}
             _ => self.interval.held(),
         }
         Ok(decision)

@@ -31,6 +31,10 @@ fn parse(stat: &str) -> Option<Thread> {
     let (head, rest) = stat.rsplit_once(") ")?;
     let name = head.split_once('(')?.1.to_owned();
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    // What has ended and was not waited for yet is there in name only.
+    if matches!(fields.first(), Some(&"Z" | &"X")) {
+        return None;
+    }
     // The first field here is the third of the manual page.
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
     Some(Thread { name, start_ticks: field(22)?, pu: field(39)? as u32, ticks: field(14)? + field(15)? })
@@ -60,6 +64,7 @@ mod tests {
         let line = format!("77 (a) (b c) S {}", numbers.join(" "));
         let expected = Thread { name: "a) (b c".to_owned(), start_ticks: 19, pu: 36, ticks: 11 + 12 };
         assert_eq!(parse(&line), Some(expected));
+        assert_eq!(parse(&line.replace(") S ", ") Z ")), None);
         for broken in
             ["", "1 (x", "1 (x) R", "1 (x) R a b c d e f g h i j k l m n o p q r s t u v w x y z 1 2 3 4 5 6 7 8 9 0"]
         {

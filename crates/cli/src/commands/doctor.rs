@@ -6,6 +6,7 @@ use crate::json::JsonArgs;
 use cohabit_map::{MAPPERS, Mapper, Options, Problem};
 use cohabit_model::{Error, Matrix, Result, Topology};
 use cohabit_observe::dbi::{self, Installation};
+use cohabit_observe::faults;
 use serde::Serialize;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -46,7 +47,8 @@ struct Check {
 impl Doctor {
     /// Looks at everything and prints a line each.
     pub fn run(self) -> Outcome {
-        let checks = [topology(), mappers(), profiler(), ptrace(), privileges(), perf()];
+        let checks =
+            [topology(), mappers(), profiler(), ptrace(), privileges(), perf(), ebpf(), hint_faults(), agent()];
         let text: String = checks.iter().map(Check::line).collect();
         self.json.emit("doctor", serde_json::json!({ "checks": checks }), &text)?;
         Ok(End::Done)
@@ -175,8 +177,68 @@ fn perf() -> Check {
             Some(level) => format!("kernel.perf_event_paranoid is {level}"),
             None => "not in this kernel".to_owned(),
         },
-        needed_for: "hardware counters; not needed to profile, map or run",
+        needed_for: "online detection of one's own programs without root",
         remedy: (level.is_some() && !allowed).then(|| "as root: sysctl kernel.perf_event_paranoid=2".to_owned()),
+    }
+}
+
+/// Whether the detector can be loaded into the kernel, by doing so.
+fn ebpf() -> Check {
+    let tried = faults::load_check();
+    Check {
+        name: "eBPF",
+        state: if tried.is_ok() { State::Works } else { State::Limited },
+        found: match &tried {
+            Ok(()) => "page faults can be counted in the kernel".to_owned(),
+            Err(error) => error.cause.clone(),
+        },
+        needed_for: "online detection; perf events are used without, and may lose events",
+        remedy: tried.err().and_then(|error| error.remedy),
+    }
+}
+
+/// Whether the kernel can be made to take pages away and see who uses them.
+fn hint_faults() -> Check {
+    const SWITCH: &str = "/proc/sys/kernel/numa_balancing";
+    let now = first_word(SWITCH);
+    let may_write = nix::unistd::access(SWITCH, nix::unistd::AccessFlags::W_OK).is_ok();
+    let rate = Path::new("/sys/kernel/debug/sched/numa_balancing/scan_delay_ms");
+    let rate = std::fs::read_to_string(rate).is_ok();
+    let works = now.as_deref().is_some_and(|now| now != "0") || now.is_some() && may_write;
+    Check {
+        name: "hint faults",
+        state: match (works, rate) {
+            (true, true) => State::Works,
+            (true, false) => State::Limited,
+            (false, _) => State::Missing,
+        },
+        found: match (&now, works, rate) {
+            (None, ..) => "this kernel has no NUMA balancing".to_owned(),
+            (Some(now), true, true) => format!("kernel.numa_balancing is {now}, and its rate can be set"),
+            (Some(now), true, false) => format!("kernel.numa_balancing is {now}; its rate cannot be set"),
+            (Some(now), false, _) => format!("kernel.numa_balancing is {now}, and may not be changed by this user"),
+        },
+        needed_for: "online detection: seeing pages more than once, reads as well as writes",
+        remedy: match (&now, works, rate) {
+            (None, ..) => Some("a kernel built with CONFIG_NUMA_BALANCING=y has it".to_owned()),
+            (_, false, _) => Some("run as root, or as root: sysctl kernel.numa_balancing=1".to_owned()),
+            (_, true, false) => {
+                Some("mount debugfs, without lockdown; until then detection is slow to begin, and backs off".to_owned())
+            }
+            _ => None,
+        },
+    }
+}
+
+/// Whether the library that programs preload is there.
+fn agent() -> Check {
+    let tried = faults::Agent::start();
+    Check {
+        name: "agent",
+        state: if tried.is_ok() { State::Works } else { State::Missing },
+        found: tried.as_ref().map_or_else(|error| error.cause.clone(), |_| "can be preloaded".to_owned()),
+        needed_for: "online detection: seeing writes again without privilege, and shared mappings",
+        remedy: tried.err().and_then(|error| error.remedy),
     }
 }
 

@@ -296,7 +296,8 @@ impl Source for BpfFaults {
     fn wait(&self, at_most: Duration) {
         // SAFETY: the ring's descriptor is open as long as the ring is.
         let descriptor = unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) };
-        let timeout = PollTimeout::try_from(at_most.as_millis()).unwrap_or(PollTimeout::MAX);
+        // Rounded up: waking too early would be waking again and again.
+        let timeout = PollTimeout::try_from(at_most.as_millis() + 1).unwrap_or(PollTimeout::MAX);
         // Interrupted by a signal, or too early: the caller looks at the clock.
         let _ = poll(&mut [PollFd::new(descriptor, PollFlags::POLLIN)], timeout);
     }
