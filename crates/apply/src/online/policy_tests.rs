@@ -150,7 +150,8 @@ fn a_change_is_followed_within_three_intervals() {
 #[test]
 fn nothing_moves_without_cause() {
     // Nobody talks; too little is seen; all talk alike; a ring has no better place than the one it is in.
-    let cases: [(&str, &[(u32, u32)], u64, fn(&Verdict) -> bool); 3] = [
+    type Case = (&'static str, &'static [(u32, u32)], u64, fn(&Verdict) -> bool);
+    let cases: [Case; 3] = [
         ("silence", &PAIRS, 0, |verdict| matches!(verdict, Verdict::TooFewEvents)),
         ("all to all", &ALL, 1000, |verdict| matches!(verdict, Verdict::NoStructure | Verdict::TooFewEvents)),
         ("together already", &OTHER_PAIRS, 1000, |verdict| matches!(verdict, Verdict::Holds | Verdict::TooFewEvents)),
