@@ -12,8 +12,11 @@ use cohabit_observe::npz::{read_profile, write_profile};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Every target: its name, which is that of its folder in testdata/fuzz, and what it does.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+/// A target's name, which is that of its folder in testdata/fuzz, and what it does.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// Every target.
+pub const TARGETS: &[Target] = &[
     ("npz", npz),
     ("npz_members", npz_members),
     ("import", import_any),
