@@ -29,6 +29,10 @@ const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 pub const EVERY: Duration = Duration::from_millis(10);
 /// Pages protected in one go, at most.
 const MOST_PAGES: u64 = 4096;
+/// Memory that is looked through in one go, at most: most of it may be protected still, or in huge pages.
+const MOST_BYTES: u64 = 64 << 20;
+/// How long a process is left alone after a walk that found fewer pages than it might have protected.
+const REST: Duration = Duration::from_millis(500);
 
 /// Write-protects pages of the programs that run with the agent.
 pub struct Agent {
@@ -52,6 +56,7 @@ struct Armed {
     cursor: u64,
     /// Pages that may be protected, saved up.
     credit: f64,
+    rests_until: Duration,
 }
 
 impl Agent {
@@ -98,7 +103,8 @@ impl Agent {
             let Some(userfaultfd) = received(&connection).filter(|_| is_followed(peer.pid())) else { continue };
             let Ok(pagemap) = File::open(format!("/proc/{}/pagemap", peer.pid())) else { continue };
             self.announced += 1;
-            let armed = Armed { userfaultfd, pagemap, ranges: Vec::new(), cursor: 0, credit: 0.0 };
+            let armed =
+                Armed { userfaultfd, pagemap, ranges: Vec::new(), cursor: 0, credit: 0.0, rests_until: Duration::ZERO };
             self.processes.insert(peer.pid(), armed);
         }
     }
@@ -128,7 +134,7 @@ impl Agent {
             return;
         }
         self.armed_at = now;
-        for (&pid, armed) in &mut self.processes {
+        for (&pid, armed) in self.processes.iter_mut().filter(|(_, armed)| now >= armed.rests_until) {
             let rate = pages_per_second(pid);
             // No more is saved up than a few goes' worth.
             armed.credit = (armed.credit + rate * elapsed.as_secs_f64()).min(1.0 + rate * 5.0 * EVERY.as_secs_f64());
@@ -136,6 +142,9 @@ impl Agent {
             if pages > 0 {
                 let protected = armed.walk(pages);
                 armed.credit -= protected as f64;
+                if protected < pages {
+                    armed.rests_until = now + REST;
+                }
                 self.armed_pages += protected;
             }
         }
@@ -147,13 +156,15 @@ impl Armed {
     fn walk(&mut self, pages: u64) -> u64 {
         let first = self.ranges.partition_point(|&(_, end)| end <= self.cursor);
         let (before, after) = self.ranges.split_at(first);
-        let mut protected = 0;
+        let (mut protected, mut walked) = (0, 0);
         for &(start, end) in after.iter().chain(before) {
             let from = if (start..end).contains(&self.cursor) { self.cursor } else { start };
+            let end = end.min(from + (MOST_BYTES - walked));
             let Some((count, walked_to)) = protect(&self.pagemap, from, end, pages - protected) else { continue };
             protected += count;
+            walked += walked_to.saturating_sub(from).min(MOST_BYTES - walked);
             self.cursor = walked_to;
-            if protected >= pages {
+            if protected >= pages || walked >= MOST_BYTES {
                 break;
             }
         }
