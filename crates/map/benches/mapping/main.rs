@@ -4,6 +4,8 @@
 //!     cargo bench -p cohabit-map -- --sizes 64,256 --seeds 4,5    some, other seeds than those of the table
 //!     cargo bench -p cohabit-map -- --mappers metis,best:10       mappers, `best` with its budgets in ms
 //!     cargo bench -p cohabit-map -- --mappers best=metis          `best` with a tenth more time than METIS took
+//!     cargo bench -p cohabit-map -- --each                        every problem by itself, and the kinds of graphs
+//!     cargo bench -p cohabit-map -- --steps 100 --threads 2       `best` by steps, with threads
 //!     cargo bench -p cohabit-map -- --wall                        budgets in wall time, as on the command line
 //!     cargo bench -p cohabit-map -- --record 10                   look for better ones, 10 s a problem
 //!

@@ -3,9 +3,10 @@
 //!
 //! On a tree J is the sum over levels of (distance across the level - distance across the next) * weight cut there, so
 //! dividing the tasks level by level with small cuts ([`divide`], [`bisect`]) is a good start. It is never the end: what
-//! is best at one level is not for all. So pairs of subtrees that talk are cut and filled anew ([`repartition`]), swaps
-//! make the most of it ([`anneal::descend`]), and a table of what every task would pay everywhere ([`state`]) makes each
-//! swap cost a few additions. Distances that are no tree's are annealed instead ([`anneal`]).
+//! is best at one level is not for all, nor is halving again and again best for many parts. So subtrees that talk, two to
+//! four at a time, are cut and filled anew ([`repartition`]), swaps make the most of it ([`anneal::descend`]), and where
+//! nothing gets better two grown regions change places. A table of what every task would pay everywhere ([`state`]) makes
+//! a swap cost a few additions. Distances that are no tree's are searched with tabu ([`tabu`]) and annealed ([`anneal`]).
 //!
 //! What is returned is never worse than `packed`, `complace` or, where it is allowed, the present placement.
 

@@ -24,7 +24,7 @@ const PATIENCE_KICKED: usize = 6;
 const BACK: (usize, usize) = (60, 90);
 
 /// Up to this many vertices a problem is small.
-const SMALL: usize = 128;
+pub const SMALL: usize = 128;
 
 /// What a search works on.
 #[derive(Debug, Clone, Copy)]
