@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What observing MPI ranks costs, as Markdown tables for docs/benchmarks-mpi.md: ns a message on a ping-pong of two
-# ranks, and LAMMPS (Debian package lammps), natively, with cohabit's library alone, with Open MPI's monitoring alone,
+# What observing MPI ranks costs, as Markdown tables for docs/benchmarks-mpi.md: CPU ns a message of a rank with itself
+# (Irecv, Send, Wait: it waits for nobody, so that a busy machine does not show), ns a message on a ping-pong of two ranks, and LAMMPS (Debian package lammps), natively, with cohabit's library alone, with Open MPI's monitoring alone,
 # and with both (what `cohabit profile` does). Runs alternate; medians of ROUNDS (default 9).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -29,28 +29,38 @@ options() {
     esac
 }
 
-echo "| ping-pong, ns a message | native | cohabit's library | Open MPI's monitoring | both |"
-echo "|---|---|---|---|---|"
-for bytes in 8 1024 65536; do
+# measure RANKS BYTES COLUMN NAME: a row; the column of what the ping-pong prints.
+measure() {
+    local ranks=$1 bytes=$2 column=$3 variant messages=1000000
+    [ "$bytes" -lt 10000 ] || messages=100000
     for ((round = 0; round < rounds; round++)); do
         for variant in "${variants[@]}"; do
             options "$variant"
-            mpirun.openmpi -n 2 --bind-to core "${words[@]}" "$workloads/pingpong-openmpi" $bytes $((bytes > 9999 ? 100000 : 1000000)) |
-                awk '{ print $1 }' >>"$work/$bytes.$variant"
+            mpirun.openmpi -n "$ranks" --bind-to none "${words[@]}" "$workloads/pingpong-openmpi" "$bytes" $messages |
+                awk -v c="$column" '{ print $c }' >>"$work/$ranks.$bytes.$variant"
         done
     done
-    row="| $bytes bytes |"
-    for variant in "${variants[@]}"; do row="$row $(median <"$work/$bytes.$variant") |"; done
+    local row="| $4 |"
+    for variant in "${variants[@]}"; do row="$row $(median <"$work/$ranks.$bytes.$variant") |"; done
     echo "$row"
-done
+}
+
+echo "| ns a message | native | cohabit's library | Open MPI's monitoring | both |"
+echo "|---|---|---|---|---|"
+measure 1 8 4 "Open MPI, itself, 8 bytes, CPU"
+measure 1 1024 4 "Open MPI, itself, 1,024 bytes, CPU"
 if command -v mpirun.mpich >/dev/null; then
     for ((round = 0; round < rounds; round++)); do
-        mpirun.mpich -n 2 "$workloads/pingpong-mpich" 8 1000000 | awk '{ print $1 }' >>"$work/mpich.native"
-        mpirun.mpich -n 2 -genv LD_PRELOAD "$native/libcohabit-mpi-mpich.so" -genv COHABIT_MPI_PARTS "$work/parts" \
+        mpirun.mpich -n 1 "$workloads/pingpong-mpich" 8 1000000 | awk '{ print $4 }' >>"$work/mpich.native"
+        mpirun.mpich -n 1 -genv LD_PRELOAD "$native/libcohabit-mpi-mpich.so" -genv COHABIT_MPI_PARTS "$work/parts" \
             -genv COHABIT_MPI_GATHERED "$work/gathered" -genv COHABIT_MPI_WINDOW_NS 1000000 \
-            "$workloads/pingpong-mpich" 8 1000000 | awk '{ print $1 }' >>"$work/mpich.library"
+            "$workloads/pingpong-mpich" 8 1000000 | awk '{ print $4 }' >>"$work/mpich.library"
     done
-    echo "| 8 bytes, MPICH | $(median <"$work/mpich.native") | $(median <"$work/mpich.library") | - | - |"
+    echo "| MPICH, itself, 8 bytes, CPU | $(median <"$work/mpich.native") | $(median <"$work/mpich.library") | - | - |"
+fi
+if [ "$(nproc)" -gt 1 ]; then
+    measure 2 8 1 "Open MPI, two ranks, 8 bytes, wall"
+    measure 2 65536 1 "Open MPI, two ranks, 65,536 bytes, wall"
 fi
 
 lammps=$(command -v lmp || true)
@@ -58,7 +68,7 @@ if [ -z "$lammps" ]; then
     echo "skipped: LAMMPS is not installed (Debian package lammps)" >&2
     exit
 fi
-cat >"$work/melt.lmp" <<'INPUT'
+cat >"$work/melt.lmp" <<INPUT
 units lj
 atom_style atomic
 lattice fcc 0.8442
@@ -71,7 +81,7 @@ pair_style lj/cut 2.5
 pair_coeff 1 1 1.0 1.0 2.5
 neigh_modify every 20 delay 0 check no
 fix 1 all nve
-run 400
+run ${LAMMPS_STEPS:-400}
 INPUT
 # CPU seconds of all ranks: wall time is the machine's other work too.
 for ((round = 0; round < rounds; round++)); do

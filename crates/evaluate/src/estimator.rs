@@ -1,0 +1,135 @@
+//! The cost estimator: how long a phase of concurrent communication takes on a tree of ports and switches, under a mapping.
+//!
+//! After the IBM report, section 5 and Figure 4; what is changed, and why, is in docs/estimator.md. In short: a task's
+//! messages go through a port one after another; different tasks' do so at once, as far as the port's maximum bandwidth
+//! lets all their bytes through; switches have such a maximum too; the phase ends when the last port or switch is done.
+
+use crate::hct::{Direction, Hct};
+use crate::pattern::Pattern;
+use cohabit_model::{Error, Result};
+use std::collections::HashMap;
+
+/// What a phase waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Resource {
+    /// One direction of the port of an element.
+    Port(usize, Direction),
+    /// A switch.
+    Switch(usize),
+}
+
+/// How long a phase takes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Estimate {
+    /// Seconds.
+    pub seconds: f64,
+    /// What takes as long; none where nothing is sent through any port.
+    pub bottleneck: Option<Resource>,
+}
+
+/// What goes through a resource.
+#[derive(Debug, Clone, Copy, Default)]
+struct Load {
+    /// Of the task under way, one message after another.
+    task: usize,
+    task_seconds: f64,
+    /// The longest of all tasks.
+    longest_seconds: f64,
+    bytes: f64,
+}
+
+/// Estimates one phase; `mapping[task]` is a processing element of `hct`. Tasks on one element reach each other for
+/// nothing. Order of messages and blocking are ignored, as in the report.
+///
+/// # Errors
+/// The mapping does not have a processing element for every task.
+pub fn estimate(hct: &Hct, pattern: &Pattern, mapping: &[usize]) -> Result<Estimate> {
+    check(hct, pattern, mapping)?;
+    let mut order: Vec<usize> = (0..pattern.messages.len()).collect();
+    order.sort_unstable_by_key(|&at| (pattern.messages[at].source, pattern.messages[at].destination));
+    let mut loads: HashMap<Resource, Load> = HashMap::new();
+    let mut path = (usize::MAX, usize::MAX, (Vec::new(), Vec::new()));
+    for at in order {
+        let messages = pattern.messages[at];
+        let (from, to) = (mapping[messages.source], mapping[messages.destination]);
+        if (path.0, path.1) != (from, to) {
+            path = (from, to, hct.path(from, to));
+        }
+        let count = messages.count as f64;
+        let bytes = messages.length * count;
+        for &(element, direction) in &path.2.0 {
+            let port = hct.port(element);
+            let transfer = port.towards(direction).at(messages.length).map_or(0.0, |rate| messages.length / rate);
+            let load = loads.entry(Resource::Port(element, direction)).or_default();
+            load.add(messages.source, (transfer + port.latency_s) * count, bytes);
+        }
+        for &switch in &path.2.1 {
+            loads.entry(Resource::Switch(switch)).or_default().add(messages.source, 0.0, bytes);
+        }
+    }
+    let seconds = |(resource, load): (Resource, Load)| {
+        let limit = match resource {
+            Resource::Port(element, direction) => hct.port(element).limit(direction),
+            Resource::Switch(element) => hct.max_bandwidth(element),
+        };
+        (load.longest_seconds.max(limit.map_or(0.0, |limit| load.bytes / limit)), resource)
+    };
+    let busy = loads.into_iter().map(seconds).filter(|(seconds, _)| *seconds > 0.0);
+    // Of several that take as long, always the same one.
+    let last = busy.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
+    Ok(Estimate { seconds: last.map_or(0.0, |last| last.0), bottleneck: last.map(|last| last.1) })
+}
+
+impl Load {
+    fn add(&mut self, task: usize, seconds: f64, bytes: f64) {
+        if self.task != task {
+            self.task = task;
+            self.task_seconds = 0.0;
+        }
+        self.task_seconds += seconds;
+        self.longest_seconds = self.longest_seconds.max(self.task_seconds);
+        self.bytes += bytes;
+    }
+}
+
+/// The sum over phases, each as often as its weight says (3.2).
+///
+/// # Errors
+/// As for [`estimate`], or a weight that is not a number from 0 on.
+pub fn estimate_phases(hct: &Hct, phases: &[(f64, Pattern)], mapping: &[usize]) -> Result<f64> {
+    let mut seconds = 0.0;
+    for (weight, pattern) in phases {
+        if !(weight.is_finite() && *weight >= 0.0) {
+            return Err(Error::new(format!("a phase has the weight {weight}")));
+        }
+        seconds += weight * estimate(hct, pattern, mapping)?.seconds;
+    }
+    Ok(seconds)
+}
+
+/// By which share of the whole run a mapping is predicted to be faster than the default one: the difference in cost
+/// times the share of the time that is spent in MPI (7.1). Negative where it is slower; 0 where nothing is sent.
+pub fn predicted_gain(default_seconds: f64, seconds: f64, mpi_share: f64) -> f64 {
+    if default_seconds > 0.0 { (default_seconds - seconds) / default_seconds * mpi_share.clamp(0.0, 1.0) } else { 0.0 }
+}
+
+fn check(hct: &Hct, pattern: &Pattern, mapping: &[usize]) -> Result<()> {
+    if mapping.len() != pattern.tasks {
+        return Err(Error::new(format!("the mapping has {} tasks, the profile {}", mapping.len(), pattern.tasks)));
+    }
+    if let Some(task) = mapping.iter().position(|&element| !hct.is_processing(element)) {
+        return Err(Error::new(format!("task {task} is mapped to {}, which is no processing element", mapping[task])));
+    }
+    let beyond = |messages: &&crate::Messages| messages.source.max(messages.destination) >= pattern.tasks;
+    match pattern.messages.iter().find(beyond) {
+        Some(messages) => Err(Error::new(format!(
+            "a message from task {} to {}, there are {}",
+            messages.source, messages.destination, pattern.tasks
+        ))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+#[path = "estimator_tests.rs"]
+mod tests;

@@ -1,0 +1,257 @@
+//! The hardware communication topology: a tree of processing elements and switches, joined by ports (IBM report, 3.1,
+//! Figure 2).
+//!
+//! Every element but the root has one port, to its parent. Outwards is from the element to its parent, inwards the other
+//! way; both at once cost no more than each. A switch may bound what goes through it in all.
+
+use cohabit_model::{Error, Result};
+
+/// Bytes per second by message length, in one direction of a port.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Bandwidth(Vec<(f64, f64)>);
+
+impl Bandwidth {
+    /// From (message length in bytes, bytes/s) in any order; none at all: the port is no limit in that direction.
+    ///
+    /// # Errors
+    /// A length that comes twice, or a length or bandwidth that is not a number above 0.
+    pub fn new(mut points: Vec<(f64, f64)>) -> Result<Self> {
+        if let Some((length, rate)) = points.iter().find(|(length, rate)| !is_positive(*length) || !is_positive(*rate))
+        {
+            return Err(Error::new(format!("a bandwidth of {rate} bytes/s for messages of {length} bytes"))
+                .remedy("both must be numbers above 0; leave a port out that limits nothing"));
+        }
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        match points.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            Some(pair) => Err(Error::new(format!("two bandwidths for messages of {} bytes", pair[0].0))),
+            None => Ok(Self(points)),
+        }
+    }
+
+    /// The same for all lengths.
+    ///
+    /// # Errors
+    /// Not a number above 0.
+    pub fn flat(rate: f64) -> Result<Self> {
+        Self::new(vec![(1.0, rate)])
+    }
+
+    /// Bytes per second for messages of that length: between two points linear in the logarithm of the length, beyond the
+    /// first and the last as there. None where there is no limit.
+    pub fn at(&self, length: f64) -> Option<f64> {
+        let next = self.0.partition_point(|point| point.0 <= length);
+        match (next.checked_sub(1).map(|at| self.0[at]), self.0.get(next)) {
+            (None, None) => None,
+            (Some(point), None) => Some(point.1),
+            (None, Some(point)) => Some(point.1),
+            (Some(low), Some(high)) => {
+                let share = (length / low.0).ln() / (high.0 / low.0).ln();
+                Some(low.1 + share * (high.1 - low.1))
+            }
+        }
+    }
+
+    /// The highest of all lengths.
+    fn highest(&self) -> Option<f64> {
+        self.0.iter().map(|point| point.1).reduce(f64::max)
+    }
+}
+
+fn is_positive(value: f64) -> bool {
+    value.is_finite() && value > 0.0
+}
+
+/// What joins an element to its parent.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Port {
+    /// From the element to its parent.
+    pub out: Bandwidth,
+    /// From the parent to the element.
+    pub inwards: Bandwidth,
+    /// Of each message, in seconds; 0 where the bandwidths were measured with it, as a ping-pong does.
+    pub latency_s: f64,
+    /// Bytes/s in each direction when several pairs share the port; none: the highest of the direction's bandwidths.
+    pub max_bandwidth: Option<f64>,
+}
+
+impl Port {
+    /// The same bandwidth for all lengths and in both directions, no latency.
+    ///
+    /// # Errors
+    /// Not a number above 0.
+    pub fn flat(rate: f64) -> Result<Self> {
+        let both = Bandwidth::flat(rate)?;
+        Ok(Self { out: both.clone(), inwards: both, latency_s: 0.0, max_bandwidth: None })
+    }
+
+    /// A direction's bandwidths.
+    pub fn towards(&self, direction: Direction) -> &Bandwidth {
+        match direction {
+            Direction::Out => &self.out,
+            Direction::In => &self.inwards,
+        }
+    }
+
+    /// What all that goes in a direction is bounded by.
+    pub fn limit(&self, direction: Direction) -> Option<f64> {
+        self.max_bandwidth.or_else(|| self.towards(direction).highest())
+    }
+}
+
+/// Which way through a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Direction {
+    /// From the element to its parent.
+    Out,
+    /// From the parent to the element.
+    In,
+}
+
+/// A processing element or a switch.
+#[derive(Debug, Clone, PartialEq)]
+struct Element {
+    parent: usize,
+    depth: usize,
+    port: Port,
+    is_switch: bool,
+    max_bandwidth: Option<f64>,
+}
+
+/// The tree. Elements are named by the numbers that adding them returned.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hct(Vec<Element>);
+
+impl Hct {
+    /// A tree with a switch as its root, element 0, and what it lets through in all, if that is limited.
+    ///
+    /// # Errors
+    /// A limit that is not a number above 0.
+    pub fn new(max_bandwidth: Option<f64>) -> Result<Self> {
+        check_limit(max_bandwidth)?;
+        Ok(Self(vec![Element { parent: 0, depth: 0, port: Port::default(), is_switch: true, max_bandwidth }]))
+    }
+
+    /// Adds a switch below another.
+    ///
+    /// # Errors
+    /// The parent is no switch of the tree, or a limit or latency is not a number above 0.
+    pub fn add_switch(&mut self, parent: usize, port: Port, max_bandwidth: Option<f64>) -> Result<usize> {
+        self.add(parent, port, true, max_bandwidth)
+    }
+
+    /// Adds a processing element below a switch.
+    ///
+    /// # Errors
+    /// As for [`Hct::add_switch`].
+    pub fn add_processing(&mut self, parent: usize, port: Port) -> Result<usize> {
+        self.add(parent, port, false, None)
+    }
+
+    fn add(&mut self, parent: usize, port: Port, is_switch: bool, max_bandwidth: Option<f64>) -> Result<usize> {
+        check_limit(max_bandwidth)?;
+        check_limit(port.max_bandwidth)?;
+        if !(port.latency_s.is_finite() && port.latency_s >= 0.0) {
+            return Err(Error::new(format!("a latency of {} seconds", port.latency_s)));
+        }
+        let Some(above) = self.0.get(parent).filter(|element| element.is_switch) else {
+            return Err(Error::new(format!("element {parent} is no switch, nothing can be below it")));
+        };
+        let depth = above.depth + 1;
+        self.0.push(Element { parent, depth, port, is_switch, max_bandwidth });
+        Ok(self.0.len() - 1)
+    }
+
+    /// How many elements there are.
+    pub fn elements(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether tasks can be there.
+    pub fn is_processing(&self, element: usize) -> bool {
+        self.0.get(element).is_some_and(|element| !element.is_switch)
+    }
+
+    /// The port of an element, to its parent.
+    pub fn port(&self, element: usize) -> &Port {
+        &self.0[element].port
+    }
+
+    /// What a switch lets through in all.
+    pub fn max_bandwidth(&self, element: usize) -> Option<f64> {
+        self.0[element].max_bandwidth
+    }
+
+    /// The ports from one processing element to another, and the switches between; nothing from one to itself.
+    pub fn path(&self, from: usize, to: usize) -> (Vec<(usize, Direction)>, Vec<usize>) {
+        let (mut up, mut down) = (from, to);
+        let (mut ports, mut switches) = (Vec::new(), Vec::new());
+        let mut climb = |element: &mut usize, direction| {
+            ports.push((*element, direction));
+            *element = self.0[*element].parent;
+            *element
+        };
+        while up != down {
+            // The deeper one climbs; where both are as deep, both do.
+            if self.0[up].depth >= self.0[down].depth {
+                switches.push(climb(&mut up, Direction::Out));
+            } else {
+                switches.push(climb(&mut down, Direction::In));
+            }
+        }
+        switches.sort_unstable();
+        switches.dedup();
+        (ports, switches)
+    }
+}
+
+fn check_limit(limit: Option<f64>) -> Result<()> {
+    match limit.filter(|limit| !is_positive(*limit)) {
+        Some(limit) => Err(Error::new(format!("a maximum bandwidth of {limit} bytes/s"))
+            .remedy("it must be a number above 0; leave it out where there is no limit")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bandwidth_is_linear_in_the_logarithm_of_the_length() {
+        let table = Bandwidth::new(vec![(100.0, 3e6), (1.0, 1e6)]).unwrap();
+        for (length, rate) in [(0.0, 1e6), (1.0, 1e6), (10.0, 2e6), (100.0, 3e6), (1e9, 3e6)] {
+            assert!((table.at(length).unwrap() - rate).abs() < 1e-6, "{length}");
+        }
+        assert_eq!(Bandwidth::default().at(5.0), None);
+    }
+
+    #[test]
+    fn what_is_no_bandwidth_is_refused() {
+        for points in [vec![(1.0, 0.0)], vec![(0.0, 1.0)], vec![(1.0, f64::NAN)], vec![(1.0, 1.0), (1.0, 2.0)]] {
+            assert!(Bandwidth::new(points).is_err());
+        }
+        assert!(Hct::new(Some(0.0)).is_err());
+        let mut tree = Hct::new(None).unwrap();
+        let leaf = tree.add_processing(0, Port::default()).unwrap();
+        assert!(
+            tree.add_processing(leaf, Port::default()).is_err() && tree.add_switch(9, Port::default(), None).is_err()
+        );
+        assert!(tree.add_processing(0, Port { latency_s: -1.0, ..Port::default() }).is_err());
+        assert!(tree.add_processing(0, Port { max_bandwidth: Some(-1.0), ..Port::default() }).is_err());
+    }
+
+    #[test]
+    fn paths_meet_at_the_lowest_common_switch() {
+        let mut tree = Hct::new(None).unwrap();
+        let host = tree.add_switch(0, Port::default(), None).unwrap();
+        let (a, b) =
+            (tree.add_processing(host, Port::default()).unwrap(), tree.add_processing(host, Port::default()).unwrap());
+        let far = tree.add_processing(0, Port::default()).unwrap();
+        use Direction::{In, Out};
+        assert_eq!(tree.path(a, b), (vec![(a, Out), (b, In)], vec![host]));
+        let (mut ports, switches) = tree.path(a, far);
+        ports.sort_unstable();
+        assert_eq!((ports, switches), (vec![(host, Out), (a, Out), (far, In)], vec![0, host]));
+        assert_eq!(tree.path(a, a), (vec![], vec![]));
+    }
+}
