@@ -7,11 +7,13 @@ settings() {
     cat /proc/sys/kernel/numa_balancing
     for name in scan_delay_ms scan_period_min_ms scan_period_max_ms; do cat /sys/kernel/debug/sched/numa_balancing/$name; done
 }
+# In a huge page a fault stands for 2 MiB, which is all of this program's memory.
+echo madvise >/sys/kernel/mm/transparent_hugepage/enabled
 # Pairs i and i + 4 of eight threads, on 8 MiB.
 program="$patterns pairs-far --threads 8 --rounds 100000 --blocks 16384 --block 64 --expect /dev/null"
 before=$(settings)
 
-cohabit run --always -o /tmp/p.npz -- $program >/tmp/out 2>/tmp/log &
+cohabit run --always -o /tmp/p.npz --json /tmp/r.json -- $program >/tmp/out 2>/tmp/log &
 run=$!
 # Until somebody was moved, and a while longer; then the program is ended.
 for second in $(seq 120); do
@@ -23,7 +25,7 @@ pid=$(pidof patterns-pthreads)
 for task in /proc/$pid/task/*; do sed -n 's/^Cpus_allowed_list:\t//p' $task/status; done >/tmp/affinities
 kill -TERM $pid
 wait $run
-cat /tmp/log | sed 's/^/# /'
+cat /tmp/log | sed 's/^/# /'; sed -n 's/^  "\(faults\|pages\|events\|own\)/# &/p' /tmp/r.json
 is "the scan rate was set" "1" "$(grep -c 'scan rate set' /tmp/log)"
 cohabit show /tmp/p.npz >/tmp/shown
 # Rows of the matrix: task, name, and a number or a dot for each task; the largest is the partner.
