@@ -88,7 +88,7 @@ for ((round = 0; round < rounds; round++)); do
     for variant in "${variants[@]}"; do
         options "$variant"
         TIMEFORMAT='%U %S'
-        { time mpirun.openmpi -n 2 "${words[@]}" "$lammps" -log none -in "$work/melt.lmp" >"$work/out" 2>"$work/err"; } 2>"$work/time"
+        { time mpirun.openmpi -n 2 --bind-to none --mca mpi_yield_when_idle 1 "${words[@]}" "$lammps" -log none -in "$work/melt.lmp" >"$work/out" 2>"$work/err"; } 2>"$work/time"
         awk '{ print $1 + $2 }' "$work/time" >>"$work/lammps.$variant"
         sed -n 's/^Loop time of \([0-9.]*\).*/\1/p' "$work/out" >>"$work/loop.$variant"
     done
