@@ -41,6 +41,8 @@ pub struct Session {
     armed: (Duration, u64),
     /// Faults a second, lately.
     fault_rate: f64,
+    /// Pages of each process to protect a second.
+    protect_rates: BTreeMap<i32, f64>,
     ledger: Ledger,
     placer: Placer,
     policy: Policy,
@@ -136,6 +138,7 @@ impl Session {
             agent,
             armed: (Duration::ZERO, 0),
             fault_rate: 0.0,
+            protect_rates: BTreeMap::new(),
             ledger,
             placer: Placer::new(),
             policy: Policy::new(Settings { always: args.always, dry_run: args.dry_run }),
@@ -253,21 +256,22 @@ impl Session {
             self.fault_rate = (self.counters.faults - self.armed.1) as f64 / elapsed;
             self.armed = (now, self.counters.faults);
         }
+        let mut tasks: BTreeMap<i32, f64> = BTreeMap::new();
+        self.tasks.living.values().for_each(|living| *tasks.entry(living.process).or_default() += 1.0);
+        let elsewhere = self.fault_rate / tasks.len().max(1) as f64;
+        let share = self.args.fault_budget / 100.0;
+        let rate = |process: i32, tasks: f64| {
+            let most = (share * threads::resident_pages(process) as f64).max(LEAST_FAULTS_PER_TASK * tasks);
+            (most - elsewhere).max(0.0)
+        };
+        self.protect_rates = tasks.into_iter().map(|(process, tasks)| (process, rate(process, tasks))).collect();
     }
 
     /// Protects pages of programs with the agent, up to the budget, as far as faults from elsewhere leave room in it. Whether
     /// there is anything to protect.
     fn arm(&mut self, now: Duration) -> bool {
         let Some(agent) = self.agent.as_mut().filter(|agent| agent.has_processes()) else { return false };
-        let mut tasks: BTreeMap<i32, f64> = BTreeMap::new();
-        self.tasks.living.values().for_each(|living| *tasks.entry(living.process).or_default() += 1.0);
-        let processes = tasks.len().max(1) as f64;
-        let elsewhere = self.fault_rate / processes;
-        let share = self.args.fault_budget / 100.0;
-        agent.arm(now, |process| {
-            let least = LEAST_FAULTS_PER_TASK * tasks.get(&process).copied().unwrap_or(0.0);
-            ((share * threads::resident_pages(process) as f64).max(least) - elsewhere).max(0.0)
-        });
+        agent.arm(now, |process| self.protect_rates.get(&process).copied().unwrap_or(0.0));
         true
     }
 
