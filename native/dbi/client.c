@@ -65,6 +65,11 @@ event_insert(void *drcontext, void *tag, instrlist_t *block, instr_t *instr, boo
         marker_insert(drcontext, block, instr);
     if (plan == NULL)
         return DR_EMIT_DEFAULT;
+    if (plan->unrolled && instr_is_meta(instr) && instr_is_cti(instr)) {
+        /* A branch within the loop: where it leads, every register is the program's (the one the flags were kept in
+         * would be given back only behind the branch). */
+        drreg_restore_all(drcontext, block, instr);
+    }
     if (loops_mark(instr) != LOOP_NONE)
         loop_emit(drcontext, block, instr, plan);
     else if (drmgr_is_first_instr(drcontext, instr) && !plan->unrolled)

@@ -36,6 +36,19 @@ WALK(load_back, "movq (%0), %%rax", -8)
 WALK(change_8, "addq $1, (%0)", 8)
 WALK(copy_8, "movq (%0), %%rax\n\tmovq %%rax, (%1)", 8)
 
+/* The flags that end the loop are live across the access, and so is every register. */
+static uint64_t store_between(unsigned char *at, unsigned char *other, size_t count)
+{
+    uint64_t held = 7; /* in rax, where instrumentation keeps flags, and which the loop does not touch */
+    (void)other;
+    __asm__ volatile("1:\n\tsub $1, %1\n\tmovq %1, (%0)\n\tlea 8(%0), %0\n\tjnz 1b"
+                     : "+r"(at), "+r"(count), "+a"(held)
+                     :
+                     : "memory", "cc");
+    probe_check(held == 7, "a register across a loop");
+    return held;
+}
+
 /* The index moves, by a register of its own; the sum of the elements. */
 static uint64_t load_indexed(unsigned char *at, unsigned char *other, size_t count)
 {
@@ -70,6 +83,7 @@ static const struct {
     {.write = store_24, .read = load_24, .step = 24, .bytes = 8},
     {.write = store_64, .read = load_64, .step = 64, .bytes = 8},
     {.write = store_back, .read = load_back, .step = -8, .bytes = 8},
+    {.write = store_between, .read = load_8, .step = 8, .bytes = 8},
     {.write = store_8, .read = load_indexed, .step = 8, .bytes = 8},
     {.write = store_8, .read = copy_8, .step = 8, .bytes = 8},
     {.write = store_8, .read = change_8, .step = 8, .bytes = 8, .reader_writes = true},
