@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // each test binary uses a part of it
 
+pub mod cluster;
+
 use std::ffi::OsStr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,312 @@
+#!/usr/bin/env python3
+"""A cluster on one machine: network namespaces as hosts, bridges as switches, links slowed by tc's token bucket.
+
+The default is the cluster of the IBM report (section 7): hosts with two processors, five and three on two subnets, each
+port and the trunk between the subnets 100 Mbit/s. Needs root, ip and tc (iproute2) and unshare (util-linux).
+
+    cluster.py create DIR             makes a cluster; DIR, which must not exist, holds what belongs to it
+    cluster.py run DIR HOST CMD...    runs a command on a host (DIR/on HOST CMD... is the same)
+    cluster.py destroy DIR            ends what runs on the cluster, and removes all of it, DIR included
+    cluster.py with CMD...            creates one, runs CMD on its first host with CLUSTER=DIR, and destroys it
+
+A host has its name, its address, its /etc/hosts, its /dev/shm, its TMPDIR; files and processors it shares with the
+machine. mpirun (Open MPI) and mpiexec (MPICH) that are run on one host start their ranks on the others. In DIR:
+
+    on            runs a command on a host          hosts         /etc/hosts of the hosts
+    agent         the same in the place of ssh      hostfile      for Open MPI
+    cluster.toml  for cohabit --topology            machinefile   for MPICH
+"""
+
+import argparse
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+NETWORK = "10.77.0"
+# What a host runs is told this of the MPIs: no ssh, the cluster's network, and ranks that wait give their processor up,
+# since all hosts share the machine's.
+ENVIRONMENT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_plm_rsh_agent": "{folder}/agent",
+    "PRTE_MCA_plm_ssh_agent": "{folder}/agent",
+    "OMPI_MCA_pml": "^ucx,cm",
+    "OMPI_MCA_btl": "^openib,uct,ofi,usnic",
+    "OMPI_MCA_btl_tcp_if_include": NETWORK + ".0/24",
+    "OMPI_MCA_oob_tcp_if_include": NETWORK + ".0/24",
+    "PRTE_MCA_prte_if_include": NETWORK + ".0/24",
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+    "HYDRA_LAUNCHER": "ssh",
+    "HYDRA_LAUNCHER_EXEC": "{folder}/agent",
+    "HYDRA_IFACE": "eth0",
+    # UCX would find that the hosts are one machine and send through its memory.
+    "UCX_TLS": "tcp,self",
+    "UCX_NET_DEVICES": "eth0",
+    "FI_PROVIDER": "tcp",
+    "FI_TCP_IFACE": "eth0",
+}
+
+# A mount namespace comes from `ip netns exec`: what is mounted here nobody else sees.
+ON = """#!/bin/sh
+# Runs a command on a host of the cluster: on HOST CMD...
+[ -e "/run/netns/{tag}-$1" ] || {{ echo "on: there is no host '$1' in this cluster" >&2; exit 125; }}
+exec ip netns exec "{tag}-$1" unshare --uts sh -c '
+hostname "$0" && mount --bind "{folder}/hosts" /etc/hosts && mount -t tmpfs tmpfs /dev/shm || exit 125
+export TMPDIR="{folder}/tmp/$0" CLUSTER="{folder}"
+{exports}
+exec "$@"' "$@"
+"""
+
+AGENT = """#!/bin/sh
+# In the place of ssh for Open MPI's plm_rsh_agent and for Hydra's -launcher-exec: agent [OPTION]... HOST WORD...
+while :; do
+    case $1 in -[bcDEeFIiLlmOopQRSWw]) shift 2 ;; -*) shift ;; *) break ;; esac
+done
+host=$1
+shift
+exec "{folder}/on" "$host" sh -c "$*"
+"""
+
+
+class Failure(Exception):
+    """What went wrong, in a line."""
+
+
+def call(words, script=None):
+    """Runs a tool to its end; a failure is its last line."""
+    done = subprocess.run(words, input=script, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip().splitlines() or [f"status {done.returncode}"]
+        raise Failure(f"{' '.join(words)}: {said[-1]}")
+    return done.stdout
+
+
+def check_possible():
+    """Root, the tools, and a kernel that has what they ask for."""
+    if os.geteuid() != 0:
+        raise Failure("network namespaces need root")
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
+    for tool in ("ip", "tc", "unshare"):
+        if shutil.which(tool) is None:
+            raise Failure(f"{tool} is not installed (Debian packages iproute2, util-linux)")
+
+
+def write(path, text, mode=0o644):
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+    os.chmod(path, mode)
+
+
+def host_names(subnets):
+    """The hosts of each subnet: n0, n1, ... numbered through."""
+    names = iter(f"n{number}" for number in range(sum(subnets)))
+    return [[next(names) for _ in range(size)] for size in subnets]
+
+
+def cluster_file(subnets, rate_mbit):
+    """The cluster as cohabit reads it. Bytes/s of a port in both directions, at every message length."""
+    bandwidth = rate_mbit * 125000.0
+    text = f'# Made by cluster.py: {sum(subnets)} emulated hosts, all with the processors of one machine.\n'
+    text += f'[[host]]\nnames = "n[0-{sum(subnets) - 1}]"\ntopology = "core:2 pu:1"\n\n'
+    first = 0
+    for number, size in enumerate(subnets):
+        text += f'[[switch]]\nname = "s{number}"\nmembers = ["n[{first}-{first + size - 1}]"]\nuplink = "trunk"\n\n'
+        first += size
+    text += '[[switch]]\nname = "trunk"\nmembers = [' + ", ".join(f'"s{n}"' for n in range(len(subnets))) + "]\n"
+    for port in [f"n[0-{sum(subnets) - 1}]"] + [f"s{number}" for number in range(len(subnets))]:
+        text += f'\n[[port]]\nof = "{port}"\nlatency_ns = 5000\nmax_bandwidth = {bandwidth:.0f}.0\n'
+        text += f"in = {{ 1 = {bandwidth:.0f}.0 }}\nout = {{ 1 = {bandwidth:.0f}.0 }}\n"
+    return text
+
+
+def create(folder, subnets, rate_mbit):
+    """Makes the cluster; where that fails, or is interrupted, nothing is left."""
+    check_possible()
+    folder = os.path.abspath(folder)
+    if any(character in folder for character in " '\"$\\`"):
+        raise Failure(f"{folder}: choose a path without blanks and quotes: shells of MPI launchers will read it")
+    try:
+        os.mkdir(folder, 0o755)
+    except OSError as error:
+        raise Failure(f"{folder}: {error.strerror}") from error
+    try:
+        # First of all the name under which everything is found again.
+        tag = f"cohabit-{secrets.token_hex(4)}"
+        write(f"{folder}/tag", tag + "\n")
+        write_files(folder, tag, subnets, rate_mbit)
+        make_network(tag, host_names(subnets), rate_mbit)
+    except BaseException:
+        destroy(folder)
+        raise
+    return folder
+
+
+def write_files(folder, tag, subnets, rate_mbit):
+    names = [name for subnet in host_names(subnets) for name in subnet]
+    addresses = "".join(f"{NETWORK}.{number + 1} {name}\n" for number, name in enumerate(names))
+    exports = "\n".join(f'export {key}="{value.format(folder=folder)}"' for key, value in ENVIRONMENT.items())
+    write(f"{folder}/hosts", "127.0.0.1 localhost\n" + addresses)
+    write(f"{folder}/hostfile", "".join(f"{name} slots=2\n" for name in names))
+    write(f"{folder}/machinefile", "".join(f"{name}:2\n" for name in names))
+    write(f"{folder}/cluster.toml", cluster_file(subnets, rate_mbit))
+    write(f"{folder}/on", ON.format(folder=folder, tag=tag, exports=exports), 0o755)
+    write(f"{folder}/agent", AGENT.format(folder=folder), 0o755)
+    for name in names:
+        os.makedirs(f"{folder}/tmp/{name}")
+
+
+def make_network(tag, subnets, rate_mbit):
+    """The switches are bridges in a namespace of their own, so that the machine's network is not touched."""
+    switch, quiet = f"{tag}-switches", "net.ipv6.conf.all.disable_ipv6=1"
+    names = [name for subnet in subnets for name in subnet]
+    for space in [switch] + [f"{tag}-{name}" for name in names]:
+        call(["ip", "netns", "add", space])
+        # No router advertisements and no duplicate address detection on the slow links; a kernel without IPv6 has none.
+        subprocess.run(["ip", "netns", "exec", space, "sysctl", "-q", "-w", quiet], stderr=subprocess.DEVNULL)
+        call(["ip", "-n", space, "link", "set", "lo", "up"])
+    links = []
+    script = ""
+    for number, subnet in enumerate(subnets):
+        script += f"link add s{number} type bridge stp_state 0 forward_delay 0\nlink set s{number} up\n"
+        for name in subnet:
+            script += f"link add {name} type veth peer name eth0 netns {tag}-{name}\n"
+            script += f"link set {name} master s{number} up\n"
+            links += [(switch, name), (f"{tag}-{name}", "eth0")]
+    for number in range(1, len(subnets)):
+        script += f"link add t{number} type veth peer name u{number}\n"
+        script += f"link set t{number} master s0 up\nlink set u{number} master s{number} up\n"
+        links += [(switch, f"t{number}"), (switch, f"u{number}")]
+    call(["ip", "-n", switch, "-batch", "-"], script)
+    for number, name in enumerate(names):
+        address = f"address add {NETWORK}.{number + 1}/24 dev eth0\nlink set eth0 up\n"
+        call(["ip", "-n", f"{tag}-{name}", "-batch", "-"], address)
+    # Two frames may go at once; the queue is that of a small switch.
+    for space, link in links:
+        shape = f"qdisc add dev {link} root tbf rate {rate_mbit}mbit burst 3kb limit 512kb"
+        call(["tc", "-n", space] + shape.split())
+
+
+def namespaces(tag):
+    try:
+        return sorted(name for name in os.listdir("/run/netns") if name.startswith(tag + "-"))
+    except FileNotFoundError:
+        return []
+
+
+def end_processes(spaces):
+    """Ends what runs in the namespaces: asked first, then killed."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for _ in range(20):
+            pids = {int(pid) for space in spaces for pid in call(["ip", "netns", "pids", space]).split()}
+            pids.discard(os.getpid())
+            if not pids:
+                return
+            for pid in pids:
+                try:
+                    os.kill(pid, number)
+                except ProcessLookupError:
+                    pass
+            time.sleep(0.05)
+
+
+def destroy(folder):
+    """Removes all there is of a cluster, also of one that was made in part."""
+    folder = os.path.abspath(folder)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
+    try:
+        try:
+            with open(f"{folder}/tag", encoding="ascii") as file:
+                tag = file.read().strip()
+        except OSError as error:
+            if not os.listdir(folder):
+                os.rmdir(folder)
+                return
+            raise Failure(f"{folder}: no cluster is there ({error.strerror})") from error
+        if not tag.startswith("cohabit-"):
+            raise Failure(f"{folder}/tag: not what cluster.py wrote")
+        os.environ["PATH"] += ":/usr/sbin:/sbin"
+        spaces = namespaces(tag)
+        end_processes(spaces)
+        for space in spaces:
+            call(["ip", "netns", "delete", space])
+        shutil.rmtree(folder)
+    except FileNotFoundError as error:
+        raise Failure(f"{error.filename}: no cluster is there") from error
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def run(folder, host, command):
+    """The command in the place of this process."""
+    try:
+        os.execv(f"{folder}/on", [f"{folder}/on", host] + command)
+    except OSError as error:
+        raise Failure(f"{folder}: no cluster is there ({error.strerror})") from error
+
+
+def run_within(command, subnets, rate_mbit):
+    """A cluster for as long as a command takes."""
+    parent = tempfile.mkdtemp(prefix="cluster-")
+    folder = f"{parent}/c"
+    try:
+        create(folder, subnets, rate_mbit)
+        status = subprocess.Popen([f"{folder}/on", "n0"] + command).wait()
+    finally:
+        if os.path.exists(folder):
+            destroy(folder)
+        os.rmdir(parent)
+    return 128 - status if status < 0 else status
+
+
+def interrupted(number, _frame):
+    """Once is enough: from then on it is removed, undisturbed."""
+    for other in ENDS:
+        signal.signal(other, signal.SIG_IGN)
+    raise Failure(f"ended by {signal.Signals(number).name}")
+
+
+def counts(text):
+    subnets = [int(size) for size in text.split(",")]
+    if not subnets or min(subnets) < 1 or sum(subnets) > 250:
+        raise ValueError
+    return subnets
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--subnets", type=counts, default=[5, 3], metavar="N,N...", help="hosts of each subnet (5,3)")
+    parser.add_argument("--rate-mbit", type=int, default=100, metavar="N", help="rate of ports and trunk (100)")
+    commands = parser.add_subparsers(dest="action", required=True)
+    commands.add_parser("create").add_argument("folder", metavar="DIR")
+    commands.add_parser("destroy").add_argument("folder", metavar="DIR")
+    on_host = commands.add_parser("run")
+    on_host.add_argument("folder", metavar="DIR")
+    on_host.add_argument("host", metavar="HOST")
+    on_host.add_argument("command", metavar="CMD", nargs=argparse.REMAINDER)
+    commands.add_parser("with").add_argument("command", metavar="CMD", nargs=argparse.REMAINDER)
+    arguments = parser.parse_args()
+    for number in ENDS:
+        signal.signal(number, interrupted)
+    try:
+        if arguments.action == "create":
+            create(arguments.folder, arguments.subnets, arguments.rate_mbit)
+        elif arguments.action == "destroy":
+            destroy(arguments.folder)
+        elif arguments.action == "run":
+            run(arguments.folder, arguments.host, arguments.command)
+        else:
+            return run_within(arguments.command, arguments.subnets, arguments.rate_mbit)
+    except Failure as failure:
+        print(f"cluster: {failure}", file=sys.stderr)
+        return 125
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
