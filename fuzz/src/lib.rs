@@ -117,7 +117,7 @@ pub fn import_any(data: &[u8]) {
     });
 }
 
-/// hwloc's XML, a synthetic string, a matrix of distances; level costs after a line of dashes.
+/// hwloc's XML, a synthetic string, a cluster file, a matrix of distances; level costs after a line of dashes.
 pub fn topology(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (text, costs) = text.split_once("\n---\n").unwrap_or((&text, ""));
@@ -138,7 +138,11 @@ fn check_topology(topology: &Topology) {
         assert_eq!(topology.distance(pu, pu), 0);
         topology.distance(pu, pus - 1);
         topology.part_of(pu);
-        assert_eq!(topology.pu_index(topology.pus[pu].os_index), Some(pu));
+        let host = topology.host_of(pu).unwrap_or_default();
+        assert_eq!(topology.pu_on(host, topology.pus[pu].os_index), Some(pu));
+    }
+    if let Ok(hct) = topology.hct() {
+        assert!(hct.elements() == topology.nodes.len() && topology.pus.iter().all(|pu| hct.is_processing(pu.node)));
     }
     if pus <= 512 {
         drop((topology.branching(), topology.arities(), topology.only_distance(), topology.allowed_only()));

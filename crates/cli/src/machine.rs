@@ -1,13 +1,16 @@
 //! `--topology` and `--level-costs`, which several commands take.
 
-use crate::progress;
+use crate::{output, progress};
+use cohabit_model::topology::cluster;
 use cohabit_model::topology::costs::parse_level_costs;
 use cohabit_model::{Result, Topology};
+use std::path::Path;
 
 /// Where the tasks are to run.
 #[derive(clap::Args, Debug)]
 pub struct MachineArgs {
-    /// The machine: `live`, an hwloc XML file, a synthetic string ("pack:2 core:14 pu:2") or matrix:FILE.csv
+    /// The machine: `live`, an hwloc XML file, a synthetic string ("pack:2 core:14 pu:2"), a cluster file (.toml,
+    /// docs/cluster.md) or matrix:FILE.csv
     #[arg(long, value_name = "T", default_value = "live")]
     topology: String,
     #[command(flatten)]
@@ -46,7 +49,7 @@ impl LevelCostArgs {
     /// # Errors
     /// Where it cannot be read, or the costs do not fit it.
     pub fn load(&self, text: &str) -> Result<Topology> {
-        let topology = progress::during("reading the topology", || Topology::load(text))?;
+        let topology = progress::during("reading the topology", || load(text))?;
         match self.level_costs {
             Some(_) => topology.with_level_costs(&self.numbers()?),
             None => Ok(topology),
@@ -56,4 +59,15 @@ impl LevelCostArgs {
     fn numbers(&self) -> Result<Vec<u64>> {
         self.level_costs.as_deref().map_or(Ok(Vec::new()), parse_level_costs)
     }
+}
+
+/// The topology that a user names; what a cluster file has that is not used is told.
+fn load(text: &str) -> Result<Topology> {
+    let path = Path::new(text);
+    if path.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("toml")) {
+        return Topology::load(text);
+    }
+    let (topology, notes) = cluster::load(path)?;
+    notes.iter().for_each(|note| output::note(note));
+    Ok(topology)
 }

@@ -21,12 +21,12 @@ pub struct MappingArgs {
     /// What the distance cost counts [default: messages for threads and processes, bytes for MPI ranks]
     #[arg(long, value_name = "WHAT", value_parser = ["messages", "bytes"])]
     weight: Option<String>,
-    /// Put this task on this PU (its OS index); may be repeated
+    /// Put this task on this PU (its OS index, in a cluster HOST:PU); may be repeated
     #[arg(long, value_name = "TASK=PU", value_parser = pin)]
-    pin: Vec<(usize, u32)>,
-    /// Leave these PUs (OS indices) empty
-    #[arg(long, value_name = "PU,PU,...", value_delimiter = ',')]
-    forbid: Vec<u32>,
+    pin: Vec<(usize, String)>,
+    /// Leave these PUs (OS indices, in a cluster HOST:PU) empty
+    #[arg(long, value_name = "PU,PU,...", value_delimiter = ',', value_parser = pu)]
+    forbid: Vec<String>,
     /// Let two tasks share a core while another core is free
     #[arg(long)]
     share_cores: bool,
@@ -69,7 +69,12 @@ impl MappingArgs {
         let problem = Problem { weight: matrix, load: &profile.accessed_bytes, topology, options: &options };
         let placement = progress::during("mapping", || algorithm.map(&problem))?;
         let lower_bound = Some(lower_bound(&problem)?);
-        let place = |(task, &pu): (&Task, &usize)| Placed::new(task, topology.pus[pu].os_index);
+        let same_host = profile.meta.tasks.windows(2).all(|pair| pair[0].host == pair[1].host);
+        let place = |(task, &pu): (&Task, &usize)| {
+            // Where it is to run, which need not be where it ran.
+            let host = topology.host_of(pu).map_or(if same_host { task.host.as_str() } else { "" }, |host| host);
+            Placed { host: host.to_owned(), ..Placed::new(task, topology.pus[pu].os_index) }
+        };
         let mapping = Mapping {
             format: FORMAT,
             mapper: self.mapper.clone(),
@@ -93,21 +98,18 @@ impl MappingArgs {
     }
 
     fn options(&self, tasks: usize, topology: &Topology) -> Result<Options> {
-        let pu = |os_index: u32| {
-            let remedy = "'cohabit topology' lists the PUs and their OS indices";
-            topology.pu_index(os_index).ok_or_else(|| Error::new(format!("no PU {os_index} here")).remedy(remedy))
-        };
-        let pin = |&(task, os_index): &(usize, u32)| {
-            if task >= tasks {
-                let cause = format!("--pin {task}={os_index}: the profile has {tasks} tasks, numbered from 0");
+        let pin = |(task, pu): &(usize, String)| {
+            if *task >= tasks {
+                let cause = format!("--pin {task}={pu}: the profile has {tasks} tasks, numbered from 0");
                 return Err(Error::new(cause).remedy("'cohabit show' lists the tasks"));
             }
-            Ok((task, pu(os_index).map_err(|error| error.at(format!("--pin {task}={os_index}")))?))
+            Ok((*task, topology.pu_named(pu).map_err(|error| error.at(format!("--pin {task}={pu}")))?))
         };
+        let forbid = |pu: &String| topology.pu_named(pu).map_err(|error| error.at("--forbid"));
         Ok(Options {
             seed: self.seed,
             pins: self.pin.iter().map(pin).collect::<Result<_>>()?,
-            forbidden: self.forbid.iter().map(|&os| pu(os).map_err(|e| e.at("--forbid"))).collect::<Result<_>>()?,
+            forbidden: self.forbid.iter().map(forbid).collect::<Result<_>>()?,
             share_cores: self.share_cores,
             steps: self.steps,
             budget: self.budget,
@@ -127,7 +129,12 @@ fn mapper_names() -> PossibleValuesParser {
     PossibleValuesParser::new(MAPPERS.iter().map(name))
 }
 
-fn pin(text: &str) -> Result<(usize, u32), String> {
-    let parsed = text.split_once('=').and_then(|(task, pu)| Some((task.parse().ok()?, pu.parse().ok()?)));
-    parsed.ok_or_else(|| "write a task and a PU, as in 3=17".to_owned())
+fn pin(text: &str) -> Result<(usize, String), String> {
+    let parsed = text.split_once('=').and_then(|(task, name)| Some((task.parse().ok()?, pu(name).ok()?)));
+    parsed.ok_or_else(|| "write a task and a PU, as in 3=17, or in a cluster 3=node01:17".to_owned())
+}
+
+fn pu(text: &str) -> Result<String, String> {
+    let number = text.rsplit(':').next().and_then(|number| number.parse::<u32>().ok());
+    number.map(|_| text.to_owned()).ok_or_else(|| "write an OS index, as in 17, or in a cluster node01:17".to_owned())
 }

@@ -1,12 +1,11 @@
 //! What a mapping is worth.
 //!
-//! `hct` is the hardware communication topology of the IBM report (section 3.1), `pattern` the application communication
-//! pattern (3.2), `estimator` the cost estimator (section 5, Figure 4) with what docs/estimator.md changes in it.
+//! The hardware communication topology, the application communication pattern and the cost estimator of the IBM report are
+//! `cohabit_model`'s, for mappers use them, too (docs/estimator.md). Here is what is said with them of whole runs: `phases`
+//! of a profile (3.2), and mappings compared (`comparison`; 7.1).
 
-pub mod estimator;
-pub mod hct;
-pub mod pattern;
+pub mod comparison;
+pub mod phases;
 
-pub use estimator::{Estimate, estimate, estimate_phases, predicted_gain};
-pub use hct::{Bandwidth, Hct, Port};
-pub use pattern::{Messages, Pattern};
+pub use comparison::{Cost, advised, cost, mpi_share, predicted_gain};
+pub use phases::Phase;

@@ -12,7 +12,8 @@ pub fn tree(arities: &[usize], costs: &[u64]) -> Topology {
         [] => 10_u64.pow((depth - 1 - level) as u32),
         _ => costs[level],
     };
-    let mut topology = Topology { nodes: Vec::new(), pus: Vec::new(), matrix: None, text: String::new() };
+    let mut topology =
+        Topology { nodes: Vec::new(), pus: Vec::new(), matrix: None, names: Default::default(), text: String::new() };
     let mut above: Vec<usize> = Vec::new();
     for level in 0..=depth {
         let count: usize = arities[..level].iter().product();

@@ -1,21 +1,27 @@
 //! The nouns every stage shares: what was observed ([`profile`]), what the machine looks like ([`topology`]), where
-//! tasks should run ([`mapping`]) and what that costs ([`cost`]).
+//! tasks should run ([`mapping`]) and what that costs ([`cost`], [`estimator`]).
 //!
 //! Plain data: nothing here starts a process, reads a clock or prints.
 
 pub mod command;
 pub mod cost;
 pub mod error;
+pub mod estimator;
 pub mod file;
+pub mod hct;
 pub mod mapping;
 pub mod mapping_file;
 pub mod matrix;
 pub mod metrics;
+pub mod pattern;
 pub mod profile;
 pub mod topology;
 
 pub use error::{Error, Result};
+pub use estimator::{Estimate, estimate};
+pub use hct::Hct;
 pub use mapping::Mapping;
 pub use matrix::Matrix;
+pub use pattern::Pattern;
 pub use profile::{Profile, Task};
 pub use topology::Topology;

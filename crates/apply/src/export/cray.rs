@@ -27,7 +27,7 @@ impl Exporter for RankOrder {
         let mut slots = Vec::new();
         for (number, rank) in (0u32..).zip(&ranks) {
             let pu = rank.pu(self.name())?;
-            let place = placement.topology.pu_index(pu).unwrap_or(usize::MAX);
+            let place = placement.topology.pu_on(rank.host, pu).unwrap_or(usize::MAX);
             let host = hosts.iter().position(|host| *host == rank.host).unwrap_or_else(|| {
                 hosts.push(rank.host);
                 hosts.len() - 1

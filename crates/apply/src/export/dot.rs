@@ -26,7 +26,7 @@ impl Exporter for Dot {
     fn export(&self, placement: &Placement) -> Result<String> {
         let mut parts: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
         for (index, task) in placement.mapping.tasks.iter().enumerate() {
-            let pu = placement.topology.pu_index(task.pu);
+            let pu = placement.topology.pu_on(&task.host, task.pu);
             parts.entry(pu.map_or(0, |pu| placement.topology.part_of(pu))).or_default().push(index);
         }
         let mut text = "digraph tasks {\n  node [shape=circle];\n".to_owned();

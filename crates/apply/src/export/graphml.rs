@@ -62,7 +62,7 @@ fn write(writer: &mut Writer<Vec<u8>>, placement: &Placement) -> std::io::Result
 
 fn graph(writer: &mut Writer<Vec<u8>>, placement: &Placement) -> std::io::Result<()> {
     for task in &placement.mapping.tasks {
-        let part = placement.topology.pu_index(task.pu).map(|pu| super::dot::part_name(placement, pu));
+        let part = placement.topology.pu_on(&task.host, task.pu).map(|pu| super::dot::part_name(placement, pu));
         let values = [
             ("name", Some(task.name.clone())),
             ("host", Some(task.host.clone()).filter(|host| !host.is_empty())),

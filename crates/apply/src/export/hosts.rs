@@ -1,14 +1,15 @@
 //! Hosts of ranks: their names as launchers take them, and what each host is told of its own ranks.
 
 use super::tasks::Rank;
-use cohabit_model::{Error, Result};
+use cohabit_model::{Error, Result, Topology};
 
-/// The name of each rank's host. A mapping onto one machine is for whichever machine the launcher is started on.
+/// The name of each rank's host. Where the topology is no cluster and the mapping names one host only, that is whichever
+/// machine the launcher is started on.
 ///
 /// # Errors
 /// A name that no launcher would read as one.
-pub fn names<'a>(ranks: &[Rank<'a>]) -> Result<Vec<&'a str>> {
-    if ranks.iter().all(|rank| rank.host == ranks[0].host) {
+pub fn names<'a>(topology: &Topology, ranks: &[Rank<'a>]) -> Result<Vec<&'a str>> {
+    if topology.names.is_empty() && ranks.iter().all(|rank| rank.host == ranks[0].host) {
         return Ok(vec!["localhost"; ranks.len()]);
     }
     let sound = |name: &str| {

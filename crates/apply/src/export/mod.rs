@@ -45,9 +45,11 @@ impl<'a> Placement<'a> {
         if placed != known {
             return Err(Error::new(format!("the mapping has {placed} tasks, the matrix {known}")).remedy(remedy));
         }
-        match mapping.tasks.iter().find(|task| topology.pu_index(task.pu).is_none()) {
+        match mapping.tasks.iter().find(|task| topology.pu_on(&task.host, task.pu).is_none()) {
             Some(task) => {
-                Err(Error::new(format!("task {} is on PU {}, which is not there", task.task, task.pu)).remedy(remedy))
+                let host = if topology.names.is_empty() { String::new() } else { format!(" of host {:?}", task.host) };
+                let cause = format!("task {} is on PU {}{host}, which is not there", task.task, task.pu);
+                Err(Error::new(cause).remedy(remedy))
             }
             None => Ok(Self { mapping, topology, weight }),
         }

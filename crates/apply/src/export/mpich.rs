@@ -41,7 +41,7 @@ impl Exporter for Hosts {
     fn export(&self, placement: &Placement) -> Result<String> {
         let ranks = ranks(placement, self.name())?;
         let mut runs: Vec<(&str, usize)> = Vec::new();
-        for host in names(&ranks)? {
+        for host in names(placement.topology, &ranks)? {
             match runs.last_mut() {
                 Some((last, count)) if *last == host => *count += 1,
                 _ => runs.push((host, 1)),

@@ -6,7 +6,8 @@
 use super::hosts::names;
 use super::tasks::{Rank, joined, ranks};
 use super::{Exporter, Placement};
-use cohabit_model::{Error, Result};
+use cohabit_model::topology::NodeId;
+use cohabit_model::{Error, Result, Topology};
 use std::collections::HashMap;
 
 /// For Open MPI 4.x: physical slots.
@@ -24,7 +25,7 @@ impl Exporter for Rankfile4 {
     }
     fn export(&self, placement: &Placement) -> Result<String> {
         let ranks = ranks(placement, self.name())?;
-        rankfile(&ranks, Ok)
+        rankfile(placement.topology, &ranks, |_, pu| Ok(pu))
     }
 }
 
@@ -42,22 +43,34 @@ impl Exporter for Rankfile5 {
         "mpirun --host localhost:N --map-by rankfile:file=FILE:hwtcpus -n N CMD"
     }
     fn export(&self, placement: &Placement) -> Result<String> {
-        let pus = &placement.topology.pus;
-        // hwloc, and with it PRRTE, leaves out the PUs that the cpuset forbids.
-        let logical: HashMap<u32, u32> = pus.iter().filter(|pu| pu.allowed).map(|pu| pu.os_index).zip(0..).collect();
-        let slot = |pu: u32| {
+        let slots = logical_slots(placement.topology);
+        let slot = |host: &str, pu: u32| {
             let unknown = || Error::new(format!("PU {pu} is not among those that may be used"));
-            logical.get(&pu).copied().ok_or_else(unknown)
+            let host = if placement.topology.names.is_empty() { "" } else { host };
+            slots.get(&(host, pu)).copied().ok_or_else(unknown)
         };
         let ranks = ranks(placement, self.name())?;
-        rankfile(&ranks, slot)
+        rankfile(placement.topology, &ranks, slot)
     }
 }
 
-fn rankfile(ranks: &[Rank], slot: impl Fn(u32) -> Result<u32>) -> Result<String> {
+/// The number of each PU (host and OS index) among those of its host that may be used: hwloc, and with it PRRTE, leaves
+/// out the PUs that the cpuset forbids.
+fn logical_slots(topology: &Topology) -> HashMap<(&str, u32), u32> {
+    let hosts: Vec<(NodeId, &str)> = topology.hosts().collect();
+    let hosts = if hosts.is_empty() { vec![(0, "")] } else { hosts };
+    let mut slots = HashMap::new();
+    for (node, name) in hosts {
+        let allowed = topology.pus[topology.nodes[node].pus.clone()].iter().filter(|pu| pu.allowed);
+        slots.extend(allowed.zip(0..).map(|(pu, slot)| ((name, pu.os_index), slot)));
+    }
+    slots
+}
+
+fn rankfile(topology: &Topology, ranks: &[Rank], slot: impl Fn(&str, u32) -> Result<u32>) -> Result<String> {
     let mut text = String::new();
-    for (number, (rank, host)) in ranks.iter().zip(names(ranks)?).enumerate() {
-        let slots = rank.pus.iter().map(|&pu| slot(pu)).collect::<Result<Vec<_>>>()?;
+    for (number, (rank, host)) in ranks.iter().zip(names(topology, ranks)?).enumerate() {
+        let slots = rank.pus.iter().map(|&pu| slot(rank.host, pu)).collect::<Result<Vec<_>>>()?;
         text += &format!("rank {number}={host} slot={}\n", joined(slots, ","));
     }
     Ok(text)

@@ -21,7 +21,7 @@ impl Exporter for HostFile {
     }
     fn export(&self, placement: &Placement) -> Result<String> {
         let ranks = ranks(placement, self.name())?;
-        Ok(names(&ranks)?.iter().map(|host| format!("{host}\n")).collect())
+        Ok(names(placement.topology, &ranks)?.iter().map(|host| format!("{host}\n")).collect())
     }
 }
 

@@ -278,3 +278,35 @@ proptest! {
         }
     }
 }
+
+/// Two hosts whose PUs have the same OS indices.
+const CLUSTER: &str = "[[host]]\nnames = 'n[1-2]'\ntopology = 'core:2 pu:2(indexes=0,2,1,3)'\n";
+
+fn export_to_cluster(name: &str, rows: &[Row]) -> Result<String> {
+    let topology = Topology::parse_text(CLUSTER).unwrap();
+    exporter(name)?.export(&Placement::new(&mapping(rows), &topology, &matrix(rows.len() as u32))?)
+}
+
+#[test]
+fn in_a_cluster_hosts_are_named_and_pus_are_theirs() {
+    const APART: [Row; 2] = [("n2", 0, Some(0), 0, 1), ("n1", 1, Some(1), 0, 1)];
+    const TOGETHER: [Row; 2] = [("n2", 0, Some(0), 0, 1), ("n2", 1, Some(1), 0, 2)];
+    for (name, rows, expected) in [
+        ("open-mpi-4", APART, "rank 0=n2 slot=1\nrank 1=n1 slot=1\n"),
+        ("open-mpi-5", APART, "rank 0=n2 slot=2\nrank 1=n1 slot=2\n"),
+        ("mpich-hosts", APART, "n2:1\nn1:1\n"),
+        ("mpich-binding", APART, "-bind-to user:1\n"),
+        ("slurm-hosts", APART, "n2\nn1\n"),
+        // One host of several is named, too.
+        ("open-mpi-4", TOGETHER, "rank 0=n2 slot=1\nrank 1=n2 slot=2\n"),
+        ("slurm-hosts", TOGETHER, "n2\nn2\n"),
+    ] {
+        assert_eq!(export_to_cluster(name, &rows).unwrap(), expected, "{name}");
+    }
+    let dot = export_to_cluster("dot", &APART).unwrap();
+    assert!(dot.contains("label=\"host n1\"") && dot.contains("label=\"host n2\""), "{dot}");
+    let svg = export_to_cluster("svg", &APART).unwrap();
+    assert!(svg.contains(">host n1<") && svg.contains(">switch<"), "{svg}");
+    let unknown = export_to_cluster("dot", &[("n3", 0, Some(0), 0, 1)]).unwrap_err();
+    assert_eq!(unknown.cause, "task 0 is on PU 1 of host \"n3\", which is not there");
+}

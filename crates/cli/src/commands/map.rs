@@ -158,6 +158,9 @@ fn table(placement: &[usize], topology: &Topology) -> String {
 
 fn name_of(node: NodeId, topology: &Topology) -> String {
     let level = topology.nodes[node].level;
+    if let Some(name) = topology.names.get(&node) {
+        return name.clone();
+    }
     match topology.nodes[node].os_index {
         Some(index) => format!("{level} {index}"),
         None => {

@@ -13,13 +13,15 @@ const EXAMPLES: &str = "\
 Examples:
   cohabit topology                                     this machine
   cohabit topology \"pack:2 core:14 pu:2\" --svg t.svg   another, also as a picture
-  cohabit topology node.xml --level-costs 100,10,1     with distances of one's own";
+  cohabit topology node.xml --level-costs 100,10,1     with distances of one's own
+  cohabit topology cluster.toml                        hosts and switches";
 
 /// Arguments of `cohabit topology`.
 #[derive(clap::Args)]
 #[command(name = "topology", after_help = EXAMPLES)]
 pub struct TopologyCommand {
-    /// The machine: `live`, an hwloc XML file, a synthetic string ("pack:2 core:14 pu:2") or matrix:FILE.csv
+    /// The machine: `live`, an hwloc XML file, a synthetic string ("pack:2 core:14 pu:2"), a cluster file (.toml,
+    /// docs/cluster.md) or matrix:FILE.csv
     #[arg(value_name = "T", default_value = "live")]
     topology: String,
     #[command(flatten)]
@@ -44,23 +46,23 @@ impl TopologyCommand {
 }
 
 fn fields(topology: &Topology) -> Value {
-    let node = |node: &cohabit_model::topology::Node| {
+    let node = |(id, node): (usize, &cohabit_model::topology::Node)| {
         json!({
             "level": node.level.name(), "os_index": node.os_index, "parent": node.parent, "distance": node.cost,
-            "size_bytes": node.size_bytes,
+            "size_bytes": node.size_bytes, "name": topology.names.get(&id),
         })
     };
-    let pu = |pu: &cohabit_model::topology::Pu| {
+    let pu = |(index, pu): (usize, &cohabit_model::topology::Pu)| {
         json!({
             "os_index": pu.os_index, "node": pu.node, "allowed": pu.allowed, "core_kind": pu.core_kind,
-            "capacity": pu.capacity,
+            "capacity": pu.capacity, "host": topology.host_of(index),
         })
     };
     let level = |level: &cohabit_model::topology::Branching| json!({ "level": level.level.name(), "nodes": level.nodes, "arity": level.arity, "distance": level.cost });
     json!({
         "branching": topology.branching().iter().map(level).collect::<Vec<_>>(),
-        "nodes": topology.nodes.iter().map(node).collect::<Vec<_>>(),
-        "pus": topology.pus.iter().map(pu).collect::<Vec<_>>(),
+        "nodes": topology.nodes.iter().enumerate().map(node).collect::<Vec<_>>(),
+        "pus": topology.pus.iter().enumerate().map(pu).collect::<Vec<_>>(),
         "has_matrix": topology.matrix.is_some(),
         "text": topology.text,
     })

@@ -3,6 +3,7 @@
 
 use super::label;
 use cohabit_model::Topology;
+use cohabit_model::topology::cluster::hostlist::compress;
 use cohabit_model::topology::runs::{Run, Runs};
 use cohabit_model::topology::{Level, NodeId};
 
@@ -64,8 +65,21 @@ impl Picture<'_> {
         self.text.push('\n');
     }
 
-    /// The PUs of some nodes: of each for a few, else of all together.
+    /// What some nodes hold: the hosts of switches, the names of hosts, else PUs, of each node for a few, of all together
+    /// for more.
     fn held(&self, nodes: &[NodeId]) -> String {
+        let names = &self.topology.names;
+        if nodes.len() > 1 && nodes.iter().all(|node| names.contains_key(node)) {
+            return cut(compress(nodes.iter().map(|node| names[node].as_str())));
+        }
+        if self.topology.nodes[nodes[0]].level == Level::Switch {
+            return cut(compress(
+                self.topology
+                    .hosts()
+                    .filter(|host| self.topology.ancestors(host.0).any(|up| nodes.contains(&up)))
+                    .map(|host| host.1),
+            ));
+        }
         let indices = |id: NodeId| {
             let pus = self.topology.nodes[id].pus.clone();
             self.topology.pus[pus].iter().map(|pu| pu.os_index)
@@ -75,12 +89,7 @@ impl Picture<'_> {
             true => nodes.iter().map(|&id| label::list(indices(id).collect())).collect(),
             false => vec![label::list(nodes.iter().flat_map(|&id| indices(id)).collect())],
         };
-        let mut text = format!("P# {}", lists.join(" | "));
-        if let Some((cut, _)) = text.char_indices().nth(70) {
-            text.truncate(cut);
-            text += "...";
-        }
-        text
+        cut(format!("P# {}", lists.join(" | ")))
     }
 
     fn end(&self, node: NodeId) -> NodeId {
@@ -88,10 +97,22 @@ impl Picture<'_> {
     }
 }
 
+/// As much as fits a line.
+fn cut(mut text: String) -> String {
+    if let Some((cut, _)) = text.char_indices().nth(70) {
+        text.truncate(cut);
+        text += "...";
+    }
+    text
+}
+
 /// `56 PUs, 28 cores, 2 NUMA nodes; 4 PUs allowed`.
 fn summary(topology: &Topology) -> String {
     let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let mut parts = vec![counted(topology.pus.len(), "PU")];
+    if !topology.names.is_empty() {
+        parts.push(counted(topology.hosts().count(), "host"));
+    }
     for (level, what) in [(Level::Core, "core"), (Level::Numa, "NUMA node"), (Level::Package, "package")] {
         let count = topology.nodes_at(level).count();
         if count > 0 {
@@ -210,6 +231,21 @@ Between NUMA nodes (from row, to column; the tree shows their mean):
             text.ends_with("\nEvery two allowed PUs are at distance 5: no placement is nearer than another.\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_cluster_shows_its_hosts() {
+        let expected = "\
+distance  16 PUs, 8 hosts, 16 cores, 16 packages
+     400  switch cisco
+     200  ├─ switch netgear1   xserve[1-5]
+      20  │  └─ 5 × host   xserve[1-5]
+          │     └─ 2 × package · core · PU
+     200  └─ switch netgear2   xserve[6-8]
+      20     └─ 3 × host   xserve[6-8]
+                └─ 2 × package · core · PU
+";
+        assert_eq!(fixture("../clusters/xserve.toml"), expected);
     }
 
     #[test]

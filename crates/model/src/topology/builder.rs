@@ -47,22 +47,41 @@ impl Builder {
         self.leave();
     }
 
-    /// The finished topology, with the default distances of [`costs`].
+    /// Adds a node of another topology, and all below it, below the innermost open node.
+    pub fn graft(&mut self, other: &Topology, node: NodeId) {
+        let Node { level, os_index, size_bytes, ref children, ref pus, .. } = other.nodes[node];
+        if level == Level::Pu {
+            return self.pu(other.pus[pus.start].clone());
+        }
+        self.enter(level, os_index, size_bytes);
+        children.iter().for_each(|&child| self.graft(other, child));
+        self.leave();
+    }
+
+    /// The finished topology of several hosts, each of which has been checked before, with no distances yet.
     ///
     /// # Errors
-    /// Where it has no PU, or two with the same OS index.
-    pub fn finish(mut self, text: String) -> Result<Topology> {
+    /// Where it has no PU.
+    pub fn finish_hosts(mut self, text: String) -> Result<Topology> {
         while !self.open.is_empty() {
             self.leave();
         }
         if self.pus.is_empty() {
             return Err(Error::new("the topology has no PU"));
         }
-        let mut seen = HashSet::with_capacity(self.pus.len());
-        if let Some(twice) = self.pus.iter().find(|pu| !seen.insert(pu.os_index)) {
+        Ok(Topology { nodes: self.nodes, pus: self.pus, matrix: None, names: Default::default(), text })
+    }
+
+    /// The finished topology of one machine, with the default distances of [`costs`].
+    ///
+    /// # Errors
+    /// Where it has no PU, or two with the same OS index.
+    pub fn finish(self, text: String) -> Result<Topology> {
+        let mut topology = self.finish_hosts(text)?;
+        let mut seen = HashSet::with_capacity(topology.pus.len());
+        if let Some(twice) = topology.pus.iter().find(|pu| !seen.insert(pu.os_index)) {
             return Err(Error::new(format!("the topology has two PUs with OS index {}", twice.os_index)));
         }
-        let mut topology = Topology { nodes: self.nodes, pus: self.pus, matrix: None, text };
         costs::set_defaults(&mut topology);
         Ok(topology)
     }

@@ -19,6 +19,9 @@ use crate::{Error, Result};
 /// No distance a user gives is larger: sums of weight times distance then fit `u128` (see [`crate::cost`]).
 pub const MAX_DISTANCE: u64 = u32::MAX as u64;
 
+/// Distance of a link between a host and a switch, or between two switches.
+const LINK: u64 = 100;
+
 /// (level, cost inside one NUMA node or where none is known, cost where it holds several NUMA nodes).
 const DEFAULTS: [(Level, u64, u64); 13] = [
     (Level::Pu, 0, 0),
@@ -33,8 +36,8 @@ const DEFAULTS: [(Level, u64, u64); 13] = [
     (Level::Package, 9, 15),
     (Level::Numa, 10, 16),
     (Level::Machine, 20, 20),
-    // Between hosts: far above anything inside one.
-    (Level::Switch, 200, 200),
+    // Between hosts, far above anything inside one: 100 for each link on the way up and down.
+    (Level::Switch, 2 * LINK, 2 * LINK),
 ];
 
 /// The default distance of two PUs whose lowest common node is of `level`, before it is raised above what it holds.
@@ -55,6 +58,20 @@ pub(super) fn set_defaults(topology: &mut Topology) {
             numa_nodes[id] = numa_nodes[id].max(1);
         }
         topology.nodes[id].cost = default.max(least_cost(topology, id));
+    }
+}
+
+/// Sets the cost of every switch, those of hosts being there: [`LINK`] for each link between hosts that are farthest apart
+/// there.
+pub(super) fn set_switch_costs(topology: &mut Topology) {
+    let mut tiers = vec![0u64; topology.nodes.len()];
+    for id in (0..topology.nodes.len()).rev() {
+        let node = &topology.nodes[id];
+        if node.level != Level::Switch {
+            continue;
+        }
+        tiers[id] = 1 + node.children.iter().map(|&child| tiers[child]).max().unwrap_or(0);
+        topology.nodes[id].cost = (2 * LINK * tiers[id]).max(least_cost(topology, id));
     }
 }
 

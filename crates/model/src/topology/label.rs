@@ -2,10 +2,15 @@
 
 use super::{Level, NodeId, Pu, Topology};
 
-/// `L3 35 MiB`, `package P#1`, `NUMA node P#0 64 GiB`: the OS index only where `single`, when it stands for one node.
+/// `L3 35 MiB`, `package P#1`, `NUMA node P#0 64 GiB`, `host node01`: OS index and name only where `single`, when it stands
+/// for one node.
 pub fn node(topology: &Topology, id: NodeId, single: bool) -> String {
     let node = &topology.nodes[id];
-    let mut label = node.level.name().to_owned();
+    let is_host = node.level == Level::Machine && topology.names.contains_key(&id);
+    let mut label = if is_host { "host" } else { node.level.name() }.to_owned();
+    if let Some(name) = topology.names.get(&id).filter(|_| single) {
+        label += &format!(" {name}");
+    }
     let numbered = matches!(node.level, Level::Package | Level::Die | Level::Numa | Level::Core | Level::Pu);
     if let Some(os_index) = node.os_index.filter(|_| single && numbered) {
         label += &format!(" P#{os_index}");

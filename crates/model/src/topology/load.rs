@@ -1,16 +1,16 @@
 //! From what a user types after `--topology`, or what a mapping file carries, to a topology.
 
-use super::{Topology, matrix, synthetic, xml};
+use super::{Topology, cluster, matrix, synthetic, xml};
 use crate::{Error, Result};
 use std::path::Path;
 
 /// What `--topology` takes, for errors.
-const FORMS: &str =
-    "give live, an hwloc XML file, a synthetic string such as \"pack:2 core:14 pu:2\", or matrix:FILE.csv";
+const FORMS: &str = "give live, an hwloc XML file, a synthetic string such as \"pack:2 core:14 pu:2\", a cluster file (.toml), \
+                     or matrix:FILE.csv";
 
 impl Topology {
     /// The topology a user names: `live`, a file of hwloc's XML (or of any text that [`Topology::parse_text`] takes), a
-    /// synthetic string, or `matrix:FILE.csv`.
+    /// synthetic string, a cluster file (`.toml`), or `matrix:FILE.csv`.
     ///
     /// # Errors
     /// Where it is none of these, a file cannot be read, or what it describes is no machine.
@@ -24,7 +24,7 @@ impl Topology {
         }
         let lower = text.to_ascii_lowercase();
         if lower.ends_with(".toml") {
-            return Err(Error::new(format!("{text}: clusters are not supported yet")).remedy(FORMS));
+            return cluster::load(Path::new(text)).map(|(topology, _)| topology);
         }
         if lower.ends_with(".xml") || Path::new(text).is_file() {
             return Self::parse_text(&read(text)?).map_err(|error| error.at(text));
@@ -38,13 +38,14 @@ impl Topology {
     /// The topology of a mapping file's `topology` key: what [`Topology::text`] was. Reads no other file, asks no machine.
     ///
     /// # Errors
-    /// Where the text is neither hwloc's XML, `matrix:` with CSV lines, nor a synthetic string.
+    /// Where the text is neither hwloc's XML, `matrix:` with CSV lines, a cluster file's, nor a synthetic string.
     pub fn parse_text(text: &str) -> Result<Self> {
         if text.trim_start().starts_with('<') {
             return xml::parse(text);
         }
         match text.strip_prefix(matrix::PREFIX) {
             Some(csv) => matrix::parse(csv),
+            None if cluster::is_cluster(text) => cluster::parse(text),
             None => synthetic::parse(text.trim()),
         }
     }
@@ -71,7 +72,6 @@ mod tests {
     #[test]
     fn what_is_no_topology_says_what_would_be() {
         for (text, cause) in [
-            ("cluster.toml", "cluster.toml: clusters are not supported yet"),
             ("nowhere/node", "nowhere/node: no such file"),
             ("node.csv", "node.csv: no such file"),
             ("nowhere/node.xml", "nowhere/node.xml: No such file or directory (os error 2)"),

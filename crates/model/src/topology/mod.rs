@@ -2,9 +2,10 @@
 //! switches and hosts for a cluster. hwloc keeps NUMA nodes beside its main tree: ours puts them in it.
 //!
 //! [`Topology::load`] reads what a user names: the live machine (through libhwloc), hwloc's XML files, synthetic
-//! strings ([`synthetic`]), matrices of distances ([`matrix`]). Where distances come from is in [`costs`].
+//! strings ([`synthetic`]), cluster files ([`cluster`]), matrices of distances ([`matrix`]). Where distances come from is in [`costs`].
 
 mod builder;
+pub mod cluster;
 pub mod costs;
 mod cpukinds;
 mod cpuset;
@@ -21,6 +22,7 @@ mod xml;
 
 pub use queries::Branching;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// What a node of the tree is. Ordered from the outermost to the innermost, as they usually lie.
@@ -111,7 +113,7 @@ pub struct Node {
 /// One PU, in the tree's order from left to right.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pu {
-    /// The operating system's number of it (hwloc P#): what affinity masks take.
+    /// The operating system's number of it (hwloc P#), on its host: what affinity masks take.
     pub os_index: u32,
     /// Its node.
     pub node: NodeId,
@@ -133,7 +135,9 @@ pub struct Topology {
     /// Distances that are no tree's (hwloc's NUMA matrix, a matrix file), `[pu][pu]` by index into `pus`, row by row;
     /// none where the tree's costs hold.
     pub matrix: Option<Vec<u64>>,
-    /// The text it was made from: hwloc XML, a synthetic string, or `matrix:` and CSV lines.
+    /// Names of the hosts and switches of a cluster; empty for one machine.
+    pub names: BTreeMap<NodeId, String>,
+    /// The text it was made from: hwloc XML, a synthetic string, a cluster file, or `matrix:` and CSV lines.
     /// [`Topology::parse_text`] gives the same topology again.
     pub text: String,
 }
@@ -160,7 +164,7 @@ impl Topology {
         node
     }
 
-    /// Index into `pus` of the PU with this OS index.
+    /// Index into `pus` of the PU with this OS index; in a cluster there may be one on each host: [`Topology::pu_on`].
     pub fn pu_index(&self, os_index: u32) -> Option<usize> {
         // Most machines, and all large synthetic ones, number their PUs in the tree's order.
         let guess = os_index as usize;

@@ -11,7 +11,7 @@ use std::fmt;
 pub struct Branching {
     /// What its nodes are.
     pub level: Level,
-    /// How many groups are around it: 0 for the outermost group, 1 for one in it; 0 for all other levels.
+    /// How many of its kind are around a group or switch: 0 for the outermost, 1 for one in it; 0 for all other levels.
     pub nesting: usize,
     /// How many of its nodes branch.
     pub nodes: usize,
@@ -21,7 +21,7 @@ pub struct Branching {
     pub cost: u64,
 }
 
-/// Which nodes count as one level: those of one kind, and of groups those as deep among groups.
+/// Which nodes count as one level: those of one kind, and of groups and switches those as deep among their kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct LevelKey {
     pub level: Level,
@@ -54,8 +54,11 @@ impl Topology {
     }
 
     /// The child of the topmost branching node that holds the PU (an index into `pus`): the part of the machine it is in.
-    /// The PU's own node where nothing branches.
+    /// The PU's own node where nothing branches. In a cluster, its host.
     pub fn part_of(&self, pu: usize) -> NodeId {
+        if let Some(host) = self.ancestor(pu, Level::Machine).filter(|host| self.names.contains_key(host)) {
+            return host;
+        }
         let mut node = 0;
         loop {
             let children = &self.nodes[node].children;
@@ -66,6 +69,54 @@ impl Topology {
                 None => return node,
             }
         }
+    }
+
+    /// The node and all below it, parents first.
+    pub fn below(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+        let end = self.nodes[node].pus.end;
+        // Nodes are in preorder: what is below a node follows it.
+        let inside = move |&id: &NodeId| id == node || self.nodes[id].pus.start < end;
+        (node..self.nodes.len()).take_while(inside)
+    }
+
+    /// The hosts of a cluster with their names, from left to right; none where the topology is one machine's.
+    pub fn hosts(&self) -> impl Iterator<Item = (NodeId, &str)> + '_ {
+        let hosts = self.names.iter().filter(|&(&node, _)| self.nodes[node].level == Level::Machine);
+        hosts.map(|(&node, name)| (node, name.as_str()))
+    }
+
+    /// The host of a PU (an index into `pus`); none where the topology is one machine's.
+    pub fn host_of(&self, pu: usize) -> Option<&str> {
+        self.names.get(&self.ancestor(pu, Level::Machine)?).map(String::as_str)
+    }
+
+    /// Index into `pus` of the PU that a user names: by its OS index, in a cluster with its host before it (`node01:3`).
+    ///
+    /// # Errors
+    /// Where it is no such name, or there is no such PU.
+    pub fn pu_named(&self, text: &str) -> Result<usize> {
+        let remedy = "'cohabit topology' lists the PUs and their OS indices";
+        let (host, number) = text.rsplit_once(':').unwrap_or(("", text));
+        let Ok(os_index) = number.trim().parse() else {
+            return Err(Error::new(format!("{text:?} is no PU")).remedy("write its OS index, as in 17 or node01:17"));
+        };
+        if host.is_empty() && !self.names.is_empty() {
+            let first = self.hosts().next().map_or("node01", |(_, name)| name);
+            return Err(Error::new(format!("PU {text} of which host?")).remedy(format!("write {first}:{text}")));
+        }
+        match self.pu_on(host, os_index) {
+            Some(pu) if host.is_empty() || !self.names.is_empty() => Ok(pu),
+            _ => Err(Error::new(format!("no PU {text} here")).remedy(remedy)),
+        }
+    }
+
+    /// Index into `pus` of the PU with this OS index on this host of a cluster; one machine's PUs are on every host.
+    pub fn pu_on(&self, host: &str, os_index: u32) -> Option<usize> {
+        if self.names.is_empty() {
+            return self.pu_index(os_index);
+        }
+        let (node, _) = self.hosts().find(|(_, name)| *name == host)?;
+        self.nodes[node].pus.clone().find(|&pu| self.pus[pu].os_index == os_index)
     }
 
     /// The nodes of a level, from left to right.
@@ -113,7 +164,8 @@ impl Topology {
         let pu = |&old: &usize| super::Pu { node: renamed[self.pus[old].node].unwrap_or(0), ..self.pus[old].clone() };
         let row = |&a: &usize| kept.iter().map(move |&b| self.distance(a, b));
         let matrix = self.matrix.as_ref().map(|_| kept.iter().flat_map(row).collect());
-        Ok(Self { nodes, pus: kept.iter().map(pu).collect(), matrix, text: self.text.clone() })
+        let names = self.names.iter().filter_map(|(&node, name)| Some((renamed[node]?, name.clone()))).collect();
+        Ok(Self { nodes, pus: kept.iter().map(pu).collect(), matrix, names, text: self.text.clone() })
     }
 
     /// The levels at which the tree branches, from the root down: what `--level-costs` gives a cost each. In a tree that is
@@ -184,13 +236,19 @@ impl Topology {
 
     /// The level of every node.
     pub(super) fn keys(&self) -> Vec<LevelKey> {
-        let mut groups = vec![0usize; self.nodes.len()];
+        // How many groups and switches are around each node, itself counted.
+        let mut around = vec![(0usize, 0usize); self.nodes.len()];
         let mut keys = Vec::with_capacity(self.nodes.len());
         for (id, node) in self.nodes.iter().enumerate() {
-            let around = node.parent.map_or(0, |parent| groups[parent]);
+            let (groups, switches) = node.parent.map_or((0, 0), |parent| around[parent]);
             // Several memories on the same PUs are NUMA nodes in each other, but only the inner one can branch.
-            let nesting = if matches!(node.level, Level::Group | Level::Switch) { around } else { 0 };
-            groups[id] = around + usize::from(matches!(node.level, Level::Group | Level::Switch));
+            let nesting = match node.level {
+                Level::Group => groups,
+                Level::Switch => switches,
+                _ => 0,
+            };
+            let is = |level: Level| usize::from(node.level == level);
+            around[id] = (groups + is(Level::Group), switches + is(Level::Switch));
             keys.push(LevelKey { level: node.level, nesting });
         }
         keys

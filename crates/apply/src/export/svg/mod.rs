@@ -42,7 +42,7 @@ impl Exporter for Svg {
         let mut tasks_of: Vec<Vec<usize>> = vec![Vec::new(); pus];
         for (task, placed) in placement.mapping.tasks.iter().enumerate() {
             let pu = topology
-                .pu_index(placed.pu)
+                .pu_on(&placed.host, placed.pu)
                 .ok_or_else(|| Error::new(format!("no PU {} in the topology", placed.pu)))?;
             tasks_of[pu].push(task);
         }

@@ -1,6 +1,6 @@
 //! The application communication pattern: how many messages of which length go from which task to which (IBM report, 3.2).
 
-use cohabit_model::Profile;
+use crate::Profile;
 
 /// Messages of one length between two tasks.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,7 +1,8 @@
 //! Cases worked by hand, and a slow reference.
 
 use super::*;
-use crate::{Bandwidth, Messages, Port};
+use crate::hct::{Bandwidth, Port};
+use crate::pattern::Messages;
 use proptest::prelude::*;
 
 /// Hosts of two processors each below one switch: flat bandwidths of the hosts' ports and, inside, of the processors'.
@@ -89,17 +90,6 @@ fn length_and_latency_count() {
     {
         assert_seconds(&hct, &pattern(2, &[(0, 1, length, count)]), &cpu, expected);
     }
-}
-
-#[test]
-fn phases_are_weighted_and_gains_are_of_the_whole_run() {
-    let (hct, cpu) = cluster(2, 100.0, 1000.0, None);
-    let phases = [(3.0, pattern(4, &[(0, 2, 100.0, 1)])), (0.5, pattern(4, &[(1, 3, 400.0, 1)]))];
-    assert_eq!(estimate_phases(&hct, &phases, &cpu).unwrap(), 5.0);
-    assert!(estimate_phases(&hct, &[(f64::NAN, Pattern::default())], &[]).is_err());
-    assert_eq!(predicted_gain(4.0, 3.0, 0.5), 0.125);
-    assert_eq!(predicted_gain(4.0, 5.0, 0.5), -0.125);
-    assert_eq!(predicted_gain(0.0, 0.0, 0.5), 0.0);
 }
 
 #[test]

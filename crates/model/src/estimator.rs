@@ -6,7 +6,7 @@
 
 use crate::hct::{Direction, Hct};
 use crate::pattern::Pattern;
-use cohabit_model::{Error, Result};
+use crate::{Error, Result};
 use std::collections::HashMap;
 
 /// What a phase waits for.
@@ -92,27 +92,6 @@ impl Load {
     }
 }
 
-/// The sum over phases, each as often as its weight says (3.2).
-///
-/// # Errors
-/// As for [`estimate`], or a weight that is not a number from 0 on.
-pub fn estimate_phases(hct: &Hct, phases: &[(f64, Pattern)], mapping: &[usize]) -> Result<f64> {
-    let mut seconds = 0.0;
-    for (weight, pattern) in phases {
-        if !(weight.is_finite() && *weight >= 0.0) {
-            return Err(Error::new(format!("a phase has the weight {weight}")));
-        }
-        seconds += weight * estimate(hct, pattern, mapping)?.seconds;
-    }
-    Ok(seconds)
-}
-
-/// By which share of the whole run a mapping is predicted to be faster than the default one: the difference in cost
-/// times the share of the time that is spent in MPI (7.1). Negative where it is slower; 0 where nothing is sent.
-pub fn predicted_gain(default_seconds: f64, seconds: f64, mpi_share: f64) -> f64 {
-    if default_seconds > 0.0 { (default_seconds - seconds) / default_seconds * mpi_share.clamp(0.0, 1.0) } else { 0.0 }
-}
-
 fn check(hct: &Hct, pattern: &Pattern, mapping: &[usize]) -> Result<()> {
     if mapping.len() != pattern.tasks {
         return Err(Error::new(format!("the mapping has {} tasks, the profile {}", mapping.len(), pattern.tasks)));
@@ -120,7 +99,7 @@ fn check(hct: &Hct, pattern: &Pattern, mapping: &[usize]) -> Result<()> {
     if let Some(task) = mapping.iter().position(|&element| !hct.is_processing(element)) {
         return Err(Error::new(format!("task {task} is mapped to {}, which is no processing element", mapping[task])));
     }
-    let beyond = |messages: &&crate::Messages| messages.source.max(messages.destination) >= pattern.tasks;
+    let beyond = |messages: &&crate::pattern::Messages| messages.source.max(messages.destination) >= pattern.tasks;
     match pattern.messages.iter().find(beyond) {
         Some(messages) => Err(Error::new(format!(
             "a message from task {} to {}, there are {}",

@@ -4,7 +4,7 @@
 //! Every element but the root has one port, to its parent. Outwards is from the element to its parent, inwards the other
 //! way; both at once cost no more than each. A switch may bound what goes through it in all.
 
-use cohabit_model::{Error, Result};
+use crate::{Error, Result};
 
 /// Bytes per second by message length, in one direction of a port.
 #[derive(Debug, Clone, Default, PartialEq)]

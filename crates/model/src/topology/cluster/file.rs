@@ -1,0 +1,147 @@
+//! The tables of a cluster file (docs/cluster.md), as TOML has them.
+
+use super::hostlist;
+use crate::mapping_file::check_format;
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// The format number of a cluster file; one without a number has this one.
+pub const FORMAT: u64 = 1;
+
+/// The whole file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterFile {
+    /// [`FORMAT`].
+    #[serde(default = "format")]
+    pub format: u64,
+    /// Slurm's topology.conf, which then has the switches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slurm: Option<String>,
+    /// Hosts that are alike, a table each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub host: Vec<HostTable>,
+    /// Switches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub switch: Vec<SwitchTable>,
+    /// Ports of hosts, of switches, and of places inside hosts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub port: Vec<PortTable>,
+}
+
+/// Hosts that are alike.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostTable {
+    /// Their names; none: all that switches name and no other table describes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub names: Option<Names>,
+    /// What each is: hwloc XML (a file of it beside the cluster file), a synthetic string, or `live`.
+    pub topology: String,
+    /// Bytes/s through the host in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_bandwidth: Option<toml::Value>,
+}
+
+/// A switch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchTable {
+    /// Its name.
+    pub name: String,
+    /// Hosts and switches below it.
+    pub members: Names,
+    /// Bytes/s through the switch in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_bandwidth: Option<toml::Value>,
+}
+
+/// What joins a host, a switch or a place inside hosts to what is above it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PortTable {
+    /// Hosts or switches; none: all hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<Names>,
+    /// The places inside those hosts whose ports these are; none: the hosts' and switches' own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<String>,
+    /// Of each message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ns: Option<f64>,
+    /// Bytes/s in each direction when several pairs share the port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_bandwidth: Option<toml::Value>,
+    /// Bytes/s in both directions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<toml::Value>,
+    /// Bytes/s towards what is below.
+    #[serde(default, rename = "in", skip_serializing_if = "Option::is_none")]
+    pub inwards: Option<toml::Value>,
+    /// Bytes/s towards what is above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out: Option<toml::Value>,
+}
+
+/// A list of names, or several.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "names are a string such as \"node[01-08]\", or an array of such strings")]
+pub enum Names {
+    /// `"node[01-08]"`.
+    One(String),
+    /// `["node[01-08]", "login"]`.
+    Several(Vec<String>),
+}
+
+fn format() -> u64 {
+    FORMAT
+}
+
+impl ClusterFile {
+    /// Reads TOML.
+    ///
+    /// # Errors
+    /// Where it is none, or has keys that a cluster file does not; the line is named. A newer format.
+    pub fn parse(text: &str) -> Result<Self> {
+        let read = toml::from_str::<Self>(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            let line = text.bytes().take(at).filter(|&byte| byte == b'\n').count() + 1;
+            let cause = error.message().lines().collect::<Vec<_>>().join(", ");
+            Error::new(format!("line {line}: {cause}")).remedy("docs/cluster.md describes the file")
+        })?;
+        check_format(read.format, FORMAT, "cluster")?;
+        Ok(read)
+    }
+
+    /// As TOML; reading it gives the same file again.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("tables of strings and numbers are TOML")
+    }
+}
+
+impl Names {
+    /// One list.
+    pub fn one(list: impl Into<String>) -> Self {
+        Self::One(list.into())
+    }
+
+    /// The lists as they are written.
+    pub fn lists(&self) -> &[String] {
+        match self {
+            Self::One(list) => std::slice::from_ref(list),
+            Self::Several(lists) => lists,
+        }
+    }
+
+    /// All names, in order.
+    ///
+    /// # Errors
+    /// As [`hostlist::expand`].
+    pub fn expand(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for list in self.lists() {
+            names.extend(hostlist::expand(list)?);
+        }
+        Ok(names)
+    }
+}
