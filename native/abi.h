@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define COHABIT_PART_MAGIC 0x31545241504f4343ull /* "CCOPART1" */
-#define COHABIT_PART_VERSION 1u
+#define COHABIT_PART_VERSION 2u
 #define COHABIT_CHUNK_BYTES (1u << 20)
 
 /* Tasks of one image, at most; ids are local to the part, 0 is its main thread. */
@@ -23,10 +23,17 @@
 #define COHABIT_TASK_PAGES (COHABIT_MAX_TASKS / COHABIT_TASKS_PER_PAGE)
 /* Partners of a task are kept in rows of this many cells, allocated when first needed. */
 #define COHABIT_CELLS_PER_ROW 64u
-#define COHABIT_ROWS (COHABIT_MAX_TASKS / COHABIT_CELLS_PER_ROW)
+/* Partners from this number on are tasks of the whole run, by their number there (cohabit_task.common - 1). */
+#define COHABIT_COMMON_TASKS COHABIT_MAX_TASKS
+#define COHABIT_ROWS ((COHABIT_COMMON_TASKS + COHABIT_MAX_TASKS) / COHABIT_CELLS_PER_ROW)
 #define COHABIT_ROWS_PER_DIRECTORY 128u
 #define COHABIT_DIRECTORIES (COHABIT_ROWS / COHABIT_ROWS_PER_DIRECTORY)
 #define COHABIT_NO_TASK 0xffffffffu
+
+/* Size of the file "common" beside the parts: what the processes of a run know together of the memory that they share
+ * (native/dbi/common.c). Whoever starts the run makes it, sparse and all zeroes; where it is missing each process is
+ * counted by itself. */
+#define COHABIT_COMMON_BYTES (1ull << 42)
 
 /* cohabit_part.end */
 #define COHABIT_END_RUNNING 0u /* no end was seen: killed, crashed, or the machine went down */
@@ -40,6 +47,7 @@
 #define COHABIT_FLAG_TASKS_LOST 8u  /* more than COHABIT_MAX_TASKS */
 #define COHABIT_FLAG_ROI_UNUSED 16u /* a region of interest was asked for and never begun */
 #define COHABIT_FLAG_HOT 32u        /* hot blocks were followed */
+#define COHABIT_FLAG_ALONE 64u      /* memory shared with other processes was counted as if it were not */
 
 /* What one task exchanged with one partner. Rows belong to the counting task: `messages` and `bytes` to the reader
  * (partner = writer), `invalidations` to the writer (partner = holder of the copy that went stale), `sharing` to the
@@ -90,6 +98,8 @@ typedef struct {
     uint64_t series;   /* offset of the newest cohabit_series_page_t */
     uint64_t window;   /* bin the cells' window_* counts belong to */
     uint64_t slow_calls;
+    uint32_t common; /* its number among the tasks of the run that touched memory shared between processes, + 1 */
+    uint32_t reserved;
     uint64_t directories[COHABIT_DIRECTORIES];
 } cohabit_task_t;
 
@@ -143,6 +153,9 @@ typedef struct {
 #define COHABIT_ACCESS_CLEAR 4u
 #define COHABIT_ACCESS_ONLY 5u
 #define COHABIT_ACCESS_KIND_SHIFT 24u
+/* Set in the address of memory that other processes can map too: what follows is the same for all of them. Times then
+ * put the records of all streams of a run into one order. */
+#define COHABIT_COMMON_ADDRESS (1ull << 62)
 typedef struct {
     uint64_t ticks; /* time-stamp counter */
     uint64_t address;

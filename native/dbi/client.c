@@ -2,11 +2,13 @@
 #include "codewrites.h"
 #include "clock.h"
 #include "cold.h"
+#include "common.h"
 #include "counting.h"
 #include "emit.h"
 #include "heap.h"
 #include "loops.h"
 #include "loop_emit.h"
+#include "mappings.h"
 #include "markers.h"
 #include "modes.h"
 #include "modules.h"
@@ -127,11 +129,11 @@ init_extensions(void)
 static void
 init_state(void)
 {
-    if (!shadow_init(options.block_bytes) || !groups_init())
+    if (!shadow_init(options.block_bytes) || !groups_init() || !mappings_init())
         fail("no address space for its shadow memory; lift ulimit -v and, where vm.overcommit_memory is 2, set it to 0");
     if (!part_open(options.directory, options.ticks_per_second, options.window_ns, options.block_bytes,
                    options.series_bound) ||
-        !modes_init())
+        !common_open(options.directory) || !modes_init())
         fail(NULL);
     if (!slots_init() || !cold_init())
         fail("no thread-local slots or no memory for its routines");

@@ -3,8 +3,10 @@
  * What it counts is what shadow.c counts: both take the same transitions.
  */
 #include "modes.h"
+#include "common.h"
 #include "follow.h"
 #include "hot.h"
+#include "mappings.h"
 #include "options.h"
 #include "sharing.h"
 #include "stream.h"
@@ -82,12 +84,34 @@ write_block(task_t *me, uint64_t block)
     return true;
 }
 
+/* The word of a block of memory that is shared between processes; NULL for any other. */
+static word_t *
+common_word(task_t *me, uint64_t block)
+{
+    bool maybe = mappings_any() && __atomic_load_n(word_of_block(block), __ATOMIC_RELAXED) == 0;
+    return maybe ? mappings_word(me, block) : NULL;
+}
+
+static void
+access_common(task_t *me, word_t *at, uint64_t block, uint32_t bytes, access_kind_t kind)
+{
+    if (kind & ACCESS_READ)
+        common_read(me, at, block, bytes, transition_counted(block));
+    if (kind & ACCESS_WRITE)
+        common_write(me, at, block, transition_counted(block));
+}
+
 static void
 access_block(task_t *me, uint64_t block, uint64_t address, uint64_t bytes, access_kind_t kind)
 {
     uint32_t within = shadow_bytes_within(block, address, bytes);
     uint64_t start = block << shadow_block_shift;
     uint32_t offset = address > start ? (uint32_t)(address - start) : 0;
+    word_t *common = common_word(me, block);
+    if (common != NULL) {
+        access_common(me, common, block, within, kind);
+        return;
+    }
     /* Following ends and begins under other tasks' hands: whichever way it is found, it is tried the other way. */
     if (kind & ACCESS_READ) {
         while (!follow_read(me, block, offset, within) && !read_block(me, block, start + offset, within))
@@ -99,16 +123,39 @@ access_block(task_t *me, uint64_t block, uint64_t address, uint64_t bytes, acces
     }
 }
 
+/* Where memory may be shared between processes the stream has a record a block, with an address that is the same in
+ * all of them (abi.h). */
+static void
+record_blocks(task_t *me, uint64_t address, uint64_t bytes, access_kind_t kind)
+{
+    uint64_t last = (address + bytes - 1) >> shadow_block_shift;
+    for (uint64_t block = address >> shadow_block_shift; block <= last; block++) {
+        uint32_t within = shadow_bytes_within(block, address, bytes);
+        uint64_t start = block << shadow_block_shift, from = address > start ? address : start;
+        word_t *common = common_word(me, block);
+        if (common != NULL)
+            from = COHABIT_COMMON_ADDRESS | (common_block(common) << shadow_block_shift) | (from - start);
+        stream_begin(me, from, within, kind);
+        access_block(me, block, address, bytes, kind);
+        stream_end();
+    }
+}
+
 void
 modes_access(task_t *me, uint64_t address, uint64_t bytes, access_kind_t kind)
 {
     uint32_t now = __atomic_load_n(&modes, __ATOMIC_ACQUIRE);
     if (now & MODE_OFF)
         return;
-    if (now & MODE_RECORD)
+    bool apart = (now & MODE_RECORD) != 0 && mappings_any();
+    if ((now & MODE_RECORD) && !apart)
         stream_begin(me, address, bytes, kind);
     if (now & MODE_SHARING)
         sharing_access(me, address, bytes);
+    if (apart) {
+        record_blocks(me, address, bytes, kind);
+        return;
+    }
     uint64_t last = (address + bytes - 1) >> shadow_block_shift;
     for (uint64_t block = address >> shadow_block_shift; block <= last; block++)
         access_block(me, block, address, bytes, kind);

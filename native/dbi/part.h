@@ -38,6 +38,22 @@ typedef struct task {
     uint64_t last_read_word;
     uint32_t last_read_writer;
     uint32_t last_read_bytes;
+    uint64_t *last_write_common; /* the words, where the blocks are of memory shared between processes, else NULL */
+    uint64_t *last_read_common;
+    uint64_t common_mask; /* as read_mask and exact_word, for such memory; 0 before the task touches any */
+    uint64_t common_exact;
+    uint32_t common; /* its number there */
+    struct {         /* where such memory lies: found lately (mappings.c) */
+        uint64_t version;
+        uint64_t first; /* blocks */
+        uint64_t end;
+        uint64_t *words;
+    } mapped[4];
+    struct { /* of the memory that a system call under way maps anew or gives up */
+        uint64_t object;
+        uint64_t offset;
+        uint64_t end;
+    } remapped;
     uint64_t string_from; /* registers before a string instruction that may stop early */
     uint64_t string_to;
     uint64_t string_count;

@@ -5,6 +5,8 @@
  * when it reads; an invalidation for every counted copy that a write makes stale (COMPROF, Algorithm 1).
  */
 #include "shadow.h"
+#include "common.h"
+#include "mappings.h"
 #include "modes.h"
 #include "system.h"
 #include "transitions.h"
@@ -60,17 +62,30 @@ transition_counted(uint64_t block)
     return false;
 }
 
+/* A block whose word is zero may be memory shared between processes, whose words are elsewhere. */
+static inline word_t *
+word_in_common(task_t *me, uint64_t block, word_t word)
+{
+    return word == 0 && mappings_any() ? mappings_word(me, block) : NULL;
+}
+
 static void
 read_block(task_t *me, uint64_t block, uint32_t bytes)
 {
     uint32_t writer;
     word_t before = __atomic_load_n(word_of_block(block), __ATOMIC_RELAXED);
+    word_t *common = word_in_common(me, block, before);
+    if (common != NULL) {
+        common_read(me, common, block, bytes, transition_counted(block));
+        return;
+    }
     if (transition_read(me, word_of_block(block), &writer) != READER_ADDED)
         return;
     bool counts = writer != COHABIT_NO_TASK && writer != me->id && transition_counted(block);
     if (counts)
         part_count_message(me, writer, bytes);
     me->last_read_block = block;
+    me->last_read_common = NULL;
     me->last_read_word = before;
     me->last_read_writer = counts ? writer : COHABIT_NO_TASK;
     me->last_read_bytes = bytes;
@@ -81,7 +96,14 @@ shadow_undo_read(task_t *me, uint64_t address)
 {
     uint64_t block = address >> shadow_block_shift;
     word_t old = me->last_read_word, now = old | me->read_mask;
-    if (modes != 0 || block != me->last_read_block || reader_set_is_record(old) ||
+    if (modes != 0 || block != me->last_read_block)
+        return;
+    if (me->last_read_common != NULL) {
+        me->last_read_block = ~0ull;
+        common_undo_read(me);
+        return;
+    }
+    if (reader_set_is_record(old) ||
         !__atomic_compare_exchange_n(word_of_block(block), &now, old, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return;
     me->last_read_block = ~0ull;
@@ -109,10 +131,16 @@ transition_invalidates(void *context, uint32_t holder)
 static void
 write_block(task_t *me, uint64_t block)
 {
+    word_t *common = word_in_common(me, block, __atomic_load_n(word_of_block(block), __ATOMIC_RELAXED));
+    if (common != NULL) {
+        common_write(me, common, block, transition_counted(block));
+        return;
+    }
     word_t old = transition_write(me, word_of_block(block));
     if (old == me->exact_word)
         return;
     me->last_write_block = block;
+    me->last_write_common = NULL;
     me->last_write_word = old;
     reader_set_visit_and_free(old, transition_counted(block) ? transition_invalidates : NULL, me);
 }
@@ -131,7 +159,14 @@ shadow_undo_write(task_t *me, uint64_t address)
 {
     uint64_t block = address >> shadow_block_shift;
     word_t old = me->last_write_word, now = me->exact_word;
-    if (modes != 0 || block != me->last_write_block || reader_set_is_record(old) ||
+    if (modes != 0 || block != me->last_write_block)
+        return;
+    if (me->last_write_common != NULL) {
+        me->last_write_block = ~0ull;
+        common_undo_write(me, transition_counted(block));
+        return;
+    }
+    if (reader_set_is_record(old) ||
         !__atomic_compare_exchange_n(word_of_block(block), &now, old, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return;
     me->last_write_block = ~0ull;

@@ -3,6 +3,7 @@
  * The file is mapped and grown like a part, so that what was recorded survives whatever ends the program.
  */
 #include "stream.h"
+#include "common.h"
 #include "dr_api.h"
 #include "system.h"
 #include "ticks.h"
@@ -14,6 +15,13 @@ static cohabit_stream_t *head;
 static uint64_t reserved; /* bytes of the file that exist */
 static int fd;
 static int lock;
+
+/* One lock for all processes, where they may share memory: their streams have one order. */
+static int *
+order(void)
+{
+    return common_there() ? common_stream_lock() : &lock;
+}
 
 static bool
 grow_to(uint64_t bytes)
@@ -68,7 +76,7 @@ append(uint32_t task, uint64_t address, uint32_t size, uint32_t kind)
         return;
     }
     cohabit_access_t *access = (cohabit_access_t *)(head + 1) + head->count;
-    access->ticks = ticks_now();
+    access->ticks = common_there() ? common_stream_ticks(ticks_now()) : ticks_now();
     access->address = address;
     access->size = size;
     access->kind_and_task = kind << COHABIT_ACCESS_KIND_SHIFT | task;
@@ -78,7 +86,7 @@ append(uint32_t task, uint64_t address, uint32_t size, uint32_t kind)
 void
 stream_begin(const task_t *me, uint64_t address, uint64_t bytes, access_kind_t kind)
 {
-    system_lock(&lock);
+    system_lock(order());
     for (; bytes > UINT32_MAX; address += 1u << 31, bytes -= 1u << 31)
         append(me->id, address, 1u << 31, kind);
     append(me->id, address, (uint32_t)bytes, kind);
@@ -87,7 +95,7 @@ stream_begin(const task_t *me, uint64_t address, uint64_t bytes, access_kind_t k
 void
 stream_clear_begin(uint64_t first, uint64_t end)
 {
-    system_lock(&lock);
+    system_lock(order());
     while (first < end) {
         uint64_t some = end - first < UINT32_MAX ? end - first : UINT32_MAX;
         append(0, first << shadow_block_shift, (uint32_t)some, COHABIT_ACCESS_CLEAR);
@@ -98,24 +106,24 @@ stream_clear_begin(uint64_t first, uint64_t end)
 void
 stream_end(void)
 {
-    system_unlock(&lock);
+    system_unlock(order());
 }
 
 void
 stream_clear_all(void)
 {
-    system_lock(&lock);
+    system_lock(order());
     append(0, 0, 0, COHABIT_ACCESS_CLEAR);
-    system_unlock(&lock);
+    system_unlock(order());
 }
 
 void
 stream_only(uint64_t start, uint64_t bytes)
 {
     const uint64_t most = UINT32_MAX & ~4095ull;
-    system_lock(&lock);
+    system_lock(order());
     for (; bytes > most; start += most, bytes -= most)
         append(0, start, (uint32_t)most, COHABIT_ACCESS_ONLY);
     append(0, start, (uint32_t)bytes, COHABIT_ACCESS_ONLY);
-    system_unlock(&lock);
+    system_unlock(order());
 }

@@ -7,6 +7,7 @@
 #include "slots.h"
 #include "heap.h"
 #include "interrupted.h"
+#include "mappings.h"
 #include "options.h"
 #include "syscall_table.h"
 #include "vectors.h"
@@ -226,6 +227,7 @@ event_before(void *drcontext, int number)
         me->syscall_pc = program_counter(drcontext);
     for (int i = 0; i < 6; i++)
         me->syscall_args[i] = dr_syscall_get_param(drcontext, i);
+    mappings_before(me, number, me->syscall_args);
     if (number == __NR_clone3)
         me->clone_flags = clone_flags(number, me->syscall_args);
     if (number == __NR_execve || number == __NR_execveat) {
@@ -248,14 +250,17 @@ event_after(void *drcontext, int number)
         return;
     if (number == __NR_execve || number == __NR_execveat)
         part()->end = COHABIT_END_RUNNING; /* it failed: the image goes on */
-    if (result < 0 && result > -4096)
+    if (result < 0 && result > -4096) {
+        mappings_failed(me, number, me->syscall_args);
         return;
+    }
     if (number == __NR_clone || number == __NR_clone3) {
         uint64_t flags = number == __NR_clone ? me->syscall_args[0] : me->clone_flags;
         if ((flags & CLONE_THREAD) != 0)
             part_register((uint32_t)result, me->id);
     }
     memory_changed(number, me->syscall_args, (uint64_t)result);
+    mappings_after(me, number, me->syscall_args, (uint64_t)result);
     me->pc = me->syscall_pc;
     if (number == __NR_mmap || number == __NR_mprotect || number == __NR_pkey_mprotect)
         codewrites_mapped(me->syscall_args[2]);

@@ -4,10 +4,14 @@
 #include <asm/unistd.h>
 #include <errno.h>
 #include <linux/futex.h>
+#include <fcntl.h>
 #include <linux/mman.h>
+#include <linux/stat.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ipc.h>
 #include <sys/prctl.h>
+#include <sys/shm.h>
 #include <time.h>
 
 static long
@@ -72,6 +76,78 @@ void *
 system_map_shared(int fd, size_t bytes)
 {
     return map(bytes, MAP_SHARED | MAP_NORESERVE, fd);
+}
+
+void *
+system_map_file(const char *path, size_t bytes)
+{
+    long fd = call6(__NR_open, (long)path, O_RDWR | O_CLOEXEC, 0, 0, 0, 0);
+    if (fd < 0)
+        return NULL;
+    void *at = system_identify((int)fd).bytes < bytes ? NULL : system_map_shared((int)fd, bytes);
+    if (at != NULL)
+        call6(__NR_madvise, (long)at, (long)bytes, MADV_DONTDUMP, 0, 0, 0);
+    call6(__NR_close, fd, 0, 0, 0, 0, 0);
+    return at;
+}
+
+bool
+system_populate(void *start, size_t bytes)
+{
+    long result;
+    do {
+        result = call6(__NR_madvise, (long)start, (long)bytes, 23 /* MADV_POPULATE_WRITE */, 0, 0, 0);
+    } while (result == -EINTR || result == -EAGAIN);
+    return result == 0 || result == -EINVAL; /* before Linux 5.14: a full disk shows as a signal there */
+}
+
+void
+system_remove(void *start, size_t bytes)
+{
+    call6(__NR_madvise, (long)start, (long)bytes, MADV_REMOVE, 0, 0, 0);
+}
+
+static file_identity_t
+identify(long fd, const char *path, long flags)
+{
+    struct statx found;
+    file_identity_t file = { FILE_OTHER, 0, 0, 0, 0 };
+    long mask = STATX_TYPE | STATX_INO | STATX_SIZE | STATX_BTIME;
+    if (call6(__NR_statx, fd, (long)path, flags, mask, (long)&found, 0) != 0)
+        return file;
+    if ((found.stx_mode & S_IFMT) == S_IFREG)
+        file.kind = FILE_REGULAR;
+    else if ((found.stx_mode & S_IFMT) == S_IFCHR && found.stx_rdev_major == 1 && found.stx_rdev_minor == 5)
+        file.kind = FILE_ZERO;
+    file.device = (uint64_t)found.stx_dev_major << 32 | found.stx_dev_minor;
+    file.inode = found.stx_ino;
+    if ((found.stx_mask & STATX_BTIME) != 0)
+        file.born_ns = (uint64_t)found.stx_btime.tv_sec * 1000000000u + found.stx_btime.tv_nsec;
+    file.bytes = found.stx_size;
+    return file;
+}
+
+file_identity_t
+system_identify(int fd)
+{
+    return identify(fd, "", AT_EMPTY_PATH);
+}
+
+file_identity_t
+system_identify_path(const char *path)
+{
+    return identify(AT_FDCWD, path, 0);
+}
+
+bool
+system_segment(int id, uint64_t *bytes, uint64_t *creator)
+{
+    struct shmid_ds found;
+    if (call6(__NR_shmctl, id, IPC_STAT, (long)&found, 0, 0, 0) < 0)
+        return false;
+    *bytes = found.shm_segsz;
+    *creator = (uint64_t)found.shm_cpid;
+    return true;
 }
 
 void

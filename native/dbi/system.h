@@ -16,10 +16,32 @@ void *system_map_private(size_t bytes);
 /* Address space that costs memory only where it is touched; NULL on failure. */
 void *system_map_reserve(size_t bytes);
 void *system_map_shared(int fd, size_t bytes);
+/* Maps an existing file of at least so many bytes, shared; NULL on failure. */
+void *system_map_file(const char *path, size_t bytes);
+/* Makes the pages of a shared mapping exist. False where there is no space for them. */
+bool system_populate(void *start, size_t bytes);
+/* Gives pages of a mapped file back, for all who have it mapped: they read as zeroes again. */
+void system_remove(void *start, size_t bytes);
 void system_unmap(void *start, size_t bytes);
 /* Gives the pages of a private mapping back: they read as zeroes again. */
 void system_discard(void *start, size_t bytes);
 void system_yield(void);
+
+/* What a file descriptor stands for. */
+typedef enum { FILE_OTHER, FILE_REGULAR, FILE_ZERO /* /dev/zero */ } file_kind_t;
+typedef struct {
+    file_kind_t kind;
+    uint64_t device;
+    uint64_t inode;
+    uint64_t born_ns; /* tells an inode from a later one with its number; 0 where it is not known */
+    uint64_t bytes;
+} file_identity_t;
+/* FILE_OTHER where it cannot be told. */
+file_identity_t system_identify(int fd);
+/* The same of a path. */
+file_identity_t system_identify_path(const char *path);
+/* Bytes and creator of a System V segment. False where it cannot be told. */
+bool system_segment(int id, uint64_t *bytes, uint64_t *creator);
 uint64_t system_monotonic_ns(void);
 uint32_t system_parent_pid(void);
 uint32_t system_thread_id(void);

@@ -1,8 +1,10 @@
 /* Threads as tasks (tasks.h). */
 #include "tasks.h"
 #include "clock.h"
+#include "common.h"
 #include "counting.h"
 #include "slots.h"
+#include "mappings.h"
 #include "modes.h"
 #include "modules.h"
 #include "plan.h"
@@ -32,6 +34,7 @@ begin_task(void *drcontext, task_t *task)
     task->shared->counters = counters;
     system_thread_name(task->shared->name);
     task->window_end = 0;
+    task->common_mask = task->common_exact = 0;
     shadow_init_task(task);
     part_flush_window(task);
     slots_init_thread(task);
@@ -84,6 +87,8 @@ event_fork(void *drcontext)
     task_t *task = slots_current_task();
     if (!part_reopen() || !modes_fork())
         dr_abort_with_code(125);
+    common_fork();
+    mappings_fork();
     counting_fork();
     clock_fork();
     modules_fork();

@@ -14,10 +14,14 @@ const HEAD_BYTES: usize = size_of::<abi::cohabit_stream_t>();
 const RECORD_BYTES: usize = size_of::<abi::cohabit_access_t>();
 const TASK_MASK: u32 = (1 << abi::COHABIT_ACCESS_KIND_SHIFT) - 1;
 
+/// Where the addresses of memory that processes share begin.
+pub const COMMON: u64 = abi::COHABIT_COMMON_ADDRESS;
+
 /// One record of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A task read or wrote memory. Tasks are numbered within the image, in the order of their creation.
+    /// A task read or wrote memory. Tasks are numbered within the image, in the order of their creation. Addresses from
+    /// [`COMMON`] on are memory shared between processes, and the same in the streams of all of them.
     Access(Access),
     /// The memory at these addresses starts as if nobody had touched it. Whole blocks.
     Clear(Range<u64>),
@@ -31,7 +35,10 @@ pub struct Stream<R = BufReader<File>> {
     from: R,
     name: PathBuf,
     left: u64,
-    start_ticks: u64,
+    /// Time-stamp counter when the image came under observation.
+    pub start_ticks: u64,
+    /// Time-stamp counter of the event read last: it puts the events of a run's processes into one order.
+    pub ticks: u64,
     ticks_per_second: u64,
     /// Process id of the program.
     pub pid: u32,
@@ -81,6 +88,7 @@ impl<R: Read> Stream<R> {
             name: name.to_owned(),
             left: long(offset_of!(abi::cohabit_stream_t, count)),
             start_ticks: long(offset_of!(abi::cohabit_stream_t, start_ticks)),
+            ticks: 0,
             ticks_per_second,
             pid: word_at(&head, offset_of!(abi::cohabit_stream_t, pid)),
             block_bytes,
@@ -125,7 +133,10 @@ impl<R: Read> Iterator for Stream<R> {
         self.left = self.left.checked_sub(1)?;
         let mut record = [0; RECORD_BYTES];
         let event = match self.from.read_exact(&mut record) {
-            Ok(()) => self.event(&record),
+            Ok(()) => {
+                self.ticks = long_at(&record, offset_of!(abi::cohabit_access_t, ticks));
+                self.event(&record)
+            }
             Err(error) => Err(self.damaged(&format!("{} records are missing: {error}", self.left + 1))),
         };
         if event.is_err() {

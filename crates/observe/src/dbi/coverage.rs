@@ -8,11 +8,10 @@ use cohabit_model::profile::Coverage;
 use std::collections::BTreeSet;
 
 /// What no run of this profiler sees.
-const NEVER_SEEN: [&str; 5] = [
+const NEVER_SEEN: [&str; 4] = [
     "what the kernel reads and writes by itself (page cache, signal frames, futex and robust list words)",
     "transfers by devices and io_uring",
     "the kernel's code in user space (vsyscall page)",
-    "communication between processes through memory that they share: each process is counted by itself",
     "which of several accesses at the very same moment came first",
 ];
 
@@ -20,7 +19,8 @@ const NEVER_SEEN: [&str; 5] = [
 pub fn coverage(images: &[Image], tasks: &Tasks, run: &Run) -> Coverage {
     let asked_burst = run.options.burst.is_some();
     let mut found = Coverage { not_seen: NEVER_SEEN.map(str::to_owned).into(), ..Coverage::default() };
-    found.events_lost = images.iter().fold(0, |sum, image| u64::saturating_add(sum, image.events_lost));
+    found.events_lost =
+        images.iter().fold(tasks.of_unknown(images), |sum, image| u64::saturating_add(sum, image.events_lost));
     found.exact = found.events_lost == 0 && !asked_burst;
     found.sample_rate = sample_rate(images, tasks, run);
     let flagged = |flag: u32| images.iter().any(|image| image.head.flags & flag != 0);
@@ -30,6 +30,13 @@ pub fn coverage(images: &[Image], tasks: &Tasks, run: &Run) -> Coverage {
     }
     if flagged(abi::COHABIT_FLAG_TASKS_LOST) {
         doubts.push(format!("threads of a process after its first {}", abi::COHABIT_MAX_TASKS));
+    }
+    if tasks.processes > 1 && flagged(abi::COHABIT_FLAG_ALONE) {
+        doubts.push(
+            "communication between processes through memory that they share: the temporary directory takes no file \
+             that is large enough to keep track of it, so each process is counted by itself"
+                .to_owned(),
+        );
     }
     doubts.extend(cut_short(images, tasks));
     found.exact &= doubts.is_empty();

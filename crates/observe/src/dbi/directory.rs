@@ -1,5 +1,6 @@
 //! The private directory that the parts of a run are written to, and what is read back from it.
 
+use super::abi;
 use super::image::Image;
 use cohabit_model::file::cannot_read;
 use cohabit_model::{Error, Result};
@@ -17,6 +18,9 @@ const ROOM_BYTES: u64 = 1 << 30;
 
 /// Held, as flock(2) has it, for as long as this process lives.
 const LOCK: &str = "lock";
+
+/// What the processes of a run know together of the memory that they share (`native/dbi/common.c`).
+const COMMON: &str = "common";
 
 /// A directory for one run, removed with all that is in it when dropped.
 pub struct Directory {
@@ -51,6 +55,16 @@ impl Directory {
         let lock = lock.map_err(|(_, errno)| Error::new(format!("{}: {errno}", new.display())))?;
         fs::rename(&new, directory.path().join(LOCK))?;
         Ok(Self { directory, _lock: lock })
+    }
+
+    /// Makes the file in which the profiler keeps the state of memory that processes share. It is sparse; where the file
+    /// system has no files so large there is none, and each process is counted by itself, which the profile then says.
+    pub fn make_common(&self) {
+        let path = self.path().join(COMMON);
+        let made = File::create(&path).and_then(|file| file.set_len(abi::COHABIT_COMMON_BYTES));
+        if made.is_err() {
+            let _ = fs::remove_file(path);
+        }
     }
 
     /// Its path.

@@ -23,13 +23,16 @@ pub struct Image {
     pub window_shift: u32,
 }
 
-/// A task of an image. Partners and parents are indices of the image's tasks.
+/// A task of an image. Partners and parents are indices of the image's tasks; partners from `COHABIT_COMMON_TASKS` on are
+/// tasks of the whole run, by their number in memory that processes share.
 #[derive(Default)]
 pub struct ImageTask {
     /// Thread id.
     pub tid: u32,
     /// The task that created it, where that was seen.
     pub parent: Option<u32>,
+    /// Its number among the tasks of the run that touched memory shared between processes; none where it touched none.
+    pub common: Option<u32>,
     /// Its comm.
     pub name: String,
     /// Loads it made.
@@ -97,6 +100,11 @@ impl Image {
         Ok(Some(image))
     }
 
+    /// A task of the image, or one of another.
+    fn is_partner(&self, number: u32) -> bool {
+        number < self.head.tasks || number >= abi::COHABIT_COMMON_TASKS
+    }
+
     fn task<S: Source + ?Sized>(
         &mut self,
         part: &mut Part<S>,
@@ -107,6 +115,7 @@ impl Image {
         let mut task = ImageTask {
             tid: record.tid,
             parent: (record.parent < self.head.tasks).then_some(record.parent),
+            common: record.common.checked_sub(1),
             name: text(&record.name),
             loads,
             stores,
@@ -130,7 +139,7 @@ impl Image {
                 let first = (number as u32 * abi::COHABIT_ROWS_PER_DIRECTORY + row as u32) * abi::COHABIT_CELLS_PER_ROW;
                 let row: Vec<abi::cohabit_cell_t> = part.records(offset, abi::COHABIT_CELLS_PER_ROW as usize)?;
                 for (partner, cell) in (first..).zip(row).filter(|(_, cell)| !is_empty(cell)) {
-                    if partner < self.head.tasks {
+                    if self.is_partner(partner) {
                         cells.push((partner, cell));
                     } else {
                         // A partner newer than the head we read: its process is still running.
@@ -156,7 +165,7 @@ impl Image {
             let Some(rows) = page.rows.get(..page.count as usize) else {
                 return Err(Error::new(format!("damaged: {} rows in a page of the series", page.count)));
             };
-            let rows = rows.iter().filter(|row| row.writer < self.head.tasks && row.messages != 0);
+            let rows = rows.iter().filter(|row| self.is_partner(row.writer) && row.messages != 0);
             task.series.extend(rows.map(|row| ImageRow {
                 bin: row.bin,
                 shift,

@@ -33,6 +33,7 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Comma
     let installation = Installation::find()?;
     let ticks_per_second = clock::ticks_per_second()?;
     let directory = Directory::create()?;
+    directory.make_common();
     let mut launcher = Command::new(&installation.launcher);
     launcher.arg(&installation.dynamorio).arg(&installation.client);
     launcher.arg(client_options(directory.path(), ticks_per_second, options)?).arg(DYNAMORIO_OPTIONS).arg("--");

@@ -70,6 +70,8 @@ enum Direction {
     Both,
 }
 
+/// A task is not its own partner: through memory shared between processes it may have read, after exec, what it wrote
+/// before.
 fn triplets(
     images: &[Image],
     tasks: &Tasks,
@@ -77,10 +79,11 @@ fn triplets(
     value: fn(&abi::cohabit_cell_t) -> u64,
 ) -> Vec<(u32, u32, u64)> {
     let mut found = Vec::new();
-    for (image, ids) in images.iter().zip(&tasks.ids) {
+    for (at, (image, ids)) in images.iter().zip(&tasks.ids).enumerate() {
         for (task, &me) in image.tasks.iter().zip(ids) {
             for (partner, cell) in task.cells.iter().filter(|(_, cell)| value(cell) != 0) {
-                let (partner, value) = (ids[*partner as usize], value(cell));
+                let Some(partner) = tasks.partner(at, *partner).filter(|&partner| partner != me) else { continue };
+                let value = value(cell);
                 if !matches!(direction, Direction::MeToPartner) {
                     found.push((partner, me, value));
                 }
@@ -115,11 +118,13 @@ fn set_series(profile: &mut Profile, images: &[Image], tasks: &Tasks, options: &
     let requested_ns = u64::try_from(options.window.as_nanos()).unwrap_or(u64::MAX);
     profile.meta.window_ns = requested_ns.saturating_mul(1 << shift);
     let start_ticks = images.first().map_or(0, |image| image.head.start_ticks);
-    for (image, ids) in images.iter().zip(&tasks.ids) {
+    for (at, (image, ids)) in images.iter().zip(&tasks.ids).enumerate() {
         for (task, &destination) in image.tasks.iter().zip(ids) {
-            profile.series.extend(task.series.iter().map(|row| SeriesRow {
+            let known = task.series.iter().filter_map(|row| Some((row, tasks.partner(at, row.writer)?)));
+            let known = known.filter(|&(_, source)| source != destination);
+            profile.series.extend(known.map(|(row, source)| SeriesRow {
                 bin: bin(image, row, start_ticks, shift),
-                source: ids[row.writer as usize],
+                source,
                 destination,
                 messages: row.messages,
                 bytes: row.bytes,

@@ -6,6 +6,7 @@
 use super::abi;
 use super::image::Image;
 use cohabit_model::Task;
+use std::collections::HashMap;
 
 /// The tasks of the whole run, and where those of each image are among them.
 pub struct Tasks {
@@ -17,19 +18,47 @@ pub struct Tasks {
     pub process: Vec<u32>,
     /// The number of processes.
     pub processes: u32,
+    /// The tasks by their number in memory that processes share.
+    common: HashMap<u32, u32>,
+}
+
+impl Tasks {
+    /// The id of a partner of a task of image `at`; none where the part that tells who it is was lost.
+    pub fn partner(&self, at: usize, partner: u32) -> Option<u32> {
+        match partner.checked_sub(abi::COHABIT_COMMON_TASKS) {
+            None => self.ids[at].get(partner as usize).copied(),
+            Some(common) => self.common.get(&common).copied(),
+        }
+    }
+
+    /// Messages of partners of whom nothing is known.
+    pub fn of_unknown(&self, images: &[Image]) -> u64 {
+        let of_image = |(at, image): (usize, &Image)| {
+            let cells = image.tasks.iter().flat_map(|task| &task.cells);
+            let unknown = cells.filter(|(partner, _)| self.partner(at, *partner).is_none());
+            unknown.fold(0, |sum, (_, cell)| u64::saturating_add(sum, cell.messages))
+        };
+        images.iter().enumerate().map(of_image).fold(0, u64::saturating_add)
+    }
 }
 
 /// Numbers the tasks of `images`, which are in the order of their start.
 pub fn identify(images: &[Image], host: &str) -> Tasks {
     let process = processes(images);
     let processes = process.iter().max().map_or(0, |last| last + 1);
-    let found = Tasks { tasks: Vec::new(), ids: vec![Vec::new(); images.len()], process, processes };
+    let ids = vec![Vec::new(); images.len()];
+    let found = Tasks { tasks: Vec::new(), ids, process, processes, common: HashMap::new() };
     let mut numbering = Numbering { images, host, found, main_threads: Vec::new() };
     for process in 0..processes {
         numbering.number_process(process);
     }
     numbering.name_borrowed();
-    numbering.found
+    let mut found = numbering.found;
+    for (image, ids) in images.iter().zip(&found.ids) {
+        let numbered = image.tasks.iter().zip(ids).filter_map(|(task, &id)| Some((task.common?, id)));
+        found.common.extend(numbered);
+    }
+    found
 }
 
 /// The numbering under way.

@@ -80,6 +80,21 @@ fn exec_goes_on_and_fork_begins() {
 }
 
 #[test]
+fn partners_in_other_processes_are_found_by_their_number_in_the_run() {
+    let other = |number: u32| COHABIT_COMMON_TASKS + number;
+    let first = PartBuilder::new(5, 1, 0).task(None, "a").with(|task| task.common = 2);
+    let first = first.cell(other(0), [3, 24, 1, 0, 0, 0]).cell(other(7), [4, 32, 0, 0, 0, 0]);
+    let first = first.cell(other(1), [9, 72, 9, 0, 0, 0]); // itself, before exec say
+    let second = PartBuilder::new(6, 5, 50).task(None, "b").task(Some(0), "c").with(|task| task.common = 1);
+    let second = second.cell(other(1), [5, 40, 0, 0, 0, 0]).series(0, &[(0, other(1), 5, 40)]);
+    let profile = merged(vec![first, second], &Options::default());
+    assert_eq!(profile.messages.iter().collect::<Vec<_>>(), [(0, 2, 5), (2, 0, 3)]);
+    assert_eq!(profile.invalidations.unwrap().iter().collect::<Vec<_>>(), [(0, 2, 1)]);
+    assert_eq!((profile.series[0].source, profile.series[0].destination, profile.series[0].messages), (0, 2, 5));
+    assert_eq!(profile.meta.coverage.events_lost, 4, "whose part was lost");
+}
+
+#[test]
 fn a_vfork_child_is_the_process_it_becomes() {
     // Between vfork and exec the child runs in its parent's memory, without a creator there.
     let parent = PartBuilder::new(5, 1, 0).task(None, "make").task(None, "make").cell(0, [1, 8, 0, 0, 0, 0]);
