@@ -56,6 +56,19 @@ impl LevelCostArgs {
         }
     }
 
+    /// The topology of a mapping's text, with the distances that were asked for, else those that the mapping was made with.
+    ///
+    /// # Errors
+    /// Where it is no topology, or the costs do not fit it.
+    pub fn parse(&self, text: &str, level_costs: &[u64]) -> Result<Topology> {
+        let topology = progress::during("reading the topology", || Topology::parse_text(text))?;
+        let given = self.numbers()?;
+        match if given.is_empty() { level_costs } else { &given } {
+            [] => Ok(topology),
+            costs => topology.with_level_costs(costs),
+        }
+    }
+
     fn numbers(&self) -> Result<Vec<u64>> {
         self.level_costs.as_deref().map_or(Ok(Vec::new()), parse_level_costs)
     }

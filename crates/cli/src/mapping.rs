@@ -59,11 +59,7 @@ impl MappingArgs {
     /// # Errors
     /// Where a pin or a forbidden PU is not there, or the mapper fails.
     pub fn map(&self, profile: &Profile, topology: &Topology, level_costs: Vec<u64>) -> Result<Made> {
-        let weight = self.weight(profile.meta.kind);
-        let matrix = match weight {
-            Weight::Messages => &profile.messages,
-            Weight::Bytes => &profile.bytes,
-        };
+        let (weight, matrix) = weight_of(self.weight.as_deref(), profile);
         let options = self.options(profile.tasks(), topology)?;
         let algorithm = mapper(&self.mapper)?;
         let problem = Problem { weight: matrix, load: &profile.accessed_bytes, topology, options: &options };
@@ -90,13 +86,6 @@ impl MappingArgs {
         Ok(Made { mapping, placement, weight: matrix.clone(), options })
     }
 
-    fn weight(&self, kind: Kind) -> Weight {
-        match (self.weight.as_deref(), kind) {
-            (Some("bytes"), _) | (None, Kind::Ranks | Kind::Hybrid) => Weight::Bytes,
-            _ => Weight::Messages,
-        }
-    }
-
     fn options(&self, tasks: usize, topology: &Topology) -> Result<Options> {
         let pin = |(task, pu): &(usize, String)| {
             if *task >= tasks {
@@ -117,6 +106,22 @@ impl MappingArgs {
             ..Options::default()
         })
     }
+}
+
+/// What J counts: what `--weight` says, else what suits the tasks.
+pub fn weight_of<'a>(given: Option<&str>, profile: &'a Profile) -> (Weight, &'a Matrix) {
+    match (given, profile.meta.kind) {
+        (Some("bytes"), _) | (None, Kind::Ranks | Kind::Hybrid) => (Weight::Bytes, &profile.bytes),
+        _ => (Weight::Messages, &profile.messages),
+    }
+}
+
+/// The mapping that launchers make by default: tasks side by side in the order of their numbers.
+///
+/// # Errors
+/// Where no PU may be used.
+pub fn linear(weight: &Matrix, topology: &Topology) -> Result<Vec<usize>> {
+    mapper("packed")?.map(&Problem { weight, load: &[], topology, options: &Options::default() })
 }
 
 /// `best` once there is one; until then the paper's greedy.

@@ -3,6 +3,7 @@
 mod attach;
 mod completions;
 mod doctor;
+mod evaluate;
 mod exporters;
 mod import;
 mod man;
@@ -30,6 +31,8 @@ pub enum Command {
     Show(show::Show),
     /// Says where each task of a profile should run, what that costs and whether it is worth it
     Map(map::Map),
+    /// Says what mappings of a profile are worth: distance cost, estimated time of communication, predicted gain
+    Evaluate(evaluate::Evaluate),
     /// Runs a program with each thread on its PU, or watches it and moves its threads
     Run(run::Run),
     /// Watches programs that run already, and moves their threads
@@ -68,6 +71,7 @@ impl Command {
             Command::Profile(command) => command.run(),
             Command::Show(command) => command.run(),
             Command::Map(command) => command.run(),
+            Command::Evaluate(command) => command.run(),
             Command::Run(command) => command.run(),
             Command::Attach(command) => command.run(),
             Command::Top(command) => command.run(),

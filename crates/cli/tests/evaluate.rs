@@ -1,0 +1,144 @@
+//! `cohabit evaluate` on the IBM report's cluster, with cases worked by hand.
+
+mod common;
+
+use cohabit_model::profile::{Kind, Meta, SeriesRow, SizeRow, Task};
+use cohabit_model::{Matrix, Profile};
+use cohabit_observe::npz::write_profile;
+use common::Room;
+use serde_json::Value;
+
+fn cluster() -> String {
+    format!("{}/../../testdata/clusters/xserve.toml", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Bytes of a message, and how many rank i sends to rank i + 8: a second's worth of a port of 100 Mbit/s.
+const BYTES: u64 = 1_250_000;
+const COUNT: u64 = 10;
+
+/// Sixteen ranks; i sends to i + 8, one message in each of ten windows. A quarter of the time is spent in MPI.
+fn profile(room: &Room) {
+    let task = |id: u32| Task {
+        id,
+        kind: "rank".into(),
+        name: format!("rank {id}"),
+        host: "a".into(),
+        process: id,
+        pid: 0,
+        tid: 0,
+        parent: None,
+        rank: Some(id),
+        spawn_index: 0,
+        unknown: Default::default(),
+    };
+    let matrix = |value| Matrix::from_triplets(16, (0..8).map(|rank| (rank, rank + 8, value)));
+    let meta = Meta::new(Kind::Ranks, "test", (0..16).map(task).collect());
+    let mut profile = Profile::new(meta, matrix(COUNT), matrix(COUNT * BYTES));
+    let size = |source| SizeRow { source, destination: source + 8, class: 20, messages: COUNT, bytes: COUNT * BYTES };
+    profile.sizes = (0..8).map(size).collect();
+    let row = |bin, source| SeriesRow { bin, source, destination: source + 8, messages: 1, bytes: BYTES };
+    profile.series = (0..COUNT).flat_map(|bin| (0..8).map(move |source| row(bin, source))).collect();
+    profile.mpi_ns = vec![25; 16];
+    profile.run_ns = vec![100; 16];
+    write_profile(&room.path("p.npz"), &profile).unwrap();
+}
+
+fn room() -> Room {
+    let room = Room::new();
+    profile(&room);
+    let mapped = room.run(&format!("map p.npz --topology {} -o best.json", cluster()));
+    assert_eq!(mapped.status, Some(0), "{}", mapped.stderr);
+    room
+}
+
+fn document(room: &Room, line: &str) -> Value {
+    let ran = room.run(&format!("{line} --json -"));
+    assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""));
+    serde_json::from_str(&ran.stdout).unwrap()
+}
+
+#[track_caller]
+fn assert_near(found: &Value, expected: f64) {
+    assert!((found.as_f64().unwrap() - expected).abs() < 1e-9, "{found} for {expected}");
+}
+
+#[test]
+fn time_gain_and_bottleneck_are_those_worked_by_hand() {
+    let room = room();
+    let found = document(&room, "evaluate p.npz --mapping best.json");
+    let [linear, best] = [&found["mappings"][0], &found["mappings"][1]];
+    // Six of the eight pairs cross the trunk of five hosts, a second each; mapped, they meet through memory at 1 GB/s.
+    assert_near(&linear["estimated_seconds"], 6.0);
+    assert_near(&best["estimated_seconds"], 0.0125);
+    assert_near(&best["predicted_gain"], 0.25 * (6.0 - 0.0125) / 6.0);
+    let trunk = &linear["bottlenecks"][0];
+    assert_eq!(
+        (trunk["kind"].as_str(), trunk["of"].as_str(), trunk["direction"].as_str()),
+        (Some("port"), Some("switch netgear1"), Some("out"))
+    );
+    assert_near(&trunk["seconds"], 6.0);
+    assert_eq!((found["mpi_share"].as_f64(), found["advised"].as_u64()), (Some(0.25), Some(1)));
+    // 400 across, 200 in the subnet, 20 in a host.
+    let volume = COUNT * BYTES;
+    assert_eq!(linear["distance_cost"].as_u64(), Some((6 * 400 + 2 * 200) * volume));
+    assert_eq!(best["distance_cost"].as_u64(), Some(8 * 20 * volume));
+    let text = room.run("evaluate p.npz --mapping best.json").stdout;
+    assert!(text.contains("best.json is predicted to save 24.9 % of the run"), "{text}");
+    assert!(text.contains("time    6.00 s  gain  default  port of switch netgear1, out"), "{text}");
+}
+
+#[test]
+fn windows_are_phases() {
+    let found = document(&room(), "evaluate p.npz --mapping best.json --windows");
+    let phases = found["mappings"][0]["phases"].as_array().unwrap();
+    assert_eq!((phases.len(), phases[0]["weight"].as_f64()), (1, Some(10.0)));
+    assert_near(&phases[0]["seconds"], 0.6);
+    assert_near(&found["mappings"][0]["estimated_seconds"], 6.0);
+}
+
+#[test]
+fn the_default_mapping_stays_where_no_gain_is_predicted() {
+    let room = room();
+    let mut mapping: Value = serde_json::from_slice(&std::fs::read(room.path("best.json")).unwrap()).unwrap();
+    for (rank, task) in mapping["tasks"].as_array_mut().unwrap().iter_mut().enumerate() {
+        task["host"] = format!("xserve{}", rank / 2 + 1).into();
+        task["pu"] = (rank % 2).into();
+    }
+    room.file("same.json", mapping.to_string());
+    let found = document(&room, "evaluate p.npz --mapping same.json");
+    assert_eq!((found["advised"].as_u64(), found["mappings"][1]["predicted_gain"].as_f64()), (None, Some(0.0)));
+    assert_eq!(found["verdict"], "keep the default mapping: no gain is predicted");
+    // Of two, the better one.
+    let found = document(&room, "evaluate p.npz --mapping same.json best.json");
+    assert_eq!(found["advised"].as_u64(), Some(2));
+}
+
+#[test]
+fn without_ports_there_is_the_distance_cost_and_a_word() {
+    let room = room();
+    assert_eq!(room.run("map p.npz --topology pack:2(x)8 -o m.json").status, Some(1));
+    let mut command = room.command(["map", "p.npz", "--topology", "pack:2 core:8 pu:1", "-o", "m.json"]);
+    assert!(command.output().unwrap().status.success());
+    let ran = room.run("evaluate p.npz --mapping m.json");
+    assert_eq!(ran.status, Some(0));
+    assert!(ran.stderr.contains("no time is estimated") && ran.stderr.contains("cohabit measure"), "{}", ran.stderr);
+    assert!(ran.stdout.contains("m.json has the least distance cost"), "{}", ran.stdout);
+}
+
+#[test]
+fn what_does_not_fit_says_so() {
+    let room = room();
+    room.chain("q.npz", 4, 9);
+    for (line, cause) in [
+        ("evaluate q.npz --mapping best.json", "best.json: the mapping has 16 tasks, the profile 4"),
+        ("evaluate q.npz --mapping best.json --windows", "the profile has no time series"),
+        (
+            "evaluate p.npz --topology pu:4 --mapping best.json",
+            "best.json: the mapping is for 8 hosts, the topology one machine",
+        ),
+        ("evaluate p.npz --mapping none.json", "none.json"),
+    ] {
+        room.run(line).assert_fails(if line.contains("windows") { 2 } else { 1 }, cause);
+    }
+    room.run("evaluate p.npz").assert_fails(2, "--mapping");
+}
