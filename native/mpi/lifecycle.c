@@ -5,7 +5,8 @@
  *
  * Environment, set by `cohabit profile`: COHABIT_MPI_PARTS, the directory for part files, made on each host;
  * COHABIT_MPI_GATHERED, the file for all parts of the world; COHABIT_MPI_ZERO_NS, CLOCK_REALTIME where the series
- * begins; COHABIT_MPI_WINDOW_NS (0: no series); COHABIT_MPI_SERIES_BOUND, rows a rank; COHABIT_MPI_SITES.
+ * begins; COHABIT_MPI_WINDOW_NS (0: no series); COHABIT_MPI_SERIES_BOUND, rows a rank; COHABIT_MPI_SITES. `cohabit run`
+ * sets COHABIT_MPI_PLACEMENT: where the rank is when MPI_Init returns and how it ends is kept, and nothing is counted.
  */
 #include "calls.h"
 #include <dlfcn.h>
@@ -22,6 +23,8 @@ struct library library = { .lock = PTHREAD_MUTEX_INITIALIZER };
 __thread int depth;
 __thread uint64_t entered;
 __thread void *caller;
+/* Between MPI_Init and MPI_Finalize of a rank of which only the place is kept. */
+static bool placement_only;
 
 /* MPI where it was loaded by dlopen and for its loader alone (mpi4py): RTLD_NEXT does not see it. */
 static int
@@ -189,7 +192,9 @@ begin(instant_t before)
     memcpy(head->library, version, sizeof(version));
     head->library[strcspn(head->library, "\n")] = '\0';
     head->window_ns = number("COHABIT_MPI_WINDOW_NS", 0);
-    head->ticks_per_second = measure_ticks_per_second(before);
+    placement_only = number("COHABIT_MPI_PLACEMENT", 0) != 0;
+    if (!placement_only)
+        head->ticks_per_second = measure_ticks_per_second(before);
     sched_getaffinity(0, sizeof(head->cpus), (cpu_set_t *)head->cpus);
     instant_t now = instant();
     head->entered_ns = before.ns;
@@ -209,7 +214,7 @@ begin(instant_t before)
     }
     /* Last, so that a reader never takes half a head for a whole one. */
     __atomic_store_n(&head->magic, COHABIT_MPI_PART_MAGIC, __ATOMIC_RELEASE);
-    library.active = true;
+    library.active = !placement_only;
 }
 
 static void
@@ -228,10 +233,10 @@ close_part(uint32_t end)
 static void
 finish(void)
 {
-    if (!library.active)
+    if (!library.active && !placement_only)
         return;
     close_part(COHABIT_MPI_END_FINALIZED);
-    library.active = false;
+    library.active = placement_only = false;
     gather();
 }
 
@@ -266,7 +271,18 @@ INITIALIZES(PMPI_, Init_thread, (int *argc, char ***argv, int required, int *pro
 FINALIZES(MPI_)
 FINALIZES(PMPI_)
 
-CALL(Abort, (MPI_Comm comm, int code), (comm, code), close_part(COHABIT_MPI_END_ABORTED), NOTHING)
+#define ABORTS(PREFIX)                                                                                                 \
+    EXPORT int PREFIX##Abort(MPI_Comm comm, int code)                                                                  \
+    {                                                                                                                  \
+        int (*next)(MPI_Comm, int) = (int (*)(MPI_Comm, int))next_function(#PREFIX "Abort");                           \
+        if (depth++ == 0 && (library.active || placement_only))                                                        \
+            close_part(COHABIT_MPI_END_ABORTED);                                                                       \
+        int result = next(comm, code);                                                                                 \
+        depth--;                                                                                                       \
+        return result;                                                                                                 \
+    }
+ABORTS(MPI_)
+ABORTS(PMPI_)
 
 CALL(Comm_free, (MPI_Comm * comm), (comm), peers_forget_comm(*comm), NOTHING)
 CALL(Comm_disconnect, (MPI_Comm * comm), (comm), peers_forget_comm(*comm), NOTHING)

@@ -8,6 +8,7 @@ pub mod affinity;
 pub mod export;
 pub mod launch;
 pub mod online;
+pub mod ranks;
 
 pub use affinity::{CpuMask, pu_allowed};
 pub use export::svg::topology_svg;

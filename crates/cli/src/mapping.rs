@@ -10,7 +10,7 @@ use cohabit_model::{Error, Mapping, Matrix, Profile, Result, Task, Topology};
 use std::time::Duration;
 
 /// How to map.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Debug, Clone)]
 pub struct MappingArgs {
     /// The algorithm; `cohabit mappers` says more of each
     #[arg(long, value_name = "M", default_value = default_mapper(), value_parser = mapper_names())]
@@ -54,6 +54,11 @@ pub struct Made {
 }
 
 impl MappingArgs {
+    /// The same by another mapper.
+    pub fn by(&self, mapper: &str) -> Self {
+        Self { mapper: mapper.to_owned(), ..self.clone() }
+    }
+
     /// Maps the tasks of `profile` to the PUs of `topology`.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ mod cray;
 mod dot;
 mod gomp;
 mod graphml;
-mod hosts;
+pub(crate) mod hosts;
 mod hwloc_bind;
 mod kmp;
 mod likwid;
@@ -18,7 +18,7 @@ mod open_mpi;
 mod script;
 mod slurm;
 pub mod svg;
-mod tasks;
+pub(crate) mod tasks;
 mod taskset;
 
 #[cfg(test)]
@@ -53,6 +53,11 @@ impl<'a> Placement<'a> {
             }
             None => Ok(Self { mapping, topology, weight }),
         }
+    }
+
+    /// The machine or cluster.
+    pub fn topology(&self) -> &'a Topology {
+        self.topology
     }
 }
 

@@ -91,7 +91,7 @@ impl Map {
 }
 
 /// The topology with the forbidden PUs not allowed.
-fn usable(topology: &Topology, options: &Options) -> Topology {
+pub(super) fn usable(topology: &Topology, options: &Options) -> Topology {
     let mut usable = topology.clone();
     for &pu in &options.forbidden {
         usable.pus[pu].allowed = false;
@@ -100,7 +100,7 @@ fn usable(topology: &Topology, options: &Options) -> Topology {
 }
 
 /// J of the mapping and of the two mappers that ignore who communicates, under the same pins and forbidden PUs.
-fn costs(made: &Made, topology: &Topology) -> Result<Costs> {
+pub(super) fn costs(made: &Made, topology: &Topology) -> Result<Costs> {
     let cost_by = |name: &str| -> Result<u128> {
         let problem = Problem { weight: &made.weight, load: &[], topology, options: &made.options };
         Ok(distance_cost(&made.weight, topology, &mapper(name)?.map(&problem)?))

@@ -13,6 +13,7 @@ mod mpi;
 mod profile;
 mod restore;
 mod run;
+mod run_ranks;
 mod show;
 mod top;
 mod topology;

@@ -1,6 +1,6 @@
 //! `cohabit run`: a program with each thread on its PU before the thread's first instruction.
 
-use super::Outcome;
+use super::{Outcome, run_ranks};
 use crate::exit::{End, Failure};
 use crate::json::{JsonFileArgs, check_writable};
 use crate::machine::MachineArgs;
@@ -12,7 +12,9 @@ use crate::picture::label::list;
 use crate::progress::read_profile;
 use clap::ValueEnum;
 use cohabit_apply::{BeforeStart, Identify, LaunchPlan, Method, Options, Status, launch};
+use cohabit_model::profile::Kind;
 use cohabit_model::{Error, Mapping, Result};
+use cohabit_observe::mpi::launcher::is_launcher;
 use cohabit_observe::npz::write_profile;
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -27,6 +29,8 @@ Examples:
   cohabit run --mapping m.json -- ./solver input  as 'cohabit map -o m.json' said
   cohabit run --profile p.npz --identify tree -- ./server
       where several threads start others at once
+  cohabit run --profile p.npz -- mpirun -n 8 ./solver
+      ranks, by mpirun's (mpiexec's, srun's) own options
   cohabit run -- ./solver input                   watch it, and move its threads
   cohabit run --dry-run -o p.npz -- ./solver      watch it, and move nothing
 
@@ -101,6 +105,11 @@ impl Run {
             return self.run_online();
         }
         self.check_no_online_arguments()?;
+        if is_launcher(&self.command) {
+            if let Some(plan) = self.plan_of_ranks()? {
+                return run_ranks::run(&self.command, plan, &self.json);
+            }
+        }
         let mapping = self.mapping()?;
         let identify = match self.identify {
             IdentifyBy::Order => Identify::Order,
@@ -179,6 +188,24 @@ impl Run {
             Err(error) => crate::output::error(&error),
         }
         Ok(end(outcome.status))
+    }
+
+    /// What to do with ranks; none where the profile or mapping is of threads or processes that are to be recognised.
+    fn plan_of_ranks(&self) -> Result<Option<run_ranks::Plan<'_>>> {
+        let (machine, how) = (&self.machine, &self.how);
+        match (&self.plan.profile, &self.plan.mapping) {
+            (Some(path), _) => {
+                let profile = read_profile(path)?;
+                let ranks = matches!(profile.meta.kind, Kind::Ranks | Kind::Hybrid);
+                Ok(ranks.then(|| run_ranks::Plan::Profile { profile: Box::new(profile), machine, how }))
+            }
+            (None, Some(path)) => {
+                let mapping = Mapping::read(path)?;
+                let ranks = mapping.tasks.iter().any(|task| task.rank.is_some());
+                Ok(ranks.then(|| run_ranks::Plan::Mapping(Box::new(mapping))))
+            }
+            (None, None) => Ok(None),
+        }
     }
 
     fn mapping(&self) -> Result<Mapping> {

@@ -4,8 +4,8 @@
 //! libcohabit-mpi-openmpi.so  libcohabit-mpi-mpich.so  mpi/  (the sources, for `cohabit mpi build`)
 //! ```
 
-use super::launcher::Family;
 use crate::dbi::install::{LIBDIR_VARIABLE, candidates};
+use cohabit_model::launcher::Family;
 use cohabit_model::{Error, Result};
 use std::env;
 use std::path::PathBuf;

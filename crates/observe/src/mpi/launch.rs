@@ -1,12 +1,13 @@
 //! Runs a launcher with its ranks observed.
 
-use super::launcher::{Additions, Family, Launcher, Recognised, may_start_processes, recognise};
+use super::launcher::{Additions, may_start_processes, recognise};
 use super::{files, install, merge, monitoring};
 use crate::dbi::Outcome;
 use crate::dbi::directory::Directory;
 use crate::dbi::signals::Passing;
 use cohabit_model::Error;
 use cohabit_model::command::CommandError;
+use cohabit_model::launcher::{Family, Launcher, Recognised};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -67,7 +68,7 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Comma
     Ok(Outcome { profile: merge::merge(found, &run)?, status, notes })
 }
 
-fn shared_folder(place: &Path) -> Result<tempfile::TempDir, Error> {
+pub(super) fn shared_folder(place: &Path) -> Result<tempfile::TempDir, Error> {
     let place = std::path::absolute(if place.as_os_str().is_empty() { Path::new(".") } else { place })?;
     tempfile::Builder::new().prefix(".cohabit-mpi-").tempdir_in(&place).map_err(|error| {
         Error::new(format!("{}: {error}", place.display()))
@@ -109,7 +110,7 @@ fn parameters(
     ]
 }
 
-fn run(launcher: &mut Command, pass_signals: bool) -> Result<std::process::ExitStatus, Error> {
+pub(super) fn run(launcher: &mut Command, pass_signals: bool) -> Result<std::process::ExitStatus, Error> {
     let passing = pass_signals.then(Passing::install);
     let name = launcher.get_program().to_string_lossy().into_owned();
     let mut child = launcher.spawn().map_err(|error| Error::new(format!("{name}: {error}")))?;

@@ -3,59 +3,11 @@
 
 use cohabit_model::Error;
 use cohabit_model::command::{CommandError, find};
+use cohabit_model::launcher::{Family, Launcher, Recognised};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-
-/// An MPI whose binary interface a library is built for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
-    /// Open MPI.
-    OpenMpi,
-    /// MPICH.
-    Mpich,
-}
-
-impl Family {
-    /// As in file names.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::OpenMpi => "openmpi",
-            Self::Mpich => "mpich",
-        }
-    }
-
-    /// As it calls itself.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::OpenMpi => "Open MPI",
-            Self::Mpich => "MPICH",
-        }
-    }
-}
-
-/// How ranks are started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Launcher {
-    /// mpirun of Open MPI.
-    OpenMpi,
-    /// Hydra, MPICH's mpiexec.
-    Hydra,
-    /// Slurm's srun.
-    Srun,
-    /// None: the program is a rank by itself.
-    Singleton,
-}
-
-/// A command that starts ranks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recognised {
-    /// How.
-    pub launcher: Launcher,
-    /// The MPI of its ranks.
-    pub family: Family,
-}
 
 /// Names under which launchers of MPI are installed.
 const NAMES: [&str; 12] = [
@@ -84,10 +36,26 @@ pub fn is_launcher(command: &[OsString]) -> bool {
 /// # Errors
 /// It is not there, or nothing tells which MPI it starts.
 pub fn recognise(command: &[OsString]) -> Result<Recognised, CommandError> {
-    let path = find(command)?;
     if !is_launcher(command) {
-        return of_program(&command[..1]).map(|family| Recognised { launcher: Launcher::Singleton, family });
+        find(command)?;
+        let family = of_program(&command[..1])?;
+        return Ok(Recognised { launcher: Launcher::Singleton, family, major: 0 });
     }
+    let (launcher, major) = version(command)?;
+    let family = match launcher {
+        Launcher::OpenMpi => Family::OpenMpi,
+        Launcher::Hydra => Family::Mpich,
+        Launcher::Srun | Launcher::Singleton => of_program(&command[1..])?,
+    };
+    Ok(Recognised { launcher, family, major })
+}
+
+/// Which launcher the command is, and its major version (0 where it says none).
+///
+/// # Errors
+/// It is not there, or none that is known.
+pub fn version(command: &[OsString]) -> Result<(Launcher, u32), CommandError> {
+    let path = find(command)?;
     let output = Command::new(&path).arg("--version").stdin(Stdio::null()).output();
     let output = output.map_err(|error| {
         CommandError::CannotRun(Error::new(format!("{}: {error}", path.display())).remedy("check that it can be run"))
@@ -95,14 +63,14 @@ pub fn recognise(command: &[OsString]) -> Result<Recognised, CommandError> {
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said).into_owned();
     match by_version(&said) {
-        Some(Launcher::OpenMpi) => Ok(Recognised { launcher: Launcher::OpenMpi, family: Family::OpenMpi }),
-        Some(Launcher::Hydra) => Ok(Recognised { launcher: Launcher::Hydra, family: Family::Mpich }),
-        Some(launcher) => of_program(&command[1..]).map(|family| Recognised { launcher, family }),
+        // prterun counts its own versions; it starts the ranks of Open MPI 5.
+        Some(Launcher::OpenMpi) if said.contains("PRRTE") => Ok((Launcher::OpenMpi, 5)),
+        Some(launcher) => Ok((launcher, major(&said))),
         None => {
             let said = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing").trim().to_owned();
             Err(CommandError::CannotRun(
                 Error::new(format!("{}: not a launcher of Open MPI, MPICH or Slurm (it says: {said})", path.display()))
-                    .remedy("use the mpirun of one of these, or profile one rank's program with --detector dbi"),
+                    .remedy("use the mpirun of one of these"),
             ))
         }
     }
@@ -117,6 +85,15 @@ fn by_version(said: &str) -> Option<Launcher> {
         ("slurm", Launcher::Srun),
     ];
     known.into_iter().find(|(word, _)| said.contains(word)).map(|(_, launcher)| launcher)
+}
+
+/// The first number of the first word that is a version: `mpirun (Open MPI) 4.1.4`.
+fn major(said: &str) -> u32 {
+    let numbers = said.split_whitespace().filter_map(|word| word.split_once('.')).map(|(major, _)| major);
+    numbers
+        .filter_map(|major| major.trim_start_matches(|letter: char| !letter.is_ascii_digit()).parse().ok())
+        .next()
+        .unwrap_or(0)
 }
 
 /// The MPI that the first of these words which is a program is linked with.
@@ -302,6 +279,13 @@ mod tests {
             ("something else", None),
         ] {
             assert_eq!(by_version(said), expected, "{said}");
+        }
+        let rows =
+            [("mpirun (Open MPI) 4.1.4", 4), ("mpirun (Open MPI) 5.0.7\n\nReport bugs to https://www.open-mpi.org", 5)];
+        for (said, expected) in
+            rows.into_iter().chain([("HYDRA build details:\n  Version:   4.0.2", 4), ("slurm-wlm 22.05.8", 22)])
+        {
+            assert_eq!(major(said), expected, "{said}");
         }
     }
 

@@ -3,7 +3,7 @@
 //!
 //! `launcher` recognises the command and says how its ranks are given an environment, `install` finds the library,
 //! `launch` runs the command, `files` and `part` read the records (`native/mpi/abi.h`), `worlds` tells whose ranks they
-//! are, `monitoring` and `scale` make collectives exact with Open MPI's own counts, and `merge` makes one profile. The IBM
+//! are, `placement` reads back where ranks are and counts nothing, `monitoring` and `scale` make collectives exact with Open MPI's own counts, and `merge` makes one profile. The IBM
 //! report (sections 3.2 and 6.1) is the model: message counts by size and pair from the profiling interface.
 
 #[allow(missing_docs, non_camel_case_types, dead_code, unsafe_op_in_unsafe_fn, clippy::all)]
@@ -17,11 +17,13 @@ pub mod launcher;
 mod merge;
 mod monitoring;
 mod part;
+mod placement;
 mod scale;
 mod sites;
 mod worlds;
 
 pub use launch::{Options, profile};
+pub use placement::{Ended, Placed, Ran, run};
 
 use cohabit_model::{Profile, Result};
 use std::collections::HashMap;

@@ -1,0 +1,132 @@
+//! What each launcher is told, word for word.
+
+use super::{Expected, Given, Host, RankLaunch, Seen, differences};
+use crate::export::Placement;
+use cohabit_model::launcher::Launcher;
+use cohabit_model::mapping::{Cost, FORMAT, Placed, Weight};
+use cohabit_model::{Mapping, Matrix, Topology};
+use std::ffi::OsString;
+
+fn mapping(places: &[(&str, u32)]) -> Mapping {
+    let placed = |(task, &(host, pu)): (u32, &(&str, u32))| Placed {
+        task,
+        name: String::new(),
+        host: host.to_owned(),
+        process: task,
+        rank: Some(task),
+        spawn_index: 0,
+        parent: None,
+        pu,
+        unknown: Default::default(),
+    };
+    Mapping {
+        format: FORMAT,
+        mapper: "test".into(),
+        seed: 0,
+        weight: Weight::Bytes,
+        objective: "distance".into(),
+        level_costs: Vec::new(),
+        topology: String::new(),
+        tasks: (0..).zip(places).map(placed).collect(),
+        cost: Cost::default(),
+        unknown: Default::default(),
+    }
+}
+
+fn launched(launcher: (Launcher, u32), line: &str, places: &[(&str, u32)]) -> cohabit_model::Result<RankLaunch> {
+    let (mapping, topology) = (mapping(places), Topology::load("core:4 pu:1").unwrap());
+    let weight = Matrix::zero(places.len());
+    let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+    let given = Given::read(launcher.0, &words, |_| None)?;
+    RankLaunch::new(launcher, &words, &given, &Placement::new(&mapping, &topology, &weight)?)
+}
+
+/// The command with FOLDER in the place of the folder of its files.
+fn words(launch: &RankLaunch) -> String {
+    let line = launch.command.join(std::ffi::OsStr::new(" ")).into_string().unwrap();
+    line.replace(launch.folder().to_str().unwrap(), "FOLDER")
+}
+
+#[test]
+fn each_launcher_is_told_in_its_own_words() {
+    let (open_mpi, hydra, srun) = (Launcher::OpenMpi, Launcher::Hydra, Launcher::Srun);
+    let here = [("", 1), ("", 0)];
+    let hosts = [("b", 1), ("a", 1), ("b", 0)];
+    for (launcher, line, places, expected) in [
+        (
+            (open_mpi, 4),
+            "mpirun -n 2 true",
+            &here[..],
+            "mpirun --mca rmaps_rank_file_physical 1 --use-hwthread-cpus --rankfile FOLDER/open_mpi_4 -n 2 true",
+        ),
+        (
+            (open_mpi, 5),
+            "mpirun true",
+            &here,
+            "mpirun --host localhost:2 --map-by rankfile:file=FOLDER/open_mpi_5:hwtcpus -n 2 true",
+        ),
+        (
+            (open_mpi, 5),
+            "mpirun -n 3 true",
+            &hosts,
+            "mpirun --host b:2,a:1 --map-by rankfile:file=FOLDER/open_mpi_5:hwtcpus -n 3 true",
+        ),
+        (
+            (open_mpi, 5),
+            "mpirun --host a:4,b:4 -n 3 true",
+            &hosts,
+            "mpirun --map-by rankfile:file=FOLDER/open_mpi_5:hwtcpus --host a:4,b:4 -n 3 true",
+        ),
+        ((hydra, 4), "mpiexec -n 2 true", &here, "mpiexec -bind-to user:1,0 -n 2 true"),
+        (
+            (hydra, 4),
+            "mpiexec -hosts a,b -n 3 true",
+            &hosts,
+            "mpiexec -f FOLDER/mpich_hosts -bind-to user:1,0 -n 3 true",
+        ),
+        ((srun, 22), "srun -n2 true", &here, "srun --cpu-bind=map_cpu:1,0 -n2 true"),
+        ((srun, 22), "srun -n 3 true", &hosts, "srun --distribution=arbitrary --cpu-bind=map_cpu:1,0 -n 3 true"),
+    ] {
+        if ["SLURM_JOB_ID", "PBS_NODEFILE"].iter().any(|name| std::env::var_os(name).is_some()) {
+            println!("skipped: words for launchers: this is a job of a resource manager, which names the hosts");
+            return;
+        }
+        let launch = launched(launcher, line, places).unwrap();
+        assert_eq!(words(&launch), expected);
+        assert_eq!(launch.notes, Vec::<String>::new());
+        assert_eq!(launch.expected[0].pus, Some(vec![1]));
+        assert_eq!(launch.expected[0].host.as_deref(), (places.len() == 3).then_some("b"));
+        let hosted = launch.variables.iter().any(|(name, _)| name == "SLURM_HOSTFILE");
+        assert_eq!(hosted, launcher.0 == srun && places.len() == 3);
+    }
+}
+
+#[test]
+fn what_a_launcher_cannot_be_told_is_said() {
+    let launch = launched((Launcher::Hydra, 4), "mpiexec -n 2 true", &[("a", 1), ("b", 0)]).unwrap();
+    assert!(launch.notes[0].contains("not bound there: mpich-binding gives"), "{:?}", launch.notes);
+    assert_eq!(launch.expected[1], Expected { host: Some("b".into()), pus: None });
+    let error = launched((Launcher::OpenMpi, 4), "mpirun -n 3 true", &[("", 1), ("", 0)]).unwrap_err();
+    assert_eq!(error.cause, "the mapping has 2 ranks, and the command starts 3");
+}
+
+#[test]
+fn ranks_that_are_elsewhere_are_told() {
+    let expected =
+        |host: Option<&str>, pus: &[u32]| Expected { host: host.map(str::to_owned), pus: Some(pus.to_vec()) };
+    let seen = |rank, host: &str, affinity: &[u32]| Seen { rank, host: host.to_owned(), affinity: affinity.to_vec() };
+    let wanted = [expected(Some("a"), &[1]), expected(None, &[0, 1]), expected(Some("b"), &[2])];
+    let found = [seen(0, "a.example.org", &[1]), seen(1, "c", &[0, 1])];
+    let lines: Vec<String> = differences(&wanted, &found).iter().map(ToString::to_string).collect();
+    assert_eq!(lines, ["rank 2 was to be on b PU 2, and nothing was seen of it"]);
+    let found = [seen(0, "b", &[1]), seen(1, "c", &[1]), seen(2, "b", &[2])];
+    let lines: Vec<String> = differences(&wanted, &found).iter().map(ToString::to_string).collect();
+    assert_eq!(lines, ["rank 0 was to be on a PU 1, and is on b PU 1", "rank 1 was to be on PUs 0-1, and is on PU 1"]);
+}
+
+#[test]
+fn hosts_of_a_command_are_read() {
+    let words: Vec<OsString> = ["mpirun", "-H", "a,a", "true"].map(OsString::from).into();
+    let given = Given::read(Launcher::OpenMpi, &words, |_| None).unwrap();
+    assert_eq!(given.hosts.unwrap(), vec![Host { name: "a".into(), slots: Some(1) }; 2]);
+}

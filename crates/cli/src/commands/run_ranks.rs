@@ -1,0 +1,209 @@
+//! `cohabit run --profile P -- mpirun ...`: ranks placed by the launcher's own means, and read back.
+
+use super::Outcome;
+use super::map::{costs, usable};
+use crate::exit::{End, Failure};
+use crate::json::JsonFileArgs;
+use crate::machine::MachineArgs;
+use crate::mapping::MappingArgs;
+use crate::output::note;
+use crate::verdict::verdict;
+use cohabit_apply::Placement;
+use cohabit_apply::ranks::{Difference, Expected, Given, RankLaunch, Seen, differences};
+use cohabit_model::launcher::Launcher;
+use cohabit_model::{Error, Mapping, Matrix, Profile, Result, Topology};
+use cohabit_observe::mpi;
+use serde_json::{Value, json};
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+
+/// Lines about single ranks, at most.
+const LINES: usize = 8;
+
+/// Where ranks are to go, and what says so.
+pub(super) enum Plan<'a> {
+    /// To be mapped.
+    Profile {
+        /// What they communicate.
+        profile: Box<Profile>,
+        /// Onto what.
+        machine: &'a MachineArgs,
+        /// How.
+        how: &'a MappingArgs,
+    },
+    /// Mapped already.
+    Mapping(Box<Mapping>),
+}
+
+/// What was decided: the command to run, and why it is that one.
+struct Decision {
+    command: Vec<OsString>,
+    variables: Vec<(String, OsString)>,
+    expected: Vec<Expected>,
+    notes: Vec<String>,
+    mapper: Option<String>,
+    /// Keeps the launcher's files until it has ended.
+    _launch: Option<RankLaunch>,
+}
+
+/// Runs the launcher and ends as it ends.
+pub(super) fn run(command: &[OsString], plan: Plan, json: &JsonFileArgs) -> Outcome {
+    let launcher = mpi::launcher::version(command)?;
+    let given = Given::read(launcher.0, command, |name| std::env::var_os(name))?;
+    let decision = decide(launcher, command, &given, plan)?;
+    for line in &decision.notes {
+        note(line);
+    }
+    let ran = mpi::run(&decision.command, &decision.variables, Path::new("."), true).map_err(Failure::from)?;
+    let seen: Vec<Seen> = ran.ranks.iter().map(seen).collect();
+    // Of a run in which MPI never started there is nothing to compare.
+    let differing = if seen.is_empty() { Vec::new() } else { differences(&decision.expected, &seen) };
+    let mut notes = ran.notes.clone();
+    notes.extend(few(differing.iter().map(Difference::to_string).collect()));
+    notes.extend(few(ended_early(&ran.ranks)));
+    for line in &notes {
+        note(line);
+    }
+    notes.splice(0..0, decision.notes.iter().cloned());
+    json.emit("run", fields(&decision, &ran, &differing, &notes))?;
+    Ok(End::of(ran.status))
+}
+
+fn decide(launcher: (Launcher, u32), command: &[OsString], given: &Given, plan: Plan) -> Result<Decision, Failure> {
+    let unchanged = |note: String| Decision {
+        command: command.to_vec(),
+        variables: Vec::new(),
+        expected: Vec::new(),
+        notes: vec![note],
+        mapper: None,
+        _launch: None,
+    };
+    if !given.placed_by.is_empty() {
+        let by = given.placed_by.join(", ");
+        return Ok(unchanged(format!(
+            "{by} places the ranks, so nothing is added: leave it out to place them by cohabit"
+        )));
+    }
+    let mut notes = Vec::new();
+    let (mapping, topology, weight) = match plan {
+        Plan::Mapping(mapping) => {
+            let topology = Topology::parse_text(&mapping.topology)?;
+            given.check_hosts(&topology)?;
+            let weight = Matrix::zero(mapping.tasks.len());
+            (*mapping, topology, weight)
+        }
+        Plan::Profile { profile, machine, how } => {
+            check_ranks(&profile, given)?;
+            let topology = given.restrict(machine.load()?)?;
+            let mut made = how.map(&profile, &topology, machine.level_costs()?)?;
+            let costs = costs(&made, &topology)?;
+            let verdict = verdict(&made.weight, &usable(&topology, &made.options), costs);
+            // On one machine launchers differ in what they do by themselves; over hosts all fill one after the other.
+            let cluster = !topology.names.is_empty();
+            if !verdict.can_gain || cluster && costs.mapped >= costs.packed {
+                if !cluster || given.hosts.is_some() {
+                    return Ok(unchanged(format!("{}; the launcher's own mapping stays", verdict.text)));
+                }
+                notes.push(format!("{}; the hosts are filled in their order", verdict.text));
+                made = how.by("packed").map(&profile, &topology, machine.level_costs()?)?;
+            }
+            (made.mapping, topology, made.weight)
+        }
+    };
+    let placement = Placement::new(&mapping, &topology, &weight)?;
+    let mut launch = RankLaunch::new(launcher, command, given, &placement)?;
+    notes.append(&mut launch.notes);
+    Ok(Decision {
+        command: std::mem::take(&mut launch.command),
+        variables: std::mem::take(&mut launch.variables),
+        expected: std::mem::take(&mut launch.expected),
+        notes,
+        mapper: Some(mapping.mapper),
+        _launch: Some(launch),
+    })
+}
+
+/// One world of ranks, as many as are asked for.
+fn check_ranks(profile: &Profile, given: &Given) -> Result<()> {
+    let mut known = HashSet::new();
+    let tasks = &profile.meta.tasks;
+    if let Some(twice) = tasks.iter().find(|task| !known.insert((task.rank, task.spawn_index))) {
+        let cause =
+            format!("the profile has several worlds (a second rank {}, in task {})", twice.rank.unwrap_or(0), twice.id);
+        return Err(Error::new(cause).remedy("ranks that MPI_Comm_spawn starts are not placed: profile a run without"));
+    }
+    let ranks = tasks.iter().filter_map(|task| task.rank).collect::<HashSet<_>>().len();
+    match given.ranks {
+        Some(asked) if asked != ranks => {
+            Err(Error::new(format!("the profile has {ranks} ranks, and the command starts {asked}"))
+                .remedy(format!("start {ranks}, or profile a run with {asked}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn seen(placed: &mpi::Placed) -> Seen {
+    Seen { rank: placed.rank as usize, host: placed.host.clone(), affinity: placed.affinity.clone() }
+}
+
+/// A line for each rank that did not reach MPI_Finalize of its own: those that the launcher then ended are not worth one.
+fn ended_early(ranks: &[mpi::Placed]) -> Vec<String> {
+    let aborted: Vec<String> = ranks
+        .iter()
+        .filter(|rank| rank.ended == mpi::Ended::Aborted)
+        .map(|rank| format!("rank {} on {} called MPI_Abort", rank.rank, rank.host))
+        .collect();
+    if !aborted.is_empty() {
+        return aborted;
+    }
+    let left: Vec<&mpi::Placed> = ranks.iter().filter(|rank| rank.ended == mpi::Ended::Otherwise).collect();
+    match left[..] {
+        [] => Vec::new(),
+        [rank] => vec![format!("rank {} on {} ended without MPI_Finalize", rank.rank, rank.host)],
+        _ => vec![format!(
+            "{} ranks ended without MPI_Finalize: one was killed or crashed, and the launcher ended the rest",
+            left.len()
+        )],
+    }
+}
+
+/// The first lines, and how many more there are.
+fn few(mut lines: Vec<String>) -> Vec<String> {
+    if lines.len() > LINES {
+        let more = lines.len() - LINES + 1;
+        lines.truncate(LINES - 1);
+        lines.push(format!("... and {more} ranks more"));
+    }
+    lines
+}
+
+fn fields(decision: &Decision, ran: &mpi::Ran, differing: &[Difference], notes: &[String]) -> Value {
+    let rank = |placed: &mpi::Placed| {
+        let expected = decision.expected.get(placed.rank as usize);
+        json!({
+            "rank": placed.rank, "host": placed.host, "affinity": placed.affinity,
+            "expected_host": expected.and_then(|expected| expected.host.as_ref()),
+            "expected_affinity": expected.and_then(|expected| expected.pus.as_ref()),
+            "ended": match placed.ended {
+                mpi::Ended::Finalized => "finalized",
+                mpi::Ended::Aborted => "aborted",
+                mpi::Ended::Otherwise => "otherwise",
+            },
+        })
+    };
+    let words = |words: &[OsString]| words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
+    json!({
+        "mapper": decision.mapper,
+        "status": match ran.status.signal() {
+            None => json!({ "exited": ran.status.code() }),
+            Some(signal) => json!({ "signal": signal, "core_dumped": ran.status.core_dumped() }),
+        },
+        "method": if decision.mapper.is_some() { "launcher" } else { "none" },
+        "launched": words(&decision.command),
+        "ranks": ran.ranks.iter().map(rank).collect::<Vec<_>>(),
+        "elsewhere": differing.iter().map(|difference| difference.rank).collect::<Vec<_>>(),
+        "notes": notes,
+    })
+}
