@@ -93,6 +93,48 @@ speaks(void)
     return true;
 }
 
+static void
+say_another(const char *version)
+{
+    fprintf(stderr,
+            "cohabit: the program's MPI is %.*s, and the library preloaded is for " FAMILY
+            "; nothing is observed (build one with `cohabit mpi build --mpicc CC`)\n",
+            (int)strcspn(version, ",\n\t"), version);
+}
+
+/* Handles of the other MPI have another size, and cannot pass through our functions: a program of the other MPI is
+ * started again, without us, before it has done anything. */
+__attribute__((constructor)) static void
+leave_another_mpi(int argc, char **argv)
+{
+    (void)argc;
+    int (*version)(char *, int *) = (int (*)(char *, int *))dlsym(RTLD_NEXT, "PMPI_Get_library_version");
+    static char text[1 << 16];
+    int length = 0;
+    if (getenv("COHABIT_MPI_PARTS") == NULL || version == NULL || version(text, &length) != MPI_SUCCESS ||
+        strstr(text, FAMILY) != NULL)
+        return;
+    if (speaks())
+        say_another(text);
+    const char *preload = getenv("LD_PRELOAD");
+    Dl_info own;
+    static char rest[1 << 16];
+    if (preload == NULL || strlen(preload) >= sizeof(rest) || dladdr((void *)leave_another_mpi, &own) == 0)
+        return;
+    const char *name = strrchr(own.dli_fname, '/');
+    name = name == NULL ? own.dli_fname : name + 1;
+    char *copy = strdup(preload), *state = NULL;
+    for (char *word = strtok_r(copy, ": ", &state); word != NULL; word = strtok_r(NULL, ": ", &state)) {
+        const char *last = strrchr(word, '/');
+        if (strcmp(last == NULL ? word : last + 1, name) == 0)
+            continue;
+        strcat(rest, rest[0] == '\0' ? "" : ":");
+        strcat(rest, word);
+    }
+    setenv("LD_PRELOAD", rest, 1);
+    execv("/proc/self/exe", argv);
+}
+
 /* Finds what the library calls itself; false, after a word, where this MPI is not the one it was built for. */
 static bool
 find_reals(char *version)
@@ -107,10 +149,7 @@ find_reals(char *version)
         real.Get_library_version(text, &length);
     if (!whole || strstr(text, FAMILY) == NULL) {
         if (speaks())
-            fprintf(stderr,
-                    "cohabit: the program's MPI is %.*s, and the library preloaded is for " FAMILY
-                    "; nothing is observed (build one with `cohabit mpi build --mpicc CC`)\n",
-                    (int)strcspn(text, ",\n\t"), text);
+            say_another(text);
         return false;
     }
     snprintf(version, 256, "%.255s", text);

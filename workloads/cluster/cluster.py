@@ -110,19 +110,22 @@ def host_names(subnets):
 
 
 def cluster_file(subnets, rate_mbit):
-    """The cluster as cohabit reads it. Bytes/s of a port in both directions, at every message length."""
-    bandwidth = rate_mbit * 125000.0
-    text = f'# Made by cluster.py: {sum(subnets)} emulated hosts, all with the processors of one machine.\n'
-    text += f'[[host]]\nnames = "n[0-{sum(subnets) - 1}]"\ntopology = "core:2 pu:1"\n\n'
+    """The cluster as cohabit reads it (docs/cluster.md)."""
+    last = sum(subnets) - 1
+    text = "# Made by cluster.py: emulated hosts, all with the processors of one machine.\n"
+    text += f'[[host]]\nnames = "n[0-{last}]"\ntopology = "core:2 pu:1"\n\n'
     first = 0
     for number, size in enumerate(subnets):
-        text += f'[[switch]]\nname = "s{number}"\nmembers = ["n[{first}-{first + size - 1}]"]\nuplink = "trunk"\n\n'
+        text += f'[[switch]]\nname = "s{number}"\nmembers = "n[{first}-{first + size - 1}]"\n\n'
         first += size
-    text += '[[switch]]\nname = "trunk"\nmembers = [' + ", ".join(f'"s{n}"' for n in range(len(subnets))) + "]\n"
-    for port in [f"n[0-{sum(subnets) - 1}]"] + [f"s{number}" for number in range(len(subnets))]:
-        text += f'\n[[port]]\nof = "{port}"\nlatency_ns = 5000\nmax_bandwidth = {bandwidth:.0f}.0\n'
-        text += f"in = {{ 1 = {bandwidth:.0f}.0 }}\nout = {{ 1 = {bandwidth:.0f}.0 }}\n"
-    return text
+    ports = f'"n[0-{last}]"'
+    if len(subnets) > 1:
+        # A tree has something above both ends of the trunk.
+        switches = f'"s[0-{len(subnets) - 1}]"'
+        text += f'[[switch]]\nname = "trunk"\nmembers = {switches}\n\n'
+        ports += f", {switches}"
+    text += f'[[port]]\nof = [{ports}]\nbandwidth = "{rate_mbit} Mbit/s"\n\n'
+    return text + '# Through memory, which is no bottleneck here.\n[[port]]\nlevel = "pu"\nbandwidth = "1 GB/s"\n'
 
 
 def create(folder, subnets, rate_mbit):

@@ -224,6 +224,9 @@ fn mpich_hosts() {
         line.replace(" -n ", &format!(" -iface lo -launcher ssh -launcher-exec {} -n ", room.path("ssh").display()));
     executable(&room.path("ssh"));
     assert_eq!(room.seen(&line), "0 b\n1 a\n2 a\n3 b\n", "{line}");
+    let Some(program) = room.program("cc", "rank", &[], "the PUs of MPICH's machinefile") else { return };
+    let line = line.replace("sh -c 'echo $PMI_RANK $ON'", program.to_str().unwrap());
+    assert_eq!(room.seen(&line), room.expected(4), "{line}");
 }
 
 fn executable(path: &Path) {

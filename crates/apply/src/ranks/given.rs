@@ -208,15 +208,20 @@ impl Given {
             return match named.iter().find(|host| host.name != named[0].name) {
                 None => Ok(()),
                 Some(other) => {
-                    let cause = format!("the command names the hosts {} and {}, and the topology is one machine's", named[0].name, other.name);
+                    let cause = format!(
+                        "the command names the hosts {} and {}, and the topology is one machine's",
+                        named[0].name, other.name
+                    );
                     Err(Error::new(cause).remedy("describe the hosts in a cluster file, and name it with --topology"))
                 }
             };
         }
         match named.iter().find(|host| topology.hosts().all(|(_, name)| name != host.name)) {
             None => Ok(()),
-            Some(unknown) => Err(Error::new(format!("the command names the host {}, which is not in the topology", unknown.name))
-                .remedy("'cohabit topology' lists the hosts of the cluster file: use their names")),
+            Some(unknown) => {
+                Err(Error::new(format!("the command names the host {}, which is not in the topology", unknown.name))
+                    .remedy("'cohabit topology' lists the hosts of the cluster file: use their names"))
+            }
         }
     }
 
@@ -309,7 +314,8 @@ mod tests {
         let cluster = "[[host]]\nnames = \"n[0-2]\"\ntopology = \"core:4 pu:1\"\n";
         let topology = Topology::parse_text(cluster).unwrap();
         let found = given(Launcher::OpenMpi, "mpirun --host n2:2,n0,n0,n0 true").restrict(topology.clone()).unwrap();
-        let allowed: Vec<_> = found.allowed().iter().map(|&pu| (found.host_of(pu).unwrap(), found.pus[pu].os_index)).collect();
+        let allowed: Vec<_> =
+            found.allowed().iter().map(|&pu| (found.host_of(pu).unwrap(), found.pus[pu].os_index)).collect();
         assert_eq!(allowed, [("n0", 0), ("n0", 1), ("n0", 2), ("n2", 0), ("n2", 1)]);
         let error = given(Launcher::Hydra, "mpiexec -hosts n0,n9 true").restrict(topology).unwrap_err();
         assert!(error.cause.contains("the host n9, which is not in the topology"), "{error}");

@@ -138,11 +138,13 @@ impl Building<'_> {
 
     fn hydra(&mut self) -> Result<()> {
         if self.names_hosts() {
+            // The file says to which PUs, too.
             let file = self.file("mpich-hosts")?;
             self.word(["-f".into(), file]);
+        } else {
+            let binding = self.export("mpich-binding");
+            self.bind(binding);
         }
-        let binding = self.export("mpich-binding");
-        self.bind(binding);
         Ok(())
     }
 

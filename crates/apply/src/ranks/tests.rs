@@ -78,12 +78,7 @@ fn each_launcher_is_told_in_its_own_words() {
             "mpirun --map-by rankfile:file=FOLDER/open_mpi_5:hwtcpus --host a:4,b:4 -n 3 true",
         ),
         ((hydra, 4), "mpiexec -n 2 true", &here, "mpiexec -bind-to user:1,0 -n 2 true"),
-        (
-            (hydra, 4),
-            "mpiexec -hosts a,b -n 3 true",
-            &hosts,
-            "mpiexec -f FOLDER/mpich_hosts -bind-to user:1,0 -n 3 true",
-        ),
+        ((hydra, 4), "mpiexec -hosts a,b -n 3 true", &hosts, "mpiexec -f FOLDER/mpich_hosts -n 3 true"),
         ((srun, 22), "srun -n2 true", &here, "srun --cpu-bind=map_cpu:1,0 -n2 true"),
         ((srun, 22), "srun -n 3 true", &hosts, "srun --distribution=arbitrary --cpu-bind=map_cpu:1,0 -n 3 true"),
     ] {
@@ -103,8 +98,8 @@ fn each_launcher_is_told_in_its_own_words() {
 
 #[test]
 fn what_a_launcher_cannot_be_told_is_said() {
-    let launch = launched((Launcher::Hydra, 4), "mpiexec -n 2 true", &[("a", 1), ("b", 0)]).unwrap();
-    assert!(launch.notes[0].contains("not bound there: mpich-binding gives"), "{:?}", launch.notes);
+    let launch = launched((Launcher::Srun, 22), "srun -n 2 true", &[("a", 1), ("b", 0)]).unwrap();
+    assert!(launch.notes[0].contains("not bound there: slurm-mask-cpu gives"), "{:?}", launch.notes);
     assert_eq!(launch.expected[1], Expected { host: Some("b".into()), pus: None });
     let error = launched((Launcher::OpenMpi, 4), "mpirun -n 3 true", &[("", 1), ("", 0)]).unwrap_err();
     assert_eq!(error.cause, "the mapping has 2 ranks, and the command starts 3");

@@ -1,0 +1,296 @@
+//! `cohabit run -- mpirun ...`: ranks are where the mapping says, by what they see themselves; and what goes wrong is said.
+
+mod common;
+
+use common::cluster::Cluster;
+use common::{Ran, Room};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// An MPI that is installed: its name, its launcher, and what the launcher needs here.
+struct Mpi {
+    name: &'static str,
+    launcher: &'static [&'static str],
+}
+
+impl Mpi {
+    fn program(&self, name: &str) -> PathBuf {
+        build().join("workloads/mpi").join(format!("{name}-{}", self.name))
+    }
+
+    fn library(&self) -> PathBuf {
+        build().join(format!("native/libcohabit-mpi-{}.so", self.name))
+    }
+
+    /// `cohabit run` of these arguments on so many ranks of a program.
+    fn run(&self, room: &Room, arguments: &[&str], ranks: usize, program: &[&str]) -> Command {
+        let mut command = room.command(["run", "--json", "ran.json"]);
+        command.args(arguments).arg("--").args(self.launcher).args(["-n", &ranks.to_string()]);
+        command.arg(self.program(program[0])).args(&program[1..]);
+        for name in ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_mpi_yield_when_idle"] {
+            command.env(name, "1");
+        }
+        command.env("OMPI_MCA_btl_tcp_if_include", "lo");
+        command
+    }
+}
+
+fn build() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build")
+}
+
+fn installed() -> Vec<Mpi> {
+    let known = [
+        Mpi { name: "openmpi", launcher: &["mpirun.openmpi", "--oversubscribe"] },
+        Mpi { name: "mpich", launcher: &["mpiexec.mpich"] },
+    ];
+    let there = |mpi: &Mpi| {
+        let starts = Command::new(mpi.launcher[0]).arg("--version").output().is_ok();
+        let there = starts && mpi.library().exists() && mpi.program("patterns").exists();
+        if !there {
+            println!("skipped: ranks of {}: it, our library for it or its workloads are not here (make)", mpi.name);
+        }
+        there
+    };
+    known.into_iter().filter(there).collect()
+}
+
+/// The PUs that this process may use, as a list and by number.
+fn allowed() -> Vec<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_owned();
+    let bounds = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        first.parse::<u64>().unwrap()..=last.parse().unwrap()
+    };
+    list.split(',').flat_map(bounds).collect()
+}
+
+fn document(room: &Room) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(room.path("ran.json")).unwrap()).unwrap()
+}
+
+/// A profile of ranks: these pairs exchange much.
+fn profile(room: &Room, ranks: usize, pairs: &[(usize, usize)]) {
+    let cell = |row, column| {
+        let paired = pairs.contains(&(row, column)) || pairs.contains(&(column, row));
+        if row == column {
+            "0"
+        } else if paired {
+            "1000"
+        } else {
+            "1"
+        }
+    };
+    let row = |row| (0..ranks).map(|column| cell(row, column)).collect::<Vec<_>>().join(",") + "\n";
+    room.file("matrix.csv", (0..ranks).map(row).collect::<String>());
+    let ran = room.run("import --kind ranks matrix.csv -o p.npz");
+    assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""));
+}
+
+/// A mapping of four ranks onto the allowed PUs, the last one first.
+fn mapping(room: &Room) -> Vec<u64> {
+    profile(room, 4, &[(0, 1), (2, 3)]);
+    let pus: Vec<u64> = allowed().into_iter().rev().cycle().take(4).collect();
+    let mut words = "map p.npz -o m.json".to_owned();
+    for (rank, pu) in pus.iter().enumerate() {
+        words += &format!(" --pin {rank}={pu}");
+    }
+    assert_eq!(room.run(&words).status, Some(0));
+    pus
+}
+
+#[test]
+fn ranks_are_where_the_mapping_says() {
+    for mpi in installed() {
+        let room = Room::new();
+        let pus = mapping(&room);
+        let ran = Ran::of(
+            mpi.run(&room, &["--mapping", "m.json"], 4, &["patterns", "ring", "--rounds", "5"]).output().unwrap(),
+        );
+        assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{}", mpi.name);
+        let document = document(&room);
+        assert_eq!(document["method"], "launcher");
+        for (rank, pu) in pus.iter().enumerate() {
+            let seen = &document["ranks"][rank];
+            assert_eq!(seen["affinity"], serde_json::json!([pu]), "rank {rank} of {}", mpi.name);
+            assert_eq!(seen["expected_affinity"], seen["affinity"]);
+            assert_eq!(seen["ended"], "finalized");
+        }
+        assert_eq!(document["elsewhere"], serde_json::json!([]));
+        // Nothing of it stays.
+        assert_eq!(std::fs::read_dir(room.path("")).unwrap().count(), 4, "matrix, profile, mapping and document");
+    }
+}
+
+#[test]
+fn a_rank_that_is_elsewhere_is_told() {
+    let pus = allowed();
+    if pus.len() < 2 || Command::new("taskset").arg("--version").output().is_err() {
+        println!("skipped: a rank that is elsewhere: one PU, or no taskset here");
+        return;
+    }
+    for mpi in installed() {
+        let room = Room::new();
+        let wanted = mapping(&room);
+        let list = format!("{},{}", pus[0], pus[1]);
+        let mut command = mpi.run(&room, &["--mapping", "m.json"], 4, &["patterns"]);
+        // The program takes another affinity before MPI_Init.
+        let words: Vec<_> = command.get_args().map(std::ffi::OsStr::to_owned).collect();
+        let (last, words) = words.split_last().unwrap();
+        let mut moved = room.command(words);
+        moved.args(["taskset", "-c", &list]).arg(last).args(["ring", "--rounds", "1"]);
+        moved.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command = moved;
+        let ran = Ran::of(command.output().unwrap());
+        let line = format!("cohabit: rank 0 was to be on PU {}, and is on PUs ", wanted[0]);
+        assert!(ran.status == Some(0) && ran.stderr.starts_with(&line), "{}: {}", mpi.name, ran.stderr);
+        assert_eq!(ran.stderr.lines().count(), 4, "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn what_the_user_placed_stays() {
+    for mpi in installed() {
+        let room = Room::new();
+        mapping(&room);
+        let bound = Mpi {
+            launcher: if mpi.name == "mpich" {
+                &["mpiexec.mpich", "-bind-to", "none"]
+            } else {
+                &["mpirun.openmpi", "--bind-to", "none", "--oversubscribe"]
+            },
+            ..mpi
+        };
+        let ran = Ran::of(bound.run(&room, &["--mapping", "m.json"], 4, &["patterns", "ring"]).output().unwrap());
+        assert!(
+            ran.status == Some(0) && ran.stderr.contains("bind-to places the ranks, so nothing is added"),
+            "{}",
+            ran.stderr
+        );
+        assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+        assert_eq!(document(&room)["ranks"][3]["affinity"], serde_json::json!(allowed()), "{}", bound.name);
+    }
+}
+
+#[test]
+fn without_a_gain_the_default_stays() {
+    for mpi in installed() {
+        let room = Room::new();
+        profile(&room, 4, &[(0, 1)]);
+        let arguments = ["--profile", "p.npz", "--topology", "core:4 pu:1"];
+        let ran = Ran::of(mpi.run(&room, &arguments, 4, &["patterns", "ring"]).output().unwrap());
+        let said = "nothing to gain: all 4 PUs are equally far from one another (distance 20), so it does not matter which \
+                    task runs on which; the launcher's own mapping stays";
+        assert_eq!((ran.status, ran.stderr), (Some(0), format!("cohabit: {said}\n")));
+        assert_eq!(document(&room)["method"], "none");
+    }
+}
+
+#[test]
+fn what_cannot_be_placed_is_said_in_a_line() {
+    let room = Room::new();
+    mapping(&room);
+    room.run("run --mapping m.json -- no-such-dir/mpirun -n 4 true").assert_fails(127, "cannot run no-such-dir/mpirun");
+    room.run("run --profile missing.npz -- mpirun -n 4 true").assert_fails(125, "missing.npz");
+    for mpi in installed() {
+        let launcher = mpi.launcher[0];
+        let run = |line: &str| room.run(&line.replace("LAUNCHER", launcher));
+        run("run --profile p.npz -- LAUNCHER -n 3 true")
+            .assert_fails(125, "the profile has 4 ranks, and the command starts 3");
+        run("run --mapping m.json -- LAUNCHER -n 3 true")
+            .assert_fails(125, "the mapping has 4 ranks, and the command starts 3");
+        run("run --mapping m.json -- LAUNCHER -n x true").assert_fails(125, "\"x\" is no number of ranks");
+        run("run --mapping m.json -- LAUNCHER --hostfile no-such-file -n 4 true").assert_fails(125, "no-such-file");
+        room.file("hosts", "a\nb\n");
+        run("run --mapping m.json -- LAUNCHER --hostfile hosts -n 4 true")
+            .assert_fails(125, "the hosts a and b, and the topology");
+        room.file("c.toml", "[[host]]\nnames = \"a\"\ntopology = \"core:4 pu:1\"\n");
+        run("run --profile p.npz --topology c.toml -- LAUNCHER --hostfile hosts -n 4 true")
+            .assert_fails(125, "the command names the host b, which is not in the topology");
+    }
+}
+
+#[test]
+fn ranks_that_end_badly_are_told_in_a_line() {
+    for mpi in installed() {
+        for (end, line) in [
+            ("abort", "called MPI_Abort"),
+            ("kill", "4 ranks ended without MPI_Finalize: one was killed or crashed, and the launcher ended the rest"),
+            ("exit", "4 ranks ended without MPI_Finalize"),
+        ] {
+            let room = Room::new();
+            mapping(&room);
+            let ran = Ran::of(mpi.run(&room, &["--mapping", "m.json"], 4, &["ends", end]).output().unwrap());
+            let ours: Vec<&str> = ran.stderr.lines().filter(|line| line.starts_with("cohabit: ")).collect();
+            assert!(ours.len() == 1 && ours[0].contains(line), "{end} of {}: {ours:?}", mpi.name);
+            assert!(ran.status != Some(0), "{end} of {}", mpi.name);
+            // Where the others were is known all the same.
+            let document = document(&room);
+            assert_eq!(document["ranks"].as_array().unwrap().len(), 4);
+            let aborted = document["ranks"][1]["ended"] == "aborted";
+            assert_eq!(aborted, end == "abort", "{end} of {}", mpi.name);
+        }
+    }
+}
+
+#[test]
+fn an_mpi_without_our_library_is_run_and_not_read_back() {
+    let installed = installed();
+    for mpi in &installed {
+        let room = Room::new();
+        mapping(&room);
+        let mut command = mpi.run(&room, &["--mapping", "m.json"], 4, &["patterns", "ring"]);
+        let ran = Ran::of(command.env("COHABIT_MPI_LIBRARY", "/no/such/library.so").output().unwrap());
+        let line =
+            "cohabit: where the ranks are is not read back: COHABIT_MPI_LIBRARY=/no/such/library.so: no such file\n";
+        assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), line), "{}", mpi.name);
+        // The library of another MPI says so itself, and passes calls on.
+        let Some(other) = installed.iter().find(|other| other.name != mpi.name) else { continue };
+        let ran = Ran::of(command.env("COHABIT_MPI_LIBRARY", other.library()).output().unwrap());
+        assert!(ran.status == Some(0) && ran.stderr.contains("the library preloaded is for"), "{}", ran.stderr);
+        assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn ranks_go_to_the_hosts_of_a_cluster() {
+    let installed = installed();
+    let Some(cluster) = (!installed.is_empty()).then(|| Cluster::create("ranks over hosts")).flatten() else { return };
+    let topology = cluster.folder().join("cluster.toml");
+    for mpi in installed {
+        let room = Room::new();
+        // Neighbours by number have nothing to do with one another.
+        profile(&room, 6, &[(0, 3), (1, 4), (2, 5)]);
+        for hosts in [&[][..], &["--host", "n6:2,n1:2,n2:2"], &["--hostfile", "hosts"]] {
+            let hostfile =
+                if mpi.name == "mpich" { "n6:2\nn1:2\nn2:2\n" } else { "n6 slots=2\nn1 slots=2\nn2 slots=2\n" };
+            room.file("hosts", hostfile);
+            let mut command = cluster.on("n0");
+            command.arg(env!("CARGO_BIN_EXE_cohabit")).args([
+                "run",
+                "--json",
+                "ran.json",
+                "--profile",
+                "p.npz",
+                "--topology",
+            ]);
+            command.arg(&topology).arg("--").arg(mpi.launcher[0]).args(hosts).args(["-n", "6"]);
+            command.arg(mpi.program("patterns")).args(["ring", "--rounds", "5"]).current_dir(room.path(""));
+            let ran = Ran::of(command.output().unwrap());
+            let ours = ran.stderr.lines().filter(|line| line.starts_with("cohabit")).collect::<Vec<_>>();
+            assert!(ran.status == Some(0) && ours.is_empty(), "{} {hosts:?}: {}", mpi.name, ran.stderr);
+            let document = document(&room);
+            let ranks = document["ranks"].as_array().unwrap();
+            assert_eq!(ranks.len(), 6);
+            let host = |rank: usize| ranks[rank]["host"].as_str().unwrap();
+            for rank in 0..6 {
+                assert_eq!(ranks[rank]["host"], ranks[rank]["expected_host"]);
+                assert_eq!(ranks[rank]["affinity"], ranks[rank]["expected_affinity"]);
+                assert_eq!(host(rank), host((rank + 3) % 6), "a pair shares a host: {ranks:?}");
+                assert!(hosts.is_empty() || ["n1", "n2", "n6"].contains(&host(rank)), "{hosts:?}: {ranks:?}");
+            }
+        }
+    }
+}
