@@ -1,12 +1,14 @@
 //! From a profile and a topology to a mapping: what `cohabit map` shows and `cohabit run --profile` uses at once.
 
 use crate::{number, progress};
+use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser};
+use cohabit_map::makespan::{self, Time};
 use cohabit_map::{MAPPERS, Options, Problem, lower_bound, mapper};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::mapping::{Cost, FORMAT, Placed, Weight};
 use cohabit_model::profile::Kind;
-use cohabit_model::{Error, Mapping, Matrix, Profile, Result, Task, Topology};
+use cohabit_model::{Error, Mapping, Matrix, Pattern, Profile, Result, Task, Topology};
 use std::time::Duration;
 
 /// How to map.
@@ -21,6 +23,9 @@ pub struct MappingArgs {
     /// What the distance cost counts [default: messages for threads and processes, bytes for MPI ranks]
     #[arg(long, value_name = "WHAT", value_parser = ["messages", "bytes"])]
     weight: Option<String>,
+    /// What is to be small: the distance cost, or the estimated time of communication on a cluster's ports (docs/estimator.md)
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Objective::Distance)]
+    objective: Objective,
     /// Put this task on this PU (its OS index, in a cluster HOST:PU); may be repeated
     #[arg(long, value_name = "TASK=PU", value_parser = pin)]
     pin: Vec<(usize, String)>,
@@ -51,6 +56,27 @@ pub struct Made {
     pub weight: Matrix,
     /// What the mapper was asked for.
     pub options: Options,
+    /// Estimated time of the linear mapping, where the topology says how fast its ports are.
+    pub linear_s: Option<f64>,
+}
+
+/// `--objective`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Objective {
+    /// The distance cost J, a sum over pairs
+    Distance,
+    /// The estimated time, which the last port or switch decides
+    Time,
+}
+
+impl Objective {
+    /// As the mapping file has it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Distance => "distance",
+            Self::Time => "time",
+        }
+    }
 }
 
 impl MappingArgs {
@@ -68,7 +94,24 @@ impl MappingArgs {
         let options = self.options(profile.tasks(), topology)?;
         let algorithm = mapper(&self.mapper)?;
         let problem = Problem { weight: matrix, load: &profile.accessed_bytes, topology, options: &options };
-        let placement = progress::during("mapping", || algorithm.map(&problem))?;
+        let hct = topology.hct();
+        let phases = [(1.0, Pattern::of(profile))];
+        let placement = match self.objective {
+            Objective::Distance => progress::during("mapping", || algorithm.map(&problem))?,
+            Objective::Time if self.mapper != default_mapper() => {
+                let cause = format!("the mapper {} knows no time", self.mapper);
+                return Err(Error::new(cause).remedy("--objective time is for --mapper best"));
+            }
+            Objective::Time => {
+                let time = Time { hct: hct.as_ref().map_err(Error::clone)?, phases: &phases };
+                progress::during("mapping", || makespan::least(&problem, &time))?
+            }
+        };
+        let seconds = |placement: &[usize]| {
+            hct.as_ref().ok().map(|hct| Time { hct, phases: &phases }.seconds(topology, placement)).transpose()
+        };
+        let predicted_s = seconds(&placement)?;
+        let linear_s = seconds(&mapper("packed")?.map(&Problem { load: &[], ..problem })?)?;
         let lower_bound = Some(lower_bound(&problem)?);
         let same_host = profile.meta.tasks.windows(2).all(|pair| pair[0].host == pair[1].host);
         let place = |(task, &pu): (&Task, &usize)| {
@@ -81,14 +124,19 @@ impl MappingArgs {
             mapper: self.mapper.clone(),
             seed: self.seed,
             weight,
-            objective: "distance".to_owned(),
+            objective: self.objective.name().to_owned(),
             level_costs,
             topology: topology.text.clone(),
             tasks: profile.meta.tasks.iter().zip(&placement).map(place).collect(),
-            cost: Cost { distance: distance_cost(matrix, topology, &placement), lower_bound, ..Cost::default() },
+            cost: Cost {
+                distance: distance_cost(matrix, topology, &placement),
+                lower_bound,
+                predicted_ns: predicted_s.map(|seconds| seconds * 1e9),
+                ..Cost::default()
+            },
             unknown: serde_json::Map::default(),
         };
-        Ok(Made { mapping, placement, weight: matrix.clone(), options })
+        Ok(Made { mapping, placement, weight: matrix.clone(), options, linear_s })
     }
 
     fn options(&self, tasks: usize, topology: &Topology) -> Result<Options> {

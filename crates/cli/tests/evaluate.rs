@@ -142,3 +142,35 @@ fn what_does_not_fit_says_so() {
     }
     room.run("evaluate p.npz").assert_fails(2, "--mapping");
 }
+
+#[test]
+fn best_maps_by_time_where_it_is_asked_to() {
+    let room = room();
+    // A cluster with a slow port, which distances do not know of: J is content with the first hosts.
+    let cluster = std::fs::read_to_string(cluster()).unwrap();
+    let slow = "[[port]]\nof = 'xserve1'\nbandwidth = '10 Mbit/s'\n";
+    let others = cluster.replace("of = [\"xserve[1-8]\"", "of = [\"xserve[2-8]\"");
+    room.file("slow.toml", format!("{others}\n{slow}"));
+    room.import("few.npz", "0,9,9,9\n9,0,9,9\n9,9,0,9\n9,9,9,0\n");
+    let time = |line: &str| {
+        let ran = room.run(&format!("map few.npz --topology slow.toml {line} -o m.json"));
+        assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""));
+        let mapping: Value = serde_json::from_slice(&std::fs::read(room.path("m.json")).unwrap()).unwrap();
+        (
+            mapping["cost"]["predicted_ns"].as_f64().unwrap(),
+            mapping["objective"].as_str().unwrap().to_owned(),
+            ran.stdout,
+        )
+    };
+    let (by_time, objective, text) = time("--objective time");
+    let (by_distance, default, _) = time("--mapper packed");
+    assert_eq!((objective.as_str(), default.as_str()), ("time", "distance"));
+    assert!(by_time < by_distance, "{by_time} {by_distance}");
+    assert!(text.contains("time  best") && text.contains("time  linear"), "{text}");
+    for (line, cause) in [
+        ("--topology slow.toml --mapper packed", "the mapper packed knows no time"),
+        ("--topology pu:4", "the topology does not say how fast its ports and switches are"),
+    ] {
+        room.run(&format!("map few.npz --objective time {line}")).assert_fails(1, cause);
+    }
+}

@@ -20,7 +20,12 @@ fn check_all(problem: &Problem) {
 }
 
 fn judge(mapper: &dyn Mapper, problem: &Problem, placement: &[usize]) {
-    let name = mapper.name();
+    judge_placement(mapper.name(), problem, placement);
+    assert_eq!(mapper.map(problem).unwrap(), placement, "{}: same seed, same mapping", mapper.name());
+}
+
+/// Judges a placement, whoever made it.
+pub(crate) fn judge_placement(name: &str, problem: &Problem, placement: &[usize]) {
     let (topology, options) = (problem.topology, problem.options);
     assert_eq!(placement.len(), problem.weight.tasks(), "{name}: a PU for every task");
     for &pu in placement {
@@ -29,7 +34,6 @@ fn judge(mapper: &dyn Mapper, problem: &Problem, placement: &[usize]) {
     for &(task, pu) in &options.pins {
         assert_eq!(placement[task], pu, "{name}: task {task} is pinned");
     }
-    assert_eq!(mapper.map(problem).unwrap(), placement, "{name}: same seed, same mapping");
     let expected = slow_cost(problem.weight, topology, placement);
     assert_eq!(cost::distance_cost(problem.weight, topology, placement), expected, "{name}: J");
     assert_eq!(capacity_fault(problem, placement), None, "{name}");

@@ -8,6 +8,7 @@ pub mod bound;
 pub mod graph;
 pub mod levels;
 pub mod load;
+pub mod makespan;
 pub mod mappers;
 pub mod options;
 pub mod random;

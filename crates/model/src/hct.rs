@@ -171,6 +171,11 @@ impl Hct {
         self.0.get(element).is_some_and(|element| !element.is_switch)
     }
 
+    /// The element above; none for the root.
+    pub fn parent(&self, element: usize) -> Option<usize> {
+        (element > 0).then(|| self.0[element].parent)
+    }
+
     /// The port of an element, to its parent.
     pub fn port(&self, element: usize) -> &Port {
         &self.0[element].port

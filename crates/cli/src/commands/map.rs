@@ -6,6 +6,7 @@ use crate::export::ExportArgs;
 use crate::json::JsonArgs;
 use crate::machine::MachineArgs;
 use crate::mapping::{Made, MappingArgs};
+use crate::number::seconds as seconds_of;
 use crate::progress::read_profile;
 use crate::verdict::{Costs, Verdict, verdict};
 use cohabit_apply::Placement;
@@ -27,6 +28,8 @@ Examples:
   cohabit map p.npz -o m.json              to a file for 'cohabit run'
   cohabit map p.npz --export open-mpi-4=rankfile --export svg=p.svg
                                            for mpirun, and as a picture
+  cohabit map p.npz --topology cluster.toml --objective time
+                                           ranks over hosts, by estimated time
   cohabit map p.npz --pin 0=3 --forbid 1   with task 0 on PU 3, and PU 1 empty";
 
 /// Longest line of the table.
@@ -125,6 +128,12 @@ fn text(made: &Made, topology: &Topology, costs: Costs, verdict: &Verdict, exact
     let width = rows.iter().map(|row| row.1.to_string().len()).max().unwrap_or(0);
     for (name, cost) in rows.into_iter().chain(bound) {
         writeln!(text, "J  {name:<9} {cost:>width$}").expect("a String takes everything");
+    }
+    if let (Some(predicted_ns), Some(linear_s)) = (made.mapping.cost.predicted_ns, made.linear_s) {
+        let rows = [(made.mapping.mapper.as_str(), predicted_ns * 1e-9), ("linear", linear_s)];
+        for (name, seconds) in rows {
+            writeln!(text, "time  {name:<9} {:>9}", seconds_of(seconds)).expect("a String takes everything");
+        }
     }
     text.push_str(&verdict.text);
     text.push('\n');

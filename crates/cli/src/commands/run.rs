@@ -44,8 +44,19 @@ the profile does not know, threads that the program pins itself, and what could
 not be placed.";
 
 /// What says how to map, and so nothing to a mapping that is made.
-const MAPPING_ARGUMENTS: [&str; 10] =
-    ["topology", "level_costs", "mapper", "seed", "weight", "pin", "forbid", "share_cores", "steps", "budget"];
+const MAPPING_ARGUMENTS: [&str; 11] = [
+    "topology",
+    "level_costs",
+    "mapper",
+    "objective",
+    "seed",
+    "weight",
+    "pin",
+    "forbid",
+    "share_cores",
+    "steps",
+    "budget",
+];
 
 /// Arguments of `cohabit run`.
 #[derive(clap::Args)]

@@ -12,7 +12,7 @@
 
 mod anneal;
 mod bisect;
-mod clock;
+pub(crate) mod clock;
 mod coarsen;
 mod divide;
 mod gains;

@@ -1,0 +1,263 @@
+//! What every port and switch carries under a mapping, kept up to date while tasks move: the fast twin of
+//! `cohabit_model::estimate`.
+//!
+//! Times and bytes are whole numbers (a phase's longest conceivable time is some 2^52 ticks), so that what is taken away
+//! is exactly what was added, however long the search.
+
+use super::ways::{NONE, Ways};
+use cohabit_model::Pattern;
+use std::collections::BTreeMap;
+
+/// Ticks of everything that a phase sends, through its slowest port.
+const TICKS: f64 = (1u64 << 52) as f64;
+/// Which norm of all resources' times stands for the longest of them: it tells apart mappings that wait equally long.
+const NORM: i32 = 16;
+
+/// Two tasks that exchange messages in one direction.
+#[derive(Debug, Clone)]
+pub struct Pair {
+    /// Sender.
+    pub source: usize,
+    /// Receiver.
+    pub destination: usize,
+    bytes: i64,
+    /// Ticks through each kind of port.
+    ticks: Vec<i64>,
+}
+
+/// What a resource carries.
+#[derive(Debug, Clone, Default)]
+struct Load {
+    bytes: i64,
+    /// Ticks of each sending task, by task; none of 0.
+    senders: Vec<(u32, i64)>,
+    seconds: f64,
+}
+
+/// One phase.
+#[derive(Debug, Clone)]
+struct Phase {
+    weight: f64,
+    tick_s: f64,
+    pairs: Vec<Pair>,
+    /// The pairs that a task is in, by task.
+    of_task: Vec<Vec<u32>>,
+    loads: Vec<Load>,
+    /// What times are divided by in the norm.
+    scale_s: f64,
+    least_scale_s: f64,
+    /// Sum over resources of (seconds / scale)^NORM.
+    sum: f64,
+    remembered: f64,
+    /// Resources whose load has changed since the sum was made.
+    touched: Vec<u32>,
+    is_touched: Vec<bool>,
+}
+
+/// All phases under one mapping.
+#[derive(Debug, Clone)]
+pub struct Loads<'a> {
+    ways: &'a Ways,
+    phases: Vec<Phase>,
+    /// The processing element of each task.
+    element: Vec<usize>,
+}
+
+impl<'a> Loads<'a> {
+    /// The loads of a mapping: `element[task]` is a processing element.
+    pub fn new(ways: &'a Ways, phases: &[(f64, Pattern)], element: &[usize]) -> Self {
+        let phases = phases.iter().filter(|(weight, _)| *weight > 0.0);
+        let phases = phases.map(|(weight, pattern)| Phase::new(*weight, pattern, ways)).collect();
+        let mut loads = Self { ways, phases, element: element.to_vec() };
+        for phase in &mut loads.phases {
+            for at in 0..phase.pairs.len() {
+                phase.carry(ways, &loads.element, at, 1);
+            }
+            phase.settle(ways);
+        }
+        loads.refresh();
+        loads
+    }
+
+    /// Puts tasks on other elements.
+    pub fn place(&mut self, moves: &[(usize, usize)]) {
+        self.carry(moves, -1);
+        moves.iter().for_each(|&(task, element)| self.element[task] = element);
+        self.carry(moves, 1);
+        let ways = self.ways;
+        self.phases.iter_mut().for_each(|phase| phase.settle(ways));
+    }
+
+    /// Adds or takes away all pairs that the moved tasks are in, each once.
+    fn carry(&mut self, moves: &[(usize, usize)], sign: i64) {
+        for phase in &mut self.phases {
+            for (number, &(task, _)) in moves.iter().enumerate() {
+                for at in 0..phase.of_task[task].len() {
+                    let pair = phase.of_task[task][at] as usize;
+                    let Pair { source, destination, .. } = phase.pairs[pair];
+                    let done = moves[..number].iter().any(|&(other, _)| other == source || other == destination);
+                    if !done {
+                        phase.carry(self.ways, &self.element, pair, sign);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Seconds of all phases: what the estimator says.
+    pub fn seconds(&self) -> f64 {
+        self.phases.iter().map(|phase| phase.weight * phase.longest()).sum()
+    }
+
+    /// A little more than [`Loads::seconds`], and different where other ports than the last are less busy.
+    pub fn smooth(&self) -> f64 {
+        let norm = |phase: &Phase| phase.weight * phase.scale_s * phase.sum.max(0.0).powf(1.0 / f64::from(NORM));
+        self.phases.iter().map(norm).sum()
+    }
+
+    /// Sums the norm up anew: additions and subtractions have left it a little wrong.
+    pub fn refresh(&mut self) {
+        for phase in &mut self.phases {
+            phase.scale_s = phase.longest().max(phase.least_scale_s);
+            phase.sum = phase.norm_sum();
+        }
+    }
+
+    /// Remembers the norm, for [`Loads::undone`].
+    pub fn remember(&mut self) {
+        self.phases.iter_mut().for_each(|phase| phase.remembered = phase.sum);
+    }
+
+    /// Takes the norm that was remembered: the mapping is that of then again, and the way there and back was rounded.
+    pub fn undone(&mut self) {
+        self.phases.iter_mut().for_each(|phase| phase.sum = phase.remembered);
+    }
+
+    /// Pairs whose messages go through what a phase waits for, as (sender, receiver): one that `pick` chooses. None where
+    /// nothing is sent.
+    pub fn critical(&self, mut pick: impl FnMut(usize) -> usize) -> Option<(usize, usize)> {
+        let phase = self.phases.get(pick(self.phases.len()))?;
+        let last = (0..phase.loads.len()).max_by(|&a, &b| phase.loads[a].seconds.total_cmp(&phase.loads[b].seconds))?;
+        let load = &phase.loads[last];
+        let candidates: &[u32] = match load.senders.is_empty() {
+            true => return None,
+            false => &phase.of_task[load.senders[pick(load.senders.len())].0 as usize],
+        };
+        // Pairs of the sender that do go through it; a few are tried.
+        for _ in 0..8 {
+            let pair = &phase.pairs[candidates[pick(candidates.len())] as usize];
+            let mut passes = false;
+            self.ways.along(self.element[pair.source], self.element[pair.destination], |at| passes |= at == last);
+            if passes {
+                return Some((pair.source, pair.destination));
+            }
+        }
+        None
+    }
+
+    /// A pair that communicates; none where nothing is sent.
+    pub fn any_pair(&self, mut pick: impl FnMut(usize) -> usize) -> Option<(usize, usize)> {
+        let phase = self.phases.get(pick(self.phases.len()))?;
+        let pair = phase.pairs.get(pick(phase.pairs.len()))?;
+        Some((pair.source, pair.destination))
+    }
+}
+
+impl Phase {
+    fn new(weight: f64, pattern: &Pattern, ways: &Ways) -> Self {
+        // (bytes, seconds by kind) of each pair of tasks.
+        let mut sums: BTreeMap<(usize, usize), (f64, Vec<f64>)> = BTreeMap::new();
+        for messages in pattern.messages.iter().filter(|messages| messages.source != messages.destination) {
+            let count = messages.count as f64;
+            let entry = sums.entry((messages.source, messages.destination));
+            let (bytes, seconds) = entry.or_insert_with(|| (0.0, vec![0.0; ways.kinds.len()]));
+            *bytes += messages.length * count;
+            for (sum, kind) in seconds.iter_mut().zip(&ways.kinds) {
+                *sum += kind.seconds(messages.length) * count;
+            }
+        }
+        let slowest = |seconds: &Vec<f64>| seconds.iter().copied().fold(0.0, f64::max);
+        let total: f64 = sums.values().map(|(_, seconds)| slowest(seconds)).sum();
+        let bytes: f64 = sums.values().map(|sum| sum.0).sum();
+        let slowest = ways.resources.iter().map(|resource| resource.seconds_per_byte).fold(0.0, f64::max);
+        let conceivable_s = total.max(bytes * slowest);
+        let tick_s = if total > 0.0 { total / TICKS } else { 1.0 };
+        let mut of_task = vec![Vec::new(); pattern.tasks];
+        let mut pairs = Vec::with_capacity(sums.len());
+        for ((source, destination), (bytes, seconds)) in sums {
+            of_task[source].push(pairs.len() as u32);
+            of_task[destination].push(pairs.len() as u32);
+            let ticks = seconds.iter().map(|seconds| (seconds / tick_s).round() as i64).collect();
+            pairs.push(Pair { source, destination, bytes: bytes.round() as i64, ticks });
+        }
+        let count = ways.resources.len();
+        Self {
+            weight,
+            tick_s,
+            pairs,
+            of_task,
+            loads: vec![Load::default(); count],
+            scale_s: 1.0,
+            // Where nothing has to wait yet, a millionth of the longest conceivable time.
+            least_scale_s: if conceivable_s > 0.0 { conceivable_s * 1e-6 } else { 1.0 },
+            sum: 0.0,
+            remembered: 0.0,
+            touched: Vec::new(),
+            is_touched: vec![false; count],
+        }
+    }
+
+    /// Adds (`sign` 1) a pair to what is on its way, or takes it away (-1).
+    fn carry(&mut self, ways: &Ways, element: &[usize], pair: usize, sign: i64) {
+        let Self { pairs, loads, touched, is_touched, .. } = self;
+        let pair = &pairs[pair];
+        ways.along(element[pair.source], element[pair.destination], |at| {
+            if !std::mem::replace(&mut is_touched[at], true) {
+                touched.push(at as u32);
+            }
+            let load = &mut loads[at];
+            load.bytes += sign * pair.bytes;
+            let kind = ways.resources[at].kind;
+            if kind != NONE {
+                load.add(pair.source as u32, sign * pair.ticks[kind as usize]);
+            }
+        });
+    }
+
+    /// Works out the times of all that was touched.
+    fn settle(&mut self, ways: &Ways) {
+        let (scale_s, tick_s) = (self.scale_s, self.tick_s);
+        for at in std::mem::take(&mut self.touched) {
+            let at = at as usize;
+            self.is_touched[at] = false;
+            let load = &mut self.loads[at];
+            let longest = load.senders.iter().map(|sender| sender.1).max().unwrap_or(0) as f64 * tick_s;
+            let seconds = longest.max(load.bytes as f64 * ways.resources[at].seconds_per_byte);
+            self.sum += (seconds / scale_s).powi(NORM) - (load.seconds / scale_s).powi(NORM);
+            load.seconds = seconds;
+        }
+    }
+
+    fn longest(&self) -> f64 {
+        self.loads.iter().map(|load| load.seconds).fold(0.0, f64::max)
+    }
+
+    fn norm_sum(&self) -> f64 {
+        self.loads.iter().map(|load| (load.seconds / self.scale_s).powi(NORM)).sum()
+    }
+}
+
+impl Load {
+    fn add(&mut self, task: u32, ticks: i64) {
+        match self.senders.binary_search_by_key(&task, |sender| sender.0) {
+            Ok(at) => {
+                self.senders[at].1 += ticks;
+                if self.senders[at].1 == 0 {
+                    self.senders.remove(at);
+                }
+            }
+            Err(at) if ticks != 0 => self.senders.insert(at, (task, ticks)),
+            Err(_) => {}
+        }
+    }
+}

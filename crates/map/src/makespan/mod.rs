@@ -1,0 +1,112 @@
+//! The mapping whose communication is estimated to be over first: a makespan over ports and switches (IBM report, section
+//! 5 and docs/estimator.md), where J is a sum over pairs.
+//!
+//! It starts from mappings that are good otherwise ([`least`] is given them) and moves tasks that the last port or switch
+//! waits for ([`search`]), with what every port carries kept up to date ([`loads`]). What is returned is judged by the
+//! plain estimator and never slower than any of the starts.
+
+mod loads;
+mod search;
+mod ways;
+
+#[cfg(test)]
+mod tests;
+
+use crate::load::settled;
+use crate::mappers::best::clock::Clock;
+use crate::random::Random;
+use crate::seating::Seating;
+use crate::slots::Slots;
+use crate::stay::moves;
+use crate::{Options, Problem, mapper};
+use cohabit_model::cost::distance_cost;
+use cohabit_model::{Hct, Pattern, Result, Topology, estimate};
+use loads::Loads;
+use search::Search;
+use ways::Ways;
+
+/// How long messages take: what a mapping is judged by.
+#[derive(Debug, Clone, Copy)]
+pub struct Time<'a> {
+    /// Ports and switches; element k is node k of the problem's topology ([`Topology::hct`]).
+    pub hct: &'a Hct,
+    /// Phases, each with how often it comes.
+    pub phases: &'a [(f64, Pattern)],
+}
+
+impl Time<'_> {
+    /// Seconds that all phases are estimated to take, by the plain estimator.
+    ///
+    /// # Errors
+    /// See [`estimate`].
+    pub fn seconds(&self, topology: &Topology, placement: &[usize]) -> Result<f64> {
+        let elements: Vec<usize> = placement.iter().map(|&pu| topology.pus[pu].node).collect();
+        let phase = |(weight, pattern): &(f64, Pattern)| Ok(weight * estimate(self.hct, pattern, &elements)?.seconds);
+        self.phases.iter().map(phase).sum()
+    }
+}
+
+/// A PU for every task, so that the estimated time is small: at most that of `packed`, of `scatter`, and of `best`, whose
+/// search for a small J comes first.
+///
+/// # Errors
+/// As `best` and [`estimate`].
+pub fn least(problem: &Problem, time: &Time) -> Result<Vec<usize>> {
+    // Half the time for the starts, half for what follows.
+    let options = Options { budget: problem.options.budget.map(|budget| budget / 2), ..problem.options.clone() };
+    let problem = &Problem { options: &options, ..*problem };
+    let slots = Slots::new(problem)?;
+    let starts = starts(problem)?;
+    let mut clock = Clock::new(&options, 500 + 4 * slots.len() as u64);
+    let mut candidates = starts.clone();
+    if slots.tasks() > 1 {
+        let ways = Ways::new(time.hct);
+        let random = Random::new(problem.options.seed);
+        let judged = starts.iter().map(|start| Ok((time.seconds(problem.topology, start)?, start)));
+        let mut judged = judged.collect::<Result<Vec<_>>>()?;
+        judged.sort_by(|a, b| a.0.total_cmp(&b.0));
+        judged.dedup_by(|a, b| a.1 == b.1);
+        let count = judged.len();
+        for (number, (_, start)) in judged.into_iter().enumerate() {
+            let Some(slot_of) = seats(&slots, start) else { continue };
+            let loads = Loads::new(&ways, time.phases, &elements(problem, &slots, &slot_of));
+            let mut search = Search::new(problem, &slots, loads, slot_of, random.fork(number as u64));
+            let found = search.run(&mut clock.share(number, count));
+            candidates.push(settled(problem, &slots, &found)?);
+        }
+    }
+    // Of those that take as long, the one with the smaller J, and then the one that moves fewer tasks.
+    let price = |placement: Vec<usize>| {
+        let moved = moves(&problem.options.present, &placement);
+        let distance = distance_cost(problem.weight, problem.topology, &placement);
+        Ok((time.seconds(problem.topology, &placement)?, (distance, moved), placement))
+    };
+    let priced = candidates.into_iter().map(price).collect::<Result<Vec<_>>>()?;
+    let best = priced.into_iter().min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    Ok(best.map(|best| best.2).unwrap_or_default())
+}
+
+/// Mappings that are good or usual. The greedy mapper of the report refuses large machines.
+fn starts(problem: &Problem) -> Result<Vec<Vec<usize>>> {
+    let mut starts = Vec::new();
+    for name in ["best", "packed", "scatter"] {
+        starts.push(mapper(name)?.map(problem)?);
+    }
+    starts.extend(mapper("hct-greedy")?.map(problem).ok());
+    Ok(starts)
+}
+
+/// The element that each task is on.
+fn elements(problem: &Problem, slots: &Slots, slot_of: &[usize]) -> Vec<usize> {
+    slot_of.iter().map(|&slot| problem.topology.pus[slots.pu[slot]].node).collect()
+}
+
+/// Slots that amount to a placement; none where it is no choice of slots (one that a balance of loads has changed).
+fn seats(slots: &Slots, placement: &[usize]) -> Option<Vec<usize>> {
+    let mut seating = Seating::new(slots);
+    for task in seating.waiting() {
+        let slot = seating.first_of(slots.of_pus(&(placement[task]..placement[task] + 1)))?;
+        seating.take(slot, task);
+    }
+    Some(seating.finish())
+}

@@ -1,0 +1,175 @@
+//! The fast twin against the plain estimator, the search against brute force, and the contract.
+
+use super::*;
+use cohabit_model::Matrix;
+use cohabit_model::pattern::Messages;
+use proptest::prelude::*;
+
+/// Hosts of two cores on two subnets, with ports that depend on the message's length, latency and a limited switch.
+fn cluster(hosts: usize) -> Topology {
+    let half = hosts / 2;
+    let text = format!(
+        "[[host]]\nnames = 'n[1-{hosts}]'\ntopology = 'core:2 pu:1'\nmax_bandwidth = 900
+[[switch]]\nname = 'a'\nmembers = 'n[1-{half}]'\nmax_bandwidth = 350
+[[switch]]\nname = 'b'\nmembers = 'n[{}-{hosts}]'
+[[switch]]\nname = 'top'\nmembers = ['a', 'b']
+[[port]]\nbandwidth = {{ 1 = 20, 100 = 100 }}\nlatency_ns = 1e7\nmax_bandwidth = 150
+[[port]]\nof = ['a', 'b']\nbandwidth = 100
+[[port]]\nlevel = 'pu'\nout = 1000\nin = 800\n",
+        half + 1
+    );
+    Topology::parse_text(&text).unwrap()
+}
+
+/// Source, destination, length, count.
+type Row = (usize, usize, u32, u64);
+
+fn pattern(tasks: usize, rows: &[Row]) -> Pattern {
+    let messages =
+        rows.iter().filter(|row| row.0 < tasks && row.1 < tasks).map(|&(source, destination, length, count)| {
+            Messages { source, destination, length: f64::from(length), count }
+        });
+    Pattern { tasks, messages: messages.collect() }
+}
+
+fn bytes(pattern: &Pattern) -> Matrix {
+    let entries = pattern.messages.iter().map(|m| (m.source as u32, m.destination as u32, m.length as u64 * m.count));
+    Matrix::from_triplets(pattern.tasks, entries)
+}
+
+fn rows(tasks: usize, most: usize) -> impl Strategy<Value = Vec<Row>> {
+    prop::collection::vec((0..tasks, 0..tasks, 1..2000u32, 1..20u64), 0..most)
+}
+
+fn assert_near(found: f64, expected: f64) {
+    assert!((found - expected).abs() <= 1e-9 * expected.max(1e-9), "{found} for {expected}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+
+    #[test]
+    fn what_is_kept_up_to_date_is_what_the_estimator_says(
+        first in rows(10, 30),
+        second in rows(10, 30),
+        placed in prop::collection::vec(0..12usize, 10),
+        moves in prop::collection::vec((0..10usize, 0..10usize, 0..12usize), 1..20),
+    ) {
+        let topology = cluster(6);
+        let hct = topology.hct().unwrap();
+        let phases = [(1.0, pattern(10, &first)), (2.5, pattern(10, &second))];
+        let time = Time { hct: &hct, phases: &phases };
+        let mut placement = placed;
+        let element = |pu: usize| topology.pus[pu].node;
+        let ways = Ways::new(&hct);
+        let elements: Vec<usize> = placement.iter().map(|&pu| element(pu)).collect();
+        let mut loads = Loads::new(&ways, &phases, &elements);
+        assert_near(loads.seconds(), time.seconds(&topology, &placement).unwrap());
+        for (a, b, pu) in moves {
+            if a == b {
+                placement[a] = pu;
+                loads.place(&[(a, element(pu))]);
+            } else {
+                placement.swap(a, b);
+                loads.place(&[(a, element(placement[a])), (b, element(placement[b]))]);
+            }
+            assert_near(loads.seconds(), time.seconds(&topology, &placement).unwrap());
+        }
+        loads.refresh();
+        let (smooth, seconds) = (loads.smooth(), loads.seconds());
+        prop_assert!(smooth >= seconds * (1.0 - 1e-9) && smooth <= 1.5 * seconds, "{} for {}", smooth, seconds);
+    }
+
+    #[test]
+    fn never_slower_than_the_other_mappings_and_by_the_rules(
+        rows in rows(14, 40),
+        tasks in 1..14usize,
+        pin in prop::option::of((0..14usize, 0..8usize)),
+        forbidden in prop::collection::vec(0..8usize, 0..2),
+        seed in any::<u64>(),
+    ) {
+        let topology = cluster(4);
+        let hct = topology.hct().unwrap();
+        let phases = [(1.0, pattern(tasks, &rows))];
+        let time = Time { hct: &hct, phases: &phases };
+        let weight = bytes(&phases[0].1);
+        let pins: Vec<_> = pin.into_iter().filter(|&(task, pu)| task < tasks && !forbidden.contains(&pu)).collect();
+        let options = Options { seed, pins, forbidden, steps: Some(20), ..Options::default() };
+        let problem = crate::testing::problem(&weight, &topology, &options);
+        let found = least(&problem, &time).unwrap();
+        let seconds = time.seconds(&topology, &found).unwrap();
+        for name in ["best", "packed", "scatter"] {
+            let other = mapper(name).unwrap().map(&problem).unwrap();
+            prop_assert!(seconds <= time.seconds(&topology, &other).unwrap(), "{}", name);
+        }
+        prop_assert_eq!(&least(&problem, &time).unwrap(), &found);
+        crate::contract::judge_placement("makespan", &problem, &found);
+    }
+}
+
+proptest! {
+    // The same cases every time: a search that is not exhaustive may miss one in many.
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        rng_seed: proptest::test_runner::RngSeed::Fixed(1),
+        ..ProptestConfig::with_cases(40)
+    })]
+
+    #[test]
+    fn small_problems_are_solved(rows in rows(6, 16), seed in any::<u64>()) {
+        let topology = cluster(4);
+        let hct = topology.hct().unwrap();
+        let phases = [(1.0, pattern(6, &rows))];
+        let time = Time { hct: &hct, phases: &phases };
+        let weight = bytes(&phases[0].1);
+        let options = Options { seed, ..Options::default() };
+        let found = least(&crate::testing::problem(&weight, &topology, &options), &time).unwrap();
+        let mut least_s = f64::INFINITY;
+        each_placement(&mut Vec::new(), 6, 8, &mut |placement| {
+            least_s = least_s.min(time.seconds(&topology, placement).unwrap());
+        });
+        prop_assert!(time.seconds(&topology, &found).unwrap() <= least_s * (1.0 + 1e-9));
+    }
+}
+
+/// Calls `see` with every choice of different PUs.
+fn each_placement(placement: &mut Vec<usize>, tasks: usize, pus: usize, see: &mut impl FnMut(&[usize])) {
+    if placement.len() == tasks {
+        return see(placement);
+    }
+    for pu in (0..pus).filter(|pu| !placement.contains(pu)).collect::<Vec<_>>() {
+        placement.push(pu);
+        each_placement(placement, tasks, pus, see);
+        placement.pop();
+    }
+}
+
+#[test]
+fn time_sees_what_distances_do_not() {
+    // Three hosts of one core, the first with a slow port: J takes any two for the pair.
+    let text = "[[host]]\nnames = 'n[1-3]'\ntopology = 'core:1 pu:1'\n[[port]]\nof = 'n1'\nbandwidth = 1
+[[port]]\nof = 'n[2-3]'\nbandwidth = 10\n";
+    let topology = Topology::parse_text(text).unwrap();
+    let hct = topology.hct().unwrap();
+    let phases = [(1.0, pattern(2, &[(0, 1, 100, 1)]))];
+    let time = Time { hct: &hct, phases: &phases };
+    let (weight, options) = (bytes(&phases[0].1), Options::default());
+    let problem = crate::testing::problem(&weight, &topology, &options);
+    let seconds = |placement: &[usize]| time.seconds(&topology, placement).unwrap();
+    assert_eq!(seconds(&mapper("best").unwrap().map(&problem).unwrap()), 100.0);
+    assert_eq!(seconds(&least(&problem, &time).unwrap()), 10.0);
+}
+
+#[test]
+fn where_nothing_is_sent_there_is_a_mapping_too() {
+    let topology = cluster(4);
+    let hct = topology.hct().unwrap();
+    let options = Options::default();
+    for tasks in [0, 1, 3, 20] {
+        let weight = Matrix::zero(tasks);
+        let problem = crate::testing::problem(&weight, &topology, &options);
+        let phases = [(1.0, pattern(tasks, &[]))];
+        assert_eq!(least(&problem, &Time { hct: &hct, phases: &phases }).unwrap().len(), tasks);
+        assert_eq!(least(&problem, &Time { hct: &hct, phases: &[] }).unwrap().len(), tasks);
+    }
+}

@@ -1,0 +1,118 @@
+//! The ways between processing elements: which ports and switches that limit anything a message goes through.
+
+use cohabit_model::Hct;
+use cohabit_model::hct::{Bandwidth, Direction};
+
+/// No resource.
+pub const NONE: u32 = u32::MAX;
+
+/// One direction of a port, or a switch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resource {
+    /// Which of [`Ways::kinds`] says how long a message takes; [`NONE`] for switches.
+    pub kind: u32,
+    /// Of all bytes together; 0 without a limit.
+    pub seconds_per_byte: f64,
+}
+
+/// Ports through which messages take the same time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kind {
+    bandwidth: Bandwidth,
+    latency_s: f64,
+}
+
+impl Kind {
+    /// Of one message.
+    pub fn seconds(&self, length: f64) -> f64 {
+        self.bandwidth.at(length).map_or(0.0, |rate| length / rate) + self.latency_s
+    }
+}
+
+/// The tree with the resources of each element.
+#[derive(Debug, Clone)]
+pub struct Ways {
+    /// What limits anything.
+    pub resources: Vec<Resource>,
+    /// The kinds of ports among them.
+    pub kinds: Vec<Kind>,
+    places: Vec<Place>,
+}
+
+#[derive(Debug, Clone)]
+struct Place {
+    parent: u32,
+    depth: u32,
+    out: u32,
+    inwards: u32,
+    switch: u32,
+}
+
+impl Ways {
+    /// The ways of a hardware communication topology.
+    pub fn new(hct: &Hct) -> Self {
+        let mut ways = Self { resources: Vec::new(), kinds: Vec::new(), places: Vec::with_capacity(hct.elements()) };
+        for element in 0..hct.elements() {
+            let (out, inwards) = match hct.parent(element) {
+                Some(_) => (ways.port(hct, element, Direction::Out), ways.port(hct, element, Direction::In)),
+                None => (NONE, NONE),
+            };
+            let switch = match hct.max_bandwidth(element) {
+                Some(limit) => ways.add(Resource { kind: NONE, seconds_per_byte: 1.0 / limit }),
+                None => NONE,
+            };
+            let parent = hct.parent(element).unwrap_or(0);
+            let depth = if element == 0 { 0 } else { ways.places[parent].depth + 1 };
+            ways.places.push(Place { parent: parent as u32, depth, out, inwards, switch });
+        }
+        ways
+    }
+
+    fn port(&mut self, hct: &Hct, element: usize, direction: Direction) -> u32 {
+        let port = hct.port(element);
+        let kind = Kind { bandwidth: port.towards(direction).clone(), latency_s: port.latency_s };
+        let limit = port.limit(direction);
+        if limit.is_none() && kind.latency_s == 0.0 {
+            return NONE;
+        }
+        let known = self.kinds.iter().position(|known| *known == kind);
+        let number = known.unwrap_or_else(|| {
+            self.kinds.push(kind);
+            self.kinds.len() - 1
+        });
+        self.add(Resource { kind: number as u32, seconds_per_byte: limit.map_or(0.0, f64::recip) })
+    }
+
+    fn add(&mut self, resource: Resource) -> u32 {
+        self.resources.push(resource);
+        self.resources.len() as u32 - 1
+    }
+
+    /// Calls `visit` with every resource on the way from one processing element to another, once each.
+    #[inline]
+    pub fn along(&self, from: usize, to: usize, mut visit: impl FnMut(usize)) {
+        let (mut up, mut down) = (from, to);
+        if up == down {
+            return;
+        }
+        let mut pass = |resource: u32| {
+            if resource != NONE {
+                visit(resource as usize);
+            }
+        };
+        // The deeper one climbs; a switch is passed by leaving it, the one where both meet at the end.
+        while up != down {
+            let (above, below) = (&self.places[up], &self.places[down]);
+            if above.depth >= below.depth {
+                pass(above.switch);
+                pass(above.out);
+                up = above.parent as usize;
+            } else {
+                pass(below.switch);
+                pass(below.inwards);
+                down = below.parent as usize;
+            }
+        }
+        pass(self.places[up].switch);
+    }
+}
