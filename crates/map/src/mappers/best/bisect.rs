@@ -15,16 +15,35 @@ const COARSEST: usize = 32;
 /// Coarsening what cuts agree on ends at this number.
 const COARSEST_AGREED: usize = 12;
 
+/// At this number of vertices two cuts cost little.
+const CYCLE: usize = 40;
+
+/// A growing region goes on somewhere else once in so many vertices: a good side need not be one region.
+const JUMP: usize = 12;
+
 /// How often the graph of what cuts agree on is cut.
 const TRIES_AGREED: usize = 8;
 
 /// A cut with `first` slots on side 0; `tries` of the coarsest graph.
 pub fn bisect(piece: &Piece, first: i32, tries: usize, random: &mut Random) -> Vec<u8> {
+    cycled(piece, first, tries, 0, random)
+}
+
+/// A better cut for a little more time: two are made and recombined where the graph has become small.
+pub fn bisect_well(piece: &Piece, first: i32, tries: usize, random: &mut Random) -> Vec<u8> {
+    cycled(piece, first, tries, CYCLE, random)
+}
+
+fn cycled(piece: &Piece, first: i32, tries: usize, cycle: usize, random: &mut Random) -> Vec<u8> {
     if piece.len() > COARSEST {
         let total: i32 = piece.size.iter().sum();
         let coarser = coarsen(piece, (3 * total / (2 * COARSEST as i32)).max(2), None, random);
         if coarser.is_smaller_than(piece) {
-            let sides = bisect(&coarser.graph, first, tries, random);
+            let sides = if piece.len() > cycle && coarser.graph.len() <= cycle {
+                agreed(&coarser.graph, first, tries, 2, None, random)
+            } else {
+                cycled(&coarser.graph, first, tries, cycle, random)
+            };
             return refined(piece, &coarser, &sides, first);
         }
     }
@@ -186,6 +205,12 @@ fn grown(piece: &Piece, first: i32, random: &mut Random) -> Vec<u8> {
         gains.set(next, NONE);
         let Some((place, _)) = gains.largest() else { break };
         next = place;
+        if random.below(JUMP) == 0 {
+            let jump = random.below(count);
+            if gains.get(jump) > NONE {
+                next = jump;
+            }
+        }
     }
     side
 }

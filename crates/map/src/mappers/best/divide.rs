@@ -1,6 +1,6 @@
 //! Dividing vertices over the subtrees of a part of the tree by cutting them in two again and again.
 
-use super::bisect::{agreed, bisect};
+use super::bisect::{agreed, bisect, bisect_well};
 use super::clock::Clock;
 use super::layout::Tree;
 use super::net::Net;
@@ -23,6 +23,8 @@ pub struct Divider<'a> {
     pub pace: Option<Pace>,
     /// How many cuts of each part that allows.
     parents: Option<usize>,
+    /// By what part weights are blurred.
+    pub blur: f32,
     /// The group each vertex is in, where it is in one: parts that could change places stay.
     pub now: Vec<u32>,
 }
@@ -84,6 +86,7 @@ impl<'a> Divider<'a> {
             tries,
             pace: None,
             parents: None,
+            blur: 0.0,
             now: Vec::new(),
         }
     }
@@ -149,7 +152,10 @@ impl<'a> Divider<'a> {
         let mut side = if first == 0 || first == vertices.len() {
             vec![u8::from(first == 0); vertices.len()]
         } else {
-            let piece = self.piece(&vertices, 1, |_| 0);
+            let mut piece = self.piece(&vertices, 1, |_| 0);
+            if self.blur > 0.0 {
+                piece.blur(self.blur, random.draw());
+            }
             let now = self.sides_now(&vertices, left, first);
             self.cut(&piece, first as i32, level, now, random)
         };
@@ -193,12 +199,15 @@ impl<'a> Divider<'a> {
         let small = if piece.len() <= SMALL_PIECE { 3 } else { 1 };
         let tries = small * if level == 0 { self.tries } else { self.tries.div_ceil(4) };
         let Some(pace) = &self.pace else {
+            if self.blur > 0.0 {
+                return bisect(piece, first, tries, random);
+            }
             return agreed(piece, first, tries, 1 + usize::from(now.is_some()), now, random);
         };
         if level > 0 {
             return bisect(piece, first, tries, random);
         }
-        let side = now.or_else(|| Some(bisect(piece, first, tries, random)));
+        let side = now.or_else(|| Some(bisect_well(piece, first, tries, random)));
         let parents = *self.parents.get_or_insert_with(|| pace.parents());
         agreed(piece, first, tries, parents, side, random)
     }
@@ -240,16 +249,21 @@ impl<'a> Divider<'a> {
                 || groups.clone().all(|group| self.tree.subtree_at(level, group as usize).len() == 1))
     }
 
+    /// Fills groups with the pairs that talk most, where all are of two slots and few enough.
+    pub fn matched(&mut self, vertices: &[u32], groups: Range<u32>, slot_of: &mut [u32]) -> bool {
+        let fits =
+            vertices.len() <= MOST_MATCHED && groups.clone().all(|group| self.tree.slots_of(group as usize).len() == 2);
+        if fits {
+            let piece = self.piece(vertices, 1, |_| 0);
+            self.pair(&piece, vertices, groups, slot_of);
+        }
+        fits
+    }
+
     /// Fills small groups one after the other, each from the heaviest edge that is left.
     fn gather(&mut self, vertices: Vec<u32>, groups: Range<u32>, slot_of: &mut [u32]) {
         let piece = self.piece(&vertices, 1, |_| 0);
         let count = vertices.len();
-        if self.open.is_none()
-            && count <= MOST_MATCHED
-            && groups.clone().all(|group| self.tree.slots_of(group as usize).len() == 2)
-        {
-            return self.pair(&piece, &vertices, groups, slot_of);
-        }
         let row = |a: usize| {
             piece.neighbours(a).iter().filter(move |arc| arc.0 as usize > a).map(move |&(b, w)| (w, a as u32, b))
         };

@@ -29,6 +29,21 @@ impl Piece {
         }
     }
 
+    /// Changes every weight at random by up to a part of it, both ways alike: what was one of many good cuts may then be
+    /// the best.
+    pub fn blur(&mut self, part: f32, salt: u64) {
+        for vertex in 0..self.len() {
+            for arc in &mut self.arcs[self.starts[vertex] as usize..self.starts[vertex + 1] as usize] {
+                let (a, b) = (arc.0.min(vertex as u32), arc.0.max(vertex as u32));
+                let mut mixed = ((u64::from(a) << 32) | u64::from(b)).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ salt;
+                mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+                let within = (mixed >> 40) as f32 / (1_u64 << 23) as f32 - 1.0;
+                arc.1 = ((arc.1 as f32) * (1.0 + part * within)) as i32;
+                arc.1 = arc.1.max(1);
+            }
+        }
+    }
+
     /// Neighbours and weights of a vertex.
     #[inline]
     pub fn neighbours(&self, vertex: usize) -> &[(u32, i32)] {

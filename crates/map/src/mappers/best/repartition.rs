@@ -31,6 +31,14 @@ const ELSEWHERE: u32 = u32::MAX;
 /// How often, in a hundred, more than two siblings are divided anew.
 const MANY: usize = 40;
 
+/// The same in a small problem.
+const MANY_OF_FEW: usize = 60;
+
+/// How often, in a hundred, that is done with blurred weights in a small problem, where cuts soon repeat themselves, and
+/// by what part they are blurred.
+const BLURRED: usize = 95;
+const BLUR: (f32, f32) = (0.3, 0.6);
+
 /// How often, in a hundred, a level higher is taken.
 const UP: usize = 70;
 
@@ -71,7 +79,7 @@ impl<'a> Repartition<'a> {
             && !accept
             && pair.siblings
             && pair.level < state.layout.tree.levels()
-            && random.below(100) < MANY
+            && random.below(100) < if state.net.len() <= SMALL { MANY_OF_FEW } else { MANY }
         {
             return self.redivide(state, &pair, random);
         }
@@ -134,6 +142,29 @@ impl<'a> Repartition<'a> {
         None
     }
 
+    /// Fills the cores of each subtree whose groups are pairs with its heaviest perfect matching.
+    pub fn match_pairs(&mut self, state: &mut State<'a>) {
+        if self.holds {
+            return;
+        }
+        let tree = &state.layout.tree;
+        let mut at = 0;
+        while at < tree.groups() {
+            let whole = 0..tree.groups() as u32;
+            let groups = tree.levels().checked_sub(2).map_or(whole, |above| tree.subtree_at(above, at));
+            at = groups.end as usize;
+            let vertices = state.vertex_at[tree.slots_in(&groups)].to_vec();
+            if self.divider.matched(&vertices, groups.clone(), &mut self.wanted) {
+                let before = state.total;
+                let saved: Vec<u32> = vertices.iter().map(|&vertex| state.slot_of[vertex as usize]).collect();
+                arrange(state, &vertices, |at| self.wanted[vertices[at] as usize]);
+                if state.total > before {
+                    arrange(state, &vertices, |at| saved[at]);
+                }
+            }
+        }
+    }
+
     /// Exchanges two regions of equal size of two subtrees that talk, and looks most there from then on.
     pub fn kick(&mut self, state: &mut State<'a>, random: &mut Random) {
         self.focus.clear();
@@ -181,7 +212,13 @@ impl<'a> Repartition<'a> {
         subtrees.iter().for_each(|subtree| vertices.extend_from_slice(&state.vertex_at[tree.slots_in(subtree)]));
         self.divider.now.clone_from(&state.group_of);
         let mut parts = Vec::with_capacity(subtrees.len());
+        if state.net.len() <= SMALL && random.below(100) < BLURRED {
+            let between = random.below(1 << 10) as f32 / (1 << 10) as f32;
+            self.divider.blur = BLUR.0 + (BLUR.1 - BLUR.0) * between;
+            self.divider.now.clear();
+        }
         self.divider.share_out(vertices.clone(), pair.level, &subtrees, &mut parts, random);
+        self.divider.blur = 0.0;
         self.part_of.resize(state.net.len(), ELSEWHERE);
         for (part, members) in parts.iter().enumerate() {
             members.iter().for_each(|&vertex| self.part_of[vertex as usize] = part as u32);

@@ -69,6 +69,8 @@ impl<'a> Ground<'a> {
         }
         let divider = Divider::new(self.net, &self.layout.tree, 4);
         let mut repartition = Repartition::new(divider, &talking, &state);
+        repartition.match_pairs(&mut state);
+        best.keep(&state);
         let long = PATIENCE + self.net.len() / 5;
         let back = if self.net.len() <= SMALL { BACK.0 } else { BACK.1 };
         let mut patience = long;
@@ -81,6 +83,9 @@ impl<'a> Ground<'a> {
                 continue;
             }
             stale = 0;
+            if is_close(&state, &best) {
+                repartition.match_pairs(&mut state);
+            }
             if repartition.focus.is_empty() || state.total < best.total {
                 descend(&mut state, &talking, everywhere);
             }
@@ -92,6 +97,9 @@ impl<'a> Ground<'a> {
             patience = PATIENCE_KICKED;
         }
         descend(&mut state, &talking, everywhere);
+        if is_close(&state, &best) {
+            repartition.match_pairs(&mut state);
+        }
         best.keep(&state);
         best
     }
@@ -125,6 +133,11 @@ impl<'a> Ground<'a> {
             }
         }
     }
+}
+
+/// Whether a state that is not the best may become it by small changes.
+fn is_close(state: &State, best: &Found) -> bool {
+    state.total != best.total && state.total < best.total + best.total / 50
 }
 
 impl Found {
