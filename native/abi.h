@@ -99,7 +99,7 @@ typedef struct {
     uint64_t window;   /* bin the cells' window_* counts belong to */
     uint64_t slow_calls;
     uint32_t common; /* its number among the tasks of the run that touched memory shared between processes, + 1 */
-    uint32_t reserved;
+    uint32_t of_mpi; /* it was made within a call of MPI: a helper of MPI's own (where ranks are observed too) */
     uint64_t directories[COHABIT_DIRECTORIES];
 } cohabit_task_t;
 

@@ -3,7 +3,9 @@
 #include "counting.h"
 #include "phases.h"
 #include "shadow.h"
+#include "slots.h"
 #include "../include/cohabit.h"
+#include "../mpi/abi.h"
 
 uint32_t
 marker_of(instr_t *instr)
@@ -14,7 +16,7 @@ marker_of(instr_t *instr)
     if (!opnd_is_base_disp(operand))
         return 0;
     uint32_t number = (uint32_t)opnd_get_disp(operand);
-    return number >= COHABIT_MAGIC_ROI_BEGIN && number <= COHABIT_MAGIC_PHASE ? number : 0;
+    return number >= COHABIT_MAGIC_ROI_BEGIN && number <= COHABIT_MPI_MARK_END ? number : 0;
 }
 
 static void
@@ -31,6 +33,12 @@ phase(void)
     dr_mcontext_t mc = { sizeof(mc), DR_MC_INTEGER };
     dr_get_mcontext(dr_get_current_drcontext(), &mc);
     phases_note(mc.xdi);
+}
+
+static void
+mpi_call(uint32_t begins)
+{
+    slots_current_task()->in_mpi = begins != 0;
 }
 
 static void
@@ -54,6 +62,9 @@ marker_insert(void *dc, instrlist_t *block, instr_t *instr)
         dr_insert_clean_call_ex(dc, block, instr, (void *)only, DR_CLEANCALL_READS_APP_CONTEXT, 0);
     } else if (number == COHABIT_MAGIC_PHASE) {
         dr_insert_clean_call_ex(dc, block, instr, (void *)phase, DR_CLEANCALL_READS_APP_CONTEXT, 0);
+    } else if (number == COHABIT_MPI_MARK_BEGIN || number == COHABIT_MPI_MARK_END) {
+        dr_insert_clean_call_ex(dc, block, instr, (void *)mpi_call, 0, 1,
+                                OPND_CREATE_INT32(number == COHABIT_MPI_MARK_BEGIN));
     } else {
         dr_insert_clean_call_ex(dc, block, instr, (void *)region,
                                 DR_CLEANCALL_READS_APP_CONTEXT | DR_CLEANCALL_WRITES_APP_CONTEXT, 2,

@@ -109,6 +109,8 @@ access_block(task_t *me, uint64_t block, uint64_t address, uint64_t bytes, acces
     uint32_t offset = address > start ? (uint32_t)(address - start) : 0;
     word_t *common = common_word(me, block);
     if (common != NULL) {
+        if (me->in_mpi)
+            return;
         access_common(me, common, block, within, kind);
         return;
     }
@@ -133,6 +135,8 @@ record_blocks(task_t *me, uint64_t address, uint64_t bytes, access_kind_t kind)
         uint32_t within = shadow_bytes_within(block, address, bytes);
         uint64_t start = block << shadow_block_shift, from = address > start ? address : start;
         word_t *common = common_word(me, block);
+        if (common != NULL && me->in_mpi)
+            continue;
         if (common != NULL)
             from = COHABIT_COMMON_ADDRESS | (common_block(common) << shadow_block_shift) | (from - start);
         stream_begin(me, from, within, kind);

@@ -40,6 +40,7 @@ typedef struct task {
     uint32_t last_read_bytes;
     uint64_t *last_write_common; /* the words, where the blocks are of memory shared between processes, else NULL */
     uint64_t *last_read_common;
+    bool in_mpi; /* between the markers of the library for MPI ranks: what it does there in common memory is not counted */
     uint64_t common_mask; /* as read_mask and exact_word, for such memory; 0 before the task touches any */
     uint64_t common_exact;
     uint32_t common; /* its number there */

@@ -256,8 +256,9 @@ event_after(void *drcontext, int number)
     }
     if (number == __NR_clone || number == __NR_clone3) {
         uint64_t flags = number == __NR_clone ? me->syscall_args[0] : me->clone_flags;
-        if ((flags & CLONE_THREAD) != 0)
-            part_register((uint32_t)result, me->id);
+        uint32_t made = (flags & CLONE_THREAD) != 0 ? part_register((uint32_t)result, me->id) : COHABIT_NO_TASK;
+        if (made != COHABIT_NO_TASK)
+            part_task(made)->of_mpi = me->in_mpi || me->shared->of_mpi;
     }
     memory_changed(number, me->syscall_args, (uint64_t)result);
     mappings_after(me, number, me->syscall_args, (uint64_t)result);

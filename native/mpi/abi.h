@@ -14,6 +14,10 @@
 #define COHABIT_MPI_PART_MAGIC 0x31545241504d4343ull     /* "CCMPART1" */
 #define COHABIT_MPI_GATHERED_MAGIC 0x3144485447414d43ull /* "CMAGTHD1" */
 #define COHABIT_MPI_VERSION 1u
+/* Displacements of NOPs around each call of MPI (as in native/include/cohabit.h): to the exact profiler they say that the
+ * memory shared between processes is MPI's there, and carries messages that are counted here. */
+#define COHABIT_MPI_MARK_BEGIN 0x0c0ab175
+#define COHABIT_MPI_MARK_END 0x0c0ab176
 #define COHABIT_MPI_CHUNK_BYTES (256u << 10)
 #define COHABIT_MPI_PIECE_BYTES (256u << 10) /* of a message in gathering, at most */
 

@@ -93,6 +93,15 @@ unlock(void)
         pthread_mutex_unlock(&library.lock);
 }
 
+/* One of the NOPs that abi.h names. */
+#if defined(__x86_64__)
+#define MARK_TEXT_(number) #number
+#define MARK_TEXT(number) MARK_TEXT_(number)
+#define MARK(NUMBER) __asm__ __volatile__("nopl " MARK_TEXT(NUMBER) "(%%rax)" : : : "memory")
+#else
+#define MARK(NUMBER) (void)0
+#endif
+
 /* Whether the call is the program's own, to be counted; leave() has to follow then. */
 static inline bool
 enter(void *return_address)
@@ -101,6 +110,7 @@ enter(void *return_address)
         return false;
     depth = 1;
     caller = return_address;
+    MARK(COHABIT_MPI_MARK_BEGIN);
     entered = ticks();
     if (library.threaded) {
         lock();
@@ -115,6 +125,7 @@ static inline void
 leave(void)
 {
     uint64_t now = ticks();
+    MARK(COHABIT_MPI_MARK_END);
     depth = 0;
     if (!library.active)
         return;

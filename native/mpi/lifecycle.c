@@ -285,7 +285,9 @@ finish(void)
         int (*next)(LIST PARAMETERS) = (int (*)(LIST PARAMETERS))next_function(#PREFIX #NAME);                         \
         bool outermost = depth++ == 0;                                                                                 \
         instant_t before = instant();                                                                                  \
+        MARK(COHABIT_MPI_MARK_BEGIN);                                                                                  \
         int result = next(LIST ARGUMENTS);                                                                             \
+        MARK(COHABIT_MPI_MARK_END);                                                                                    \
         depth--;                                                                                                       \
         if (outermost && result == MPI_SUCCESS)                                                                        \
             begin(before);                                                                                             \
@@ -301,9 +303,11 @@ INITIALIZES(PMPI_, Init_thread, (int *argc, char ***argv, int required, int *pro
     {                                                                                                                  \
         int (*next)(void) = (int (*)(void))next_function(#PREFIX "Finalize");                                          \
         bool outermost = depth++ == 0;                                                                                 \
+        MARK(COHABIT_MPI_MARK_BEGIN);                                                                                  \
         if (outermost)                                                                                                 \
             finish();                                                                                                  \
         int result = next();                                                                                           \
+        MARK(COHABIT_MPI_MARK_END);                                                                                    \
         depth--;                                                                                                       \
         return result;                                                                                                 \
     }

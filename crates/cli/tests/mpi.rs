@@ -312,3 +312,57 @@ fn parts_are_joined_by_import() {
         room.run("import parts -o p.npz").assert_fails(1, "no part of an MPI rank");
     }
 }
+
+/// Threads of ranks: memory within a rank, a file that ranks have mapped, and messages, all in bytes; MPI's own transport
+/// through shared memory counts for nothing beside.
+#[test]
+fn ranks_and_their_threads_are_in_one_profile() {
+    const RANKS: u32 = 3;
+    if !build().join("native/libcohabit_dbi.so").exists() {
+        println!("skipped: the profiler was not built (make native)");
+        return;
+    }
+    for mpi in installed() {
+        let program = program(&mpi, "hybrid");
+        if !program.exists() {
+            println!("skipped: {}: its workloads were not built (make native)", mpi.name);
+            continue;
+        }
+        let room = Room::new();
+        let file = room.path("shared");
+        let (threads, rounds, sent): (u32, u32, u32) = (3, 5, 100_000);
+        let arguments = [file.to_str().unwrap(), &threads.to_string(), &rounds.to_string(), &sent.to_string()];
+        let mut words = vec!["--detector", "dbi,mpi"];
+        words.extend(if mpi.name == "openmpi" { &["--no-monitoring"][..] } else { &[] });
+        done(&profile(&room, &mpi, &words, RANKS, &program, &arguments));
+        let profile = read_profile(&room.path("p.npz")).unwrap();
+        let who: Vec<_> = profile.meta.tasks.iter().map(|task| task.rank).collect();
+        let expected: Vec<_> = (0..RANKS).flat_map(|rank| [Some(rank); 3]).collect();
+        assert_eq!(who, expected, "{}", mpi.name);
+        let first = |rank: u32| u64::from(rank % RANKS * threads);
+        let mut known = BTreeMap::new();
+        for rank in 0..RANKS {
+            known.insert((first(rank), first(rank + 1)), u64::from(rounds * sent));
+            known.insert((first(rank + 1), first(rank)), u64::from(rounds * 8));
+            for thread in 0..threads {
+                let (source, destination) = (u64::from((thread + 1) % threads), u64::from(thread));
+                known.insert((first(rank) + source, first(rank) + destination), u64::from(rounds * 4 * 8));
+            }
+        }
+        // A barrier is empty messages; MPICH's, within a node, also a byte from rank 0 to each other.
+        let barriers = u64::from(2 * rounds + 2);
+        for rank in (1..RANKS).filter(|_| mpi.name == "mpich") {
+            *known.entry((0, first(rank))).or_default() += barriers;
+        }
+        let found =
+            profile.bytes.iter().map(|(source, destination, bytes)| ((source.into(), destination.into()), bytes));
+        assert_eq!(found.collect::<BTreeMap<_, _>>(), known, "{}", mpi.name);
+        let message = u64::from(rounds) * u64::from(sent).div_ceil(64) + barriers;
+        assert_eq!(profile.messages.get(first(1) as usize, first(2) as usize), message, "{}", mpi.name);
+        let mut map = room.command(["map", "p.npz", "--topology", "pack:3 core:3 pu:1", "-o", "m.json"]);
+        let ran = Ran::of(map.args(["--weight", "bytes", "--export", "open-mpi-4=ranks"]).output().unwrap());
+        assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+        let ranks = std::fs::read_to_string(room.path("ranks")).unwrap();
+        assert_eq!(ranks.lines().filter(|line| line.split(',').count() == 3).count(), 3, "{ranks}");
+    }
+}

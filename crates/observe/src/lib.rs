@@ -3,6 +3,7 @@
 pub mod access;
 pub mod dbi;
 pub mod faults;
+pub mod hybrid;
 pub mod import;
 pub mod mpi;
 pub mod npz;

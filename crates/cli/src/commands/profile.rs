@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use cohabit_model::Error;
 use cohabit_observe::mpi::launcher::is_launcher;
 use cohabit_observe::npz::write_profile;
-use cohabit_observe::{dbi, mpi};
+use cohabit_observe::{dbi, hybrid, mpi};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -24,6 +24,7 @@ Examples:
   cohabit profile --roi -- ./solver              only between markers (cohabit.h)
   cohabit profile --burst 10ms,90ms -- ./solver  a tenth of a long run
   cohabit profile -- mpirun -n 8 ./solver        which rank sends what to which
+  cohabit profile --detector dbi,mpi -- mpirun -n 4 ./solver  ranks and threads
 
 The program runs under DynamoRIO: slower, and with the same results. Ranks of
 mpirun, mpiexec and srun run at full speed, with a library that sees their
@@ -66,9 +67,9 @@ pub struct Profile {
     /// Look for ON, then not for OFF, over and over (10ms,90ms): less slow, and no longer exact
     #[arg(long, value_name = "ON,OFF", value_parser = burst)]
     burst: Option<(Duration, Duration)>,
-    /// What looks at the program [default: mpi for mpirun, mpiexec and srun, else dbi]
-    #[arg(long, value_name = "D")]
-    detector: Option<Detector>,
+    /// What looks at the program, dbi,mpi being both: the threads of ranks [default: mpi for mpirun, mpiexec and srun, else dbi]
+    #[arg(long, value_name = "D", value_delimiter = ',')]
+    detector: Vec<Detector>,
     /// Leave Open MPI's monitoring off: collectives are then decomposed by their usual algorithms only
     #[arg(long)]
     no_monitoring: bool,
@@ -102,8 +103,14 @@ impl Profile {
     }
 
     fn observe(&self) -> Result<dbi::Outcome, Failure> {
-        let ranks = self.detector.map_or_else(|| is_launcher(&self.command), |detector| detector == Detector::Mpi);
-        if !ranks {
+        let (memory, ranks) = match &self.detector[..] {
+            [] => (!is_launcher(&self.command), is_launcher(&self.command)),
+            given => (given.contains(&Detector::Dbi), given.contains(&Detector::Mpi)),
+        };
+        if memory && ranks {
+            return hybrid::profile(&self.command, &self.options(), &self.rank_options()).map_err(Failure::from);
+        }
+        if memory {
             return dbi::profile(&self.command, &self.options()).map_err(Failure::from);
         }
         let (region, signal) = (self.roi, self.roi_signal.is_some());
@@ -117,14 +124,17 @@ impl Profile {
             let error = Error::new(format!("{option} is about memory, and ranks are observed by their messages"));
             return Err(Failure::usage(error.remedy("leave it out, or look at memory with --detector dbi")));
         }
-        let options = mpi::Options {
+        mpi::profile(&self.command, &self.rank_options()).map_err(Failure::from)
+    }
+
+    fn rank_options(&self) -> mpi::Options {
+        mpi::Options {
             window: self.window,
             sites: self.hot,
             monitoring: !self.no_monitoring,
             shared: self.output.parent().unwrap_or(Path::new(".")).to_path_buf(),
             pass_signals: true,
-        };
-        mpi::profile(&self.command, &options).map_err(Failure::from)
+        }
     }
 
     fn options(&self) -> dbi::Options {

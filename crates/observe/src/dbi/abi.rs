@@ -133,7 +133,7 @@ pub struct cohabit_task_t {
     pub window: u64,
     pub slow_calls: u64,
     pub common: u32,
-    pub reserved: u32,
+    pub of_mpi: u32,
     pub directories: [u64; 32usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -154,7 +154,7 @@ const _: () = {
     ["Offset of field: cohabit_task_t::window"][::std::mem::offset_of!(cohabit_task_t, window) - 72usize];
     ["Offset of field: cohabit_task_t::slow_calls"][::std::mem::offset_of!(cohabit_task_t, slow_calls) - 80usize];
     ["Offset of field: cohabit_task_t::common"][::std::mem::offset_of!(cohabit_task_t, common) - 88usize];
-    ["Offset of field: cohabit_task_t::reserved"][::std::mem::offset_of!(cohabit_task_t, reserved) - 92usize];
+    ["Offset of field: cohabit_task_t::of_mpi"][::std::mem::offset_of!(cohabit_task_t, of_mpi) - 92usize];
     ["Offset of field: cohabit_task_t::directories"][::std::mem::offset_of!(cohabit_task_t, directories) - 96usize];
 };
 #[repr(C)]

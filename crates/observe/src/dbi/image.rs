@@ -33,6 +33,8 @@ pub struct ImageTask {
     pub parent: Option<u32>,
     /// Its number among the tasks of the run that touched memory shared between processes; none where it touched none.
     pub common: Option<u32>,
+    /// MPI made it for itself.
+    pub of_mpi: bool,
     /// Its comm.
     pub name: String,
     /// Loads it made.
@@ -116,6 +118,7 @@ impl Image {
             tid: record.tid,
             parent: (record.parent < self.head.tasks).then_some(record.parent),
             common: record.common.checked_sub(1),
+            of_mpi: record.of_mpi != 0,
             name: text(&record.name),
             loads,
             stores,

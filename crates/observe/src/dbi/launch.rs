@@ -38,6 +38,7 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Comma
     launcher.arg(&installation.dynamorio).arg(&installation.client);
     launcher.arg(client_options(directory.path(), ticks_per_second, options)?).arg(DYNAMORIO_OPTIONS).arg("--");
     launcher.arg(&program.image).args(&program.arguments[1..]);
+    launcher.envs(options.environment.iter().cloned());
     launcher.env("DYNAMORIO_CONFIGDIR", directory.configuration());
     let status = run(&mut launcher, options.pass_signals)?;
     let (images, mut notes) = images_at_their_end(&directory)?;

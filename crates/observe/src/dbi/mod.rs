@@ -20,7 +20,7 @@ mod part;
 pub(crate) mod program;
 pub(crate) mod signals;
 pub(crate) mod symbols;
-mod tasks;
+pub(crate) mod tasks;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -31,6 +31,7 @@ pub use launch::profile;
 pub use program::{Program, check_profilable};
 
 use cohabit_model::Profile;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -56,6 +57,8 @@ pub struct Options {
     pub burst: Option<(Duration, Duration)>,
     /// A directory for the access streams, a file for each program image (`cohabit_stream_t` in `native/abi.h`).
     pub record: Option<PathBuf>,
+    /// Variables of the program's environment, beside those that it inherits.
+    pub environment: Vec<(OsString, OsString)>,
     /// Signals that somebody sends to this process are passed on to the program; those of the terminal reach it by
     /// themselves, and this process outlives them. What a command line tool wants: handlers are installed meanwhile.
     pub pass_signals: bool,
@@ -73,6 +76,7 @@ impl Default for Options {
             region_signal: None,
             burst: None,
             record: None,
+            environment: Vec::new(),
             pass_signals: false,
         }
     }

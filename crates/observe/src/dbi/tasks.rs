@@ -8,6 +8,9 @@ use super::image::Image;
 use cohabit_model::Task;
 use std::collections::HashMap;
 
+/// Set in a task's further keys where MPI made the thread for itself.
+pub const OF_MPI: &str = "of_mpi";
+
 /// The tasks of the whole run, and where those of each image are among them.
 pub struct Tasks {
     /// By id.
@@ -106,6 +109,10 @@ impl Numbering<'_> {
             "" => format!("thread {spawn_index}"),
             name => name.to_owned(),
         };
+        let mut unknown = serde_json::Map::new();
+        if image.tasks[task].of_mpi {
+            unknown.insert(OF_MPI.to_owned(), true.into());
+        }
         self.found.tasks.push(Task {
             id,
             kind: "thread".to_owned(),
@@ -117,7 +124,7 @@ impl Numbering<'_> {
             parent,
             rank: None,
             spawn_index,
-            unknown: Default::default(),
+            unknown,
         });
         id
     }

@@ -10,7 +10,7 @@ use cohabit_model::command::CommandError;
 use cohabit_model::launcher::{Family, Launcher, Recognised};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What to look at, and how.
@@ -31,12 +31,18 @@ pub struct Options {
 /// Rows of a rank's series before its windows are doubled.
 const SERIES_BOUND: u64 = 1 << 20;
 
-/// Runs `command`, a launcher or one rank's program, to its end and says which rank sent what to which.
-///
-/// # Errors
-/// [`CommandError::NotFound`] and [`CommandError::CannotRun`] for a launcher that is not there or not known, [`CommandError::Failed`]
-/// where there is no library for its MPI, or no rank was seen.
-pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, CommandError> {
+/// A command made ready for its ranks to be observed.
+pub(crate) struct Prepared {
+    /// The command line to run.
+    pub words: Vec<OsString>,
+    /// What it finds in its environment beside what it inherits.
+    pub environment: Vec<(OsString, OsString)>,
+    parts: Directory,
+    shared: tempfile::TempDir,
+}
+
+/// Finds the library and the places for what ranks leave.
+pub(crate) fn prepare(command: &[OsString], options: &Options) -> Result<Prepared, CommandError> {
     let recognised = recognise(command)?;
     let library = install::library(recognised.family)?;
     let parts = Directory::create()?;
@@ -46,16 +52,20 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Comma
         variables: variables(parts.path(), shared.path(), options),
         parameters: parameters(&recognised, command, shared.path(), options),
     };
-    let (words, environment) = additions.apply(recognised.launcher, command);
-    let mut launcher = Command::new(&words[0]);
-    launcher.args(&words[1..]).envs(environment);
+    let (words, mut environment) = additions.apply(recognised.launcher, command);
     if recognised.launcher == Launcher::Singleton && recognised.family == Family::OpenMpi {
-        launcher.envs(additions.parameters.iter().map(|(name, value)| (format!("OMPI_MCA_{name}"), value)));
+        let parameter = |(name, value): &(&str, OsString)| (format!("OMPI_MCA_{name}").into(), value.clone());
+        environment.extend(additions.parameters.iter().map(parameter));
     }
-    let status = run(&mut launcher, options.pass_signals)?;
-    let found = files::read_all(&[shared.path(), parts.path()])?;
+    Ok(Prepared { words, environment, parts, shared })
+}
+
+/// The profile of what the ranks left, once the command has ended.
+pub(crate) fn collect(prepared: &Prepared, command: &[OsString], status: ExitStatus) -> Result<Outcome, CommandError> {
+    let found = files::read_all(&[prepared.shared.path(), prepared.parts.path()])?;
     if found.ranks.is_empty() {
-        let error = Error::new(format!("no MPI rank was observed; {} ended with {status}", words[0].to_string_lossy()));
+        let launcher = prepared.words[0].to_string_lossy();
+        let error = Error::new(format!("no MPI rank was observed; {launcher} ended with {status}"));
         return Err(error
             .remedy("the lines above may say why; the ranks must call MPI_Init and be linked with MPI dynamically")
             .into());
@@ -63,9 +73,22 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Comma
     let notes = found.notes.clone();
     let run = merge::Run {
         command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        monitored: monitoring::read(shared.path()),
+        monitored: monitoring::read(prepared.shared.path()),
     };
     Ok(Outcome { profile: merge::merge(found, &run)?, status, notes })
+}
+
+/// Runs `command`, a launcher or one rank's program, to its end and says which rank sent what to which.
+///
+/// # Errors
+/// [`CommandError::NotFound`] and [`CommandError::CannotRun`] for a launcher that is not there or not known, [`CommandError::Failed`]
+/// where there is no library for its MPI, or no rank was seen.
+pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, CommandError> {
+    let prepared = prepare(command, options)?;
+    let mut launcher = Command::new(&prepared.words[0]);
+    launcher.args(&prepared.words[1..]).envs(prepared.environment.iter().cloned());
+    let status = run(&mut launcher, options.pass_signals)?;
+    collect(&prepared, command, status)
 }
 
 pub(super) fn shared_folder(place: &Path) -> Result<tempfile::TempDir, Error> {
@@ -110,7 +133,7 @@ fn parameters(
     ]
 }
 
-pub(super) fn run(launcher: &mut Command, pass_signals: bool) -> Result<std::process::ExitStatus, Error> {
+pub(super) fn run(launcher: &mut Command, pass_signals: bool) -> Result<ExitStatus, Error> {
     let passing = pass_signals.then(Passing::install);
     let name = launcher.get_program().to_string_lossy().into_owned();
     let mut child = launcher.spawn().map_err(|error| Error::new(format!("{name}: {error}")))?;

@@ -278,6 +278,8 @@ fn describe(meta: &mut Meta, ranks: &[Rank], worlds: &Worlds, run: &Run, notes: 
     let collectives = any(abi::COHABIT_MPI_FLAG_COLLECTIVES);
     meta.unknown.insert("collectives".into(), if monitored { "monitored" } else { "decomposed" }.into());
     meta.unknown.insert("mpi_library".into(), ranks[0].library().into());
+    let level = ranks.iter().map(|rank| rank.head.thread_level).max();
+    meta.unknown.insert(super::THREAD_LEVEL.into(), level.into());
     if worlds.ranges.len() > 1 {
         let range = |&(first, size): &(u32, u32)| json!({"first_task": first, "tasks": size});
         meta.unknown.insert("worlds".into(), worlds.ranges.iter().map(range).collect());

@@ -23,11 +23,16 @@ mod sites;
 mod worlds;
 
 pub use launch::{Options, profile};
+pub(crate) use launch::{collect, prepare};
 pub use placement::{Ended, Placed, Ran, run};
 
 use cohabit_model::{Profile, Result};
 use std::collections::HashMap;
 use std::path::Path;
+
+/// The key of a profile's meta that holds the greatest level of thread support that a rank was given (MPI_THREAD_SINGLE
+/// is 0, MPI_THREAD_MULTIPLE 3).
+pub const THREAD_LEVEL: &str = "mpi_thread_level";
 
 /// Joins the parts in a directory, or reads the file they were gathered into.
 ///

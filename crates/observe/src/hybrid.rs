@@ -1,0 +1,280 @@
+//! MPI programs with threads: ranks and their threads in one profile, in one unit.
+//!
+//! The exact profiler follows the threads of all ranks, and the library for MPI ranks, preloaded into them, counts their
+//! messages. Within a call of MPI what a thread does in memory that processes share is MPI's transport: the profiler
+//! leaves that out (`native/mpi/abi.h`: the marks), so that a message counts once, however it travels: through shared
+//! memory, by cross-memory attach or over a network. A message counts as the values of so many blocks as it has bytes for,
+//! and goes from the first thread of its sender to the first of its receiver.
+
+use crate::dbi::tasks::OF_MPI;
+use crate::series::{DEFAULT_BOUND, bound_profile_series};
+use crate::{dbi, mpi};
+use cohabit_model::command::CommandError;
+use cohabit_model::profile::{CodeSite, HotBlock, Kind, SeriesRow, SizeRow};
+use cohabit_model::{Matrix, Profile, Task};
+use std::collections::HashMap;
+use std::ffi::OsString;
+
+const DETECTOR: &str = "dbi,mpi";
+/// MPI_THREAD_SERIALIZED; it and MPI_THREAD_MULTIPLE allow calls by other threads than the first.
+const SERIALIZED: u64 = 2;
+const WHICH_THREAD: &str = "which thread of a rank sent and received its messages: its first is named for all";
+
+/// Runs a launcher, or one rank's program, and says which threads communicated: in memory, and by the messages of their
+/// ranks.
+///
+/// # Errors
+/// Those of [`dbi::profile`] and of [`mpi::profile`].
+pub fn profile(
+    command: &[OsString],
+    memory: &dbi::Options,
+    ranks: &mpi::Options,
+) -> Result<dbi::Outcome, CommandError> {
+    let prepared = mpi::prepare(command, ranks)?;
+    let options = dbi::Options { environment: prepared.environment.clone(), ..memory.clone() };
+    let threads = dbi::profile(&prepared.words, &options)?;
+    let messages = mpi::collect(&prepared, command, threads.status)?;
+    let mut notes = threads.notes;
+    notes.extend(messages.notes);
+    Ok(dbi::Outcome { profile: join(threads.profile, messages.profile), status: threads.status, notes })
+}
+
+/// The threads of `threads` that are of the ranks of `ranks`, with the communication of both.
+pub fn join(threads: Profile, ranks: Profile) -> Profile {
+    let numbering = Numbering::of(&threads, &ranks);
+    let count = numbering.tasks.len();
+    let block_bytes = threads.meta.block_bytes.max(1);
+    let blocks = |messages: u64, bytes: u64| blocks(messages, bytes, block_bytes);
+    let in_memory = |matrix: &Matrix| -> Vec<(u32, u32, u64)> {
+        let renumber = |(source, destination, value)| {
+            Some((*numbering.of_thread.get(&source)?, *numbering.of_thread.get(&destination)?, value))
+        };
+        matrix.iter().filter_map(renumber).collect()
+    };
+    let first = |rank: u32| numbering.of_rank[rank as usize];
+    let mut messages = in_memory(&threads.messages);
+    messages.extend(
+        ranks.sizes.iter().map(|row| (first(row.source), first(row.destination), blocks(row.messages, row.bytes))),
+    );
+    let mut bytes = in_memory(&threads.bytes);
+    bytes.extend(ranks.bytes.iter().map(|(source, destination, value)| (first(source), first(destination), value)));
+    let matrix = |triplets: Vec<(u32, u32, u64)>| {
+        Matrix::from_triplets(count, triplets.into_iter().filter(|(source, destination, _)| source != destination))
+    };
+    let mut profile = Profile::new(threads.meta.clone(), matrix(messages), matrix(bytes));
+    profile.invalidations = threads.invalidations.as_ref().map(|found| matrix(in_memory(found)));
+    profile.sharing = threads.sharing.as_ref().map(|found| matrix(in_memory(found)));
+    profile.series = series(&threads, &ranks, &numbering, blocks);
+    profile.sizes = ranks
+        .sizes
+        .iter()
+        .map(|row| SizeRow { source: first(row.source), destination: first(row.destination), ..*row })
+        .collect();
+    profile.sizes.sort_unstable();
+    let totals = |values: &[u64]| -> Vec<u64> {
+        let mut chosen = vec![0; if values.is_empty() { 0 } else { count }];
+        for (&old, &new) in numbering.of_thread.iter().filter(|_| !values.is_empty()) {
+            chosen[new as usize] = values[old as usize];
+        }
+        chosen
+    };
+    profile.accessed_bytes = totals(&threads.accessed_bytes);
+    profile.loads = totals(&threads.loads);
+    profile.stores = totals(&threads.stores);
+    describe(&mut profile, &threads, ranks, numbering);
+    bound_profile_series(&mut profile, DEFAULT_BOUND);
+    profile
+}
+
+/// Values that so many messages of so many bytes in all are; of an empty one, one.
+fn blocks(messages: u64, bytes: u64, block_bytes: u64) -> u64 {
+    messages.saturating_mul(bytes.div_ceil(messages.max(1)).div_ceil(block_bytes).max(1))
+}
+
+/// The tasks of the joined profile, and who they were in the others.
+struct Numbering {
+    tasks: Vec<Task>,
+    of_thread: HashMap<u32, u32>,
+    of_rank: Vec<u32>,
+    of_process: HashMap<u32, u32>,
+}
+
+impl Numbering {
+    /// Rank by rank, its threads in the order in which they were made. Threads that MPI made for itself are left out, and
+    /// so is what is no rank: the launcher. A rank that the profiler did not follow (on another host) is one task.
+    fn of(threads: &Profile, ranks: &Profile) -> Self {
+        let mut found =
+            Self { tasks: Vec::new(), of_thread: HashMap::new(), of_rank: Vec::new(), of_process: HashMap::new() };
+        for rank in &ranks.meta.tasks {
+            let first = found.tasks.len() as u32;
+            found.of_rank.push(first);
+            let own = |task: &&Task| task.pid == rank.pid && task.host == rank.host && rank.pid != 0;
+            for thread in threads.meta.tasks.iter().filter(own).filter(|task| !task.unknown.contains_key(OF_MPI)) {
+                found.of_thread.insert(thread.id, found.tasks.len() as u32);
+                found.of_process.insert(thread.process, rank.process);
+                found.tasks.push(Task {
+                    id: found.tasks.len() as u32,
+                    process: rank.process,
+                    rank: rank.rank,
+                    unknown: rank.unknown.clone(),
+                    ..thread.clone()
+                });
+            }
+            if found.tasks.len() as u32 == first {
+                found.tasks.push(Task { id: first, ..rank.clone() });
+            }
+        }
+        for task in &mut found.tasks {
+            task.parent = task.parent.and_then(|parent| found.of_thread.get(&parent).copied());
+        }
+        found
+    }
+}
+
+/// Both series in the threads' windows. The ranks' begins where the run was started, as the threads' does to some
+/// milliseconds.
+fn series(
+    threads: &Profile,
+    ranks: &Profile,
+    numbering: &Numbering,
+    blocks: impl Fn(u64, u64) -> u64,
+) -> Vec<SeriesRow> {
+    let of_thread = |row: &SeriesRow| {
+        let (source, destination) = (numbering.of_thread.get(&row.source)?, numbering.of_thread.get(&row.destination)?);
+        Some(SeriesRow { source: *source, destination: *destination, ..*row })
+    };
+    let mut found: Vec<SeriesRow> = threads.series.iter().filter_map(of_thread).collect();
+    let window_ns = u128::from(threads.meta.window_ns.max(1));
+    let of_rank = |row: &SeriesRow| SeriesRow {
+        bin: u64::try_from(u128::from(row.bin) * u128::from(ranks.meta.window_ns) / window_ns).unwrap_or(u64::MAX),
+        source: numbering.of_rank[row.source as usize],
+        destination: numbering.of_rank[row.destination as usize],
+        messages: blocks(row.messages, row.bytes),
+        bytes: row.bytes,
+    };
+    if threads.meta.window_ns > 0 {
+        found.extend(ranks.series.iter().map(of_rank).filter(|row| row.source != row.destination));
+    }
+    found
+}
+
+fn describe(profile: &mut Profile, threads: &Profile, ranks: Profile, numbering: Numbering) {
+    let meta = &mut profile.meta;
+    meta.kind = Kind::Threads;
+    meta.detector = DETECTOR.to_owned();
+    meta.command = ranks.meta.command;
+    meta.hosts = ranks.meta.hosts;
+    meta.coverage.events_lost = meta.coverage.events_lost.saturating_add(ranks.meta.coverage.events_lost);
+    meta.coverage.exact &= ranks.meta.coverage.exact;
+    meta.coverage.not_seen.extend(ranks.meta.coverage.not_seen);
+    if ranks
+        .meta
+        .unknown
+        .get(mpi::THREAD_LEVEL)
+        .and_then(serde_json::Value::as_u64)
+        .is_none_or(|level| level >= SERIALIZED)
+    {
+        meta.coverage.not_seen.push(WHICH_THREAD.to_owned());
+    }
+    meta.coverage.not_seen.push("memory that threads of MPI's own touched: they are left out".to_owned());
+    if numbering.tasks.iter().any(|task| task.kind == "rank") {
+        meta.coverage.not_seen.push("threads of ranks on other hosts: such a rank is one task".to_owned());
+    }
+    for (name, value) in ranks.meta.unknown {
+        meta.unknown.entry(name).or_insert(value);
+    }
+    let renumber = |sites: &[CodeSite]| -> Vec<CodeSite> {
+        let tasks =
+            |site: &CodeSite| site.tasks.iter().filter_map(|task| numbering.of_thread.get(task).copied()).collect();
+        sites.iter().map(|site| CodeSite { tasks: tasks(site), ..site.clone() }).collect()
+    };
+    let hot = threads.meta.hot.iter().filter_map(|hot| {
+        let process = *numbering.of_process.get(&hot.process)?;
+        Some(HotBlock { process, writers: renumber(&hot.writers), readers: renumber(&hot.readers), ..hot.clone() })
+    });
+    meta.hot = hot.collect();
+    meta.tasks = numbering.tasks;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cohabit_model::profile::Meta;
+
+    fn task(id: u32, pid: u32, spawn_index: u32) -> Task {
+        Task {
+            id,
+            kind: "thread".to_owned(),
+            name: format!("t{id}"),
+            host: "h".to_owned(),
+            process: pid,
+            pid,
+            tid: pid + spawn_index,
+            parent: (spawn_index > 0).then_some(id - spawn_index),
+            rank: None,
+            spawn_index,
+            unknown: Default::default(),
+        }
+    }
+
+    fn threads() -> Profile {
+        // The launcher, two ranks with two threads and a helper of MPI's, in which rank 1 was started first.
+        let mut tasks =
+            vec![task(0, 10, 0), task(1, 12, 0), task(2, 12, 1), task(3, 12, 2), task(4, 11, 0), task(5, 11, 1)];
+        tasks[2].unknown.insert(OF_MPI.to_owned(), true.into());
+        let rows = [(0, 1, 100), (1, 3, 7), (2, 1, 50), (5, 4, 8), (4, 3, 2)];
+        let mut meta = Meta::new(Kind::Threads, "dbi", tasks);
+        (meta.block_bytes, meta.window_ns) = (64, 1000);
+        let mut profile = Profile::new(meta, Matrix::from_triplets(6, rows), Matrix::from_triplets(6, rows));
+        profile.loads = vec![1, 2, 3, 4, 5, 6];
+        profile.series = vec![SeriesRow { bin: 3, source: 1, destination: 3, messages: 7, bytes: 7 }];
+        profile
+    }
+
+    fn ranks() -> Profile {
+        let rank = |id: u32, pid| Task { kind: "rank".to_owned(), rank: Some(id), process: id, ..task(id, pid, 0) };
+        let tasks = vec![rank(0, 11), rank(1, 12), Task { host: "other".to_owned(), ..rank(2, 12) }];
+        let rows = [(0, 1, 1000), (1, 0, 3), (0, 2, 64)];
+        let messages = [(0, 1, 10), (1, 0, 3), (0, 2, 1)];
+        let mut meta = Meta::new(Kind::Ranks, "mpi", tasks);
+        (meta.window_ns, meta.command) = (2000, vec!["mpirun".to_owned()]);
+        let mut profile = Profile::new(meta, Matrix::from_triplets(3, messages), Matrix::from_triplets(3, rows));
+        let size = |((source, destination, bytes), (_, _, messages))| SizeRow {
+            source,
+            destination,
+            class: 3,
+            messages,
+            bytes,
+        };
+        profile.sizes = rows.into_iter().zip(messages).map(size).collect();
+        profile.series = vec![SeriesRow { bin: 2, source: 0, destination: 1, messages: 10, bytes: 1000 }];
+        profile
+    }
+
+    #[test]
+    fn threads_have_ranks_and_messages_have_blocks() {
+        let joined = join(threads(), ranks());
+        let who: Vec<_> =
+            joined.meta.tasks.iter().map(|task| (task.id, task.rank, task.spawn_index, task.parent)).collect();
+        assert_eq!(
+            who,
+            [
+                (0, Some(0), 0, None),
+                (1, Some(0), 1, Some(0)),
+                (2, Some(1), 0, None),
+                (3, Some(1), 2, Some(2)),
+                (4, Some(2), 0, None)
+            ]
+        );
+        // In memory as it was; 1,000 bytes in 10 messages are 20 blocks of 64, 3 in 3 are 3.
+        let messages: Vec<_> = joined.messages.iter().collect();
+        assert_eq!(messages, [(0, 2, 20), (0, 3, 2), (0, 4, 1), (1, 0, 8), (2, 0, 3), (2, 3, 7)]);
+        let bytes: Vec<_> = joined.bytes.iter().collect();
+        assert_eq!(bytes, [(0, 2, 1000), (0, 3, 2), (0, 4, 64), (1, 0, 8), (2, 0, 3), (2, 3, 7)]);
+        assert_eq!(joined.loads, [5, 6, 2, 4, 0]);
+        let series: Vec<_> =
+            joined.series.iter().map(|row| (row.bin, row.source, row.destination, row.messages)).collect();
+        assert_eq!(series, [(3, 2, 3, 7), (4, 0, 2, 20)]);
+        assert_eq!((joined.meta.detector.as_str(), joined.meta.command.join(" ")), ("dbi,mpi", "mpirun".to_owned()));
+    }
+}
