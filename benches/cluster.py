@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+"""What mappings of MPI ranks over several hosts are worth, measured on the emulated cluster (workloads/cluster) of the IBM
+report, as Markdown tables for docs/benchmarks-mpi.md.
+
+    benches/cluster.py [--npb NPB3.3-MPI/bin] [--minutes 30] [--random 6] [--shuffled 3] [--programs a,b] [--results F]
+
+Each program is profiled once, on the linear mapping. Then it runs under each mapping by turns, in an order that changes
+from round to round, until the time is up: linear (ranks fill one host after the other, which is what Open MPI does by
+slot), by node (one rank a host at a time), random ones, linear with the ranks' numbers shuffled, and cohabit's, by distance
+(`best`) and by estimated time. All are started by `cohabit run --mapping`, so all are bound alike. Medians and ranges (least to most).
+
+Programs: our stencil (workloads/mpi/halo.c) and LAMMPS (Debian package lammps) always, the NAS Parallel Benchmarks where
+their binaries are given (any of NAME.CLASS.RANKS). `--results` keeps the measurements, and goes on from them.
+Root; python3, iproute2, Open MPI.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CLUSTER = f"{ROOT}/workloads/cluster/cluster.py"
+HOSTS, PUS = 8, 2
+# DT takes its graph as an argument, and the graph says how many ranks.
+DATA_TRAFFIC = {"dt.S": ("SH", 12), "dt.W": ("BH", 11)}
+TOOK = re.compile(r"(?:Time in seconds\s*=|Loop time of)\s*([0-9.]+)")
+MELT = """units lj
+atom_style atomic
+lattice fcc 0.8442
+region box block 0 32 0 16 0 8
+create_box 1 box
+create_atoms 1 box
+mass 1 1.0
+velocity all create 3.0 87287
+pair_style lj/cut 2.5
+pair_coeff 1 1 1.0 1.0 2.5
+neigh_modify every 20 delay 0 check no
+fix 1 all nve
+run 50
+"""
+
+
+def cohabit():
+    """COHABIT, else what was built last."""
+    built = [f"{ROOT}/target/{kind}/cohabit" for kind in ("release", "debug")]
+    built = sorted((path for path in built if os.path.exists(path)), key=os.path.getmtime)
+    return os.environ.get("COHABIT") or (built[-1] if built else sys.exit("bench: build cohabit first (make)"))
+
+
+def programs(arguments, folder):
+    """Name, ranks and words of what is to run."""
+    found = {}
+    halo = f"{ROOT}/build/workloads/mpi/halo-openmpi"
+    if not os.path.exists(halo):
+        sys.exit("bench: make -C workloads/mpi first")
+    for ranks in (8, 16):
+        found[f"halo2d.{ranks}"] = (ranks, [halo, "20", "65536", "2"])
+        found[f"halo3d.{ranks}"] = (ranks, [halo, "20", "32768", "3"])
+    lammps = shutil.which("lmp")
+    if lammps:
+        with open(f"{folder}/melt.lmp", "w", encoding="ascii") as file:
+            file.write(MELT)
+        for ranks in (8, 16):
+            found[f"lammps.{ranks}"] = (ranks, [lammps, "-log", "none", "-in", f"{folder}/melt.lmp"])
+    else:
+        print("skipped: LAMMPS is not installed (Debian package lammps)", file=sys.stderr)
+    if arguments.npb:
+        for name in sorted(os.listdir(arguments.npb)):
+            ranks = name.rsplit(".", 1)[-1]
+            if name in DATA_TRAFFIC:
+                graph, ranks = DATA_TRAFFIC[name]
+                found[f"{name}.{graph}.{ranks}"] = (ranks, [f"{os.path.abspath(arguments.npb)}/{name}", graph])
+            elif ranks.isdigit() and 4 < int(ranks) <= HOSTS * PUS:
+                found[name] = (int(ranks), [f"{os.path.abspath(arguments.npb)}/{name}"])
+    else:
+        print("skipped: the NAS Parallel Benchmarks are not ours: name their binaries with --npb", file=sys.stderr)
+    if arguments.programs:
+        return {name: found[name] for name in arguments.programs.split(",") if name in found}
+    return found
+
+
+def slots(kind, ranks, seed):
+    """The slot (host * 2 + PU) of each rank."""
+    order = list(range(ranks))
+    generator = random.Random(f"{kind} {ranks} {seed}")
+    if kind == "shuffled":
+        generator.shuffle(order)
+    elif kind == "random":
+        order = generator.sample(range(HOSTS * PUS), ranks)
+    elif kind == "by node":
+        order = [rank % HOSTS * PUS + rank // HOSTS for rank in range(ranks)]
+    return order
+
+
+def run(words, **options):
+    return subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, **options)
+
+
+class Bench:
+    """One program with its profile and mappings."""
+
+    def __init__(self, cluster, folder, name, ranks, words):
+        self.cluster, self.folder, self.name, self.ranks, self.words = cluster, f"{folder}/{name}", name, ranks, words
+        os.makedirs(self.folder, exist_ok=True)
+
+    def on(self, *words):
+        return run(["timeout", "-s", "KILL", "300", f"{self.cluster}/on", "n0", *words], cwd=self.folder)
+
+    def prepare(self, random_count, shuffled_count):
+        """Profiles the program and makes the mappings; false, said aloud, where it does not run."""
+        launch = ["mpirun", "--hostfile", f"{self.cluster}/hostfile", "--bind-to", "none", "-n", str(self.ranks)]
+        ran = self.on(cohabit(), "profile", "-o", "p.npz", "--", *launch, *self.words)
+        if ran.returncode != 0:
+            print(f"skipped: {self.name}: {(ran.stderr.strip().splitlines() or ['it failed'])[-1]}", file=sys.stderr)
+            return False
+        topology = ["--topology", f"{self.cluster}/cluster.toml"]
+        for mapping, options in [("linear", ["--mapper", "packed"]), ("best", []), ("time", ["--objective", "time"])]:
+            made = run([cohabit(), "map", "p.npz", *topology, *options, "-o", f"{mapping}.json"], cwd=self.folder)
+            if made.returncode != 0:
+                sys.exit(f"bench: {self.name}, {mapping}: {made.stderr}")
+        with open(f"{self.folder}/linear.json", encoding="utf-8") as file:
+            linear = json.load(file)
+        kinds = [("by node", 0)] + [("random", n) for n in range(random_count)]
+        kinds += [("shuffled", n) for n in range(shuffled_count)]
+        for kind, seed in kinds:
+            for task, slot in zip(linear["tasks"], slots(kind, self.ranks, seed)):
+                task["host"], task["pu"] = f"n{slot // PUS}", slot % PUS
+            with open(f"{self.folder}/{kind} {seed}.json", "w", encoding="utf-8") as file:
+                json.dump(linear, file)
+        self.mappings = ["linear", "best", "time"] + [f"{kind} {seed}" for kind, seed in kinds]
+        return True
+
+    def estimates(self):
+        """Estimated seconds by mapping, the share of the run that is spent in MPI, and which mapping cohabit takes."""
+        files = [f"{mapping}.json" for mapping in self.mappings[1:]]
+        words = [cohabit(), "evaluate", "p.npz", "--topology", f"{self.cluster}/cluster.toml", "--json", "-"]
+        for file in files:
+            words += ["--mapping", file]
+        found = run(words, cwd=self.folder)
+        if found.returncode != 0:
+            sys.exit(f"bench: {self.name}: {found.stderr}")
+        found = json.loads(found.stdout)
+        seconds = [mapping["estimated_seconds"] for mapping in found["mappings"]]
+        # What `cohabit run` takes: its own mapping where a gain is predicted, else the default one.
+        words = words[:words.index("--mapping")] + ["--mapping", "time.json"]
+        chosen = "linear" if json.loads(run(words, cwd=self.folder).stdout)["advised"] is None else "time"
+        return {"estimates": dict(zip(self.mappings, seconds)), "share": found["mpi_share"], "chosen": chosen}
+
+    def measure(self, mapping):
+        """Seconds as the program says; none where it failed, or ranks were not where they were to be."""
+        launch = ["mpirun", "-n", str(self.ranks)]
+        ran = self.on(cohabit(), "run", "--mapping", f"{mapping}.json", "--", *launch, *self.words)
+        took = TOOK.search(ran.stdout)
+        if ran.returncode != 0 or not took or "cohabit: rank" in ran.stderr:
+            said = [line for line in ran.stderr.splitlines() if line.startswith("cohabit:")] or ["it failed"]
+            print(f"bench: {self.name}, {mapping}: {said[0]}", file=sys.stderr)
+            return None
+        return float(took.group(1))
+
+
+def measure_all(arguments, cluster, folder, results):
+    """Round after round until the time is up."""
+    deadline = time.monotonic() + 60 * arguments.minutes
+    benches = []
+    for name, (ranks, words) in programs(arguments, folder).items():
+        bench = Bench(cluster, folder, name, ranks, words)
+        if bench.prepare(arguments.random, arguments.shuffled):
+            entry = results.setdefault(name, {"ranks": ranks, "times": {}})
+            entry.update(bench.estimates())
+            benches.append(bench)
+            save(arguments, results)
+    number = 0
+    while benches:
+        generator = random.Random(number)
+        for bench in benches:
+            times = results[bench.name]["times"]
+            for mapping in generator.sample(bench.mappings, len(bench.mappings)):
+                if time.monotonic() > deadline:
+                    return
+                took = bench.measure(mapping)
+                if took is not None:
+                    times.setdefault(mapping, []).append(took)
+            save(arguments, results)
+        number += 1
+
+
+def save(arguments, results):
+    if arguments.results:
+        with open(arguments.results + ".new", "w", encoding="utf-8") as file:
+            json.dump(results, file, indent=1)
+        os.replace(arguments.results + ".new", arguments.results)
+
+
+def median_of(times, kind):
+    """Of all mappings of a kind, the median of each."""
+    return [statistics.median(times[name]) for name in times if name.split(" ")[0] == kind]
+
+
+def differ(one, other):
+    """Measurably: at least three runs of each, and no run of one is among those of the other."""
+    return min(len(one), len(other)) >= 3 and (max(one) < min(other) or max(other) < min(one))
+
+
+def cell(values):
+    return f"{statistics.median(values):.2f} ({min(values):.2f}-{max(values):.2f})"
+
+
+def tables(results):
+    """The tables, and what was wanted."""
+    lines = ["| program, ranks | in MPI | runs | linear | by node | random: least, median, most | best | by time | best of ours against linear | against linear, shuffled |",
+             "|---|---|---|---|---|---|---|---|---|---|"]
+    figure = ["| program, ranks | mapping | estimated gain | actual gain |", "|---|---|---|---|"]
+    right = pairs = 0
+    gains = []
+    for name, entry in results.items():
+        times = entry["times"]
+        if any(kind not in times for kind in ("linear", "best", "time", "by node 0")):
+            continue
+        linear = statistics.median(times["linear"])
+        ours = statistics.median(times[entry["chosen"]])
+        drawn, shuffled = median_of(times, "random"), median_of(times, "shuffled")
+        renumbered = statistics.mean(shuffled) if shuffled else float("nan")
+        gains.append(1 - ours / renumbered)
+        spread = f"{min(drawn):.2f}, {statistics.median(drawn):.2f}, {max(drawn):.2f}" if drawn else "-"
+        lines.append(
+            f"| {name} | {entry['share'] or 0:.0%} | {min(len(runs) for runs in times.values())} | {cell(times['linear'])} "
+            f"| {cell(times['by node 0'])} | {spread} | {cell(times['best'])} | {cell(times['time'])} "
+            f"| {1 - ours / linear:+.0%} | {1 - ours / renumbered:+.0%} |")
+        estimates, share = entry["estimates"], entry["share"] or 1.0
+        for mapping in ("time", "best", "by node 0"):
+            estimated = (1 - estimates[mapping] / estimates["linear"]) * share
+            figure.append(f"| {name} | {mapping.removesuffix(' 0')} | {estimated:+.1%} | {1 - statistics.median(times[mapping]) / linear:+.1%} |")
+        known = [mapping for mapping in times if mapping in estimates]
+        for at, one in enumerate(known):
+            for other in known[at + 1:]:
+                if differ(times[one], times[other]):
+                    pairs += 1
+                    faster = statistics.median(times[one]) < statistics.median(times[other])
+                    right += faster == (estimates[one] < estimates[other])
+    summary = []
+    if gains:
+        summary.append(f"Against linear with shuffled numbers, mean over {len(gains)} programs: {statistics.mean(gains):+.1%}.")
+    if pairs:
+        summary.append(f"Direction right in {right} of {pairs} pairs of mappings that differ measurably ({right / pairs:.0%}).")
+    return "\n".join(lines + [""] + figure + [""] + summary)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--npb", metavar="BIN")
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--random", type=int, default=6)
+    parser.add_argument("--shuffled", type=int, default=3)
+    parser.add_argument("--programs", metavar="NAME,NAME...")
+    parser.add_argument("--results", metavar="FILE")
+    arguments = parser.parse_args()
+    results = {}
+    if arguments.results and os.path.exists(arguments.results):
+        with open(arguments.results, encoding="utf-8") as file:
+            results = json.load(file)
+    with tempfile.TemporaryDirectory(prefix="bench") as folder:
+        cluster = f"{folder}/c"
+        made = run([sys.executable, CLUSTER, "create", cluster])
+        if made.returncode != 0:
+            print(f"skipped: {made.stderr.strip()}", file=sys.stderr)
+            return 0
+        try:
+            measure_all(arguments, cluster, folder, results)
+        finally:
+            run([sys.executable, CLUSTER, "destroy", cluster])
+    print(tables(results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
