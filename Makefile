@@ -74,6 +74,11 @@ bench-mpi: ## what observing MPI ranks costs, beside Open MPI's own monitoring
 	$(MAKE) --no-print-directory build
 	benches/mpi.sh
 
+.PHONY: bench-cluster
+bench-cluster: ## what mappings over several hosts are worth, on the emulated cluster (root; COHABIT_NPB_MPI: its binaries)
+	$(MAKE) -s -C workloads/mpi BUILD=$(CURDIR)/build/workloads/mpi
+	benches/cluster.py $(if $(COHABIT_NPB_MPI),--npb $(COHABIT_NPB_MPI))
+
 .PHONY: fresh-check
 fresh-check: ## prove 'make demo' and 'make test' in a fresh Debian 13 (root, debootstrap)
 	scripts/fresh-check.sh

@@ -20,6 +20,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -104,6 +105,12 @@ def run(words, **options):
     return subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, **options)
 
 
+def said(text):
+    """The line of an error that tells most: cohabit's, else the first that is more than a rule."""
+    lines = [line for line in text.splitlines() if line.strip("-= ")]
+    return next((line for line in lines if line.startswith("cohabit:")), (lines or ["it failed"])[0])
+
+
 class Bench:
     """One program with its profile and mappings."""
 
@@ -119,7 +126,7 @@ class Bench:
         launch = ["mpirun", "--hostfile", f"{self.cluster}/hostfile", "--bind-to", "none", "-n", str(self.ranks)]
         ran = self.on(cohabit(), "profile", "-o", "p.npz", "--", *launch, *self.words)
         if ran.returncode != 0:
-            print(f"skipped: {self.name}: {(ran.stderr.strip().splitlines() or ['it failed'])[-1]}", file=sys.stderr)
+            print(f"skipped: {self.name}: {said(ran.stderr)}", file=sys.stderr)
             return False
         topology = ["--topology", f"{self.cluster}/cluster.toml"]
         for mapping, options in [("linear", ["--mapper", "packed"]), ("best", []), ("time", ["--objective", "time"])]:
@@ -160,8 +167,7 @@ class Bench:
         ran = self.on(cohabit(), "run", "--mapping", f"{mapping}.json", "--", *launch, *self.words)
         took = TOOK.search(ran.stdout)
         if ran.returncode != 0 or not took or "cohabit: rank" in ran.stderr:
-            said = [line for line in ran.stderr.splitlines() if line.startswith("cohabit:")] or ["it failed"]
-            print(f"bench: {self.name}, {mapping}: {said[0]}", file=sys.stderr)
+            print(f"bench: {self.name}, {mapping}: {said(ran.stderr)}", file=sys.stderr)
             return None
         return float(took.group(1))
 
@@ -262,6 +268,9 @@ def main():
     parser.add_argument("--programs", metavar="NAME,NAME...")
     parser.add_argument("--results", metavar="FILE")
     arguments = parser.parse_args()
+    # So that the cluster is removed.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     results = {}
     if arguments.results and os.path.exists(arguments.results):
         with open(arguments.results, encoding="utf-8") as file:

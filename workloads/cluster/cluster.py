@@ -2,7 +2,7 @@
 """A cluster on one machine: network namespaces as hosts, bridges as switches, links slowed by tc's token bucket.
 
 The default is the cluster of the IBM report (section 7): hosts with two processors, five and three on two subnets, each
-port and the trunk between the subnets 100 Mbit/s. Needs root, ip and tc (iproute2) and unshare (util-linux).
+port and the trunk between the subnets 100 Mbit/s. Needs root, ip and tc (iproute2), nsenter and unshare (util-linux).
 
     cluster.py create DIR             makes a cluster; DIR, which must not exist, holds what belongs to it
     cluster.py run DIR HOST CMD...    runs a command on a host (DIR/on HOST CMD... is the same)
@@ -52,12 +52,15 @@ ENVIRONMENT = {
     "FI_TCP_IFACE": "eth0",
 }
 
-# A mount namespace comes from `ip netns exec`: what is mounted here nobody else sees.
+# What is mounted here nobody else sees. /sys has to be that of the host's network (UCX looks for interfaces there), with the
+# machine's cgroups in it (Slurm's daemons look for them).
 ON = """#!/bin/sh
 # Runs a command on a host of the cluster: on HOST CMD...
 [ -e "/run/netns/{tag}-$1" ] || {{ echo "on: there is no host '$1' in this cluster" >&2; exit 125; }}
-exec ip netns exec "{tag}-$1" unshare --uts sh -c '
+exec nsenter --net="/run/netns/{tag}-$1" unshare --uts --mount sh -c '
 hostname "$0" && mount --bind "{folder}/hosts" /etc/hosts && mount -t tmpfs tmpfs /dev/shm || exit 125
+mkdir /dev/shm/cgroup && mount --rbind /sys/fs/cgroup /dev/shm/cgroup && mount -t sysfs sysfs /sys &&
+    mount --rbind /dev/shm/cgroup /sys/fs/cgroup && umount -l /dev/shm/cgroup && rmdir /dev/shm/cgroup || exit 125
 export TMPDIR="{folder}/tmp/$0" CLUSTER="{folder}"
 {exports}
 exec "$@"' "$@"
@@ -92,7 +95,7 @@ def check_possible():
     if os.geteuid() != 0:
         raise Failure("network namespaces need root")
     os.environ["PATH"] += ":/usr/sbin:/sbin"
-    for tool in ("ip", "tc", "unshare"):
+    for tool in ("ip", "tc", "nsenter", "unshare"):
         if shutil.which(tool) is None:
             raise Failure(f"{tool} is not installed (Debian packages iproute2, util-linux)")
 
@@ -202,12 +205,23 @@ def namespaces(tag):
         return []
 
 
-def end_processes(spaces):
+def within(inodes):
+    """The processes whose network is one of these namespaces."""
+    found = set()
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdigit() and os.stat(f"/proc/{name}/ns/net").st_ino in inodes:
+                found.add(int(name))
+        except OSError:
+            pass  # It has ended.
+    return found - {os.getpid()}
+
+
+def end_processes(inodes):
     """Ends what runs in the namespaces: asked first, then killed."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         for _ in range(20):
-            pids = {int(pid) for space in spaces for pid in call(["ip", "netns", "pids", space]).split()}
-            pids.discard(os.getpid())
+            pids = within(inodes)
             if not pids:
                 return
             for pid in pids:
@@ -235,9 +249,16 @@ def destroy(folder):
             raise Failure(f"{folder}/tag: not what cluster.py wrote")
         os.environ["PATH"] += ":/usr/sbin:/sbin"
         spaces = namespaces(tag)
-        end_processes(spaces)
+        # Held open, so that no other namespace gets their numbers meanwhile.
+        held = [os.open(f"/run/netns/{space}", os.O_RDONLY) for space in spaces]
+        inodes = {os.fstat(file).st_ino for file in held}
+        end_processes(inodes)
         for space in spaces:
             call(["ip", "netns", "delete", space])
+        # Who was on the way in when the others ended; nobody finds the way any more.
+        end_processes(inodes)
+        for file in held:
+            os.close(file)
         shutil.rmtree(folder)
     except FileNotFoundError as error:
         raise Failure(f"{error.filename}: no cluster is there") from error

@@ -80,9 +80,9 @@ impl Objective {
 }
 
 impl MappingArgs {
-    /// The same by another mapper.
+    /// The same by another mapper, and by distance, which every mapper knows.
     pub fn by(&self, mapper: &str) -> Self {
-        Self { mapper: mapper.to_owned(), ..self.clone() }
+        Self { mapper: mapper.to_owned(), objective: Objective::Distance, ..self.clone() }
     }
 
     /// Maps the tasks of `profile` to the PUs of `topology`.

@@ -3,6 +3,7 @@
 mod common;
 
 use common::cluster::Cluster;
+use common::slurm::{Slurm, TOPOLOGY};
 use common::{Ran, Room};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -292,5 +293,30 @@ fn ranks_go_to_the_hosts_of_a_cluster() {
                 assert!(hosts.is_empty() || ["n1", "n2", "n6"].contains(&host(rank)), "{hosts:?}: {ranks:?}");
             }
         }
+    }
+}
+
+#[test]
+fn srun_puts_ranks_on_hosts_and_pus() {
+    let Some(mpich) = installed().into_iter().find(|mpi| mpi.name == "mpich") else { return };
+    let Some(cluster) = Cluster::create("srun on the emulated cluster") else { return };
+    let room = Room::new();
+    let Some(slurm) = Slurm::start(&cluster, &room.path("slurm"), "srun on the emulated cluster") else { return };
+    profile(&room, 6, &[(0, 3), (1, 4), (2, 5)]);
+    room.file("cluster.toml", TOPOLOGY);
+    let mut command = slurm.on(&cluster, "n0");
+    command.arg(env!("CARGO_BIN_EXE_cohabit")).args(["run", "--json", "ran.json", "--profile", "p.npz"]);
+    command.args(["--topology", "cluster.toml", "--", "srun", "--mpi=pmi2", "-n", "6"]);
+    command.arg(mpich.program("patterns")).args(["ring", "--rounds", "5"]).current_dir(room.path(""));
+    let ran = Ran::of(command.output().unwrap());
+    assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""));
+    let document = document(&room);
+    let launched = document["launched"].as_array().unwrap();
+    assert_eq!((&launched[1], &launched[2]), (&"--distribution=arbitrary".into(), &"--cpu-bind=map_cpu:0,1".into()));
+    let ranks = document["ranks"].as_array().unwrap();
+    assert_eq!(ranks.len(), 6);
+    for (rank, seen) in ranks.iter().enumerate() {
+        assert_eq!((&seen["host"], &seen["affinity"]), (&seen["expected_host"], &seen["expected_affinity"]));
+        assert_eq!(seen["host"], ranks[(rank + 3) % 6]["host"], "a pair shares a host: {ranks:?}");
     }
 }

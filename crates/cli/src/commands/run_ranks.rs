@@ -5,11 +5,12 @@ use super::map::{costs, usable};
 use crate::exit::{End, Failure};
 use crate::json::JsonFileArgs;
 use crate::machine::MachineArgs;
-use crate::mapping::MappingArgs;
+use crate::mapping::{Made, MappingArgs};
 use crate::output::note;
 use crate::verdict::verdict;
 use cohabit_apply::Placement;
 use cohabit_apply::ranks::{Difference, Expected, Given, RankLaunch, Seen, differences};
+use cohabit_evaluate::comparison::{LEAST_GAIN, mpi_share, predicted_gain};
 use cohabit_model::launcher::Launcher;
 use cohabit_model::{Error, Mapping, Matrix, Profile, Result, Topology};
 use cohabit_observe::mpi;
@@ -98,15 +99,12 @@ fn decide(launcher: (Launcher, u32), command: &[OsString], given: &Given, plan: 
             check_ranks(&profile, given)?;
             let topology = given.restrict(machine.load()?)?;
             let mut made = how.map(&profile, &topology, machine.level_costs()?)?;
-            let costs = costs(&made, &topology)?;
-            let verdict = verdict(&made.weight, &usable(&topology, &made.options), costs);
-            // On one machine launchers differ in what they do by themselves; over hosts all fill one after the other.
-            let cluster = !topology.names.is_empty();
-            if !verdict.can_gain || cluster && costs.mapped >= costs.packed {
-                if !cluster || given.hosts.is_some() {
-                    return Ok(unchanged(format!("{}; the launcher's own mapping stays", verdict.text)));
+            if let Some(reason) = no_gain(&profile, &topology, &made)? {
+                // On one machine launchers differ in what they do by themselves; over hosts all fill one after the other.
+                if topology.names.is_empty() || given.hosts.is_some() {
+                    return Ok(unchanged(format!("{reason}; the launcher's own mapping stays")));
                 }
-                notes.push(format!("{}; the hosts are filled in their order", verdict.text));
+                notes.push(format!("{reason}; the hosts are filled in their order"));
                 made = how.by("packed").map(&profile, &topology, machine.level_costs()?)?;
             }
             (made.mapping, topology, made.weight)
@@ -123,6 +121,29 @@ fn decide(launcher: (Launcher, u32), command: &[OsString], given: &Given, plan: 
         mapper: Some(mapping.mapper),
         _launch: Some(launch),
     })
+}
+
+/// Why the default mapping is as good, where it is: by estimated time where the cluster file says what that takes (7.1 of
+/// the IBM report), else by distance.
+fn no_gain(profile: &Profile, topology: &Topology, made: &Made) -> Result<Option<String>> {
+    let costs = costs(made, topology)?;
+    let verdict = verdict(&made.weight, &usable(topology, &made.options), costs);
+    if !verdict.can_gain {
+        return Ok(Some(verdict.text));
+    }
+    if topology.names.is_empty() {
+        return Ok(None);
+    }
+    // Without ports nothing takes any time.
+    let linear = made.linear_s.filter(|&seconds| seconds > 0.0);
+    let (Some(linear), Some(predicted_ns)) = (linear, made.mapping.cost.predicted_ns) else {
+        return Ok((costs.mapped >= costs.packed).then_some(verdict.text));
+    };
+    let gain = predicted_gain(linear, predicted_ns / 1e9, mpi_share(profile).unwrap_or(1.0));
+    Ok((gain < LEAST_GAIN).then(|| {
+        let seconds = predicted_ns / 1e9;
+        format!("no gain is predicted: communication is estimated at {seconds:.3} s, and at {linear:.3} s with ranks in the order of hosts")
+    }))
 }
 
 /// One world of ranks, as many as are asked for.

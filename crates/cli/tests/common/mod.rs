@@ -3,6 +3,7 @@
 #![allow(dead_code)] // each test binary uses a part of it
 
 pub mod cluster;
+pub mod slurm;
 
 use std::ffi::OsStr;
 use std::os::unix::process::ExitStatusExt;
