@@ -11,6 +11,8 @@
  *   file       a file mapped by each worker  posix  shm_open           memfd  memfd_create
  *   sysv       shmget, each attaches it      twice  a file mapped two times by each worker: stores go through one
  *                                                   mapping, loads through the other
+ *   covered    a file; private memory is mapped over each worker's first mapping of it, used alike by all, and then the
+ *              file is mapped again elsewhere
  *   cut        a file that is cut off and grown again before the last round: what was stored before is gone
  *
  * Workers map at other addresses, and from another offset on, than each other. With --exec they are programs of their
@@ -49,7 +51,7 @@ static bool by_exec, by_kill, everything;
 static char **arguments;
 static int id; /* of the file or the segment */
 static struct control *control;
-static unsigned char *stores, *loads;
+static unsigned char *stores, *loads, *covered;
 
 static void die(const char *what)
 {
@@ -147,6 +149,13 @@ static void come_to_memory(void)
         stores = map_data(worker % 3);
         loads = is("twice") ? map_data((worker + 1) % 3) : stores;
     }
+    if (is("covered")) {
+        covered = stores;
+        if (mmap(covered, data_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != covered)
+            die("mmap");
+        stores = loads = map_data(0);
+        cohabit_only(covered, data_bytes());
+    }
     if (!everything)
         cohabit_only(stores, data_bytes());
     if (!everything && loads != stores)
@@ -178,12 +187,21 @@ static volatile uint64_t *word(unsigned char *base, unsigned task, unsigned bloc
     return (volatile uint64_t *)(base + task * area_bytes() + (size_t)block * block_bytes);
 }
 
+/* Private memory, where shared memory was: whatever a process does there says nothing to others. */
+static void use_covered(void)
+{
+    for (size_t at = 0; at < data_bytes(); at += 8)
+        ++*(volatile uint64_t *)(covered + at);
+}
+
 static void *work(void *number)
 {
     unsigned me = (unsigned)(uintptr_t)number;
     for (unsigned round = 1; round <= rounds; round++) {
         for (unsigned block = 0; block < blocks; block++)
             *word(stores, me, block) = me * 1000 + round;
+        if (covered != NULL)
+            use_covered();
         wait_for_all();
         bool cut = is("cut") && round == rounds;
         if (cut && me == 0 &&

@@ -160,7 +160,7 @@ fn series(
 
 fn describe(profile: &mut Profile, threads: &Profile, ranks: Profile, numbering: Numbering) {
     let meta = &mut profile.meta;
-    meta.kind = Kind::Threads;
+    meta.kind = Kind::Hybrid;
     meta.detector = DETECTOR.to_owned();
     meta.command = ranks.meta.command;
     meta.hosts = ranks.meta.hosts;

@@ -70,14 +70,18 @@ fn command(binary: &Path, run: &Run, expect: &Path) -> Vec<String> {
     text.split(' ').chain(more.iter().copied()).map(str::to_owned).collect()
 }
 
-/// One line a run that differs.
 fn compare(runs: &[Run]) {
+    compare_with(runs, &Options::default());
+}
+
+/// One line a run that differs.
+fn compare_with(runs: &[Run], options: &Options) {
     let Some(binary) = workload() else { return };
     let mut failures = Vec::new();
     for run in runs {
         let expect = tempfile::NamedTempFile::new().expect("a temporary file");
         let command = command(&binary, run, expect.path());
-        let profile = profile(&command, &Options { block_bytes: run.4, ..Options::default() });
+        let profile = profile(&command, &Options { block_bytes: run.4, ..options.clone() });
         let (known, seen) = (truth(expect.path()), found(&profile));
         assert!(!known.is_empty(), "{command:?}");
         assert_eq!(profile.meta.coverage.events_lost, 0, "{command:?}");
@@ -107,6 +111,7 @@ fn every_kind_of_memory() {
         Run("all", "sysv", 4, 1, 64, &[]),
         Run("ring", "twice", 4, 1, 64, &[]),
         Run("all", "cut", 4, 1, 64, &[]),
+        Run("all", "covered", 4, 1, 64, &[]),
     ]);
 }
 
@@ -136,6 +141,19 @@ fn more_tasks_than_a_word_has_bits_for() {
         Run("all", "anonymous", 60, 1, 64, &["--rounds", "2", "--blocks", "2"]),
         Run("all", "file", 6, 20, 64, &["--rounds", "2", "--blocks", "1"]),
     ]);
+}
+
+#[test]
+fn options_do_not_change_the_counts() {
+    let [mut sharing, mut hot] = [Options::default(), Options::default()];
+    (sharing.sharing, hot.hot) = (true, true);
+    for options in [sharing, hot] {
+        let runs = [
+            Run("all", "anonymous", 3, 2, 64, &["--rounds", "20"]),
+            Run("ring", "twice", 3, 2, 64, &["--rounds", "20"]),
+        ];
+        compare_with(&runs, &options);
+    }
 }
 
 #[test]

@@ -8,9 +8,10 @@ use cohabit_model::profile::Coverage;
 use std::collections::BTreeSet;
 
 /// What no run of this profiler sees.
-const NEVER_SEEN: [&str; 4] = [
+const NEVER_SEEN: [&str; 5] = [
     "what the kernel reads and writes by itself (page cache, signal frames, futex and robust list words)",
     "transfers by devices and io_uring",
+    "what goes between processes through the kernel (pipes, sockets, files, cross-memory attach)",
     "the kernel's code in user space (vsyscall page)",
     "which of several accesses at the very same moment came first",
 ];
@@ -33,8 +34,8 @@ pub fn coverage(images: &[Image], tasks: &Tasks, run: &Run) -> Coverage {
     }
     if tasks.processes > 1 && flagged(abi::COHABIT_FLAG_ALONE) {
         doubts.push(
-            "communication between processes through memory that they share: the temporary directory takes no file \
-             that is large enough to keep track of it, so each process is counted by itself"
+            "communication between processes through memory that they share: the temporary directory, or ulimit -f, \
+             allows no file that is large enough to keep track of it, so each process is counted by itself"
                 .to_owned(),
         );
     }

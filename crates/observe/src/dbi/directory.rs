@@ -58,8 +58,13 @@ impl Directory {
     }
 
     /// Makes the file in which the profiler keeps the state of memory that processes share. It is sparse; where the file
-    /// system has no files so large there is none, and each process is counted by itself, which the profile then says.
+    /// system, or ulimit -f, allows no files so large there is none, and each process is counted by itself, which the profile then says.
     pub fn make_common(&self) {
+        // A file beyond the limit (ulimit -f) would be answered with a signal.
+        let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_FSIZE);
+        if limit.is_ok_and(|(soft, _)| soft < abi::COHABIT_COMMON_BYTES) {
+            return;
+        }
         let path = self.path().join(COMMON);
         let made = File::create(&path).and_then(|file| file.set_len(abi::COHABIT_COMMON_BYTES));
         if made.is_err() {
