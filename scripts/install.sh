@@ -36,8 +36,12 @@ fi
 for library in build/native/libcohabit-mpi-*.so; do
     [ ! -f "$library" ] || install -D -m 755 -t "$prefix/lib/cohabit" "$library"
 done
+for program in build/native/cohabit-mpi-pingpong-*; do
+    [ ! -f "$program" ] || install -D -m 755 -t "$prefix/lib/cohabit" "$program"
+done
 # For a site's own MPI: `cohabit mpi build` compiles them.
 install -D -m 644 -t "$prefix/lib/cohabit/mpi" native/mpi/*.c native/mpi/*.h
+install -D -m 644 -t "$prefix/lib/cohabit/mpi/pingpong" native/mpi/pingpong/pingpong.c
 
 man=$prefix/share/man/man1
 rm -f "$man"/cohabit*.1

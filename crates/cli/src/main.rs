@@ -10,6 +10,7 @@ mod export;
 mod json;
 mod machine;
 mod mapping;
+mod measurement;
 mod number;
 mod online;
 mod output;

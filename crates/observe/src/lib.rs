@@ -5,6 +5,7 @@ pub mod dbi;
 pub mod faults;
 pub mod hybrid;
 pub mod import;
+pub mod measure;
 pub mod mpi;
 pub mod npz;
 pub mod reference;

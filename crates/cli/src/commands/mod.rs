@@ -9,6 +9,7 @@ mod import;
 mod man;
 mod map;
 mod mappers;
+mod measure;
 mod mpi;
 mod profile;
 mod restore;
@@ -44,6 +45,8 @@ pub enum Command {
     Restore(restore::Restore),
     /// Shows a machine as a tree, with the distances between its PUs
     Topology(topology::TopologyCommand),
+    /// Measures latency and bandwidth between PUs, or between hosts through MPI, by message length
+    Measure(measure::Measure),
     /// Turns a matrix of another tool into a profile
     Import(import::Import),
     /// Builds what sees the messages of MPI ranks, for a site's own MPI
@@ -78,6 +81,7 @@ impl Command {
             Command::Top(command) => command.run(),
             Command::Restore(command) => command.run(),
             Command::Topology(command) => command.run(),
+            Command::Measure(command) => command.run(),
             Command::Import(command) => command.run(),
             Command::Mpi(command) => command.run(),
             Command::Mappers(command) => command.run(),

@@ -76,6 +76,21 @@ impl Level {
         }
     }
 
+    /// The word for places inside a host in cluster files; none for hosts and switches, which have names there.
+    pub fn key(self) -> Option<&'static str> {
+        match self {
+            Self::Switch | Self::Machine => None,
+            Self::Numa => Some("numa"),
+            Self::L5 => Some("l5"),
+            Self::L4 => Some("l4"),
+            Self::L3 => Some("l3"),
+            Self::L2 => Some("l2"),
+            Self::L1 => Some("l1"),
+            Self::Pu => Some("pu"),
+            Self::Package | Self::Die | Self::Group | Self::Core => Some(self.name()),
+        }
+    }
+
     /// Whether it is a cache.
     pub fn is_cache(self) -> bool {
         matches!(self, Self::L5 | Self::L4 | Self::L3 | Self::L2 | Self::L1)

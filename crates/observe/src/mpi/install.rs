@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! libcohabit-mpi-openmpi.so  libcohabit-mpi-mpich.so  mpi/  (the sources, for `cohabit mpi build`)
+//! cohabit-mpi-pingpong-openmpi  cohabit-mpi-pingpong-mpich  (for `cohabit measure`)
 //! ```
 
 use crate::dbi::install::{LIBDIR_VARIABLE, candidates};
@@ -46,6 +47,31 @@ pub fn sources() -> Result<PathBuf> {
     installed.chain(tree).find(|folder| folder.join("lifecycle.c").is_file()).ok_or_else(|| {
         Error::new("the sources of the library for MPI ranks are not installed")
             .remedy(format!("install cohabit again, or name its lib/cohabit with {LIBDIR_VARIABLE}"))
+    })
+}
+
+/// Names the program that measures messages, instead of the one that was built for the launcher's MPI.
+pub const PINGPONG_VARIABLE: &str = "COHABIT_MPI_PINGPONG";
+
+/// The program that measures messages under an MPI: what `COHABIT_MPI_PINGPONG` names, else the one beside the other parts.
+///
+/// # Errors
+/// It is not there; with where it was looked for, and how to build it.
+pub fn pingpong(family: Family) -> Result<PathBuf> {
+    if let Some(own) = env::var_os(PINGPONG_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from) {
+        if own.is_file() {
+            return Ok(std::path::absolute(own)?);
+        }
+        return Err(Error::new(format!("{PINGPONG_VARIABLE}={}: no such file", own.display()))
+            .remedy("unset it, or name what mpicc made of mpi/pingpong/pingpong.c"));
+    }
+    let name = format!("cohabit-mpi-pingpong-{}", family.name());
+    let places = folders();
+    places.iter().map(|place| place.join(&name)).find(|path| path.is_file()).ok_or_else(|| {
+        let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+        Error::new(format!("there is no {name} in {}", places.join(" or "))).remedy(format!(
+            "build it with that MPI's compiler: mpicc mpi/pingpong/pingpong.c, and name it with {PINGPONG_VARIABLE}"
+        ))
     })
 }
 

@@ -115,8 +115,43 @@ impl ClusterFile {
 
     /// As TOML; reading it gives the same file again.
     pub fn to_toml(&self) -> String {
-        toml::to_string(self).expect("tables of strings and numbers are TOML")
+        toml::to_string_pretty(self).expect("tables of strings and numbers are TOML")
     }
+}
+
+impl ClusterFile {
+    /// A file of these tables.
+    pub fn new(host: Vec<HostTable>, switch: Vec<SwitchTable>, port: Vec<PortTable>) -> Self {
+        Self { format: FORMAT, slurm: None, host, switch, port }
+    }
+}
+
+impl SwitchTable {
+    /// Says how many bytes/s go through it in all.
+    pub fn limit(&mut self, rate: f64) {
+        self.max_bandwidth = Some(toml::Value::Float(rounded(rate)));
+    }
+}
+
+impl PortTable {
+    /// A port that was measured: bytes/s in each direction by message length, and of several pairs at once.
+    pub fn measured(of: Option<String>, level: Option<&str>, points: &[(u64, f64)], max: Option<f64>) -> Self {
+        let entry = |&(length, rate): &(u64, f64)| (length.to_string(), toml::Value::Float(rounded(rate)));
+        Self {
+            of: of.map(Names::One),
+            level: level.map(str::to_owned),
+            latency_ns: None,
+            max_bandwidth: max.map(|max| toml::Value::Float(rounded(max))),
+            bandwidth: Some(toml::Value::Table(points.iter().map(entry).collect())),
+            inwards: None,
+            out: None,
+        }
+    }
+}
+
+/// To four digits: no measurement has more.
+fn rounded(rate: f64) -> f64 {
+    format!("{rate:.3e}").parse().unwrap_or(rate)
 }
 
 impl Names {

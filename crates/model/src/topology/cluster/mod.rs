@@ -37,6 +37,15 @@ pub(super) fn is_cluster(text: &str) -> bool {
 /// # Errors
 /// Where a file cannot be read, or they do not describe a cluster.
 pub fn load(path: &Path) -> Result<(Topology, Vec<String>)> {
+    let (file, notes) = read(path)?;
+    Ok((build(&file).map_err(|error| error.at(path.display()))?, notes))
+}
+
+/// The tables of a cluster file, with what other files say put in its place. Also returns what in them is not used.
+///
+/// # Errors
+/// Where a file cannot be read, or is no such file.
+pub fn read(path: &Path) -> Result<(ClusterFile, Vec<String>)> {
     let at = |error: Error| error.at(path.display());
     let mut file = ClusterFile::parse(&read_text(path, LIMIT_BYTES)?).map_err(at)?;
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -55,7 +64,7 @@ pub fn load(path: &Path) -> Result<(Topology, Vec<String>)> {
         file.switch = read.0;
         notes.extend(read.1.into_iter().map(|note| format!("{}: {note}", slurm.display())));
     }
-    Ok((build(&file).map_err(at)?, notes))
+    Ok((file, notes))
 }
 
 /// What one host is, as text that needs no file.
@@ -78,7 +87,11 @@ pub fn parse(text: &str) -> Result<Topology> {
     build(&ClusterFile::parse(text)?)
 }
 
-fn build(file: &ClusterFile) -> Result<Topology> {
+/// The topology of a file that names no other.
+///
+/// # Errors
+/// Where it does not describe a cluster.
+pub fn build(file: &ClusterFile) -> Result<Topology> {
     if file.slurm.is_some() {
         return Err(Error::new("the switches are in another file").remedy("read the cluster file itself"));
     }

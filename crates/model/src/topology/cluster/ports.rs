@@ -150,9 +150,8 @@ fn nodes(table: &PortTable, topology: &Topology, node_of: &HashMap<&str, NodeId>
             false => Ok(named),
         };
     };
-    let names = LEVELS.map(|level| (level, key(level)));
-    let Some(&(level, _)) = names.iter().find(|(_, name)| name == level) else {
-        let known = names.map(|(_, name)| name).join(", ");
+    let Some(level) = LEVELS.into_iter().find(|known| known.key() == Some(level)) else {
+        let known = LEVELS.map(|level| level.key().unwrap_or_default()).join(", ");
         return Err(Error::new(format!("{level:?} is no level inside a host")).remedy(format!("one of: {known}")));
     };
     let mut found = Vec::new();
@@ -165,18 +164,4 @@ fn nodes(table: &PortTable, topology: &Topology, node_of: &HashMap<&str, NodeId>
         }
     }
     Ok(found)
-}
-
-/// The word for a level in `level`.
-fn key(level: Level) -> &'static str {
-    match level {
-        Level::Numa => "numa",
-        Level::L5 => "l5",
-        Level::L4 => "l4",
-        Level::L3 => "l3",
-        Level::L2 => "l2",
-        Level::L1 => "l1",
-        Level::Pu => "pu",
-        other => other.name(),
-    }
 }

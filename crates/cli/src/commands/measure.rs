@@ -1,0 +1,113 @@
+//! `cohabit measure`: what messages take between PUs of this node, or between hosts through MPI, and a cluster file of it.
+
+use super::Outcome;
+use crate::exit::{End, Failure};
+use crate::json::{JsonArgs, check_writable, write_text};
+use crate::measurement;
+use crate::output::note;
+use crate::{number, progress};
+use cohabit_model::topology::cluster::{self, ClusterFile};
+use cohabit_model::{Error, Topology};
+use cohabit_observe::measure::hosts::measure_hosts;
+use cohabit_observe::measure::node::measure_node;
+use cohabit_observe::measure::{LENGTHS, Options};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  cohabit measure                         between the PUs of this node
+  cohabit measure -o node.toml            and write a cluster file of it
+  cohabit measure -o cluster.toml -- mpirun -n 16 --hostfile hosts
+                                          between hosts: the launcher with its
+                                          options, and no program
+  cohabit measure --topology switches.toml -o cluster.toml -- mpirun -n 16
+                                          the hosts and switches of that file
+
+Ask for two ranks or more on every host: what several pairs get at once through
+one port is only seen then. Measure on hosts that are otherwise idle.";
+
+/// Arguments of `cohabit measure`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Measure {
+    /// Write what was found as a cluster file to T (docs/cluster.md)
+    #[arg(short, long, value_name = "T")]
+    output: Option<PathBuf>,
+    /// The cluster file with the hosts and switches to measure between [default: all hosts of the ranks on one switch]
+    #[arg(long, value_name = "T", requires = "launcher")]
+    topology: Option<PathBuf>,
+    /// Lengths of messages in bytes
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = length, default_values_t = LENGTHS)]
+    lengths: Vec<u64>,
+    /// How long each figure is measured, at least
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = number::duration)]
+    time: Duration,
+    #[command(flatten)]
+    json: JsonArgs,
+    /// An MPI launcher with its options: mpirun, mpiexec or srun
+    #[arg(last = true, value_name = "LAUNCHER")]
+    launcher: Vec<OsString>,
+}
+
+impl Measure {
+    /// Measures, prints, and writes the cluster file where that was asked for.
+    pub fn run(self) -> Outcome {
+        if let Some(path) = &self.output {
+            check_writable(path)?;
+        }
+        let mut lengths = self.lengths.clone();
+        lengths.sort_unstable();
+        lengths.dedup();
+        let options = Options { lengths, time: self.time };
+        match self.launcher.is_empty() {
+            true => self.node(&options),
+            false => self.hosts(&options),
+        }
+    }
+
+    fn node(self, options: &Options) -> Outcome {
+        let live = Topology::load("live")?;
+        let node = progress::during("measuring", || measure_node(&live, options))?;
+        let name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+        let name = name.filter(|name| cluster::hostlist::expand(name).is_ok_and(|names| names.len() == 1));
+        self.write(&node.cluster(name.as_deref().unwrap_or("localhost"), &live))?;
+        self.json.emit("measure", measurement::node_fields(&node), &measurement::node_text(&node))?;
+        Ok(End::Done)
+    }
+
+    fn hosts(self, options: &Options) -> Outcome {
+        let file = match &self.topology {
+            None => None,
+            Some(path) => {
+                let (file, notes) = cluster::read(path)?;
+                notes.iter().for_each(|line| note(line));
+                Some(file)
+            }
+        };
+        let hosts = progress::during("measuring", || {
+            measure_hosts(&self.launcher, file.as_ref(), options).map_err(Failure::from)
+        })?;
+        if file.is_none() {
+            note(
+                "the hosts are taken to be on one switch, with a core for each of their ranks: --topology says otherwise",
+            );
+        }
+        self.write(&hosts.file)?;
+        self.json.emit("measure", measurement::hosts_fields(&hosts), &measurement::hosts_text(&hosts))?;
+        Ok(End::Done)
+    }
+
+    fn write(&self, file: &ClusterFile) -> Result<(), Error> {
+        self.output.as_ref().map_or(Ok(()), |path| write_text(path, &file.to_toml()))
+    }
+}
+
+/// The longest message that a C int counts, and then some room for two of them.
+const LONGEST: u64 = 1 << 29;
+
+fn length(text: &str) -> Result<u64, String> {
+    let length = text.parse().ok().filter(|length| (1..=LONGEST).contains(length));
+    length.ok_or_else(|| format!("write bytes from 1 to {LONGEST}"))
+}

@@ -1,0 +1,168 @@
+//! A node: messages between PUs that part at each level of its tree, and the latency between every two PUs.
+
+use super::exchange::measure;
+use super::{Options, Series, Way};
+use cohabit_model::topology::cluster::{ClusterFile, HostTable, Names};
+use cohabit_model::topology::{Level, NodeId};
+use cohabit_model::{Error, Result, Topology};
+use std::time::Duration;
+
+/// PUs of the largest matrix of latencies: some 32,000 pairs.
+const MOST_PUS: usize = 256;
+/// Pairs at once, at most.
+const MOST_PAIRS: usize = 64;
+/// Bytes of the messages in the matrix: a cache line.
+const LINE_BYTES: u64 = 64;
+
+/// What was found on a node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// By the level whose places the PUs are in: one way, both ways, and several pairs at once where there are several.
+    pub levels: Vec<AtLevel>,
+    /// OS indices of the PUs of the matrix.
+    pub pus: Vec<u32>,
+    /// Seconds of a cache line one way between two PUs, row by row; 0 on the diagonal. Empty for too many PUs.
+    pub latency_s: Vec<f64>,
+}
+
+/// Messages between neighbouring places of a level, which are the children of one node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AtLevel {
+    /// What the places are.
+    pub level: Level,
+    /// One pair, one way.
+    pub one_way: Series,
+    /// One pair, both ways.
+    pub both_ways: Series,
+    /// As many pairs as the two places have PUs, both ways.
+    pub several: Option<Series>,
+}
+
+/// Measures the machine this runs on, between the PUs that may be used.
+///
+/// # Errors
+/// Fewer than two PUs, or one that threads may not run on.
+pub fn measure_node(live: &Topology, options: &Options) -> Result<Node> {
+    let topology = live.allowed_only()?;
+    if topology.pus.len() < 2 {
+        return Err(Error::new("there is only one PU to use, and messages need two").remedy("widen the affinity mask"));
+    }
+    let mut levels: Vec<AtLevel> = Vec::new();
+    for (node, level) in partings(&topology) {
+        if levels.iter().all(|known| known.level != level) {
+            levels.push(at_level(&topology, node, level, options)?);
+        }
+    }
+    let pus: Vec<u32> = topology.pus.iter().map(|pu| pu.os_index).collect();
+    let latency_s = if pus.len() <= MOST_PUS { matrix(&pus, options.time / 4)? } else { Vec::new() };
+    Ok(Node { levels, pus, latency_s })
+}
+
+/// The first node that branches into places of each level, from the root down, with that level.
+fn partings(topology: &Topology) -> Vec<(NodeId, Level)> {
+    let branching = (0..topology.nodes.len()).filter(|&node| topology.nodes[node].children.len() > 1);
+    let mut found: Vec<(NodeId, Level)> = Vec::new();
+    for node in branching {
+        let level = topology.nodes[topology.nodes[node].children[0]].level;
+        if found.iter().all(|(_, known)| *known != level) {
+            found.push((node, level));
+        }
+    }
+    found
+}
+
+fn at_level(topology: &Topology, node: NodeId, level: Level, options: &Options) -> Result<AtLevel> {
+    let children = &topology.nodes[node].children;
+    let pus = |child: NodeId| topology.pus[topology.nodes[child].pus.clone()].iter().map(|pu| pu.os_index);
+    let pairs: Vec<(u32, u32)> = pus(children[0]).zip(pus(children[1])).take(MOST_PAIRS).collect();
+    let between = format!("{level}s");
+    let series = |pairs: &[(u32, u32)], way| {
+        let points = options.lengths.iter().map(|&length| figure(pairs, length, way, options.time));
+        let points = points.collect::<Result<_>>()?;
+        Ok::<_, Error>(Series { between: between.clone(), way, pairs: pairs.len(), points })
+    };
+    Ok(AtLevel {
+        level,
+        one_way: series(&pairs[..1], Way::OneWay)?,
+        both_ways: series(&pairs[..1], Way::BothWays)?,
+        several: if pairs.len() > 1 { Some(series(&pairs, Way::BothWays)?) } else { None },
+    })
+}
+
+fn figure(pairs: &[(u32, u32)], length: u64, way: Way, time: Duration) -> Result<super::Point> {
+    measure(pairs, length, way, time).map_err(|error| {
+        Error::new(format!("cannot measure between PUs {} and {}: {error}", pairs[0].0, pairs[0].1))
+            .remedy("see 'cohabit topology' for the PUs that may be used")
+    })
+}
+
+fn matrix(pus: &[u32], time: Duration) -> Result<Vec<f64>> {
+    let count = pus.len();
+    let mut latency_s = vec![0.0; count * count];
+    for a in 0..count {
+        for b in a + 1..count {
+            let seconds = figure(&[(pus[a], pus[b])], LINE_BYTES, Way::OneWay, time)?.slowest();
+            (latency_s[a * count + b], latency_s[b * count + a]) = (seconds, seconds);
+        }
+    }
+    Ok(latency_s)
+}
+
+impl Node {
+    /// A cluster file of this one host.
+    pub fn cluster(&self, name: &str, live: &Topology) -> ClusterFile {
+        let host = HostTable { names: Some(Names::one(name)), topology: live.text.clone(), max_bandwidth: None };
+        let port =
+            |at: &AtLevel| Some(at.one_way.port(None, Some(at.level.key()?), at.several.as_ref(), Series::highest));
+        ClusterFile::new(vec![host], Vec::new(), self.levels.iter().filter_map(port).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_level_that_branches_is_measured_once() {
+        let shape = |text: &str| {
+            let topology = Topology::load(text).unwrap();
+            partings(&topology).into_iter().map(|(_, level)| level).collect::<Vec<_>>()
+        };
+        assert_eq!(shape("pack:2 l3:2 core:4 pu:2"), [Level::Package, Level::L3, Level::Core, Level::Pu]);
+        assert_eq!(shape("pack:1 l3:1 core:4 pu:1"), [Level::Core]);
+        assert_eq!(shape("pu:1"), []);
+    }
+
+    /// Figures depend on the machine and the moment; that there are some, and that they are times, does not.
+    #[test]
+    fn this_machine_is_measured_and_its_file_reads_back() {
+        let live = Topology::load("live").unwrap();
+        if live.allowed().len() < 2 {
+            println!("skipped: there is only one PU to use");
+            return;
+        }
+        let affinity = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
+        let options = Options { lengths: vec![64, 4096], time: Duration::from_micros(100) };
+        let node = measure_node(&live, &options).unwrap();
+        assert_eq!(nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap(), affinity);
+        assert!(!node.levels.is_empty());
+        for at in &node.levels {
+            for series in [Some(&at.one_way), Some(&at.both_ways), at.several.as_ref()].into_iter().flatten() {
+                assert_eq!(series.points.iter().map(|point| point.length).collect::<Vec<_>>(), options.lengths);
+                let positive = |point: &super::super::Point| {
+                    point.seconds.len() == series.pairs && point.seconds.iter().all(|&s| s > 0.0 && s.is_finite())
+                };
+                assert!(series.points.iter().all(positive), "{series:?}");
+            }
+        }
+        let count = node.pus.len();
+        let is_plausible = |at: usize| (node.latency_s[at] > 0.0) != (at / count == at % count);
+        assert!(node.latency_s.len() == count * count && (0..count * count).all(is_plausible));
+        let text = node.cluster("here", &live).to_toml();
+        let topology = Topology::parse_text(&text).unwrap();
+        assert_eq!(topology.pus.len(), live.pus.len());
+        let hct = topology.hct().unwrap();
+        let limited = topology.nodes.iter().enumerate().skip(1).filter(|(id, _)| hct.port(*id).out.at(64.0).is_some());
+        assert!(limited.count() >= 2);
+    }
+}
