@@ -43,7 +43,12 @@ fn bind_ranks(placement: &Placement, format: &str, binder: &Binder) -> Result<St
         "# Between the launcher, its own binding off, and the program: mpirun ... sh FILE CMD...\ncase \"{rank}\" in\n"
     );
     for (number, rank) in ranks(placement, format)?.iter().enumerate() {
-        body += &format!("{number}) exec {} \"$@\" ;;\n", (binder.start)(&rank.pus));
+        // A rank's threads, where it has some, by what every OpenMP runtime reads.
+        let threads = match &rank.threads[..] {
+            [_] => String::new(),
+            threads => format!("export {} OMP_PROC_BIND=close; ", omp_places(threads)),
+        };
+        body += &format!("{number}) {threads}exec {} \"$@\" ;;\n", (binder.start)(&rank.pus));
     }
     body += "'') echo \"$0: no launcher has numbered this process\" >&2 ;;\n";
     body += &format!(
@@ -51,6 +56,11 @@ fn bind_ranks(placement: &Placement, format: &str, binder: &Binder) -> Result<St
         ranks(placement, format)?.len()
     );
     Ok(prefix("CMD...", &(body + "esac\nexit 1\n")))
+}
+
+fn omp_places(threads: &[u32]) -> String {
+    let places: Vec<String> = threads.iter().map(|pu| format!("{{{pu}}}")).collect();
+    format!("OMP_PLACES='{}'", places.join(","))
 }
 
 fn bind_threads(pus: &[u32], binder: &Binder) -> Result<String> {

@@ -12,6 +12,8 @@ pub struct Rank<'a> {
     pub host: &'a str,
     /// OS indices of the PUs of all its tasks, ascending.
     pub pus: Vec<u32>,
+    /// The PU of each of its tasks, in the order in which they are started.
+    pub threads: Vec<u32>,
     /// How many tasks it has: 1, or its threads.
     tasks: usize,
     /// Its number.
@@ -58,11 +60,14 @@ pub fn ranks<'a>(placement: &Placement<'a>, format: &str) -> Result<Vec<Rank<'a>
         return Err(Error::new(cause).remedy("make the profile of the ranks alone"));
     }
     let mut found: BTreeMap<u32, Rank> = BTreeMap::new();
-    for task in tasks {
+    let mut in_order: Vec<&Placed> = tasks.iter().collect();
+    in_order.sort_by_key(|task| task.spawn_index);
+    for task in in_order {
         let number = task.rank.unwrap_or(task.process);
         let rank = found.entry(number).or_insert_with(|| Rank {
             host: &task.host,
             pus: Vec::new(),
+            threads: Vec::new(),
             tasks: 0,
             number: number as usize,
         });
@@ -72,6 +77,7 @@ pub fn ranks<'a>(placement: &Placement<'a>, format: &str) -> Result<Vec<Rank<'a>
         }
         rank.tasks += 1;
         rank.pus.push(task.pu);
+        rank.threads.push(task.pu);
     }
     let ranks: Vec<Rank> = found.into_values().collect();
     if let Some((expected, rank)) = ranks.iter().enumerate().find(|(expected, rank)| rank.number != *expected) {

@@ -138,7 +138,7 @@ fn launchers_are_told_each_tasks_pu() {
     for (name, rows, expected) in [
         ("likwid-pin", APART, "exec likwid-pin -q -c 6,0,5,1 \"$@\"\n"),
         ("taskset", RANKS, "\n2) exec taskset -c 5 \"$@\" ;;\n"),
-        ("taskset", HYBRID, "\n0) exec taskset -c 2,6 \"$@\" ;;\n"),
+        ("taskset", HYBRID, "\n0) export OMP_PLACES='{6},{2}' OMP_PROC_BIND=close; exec taskset -c 2,6 \"$@\" ;;\n"),
         ("taskset", THREADS, "\ntid=$1; shift; taskset -cp 5 "),
         ("hwloc-bind", RANKS, "\n2) exec hwloc-bind --physical pu:5 -- \"$@\" ;;\n"),
         ("hwloc-bind", THREADS, "\ntid=$1; shift; hwloc-bind --physical pu:5 --tid "),
