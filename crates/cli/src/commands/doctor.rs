@@ -4,9 +4,10 @@ use super::Outcome;
 use crate::exit::End;
 use crate::json::JsonArgs;
 use cohabit_map::{MAPPERS, Mapper, Options, Problem};
+use cohabit_model::launcher::{Family, Launcher};
 use cohabit_model::{Error, Matrix, Result, Topology};
 use cohabit_observe::dbi::{self, Installation};
-use cohabit_observe::faults;
+use cohabit_observe::{faults, mpi};
 use serde::Serialize;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -47,8 +48,18 @@ struct Check {
 impl Doctor {
     /// Looks at everything and prints a line each.
     pub fn run(self) -> Outcome {
-        let checks =
-            [topology(), mappers(), profiler(), ptrace(), privileges(), perf(), ebpf(), hint_faults(), agent()];
+        let checks = [
+            topology(),
+            mappers(),
+            profiler(),
+            ranks(),
+            ptrace(),
+            privileges(),
+            perf(),
+            ebpf(),
+            hint_faults(),
+            agent(),
+        ];
         let text: String = checks.iter().map(Check::line).collect();
         self.json.emit("doctor", serde_json::json!({ "checks": checks }), &text)?;
         Ok(End::Done)
@@ -111,12 +122,65 @@ fn maps_two_tasks(mapper: &dyn Mapper) -> Result<Vec<usize>> {
 fn privileges() -> Check {
     // SAFETY: reads this process's user id.
     let root = unsafe { libc::geteuid() } == 0;
+    let found = match (root, has_sys_admin()) {
+        (true, true) => "root",
+        (true, false) => "root without capabilities, as in a container",
+        (false, true) => "an ordinary user with capabilities",
+        (false, false) => "an ordinary user",
+    };
     Check {
         name: "privileges",
         state: State::Works,
-        found: if root { "root".to_owned() } else { "an ordinary user".to_owned() },
+        found: found.to_owned(),
         needed_for: "profiling and placing one's own programs need none",
         remedy: None,
+    }
+}
+
+/// Whether this process may do what administrators may (CAP_SYS_ADMIN, capabilities(7)).
+fn has_sys_admin() -> bool {
+    const SYS_ADMIN: u32 = 21;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    effective
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask & (1 << SYS_ADMIN) != 0)
+}
+
+/// Which launchers of MPI are in PATH, and whether there is a library for the ranks of each.
+fn ranks() -> Check {
+    let launchers = ["mpirun", "mpiexec", "mpirun.openmpi", "mpiexec.mpich", "srun"];
+    let mut found: Vec<(String, Option<Error>)> = Vec::new();
+    for name in launchers {
+        let Ok((launcher, major)) = mpi::launcher::version(&[name.into()]) else { continue };
+        let title = match family_of(launcher) {
+            Some(family) => format!("{} {major}", family.title()),
+            None => "Slurm".to_owned(),
+        };
+        if !found.iter().any(|other| other.0 == title) {
+            let missing = family_of(launcher).and_then(|family| mpi::install::library(family).err());
+            found.push((title, missing));
+        }
+    }
+    let missing = found.iter().find_map(|(_, missing)| missing.clone());
+    let names: Vec<&str> = found.iter().map(|(title, _)| title.as_str()).collect();
+    let (state, text, remedy) = match (&missing, names.is_empty()) {
+        (_, true) => {
+            let remedy = "install an MPI, or load its module; other programs need none".to_owned();
+            (State::Missing, "no mpirun, mpiexec or srun in PATH".to_owned(), Some(remedy))
+        }
+        (Some(error), _) => (State::Limited, format!("{}; {}", names.join(", "), error.cause), error.remedy.clone()),
+        (None, _) => (State::Works, names.join(", "), None),
+    };
+    Check { name: "MPI", state, found: text, needed_for: "ranks of mpirun, mpiexec and srun", remedy }
+}
+
+/// The MPI whose ranks a launcher starts; Slurm's starts those of any.
+fn family_of(launcher: Launcher) -> Option<Family> {
+    match launcher {
+        Launcher::OpenMpi => Some(Family::OpenMpi),
+        Launcher::Hydra => Some(Family::Mpich),
+        Launcher::Srun | Launcher::Singleton => None,
     }
 }
 

@@ -249,8 +249,16 @@ impl Session {
 
     fn refresh_agent(&mut self, now: Duration) {
         let Some(agent) = &mut self.agent else { return };
+        let before = agent.announced;
         agent.welcome(|process| self.tasks.living.values().any(|living| living.process == process));
         agent.refresh();
+        if before == 0 && agent.announced > 0 {
+            let text = format!(
+                "extra faults by the agent (userfaultfd: writes; at most {} % of the pages in use a second)",
+                self.args.fault_budget
+            );
+            self.log.tell(now, "setting", text, Vec::new());
+        }
         let elapsed = (now - self.armed.0).as_secs_f64();
         if elapsed >= 1.0 {
             self.fault_rate = (self.counters.faults - self.armed.1) as f64 / elapsed;

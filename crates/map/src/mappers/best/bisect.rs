@@ -49,7 +49,7 @@ fn cycled(piece: &Piece, first: i32, tries: usize, cycle: usize, random: &mut Ra
     }
     let mut best = Best::new(piece, first);
     for attempt in 0..tries.max(1) {
-        let next = if attempt % 3 == 0 { grown(piece, first, random) } else { best.disturbed(random) };
+        let next = if attempt % 3 == 0 { grown(piece, first, attempt > 0, random) } else { best.disturbed(random) };
         best.offer(next);
     }
     best.side
@@ -96,7 +96,8 @@ fn recombined(piece: &Piece, first: i32, start: &[u8], labels: &[u32], random: &
     let mut best = Best::new(piece, first);
     best.offer(start.to_vec());
     for attempt in 1..TRIES_AGREED {
-        let next = if attempt % 2 == 0 { grown(piece, first, random) } else { best.disturbed(random) };
+        let next =
+            if attempt % 2 == 0 { grown(piece, first, attempt % 4 == 0, random) } else { best.disturbed(random) };
         best.offer(next);
     }
     best.side
@@ -176,8 +177,8 @@ fn disturb(piece: &Piece, side: &mut [u8], random: &mut Random) {
     }
 }
 
-/// Side 0 grown from a random vertex, always by the vertex that costs least.
-fn grown(piece: &Piece, first: i32, random: &mut Random) -> Vec<u8> {
+/// Side 0 grown from a random vertex, always by the vertex that costs least, or now and then, with `jumps`, somewhere else.
+fn grown(piece: &Piece, first: i32, jumps: bool, random: &mut Random) -> Vec<u8> {
     let count = piece.len();
     let mut side = vec![1; count];
     let mut gains = Gains::new(count);
@@ -205,7 +206,7 @@ fn grown(piece: &Piece, first: i32, random: &mut Random) -> Vec<u8> {
         gains.set(next, NONE);
         let Some((place, _)) = gains.largest() else { break };
         next = place;
-        if random.below(JUMP) == 0 {
+        if jumps && random.below(JUMP) == 0 {
             let jump = random.below(count);
             if gains.get(jump) > NONE {
                 next = jump;
