@@ -7,6 +7,7 @@ use crate::export::tasks::{Rank, ranks};
 use crate::export::{Placement, exporter};
 use cohabit_model::launcher::Launcher;
 use cohabit_model::{Error, Result};
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -96,6 +97,14 @@ impl Building<'_> {
         self.hosts.iter().any(|host| *host != "localhost")
     }
 
+    /// Whether two ranks have a PU in common: Open MPI 5 wants that to be asked for.
+    fn shares_pus(&self) -> bool {
+        let mut taken = HashSet::new();
+        let mut pus =
+            self.hosts.iter().zip(&self.ranks).flat_map(|(host, rank)| rank.pus.iter().map(move |pu| (host, pu)));
+        pus.any(|place| !taken.insert(place))
+    }
+
     /// The content of a format, or why it cannot say what the mapping says.
     fn export(&self, format: &str) -> Result<String> {
         exporter(format)?.export(self.placement)
@@ -128,6 +137,9 @@ impl Building<'_> {
         if major >= 5 {
             let file = self.file("open-mpi-5")?;
             self.word(["--map-by".into(), format!("rankfile:file={file}:hwtcpus")]);
+            if self.shares_pus() {
+                self.word(["--bind-to".into(), "hwthread:overload-allowed".into()]);
+            }
         } else {
             let file = self.file("open-mpi-4")?;
             let physical = ["--mca", "rmaps_rank_file_physical", "1", "--use-hwthread-cpus", "--rankfile"];

@@ -67,6 +67,12 @@ fn each_launcher_is_told_in_its_own_words() {
         ),
         (
             (open_mpi, 5),
+            "mpirun -n 2 true",
+            &[("", 1), ("", 1)],
+            "mpirun --host localhost:2 --map-by rankfile:file=FOLDER/open_mpi_5:hwtcpus --bind-to hwthread:overload-allowed -n 2 true",
+        ),
+        (
+            (open_mpi, 5),
             "mpirun -n 3 true",
             &hosts,
             "mpirun --host b:2,a:1 --map-by rankfile:file=FOLDER/open_mpi_5:hwtcpus -n 3 true",
