@@ -75,6 +75,18 @@ fn switch_line(line: &str) -> Result<(SwitchTable, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn hostile_files_are_errors_or_switches(
+            lines in prop::collection::vec("(SwitchName|Nodes|Switches|LinkSpeed|x)?[=a-c0-9,\\[\\]#\\\\ -]{0,12}", 0..6)
+        ) {
+            if let Ok((switches, _)) = parse(&lines.join("\n")) {
+                prop_assert!(!switches.is_empty() && switches.iter().all(|switch| !switch.members.lists().is_empty()));
+            }
+        }
+    }
 
     #[test]
     fn the_manuals_example_is_read() {
