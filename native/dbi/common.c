@@ -162,11 +162,10 @@ common_clear(uint64_t object, uint64_t start, uint64_t end)
         uint64_t next = (start / words + 1) * words < end ? (start / words + 1) * words : end;
         word_t *first = common_segment(object, start / words, false);
         for (uint64_t i = start % words, last = i + (next - start); first != NULL && i < last;) {
-            const uint64_t page = 4096 / sizeof(word_t);
-            if (i % page == 0 && last - i >= page) {
-                system_remove(&first[i], (last - i) / page * page * sizeof(word_t));
+            const uint64_t page = 4096 / sizeof(word_t), whole = (last - i) / page * page;
+            if (i % page == 0 && whole > 0 && system_remove(&first[i], whole * sizeof(word_t))) {
                 removed = true;
-                i += (last - i) / page * page;
+                i += whole;
             } else {
                 if (ensure(&first[i]))
                     __atomic_store_n(&first[i], 0, __ATOMIC_RELEASE);

@@ -101,10 +101,10 @@ system_populate(void *start, size_t bytes)
     return result == 0 || result == -EINVAL; /* before Linux 5.14: a full disk shows as a signal there */
 }
 
-void
+bool
 system_remove(void *start, size_t bytes)
 {
-    call6(__NR_madvise, (long)start, (long)bytes, MADV_REMOVE, 0, 0, 0);
+    return call6(__NR_madvise, (long)start, (long)bytes, MADV_REMOVE, 0, 0, 0) == 0;
 }
 
 static file_identity_t

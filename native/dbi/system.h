@@ -20,8 +20,9 @@ void *system_map_shared(int fd, size_t bytes);
 void *system_map_file(const char *path, size_t bytes);
 /* Makes the pages of a shared mapping exist. False where there is no space for them. */
 bool system_populate(void *start, size_t bytes);
-/* Gives pages of a mapped file back, for all who have it mapped: they read as zeroes again. */
-void system_remove(void *start, size_t bytes);
+/* Gives pages of a mapped file back, for all who have it mapped: they read as zeroes again. False where the file system
+ * cannot do that. */
+bool system_remove(void *start, size_t bytes);
 void system_unmap(void *start, size_t bytes);
 /* Gives the pages of a private mapping back: they read as zeroes again. */
 void system_discard(void *start, size_t bytes);

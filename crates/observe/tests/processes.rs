@@ -122,6 +122,7 @@ fn every_block_size_and_more_than_a_segment() {
         Run("ring", "posix", 4, 1, 256, &[]),
         Run("all", "anonymous", 3, 1, 4096, &["--blocks", "3"]),
         Run("ring", "memfd", 3, 1, 4096, &["--blocks", "2500", "--rounds", "2"]),
+        Run("ring", "cut", 3, 1, 64, &["--blocks", "20000", "--rounds", "2"]),
     ]);
 }
 
