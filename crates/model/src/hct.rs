@@ -51,6 +51,11 @@ impl Bandwidth {
         }
     }
 
+    /// The lowest of all lengths; none where there is no limit.
+    pub fn lowest(&self) -> Option<f64> {
+        self.0.iter().map(|point| point.1).reduce(f64::min)
+    }
+
     /// The highest of all lengths.
     fn highest(&self) -> Option<f64> {
         self.0.iter().map(|point| point.1).reduce(f64::max)

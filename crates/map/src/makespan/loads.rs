@@ -1,14 +1,14 @@
 //! What every port and switch carries under a mapping, kept up to date while tasks move: the fast twin of
 //! `cohabit_model::estimate`.
 //!
-//! Times and bytes are whole numbers (a phase's longest conceivable time is some 2^52 ticks), so that what is taken away
+//! Times and bytes are whole numbers (a phase's longest conceivable time is 2^52 ticks), so that what is taken away
 //! is exactly what was added, however long the search.
 
-use super::ways::{NONE, Ways};
+use super::ways::{Kind, NONE, Ways};
 use cohabit_model::Pattern;
 use std::collections::BTreeMap;
 
-/// Ticks of everything that a phase sends, through its slowest port.
+/// Ticks of everything that a phase sends, at the lowest bandwidth and with the highest latency there is.
 const TICKS: f64 = (1u64 << 52) as f64;
 /// Which norm of all resources' times stands for the longest of them: it tells apart mappings that wait equally long.
 const NORM: i32 = 16;
@@ -21,8 +21,26 @@ pub struct Pair {
     /// Receiver.
     pub destination: usize,
     bytes: i64,
-    /// Ticks through each kind of port.
-    ticks: Vec<i64>,
+    /// (length, count) of its messages.
+    messages: Vec<(f64, f64)>,
+    /// Ticks through the kinds of ports that it has met so far, by kind: measured clusters have a kind for every port.
+    ticks: Vec<(u32, i64)>,
+}
+
+impl Pair {
+    /// Ticks through ports of a kind.
+    fn through(&mut self, kind: u32, ways: &Ways, tick_s: f64) -> i64 {
+        match self.ticks.binary_search_by_key(&kind, |known| known.0) {
+            Ok(at) => self.ticks[at].1,
+            Err(at) => {
+                let port = &ways.kinds[kind as usize];
+                let seconds: f64 = self.messages.iter().map(|&(length, count)| port.seconds(length) * count).sum();
+                let ticks = (seconds / tick_s).round() as i64;
+                self.ticks.insert(at, (kind, ticks));
+                ticks
+            }
+        }
+    }
 }
 
 /// What a resource carries.
@@ -165,30 +183,26 @@ impl<'a> Loads<'a> {
 
 impl Phase {
     fn new(weight: f64, pattern: &Pattern, ways: &Ways) -> Self {
-        // (bytes, seconds by kind) of each pair of tasks.
-        let mut sums: BTreeMap<(usize, usize), (f64, Vec<f64>)> = BTreeMap::new();
+        let mut by_pair: BTreeMap<(usize, usize), Vec<(f64, f64)>> = BTreeMap::new();
         for messages in pattern.messages.iter().filter(|messages| messages.source != messages.destination) {
-            let count = messages.count as f64;
-            let entry = sums.entry((messages.source, messages.destination));
-            let (bytes, seconds) = entry.or_insert_with(|| (0.0, vec![0.0; ways.kinds.len()]));
-            *bytes += messages.length * count;
-            for (sum, kind) in seconds.iter_mut().zip(&ways.kinds) {
-                *sum += kind.seconds(messages.length) * count;
-            }
+            let entry = by_pair.entry((messages.source, messages.destination)).or_default();
+            entry.push((messages.length, messages.count as f64));
         }
-        let slowest = |seconds: &Vec<f64>| seconds.iter().copied().fold(0.0, f64::max);
-        let total: f64 = sums.values().map(|(_, seconds)| slowest(seconds)).sum();
-        let bytes: f64 = sums.values().map(|sum| sum.0).sum();
+        let bytes_of = |messages: &Vec<(f64, f64)>| messages.iter().map(|(length, count)| length * count).sum::<f64>();
+        let bytes: f64 = by_pair.values().map(bytes_of).sum();
+        let count: f64 = by_pair.values().flatten().map(|messages| messages.1).sum();
+        let worst = ways.kinds.iter().map(Kind::slowest).fold((0.0f64, 0.0f64), |a, b| (a.0.max(b.0), a.1.max(b.1)));
+        let total = bytes * worst.0 + count * worst.1;
         let slowest = ways.resources.iter().map(|resource| resource.seconds_per_byte).fold(0.0, f64::max);
         let conceivable_s = total.max(bytes * slowest);
         let tick_s = if total > 0.0 { total / TICKS } else { 1.0 };
         let mut of_task = vec![Vec::new(); pattern.tasks];
-        let mut pairs = Vec::with_capacity(sums.len());
-        for ((source, destination), (bytes, seconds)) in sums {
+        let mut pairs = Vec::with_capacity(by_pair.len());
+        for ((source, destination), messages) in by_pair {
             of_task[source].push(pairs.len() as u32);
             of_task[destination].push(pairs.len() as u32);
-            let ticks = seconds.iter().map(|seconds| (seconds / tick_s).round() as i64).collect();
-            pairs.push(Pair { source, destination, bytes: bytes.round() as i64, ticks });
+            let bytes = bytes_of(&messages).round() as i64;
+            pairs.push(Pair { source, destination, bytes, messages, ticks: Vec::new() });
         }
         let count = ways.resources.len();
         Self {
@@ -209,8 +223,8 @@ impl Phase {
 
     /// Adds (`sign` 1) a pair to what is on its way, or takes it away (-1).
     fn carry(&mut self, ways: &Ways, element: &[usize], pair: usize, sign: i64) {
-        let Self { pairs, loads, touched, is_touched, .. } = self;
-        let pair = &pairs[pair];
+        let Self { pairs, loads, touched, is_touched, tick_s, .. } = self;
+        let pair = &mut pairs[pair];
         ways.along(element[pair.source], element[pair.destination], |at| {
             if !std::mem::replace(&mut is_touched[at], true) {
                 touched.push(at as u32);
@@ -219,7 +233,7 @@ impl Phase {
             load.bytes += sign * pair.bytes;
             let kind = ways.resources[at].kind;
             if kind != NONE {
-                load.add(pair.source as u32, sign * pair.ticks[kind as usize]);
+                load.add(pair.source as u32, sign * pair.through(kind, ways, *tick_s));
             }
         });
     }

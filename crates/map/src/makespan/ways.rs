@@ -27,6 +27,11 @@ impl Kind {
     pub fn seconds(&self, length: f64) -> f64 {
         self.bandwidth.at(length).map_or(0.0, |rate| length / rate) + self.latency_s
     }
+
+    /// Seconds a byte at most, and latency.
+    pub fn slowest(&self) -> (f64, f64) {
+        (self.bandwidth.lowest().map_or(0.0, f64::recip), self.latency_s)
+    }
 }
 
 /// The tree with the resources of each element.
