@@ -255,6 +255,20 @@ fn an_mpi_without_our_library_is_run_and_not_read_back() {
     }
 }
 
+/// Runs it, again where it did not end: now and then MPICH 4.0.2 waits for ever in its own MPI_Finalize, in UCX over TCP
+/// between hosts, when all that the test is about has happened.
+fn over_hosts(command: &mut Command) -> Ran {
+    let mut ran = Ran::of(command.output().unwrap());
+    for _ in 0..4 {
+        if ran.status != Some(137) && ran.signal != Some(libc::SIGKILL) {
+            break;
+        }
+        println!("the launcher did not end, and is run again: {}", ran.stderr);
+        ran = Ran::of(command.output().unwrap());
+    }
+    ran
+}
+
 #[test]
 fn ranks_go_to_the_hosts_of_a_cluster() {
     let installed = installed();
@@ -269,7 +283,7 @@ fn ranks_go_to_the_hosts_of_a_cluster() {
                 if mpi.name == "mpich" { "n6:2\nn1:2\nn2:2\n" } else { "n6 slots=2\nn1 slots=2\nn2 slots=2\n" };
             room.file("hosts", hostfile);
             let mut command = cluster.on("n0");
-            command.arg(env!("CARGO_BIN_EXE_cohabit")).args([
+            command.args(["timeout", "-s", "KILL", "30"]).arg(env!("CARGO_BIN_EXE_cohabit")).args([
                 "run",
                 "--json",
                 "ran.json",
@@ -279,7 +293,7 @@ fn ranks_go_to_the_hosts_of_a_cluster() {
             ]);
             command.arg(&topology).arg("--").arg(mpi.launcher[0]).args(hosts).args(["-n", "6"]);
             command.arg(mpi.program("patterns")).args(["ring", "--rounds", "5"]).current_dir(room.path(""));
-            let ran = Ran::of(command.output().unwrap());
+            let ran = over_hosts(&mut command);
             let ours = ran.stderr.lines().filter(|line| line.starts_with("cohabit")).collect::<Vec<_>>();
             assert!(ran.status == Some(0) && ours.is_empty(), "{} {hosts:?}: {}", mpi.name, ran.stderr);
             let document = document(&room);
@@ -305,10 +319,16 @@ fn srun_puts_ranks_on_hosts_and_pus() {
     profile(&room, 6, &[(0, 3), (1, 4), (2, 5)]);
     room.file("cluster.toml", TOPOLOGY);
     let mut command = slurm.on(&cluster, "n0");
-    command.arg(env!("CARGO_BIN_EXE_cohabit")).args(["run", "--json", "ran.json", "--profile", "p.npz"]);
+    command.args(["timeout", "-s", "KILL", "30"]).arg(env!("CARGO_BIN_EXE_cohabit")).args([
+        "run",
+        "--json",
+        "ran.json",
+        "--profile",
+        "p.npz",
+    ]);
     command.args(["--topology", "cluster.toml", "--", "srun", "--mpi=pmi2", "-n", "6"]);
     command.arg(mpich.program("patterns")).args(["ring", "--rounds", "5"]).current_dir(room.path(""));
-    let ran = Ran::of(command.output().unwrap());
+    let ran = over_hosts(&mut command);
     assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""));
     let document = document(&room);
     let launched = document["launched"].as_array().unwrap();
