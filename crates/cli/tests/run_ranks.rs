@@ -255,18 +255,25 @@ fn an_mpi_without_our_library_is_run_and_not_read_back() {
     }
 }
 
-/// Runs it, again where it did not end: now and then MPICH 4.0.2 waits for ever in its own MPI_Finalize, in UCX over TCP
-/// between hosts, when all that the test is about has happened.
-fn over_hosts(command: &mut Command) -> Ran {
-    let mut ran = Ran::of(command.output().unwrap());
-    for _ in 0..4 {
-        if ran.status != Some(137) && ran.signal != Some(libc::SIGKILL) {
-            break;
+/// Whether a command that was given some seconds ran out of them.
+fn is_late(ran: &Ran) -> bool {
+    ran.status == Some(137) || ran.signal == Some(libc::SIGKILL)
+}
+
+/// Runs it, again where it did not end: MPICH 4.0.2 often waits for ever in its own MPI_Finalize when its ranks are on
+/// several hosts, some in UCX over TCP, others in the barrier behind it. None, said aloud, where it never ended and
+/// `alone`, the same ranks without cohabit, does not always end either.
+fn over_hosts(test: &str, command: &mut Command, alone: &mut Command) -> Option<Ran> {
+    for _ in 0..5 {
+        let ran = Ran::of(command.output().unwrap());
+        if !is_late(&ran) {
+            return Some(ran);
         }
-        println!("the launcher did not end, and is run again: {}", ran.stderr);
-        ran = Ran::of(command.output().unwrap());
     }
-    ran
+    let stuck = (0..5).any(|_| is_late(&Ran::of(alone.output().unwrap())));
+    assert!(stuck, "{test}: the launcher does not end, and without cohabit it does");
+    println!("skipped: {test}: this MPI does not leave MPI_Finalize over several hosts, without cohabit too");
+    None
 }
 
 #[test]
@@ -283,7 +290,7 @@ fn ranks_go_to_the_hosts_of_a_cluster() {
                 if mpi.name == "mpich" { "n6:2\nn1:2\nn2:2\n" } else { "n6 slots=2\nn1 slots=2\nn2 slots=2\n" };
             room.file("hosts", hostfile);
             let mut command = cluster.on("n0");
-            command.args(["timeout", "-s", "KILL", "30"]).arg(env!("CARGO_BIN_EXE_cohabit")).args([
+            command.args(["timeout", "-s", "KILL", "15"]).arg(env!("CARGO_BIN_EXE_cohabit")).args([
                 "run",
                 "--json",
                 "ran.json",
@@ -293,7 +300,12 @@ fn ranks_go_to_the_hosts_of_a_cluster() {
             ]);
             command.arg(&topology).arg("--").arg(mpi.launcher[0]).args(hosts).args(["-n", "6"]);
             command.arg(mpi.program("patterns")).args(["ring", "--rounds", "5"]).current_dir(room.path(""));
-            let ran = over_hosts(&mut command);
+            let mut alone = cluster.on("n0");
+            alone.args(["timeout", "-s", "KILL", "15", mpi.launcher[0]]);
+            alone.args(if mpi.name == "mpich" { ["-f", "hosts"] } else { ["--hostfile", "hosts"] });
+            alone.args(["-n", "6"]).arg(mpi.program("patterns")).args(["ring", "--rounds", "5"]);
+            alone.current_dir(room.path(""));
+            let Some(ran) = over_hosts("ranks over hosts", &mut command, &mut alone) else { return };
             let ours = ran.stderr.lines().filter(|line| line.starts_with("cohabit")).collect::<Vec<_>>();
             assert!(ran.status == Some(0) && ours.is_empty(), "{} {hosts:?}: {}", mpi.name, ran.stderr);
             let document = document(&room);
@@ -328,7 +340,10 @@ fn srun_puts_ranks_on_hosts_and_pus() {
     ]);
     command.args(["--topology", "cluster.toml", "--", "srun", "--mpi=pmi2", "-n", "6"]);
     command.arg(mpich.program("patterns")).args(["ring", "--rounds", "5"]).current_dir(room.path(""));
-    let ran = over_hosts(&mut command);
+    let mut alone = slurm.on(&cluster, "n0");
+    alone.args(["timeout", "-s", "KILL", "30", "srun", "--mpi=pmi2", "-n", "6"]);
+    alone.arg(mpich.program("patterns")).args(["ring", "--rounds", "5"]).current_dir(room.path(""));
+    let Some(ran) = over_hosts("srun on the emulated cluster", &mut command, &mut alone) else { return };
     assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""));
     let document = document(&room);
     let launched = document["launched"].as_array().unwrap();
