@@ -6,8 +6,8 @@ use cohabit_model::estimator::Resource;
 use cohabit_model::{Error, Hct, Profile, Result, estimate};
 use std::collections::BTreeMap;
 
-/// A gain below this share of the run is none: it is what two runs of the same mapping differ by.
-pub const LEAST_GAIN: f64 = 0.001;
+/// A gain below this share of the run is none: two runs of the same mapping differ by more, and so do estimate and run.
+pub const LEAST_GAIN: f64 = 0.01;
 
 /// What communication takes under one mapping.
 #[derive(Debug, Clone, PartialEq)]
