@@ -32,7 +32,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CLUSTER = f"{ROOT}/workloads/cluster/cluster.py"
 HOSTS, PUS = 8, 2
 # Below this share of the run `cohabit run` takes a gain for none.
-LEAST_GAIN = 0.001
+LEAST_GAIN = 0.01
 # DT takes its graph as an argument, and the graph says how many ranks.
 DATA_TRAFFIC = {"dt.S": ("SH", 12), "dt.W": ("BH", 11)}
 TOOK = re.compile(r"(?:Time in seconds\s*=|Loop time of)\s*([0-9.]+)")
