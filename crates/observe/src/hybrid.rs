@@ -18,6 +18,9 @@ use std::ffi::OsString;
 const DETECTOR: &str = "dbi,mpi";
 /// MPI_THREAD_SERIALIZED; it and MPI_THREAD_MULTIPLE allow calls by other threads than the first.
 const SERIALIZED: u64 = 2;
+/// PMIx, by which Open MPI 5 starts ranks, wants its data at one address in all processes, where the profiler's memory may
+/// be; its other store has no such wish.
+const STORE: (&str, &str) = ("PMIX_MCA_gds", "hash");
 const WHICH_THREAD: &str = "which thread of a rank sent and received its messages: its first is named for all";
 
 /// Runs a launcher, or one rank's program, and says which threads communicated: in memory, and by the messages of their
@@ -31,7 +34,10 @@ pub fn profile(
     ranks: &mpi::Options,
 ) -> Result<dbi::Outcome, CommandError> {
     let prepared = mpi::prepare(command, ranks)?;
-    let options = dbi::Options { environment: prepared.environment.clone(), ..memory.clone() };
+    let mut options = dbi::Options { environment: prepared.environment.clone(), ..memory.clone() };
+    if std::env::var_os(STORE.0).is_none() {
+        options.environment.push((STORE.0.into(), STORE.1.into()));
+    }
     let threads = dbi::profile(&prepared.words, &options)?;
     let messages = mpi::collect(&prepared, command, threads.status)?;
     let mut notes = threads.notes;
