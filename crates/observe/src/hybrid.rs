@@ -18,9 +18,10 @@ use std::ffi::OsString;
 const DETECTOR: &str = "dbi,mpi";
 /// MPI_THREAD_SERIALIZED; it and MPI_THREAD_MULTIPLE allow calls by other threads than the first.
 const SERIALIZED: u64 = 2;
-/// PMIx, by which Open MPI 5 starts ranks, wants its data at one address in all processes, where the profiler's memory may
-/// be; its other store has no such wish.
-const STORE: (&str, &str) = ("PMIX_MCA_gds", "hash");
+/// What ranks' libraries are asked for, where the user asks for nothing else. PMIx, by which Open MPI 5 starts ranks, wants
+/// its data at one address in all processes, where the profiler's memory may be; its other store has no such wish. UCX
+/// starts a thread for its virtual file system as it is loaded, before any call of MPI: it would count as the program's.
+const ASKED_FOR: [(&str, &str); 2] = [("PMIX_MCA_gds", "hash"), ("UCX_VFS_ENABLE", "n")];
 const WHICH_THREAD: &str = "which thread of a rank sent and received its messages: its first is named for all";
 
 /// Runs a launcher, or one rank's program, and says which threads communicated: in memory, and by the messages of their
@@ -35,9 +36,8 @@ pub fn profile(
 ) -> Result<dbi::Outcome, CommandError> {
     let prepared = mpi::prepare(command, ranks)?;
     let mut options = dbi::Options { environment: prepared.environment.clone(), ..memory.clone() };
-    if std::env::var_os(STORE.0).is_none() {
-        options.environment.push((STORE.0.into(), STORE.1.into()));
-    }
+    let asked_for = ASKED_FOR.into_iter().filter(|(name, _)| std::env::var_os(name).is_none());
+    options.environment.extend(asked_for.map(|(name, value)| (name.into(), value.into())));
     let threads = dbi::profile(&prepared.words, &options)?;
     let messages = mpi::collect(&prepared, command, threads.status)?;
     let mut notes = threads.notes;
