@@ -79,6 +79,11 @@ impl Graph {
         (0..self.tasks()).flat_map(move |a| self.row(a).filter(move |&(b, _)| a < b).map(move |(b, w)| (a, b, w)))
     }
 
+    /// Whether no sum of two directions was too large to be kept.
+    pub fn is_exact(&self) -> bool {
+        self.weights.iter().all(|&weight| weight < u64::MAX)
+    }
+
     /// The sum over the pairs.
     pub fn total(&self) -> u128 {
         self.weights.iter().map(|&weight| u128::from(weight)).sum::<u128>() / 2

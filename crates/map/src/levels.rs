@@ -4,6 +4,7 @@
 //! distances alone give the levels: groups of slots, each within one group of the level above. J telescopes over them:
 //! it is the sum over levels of (distance across this level - distance across the next) * weight cut at this level.
 
+use crate::graph::Graph;
 use crate::slots::Slots;
 use cohabit_model::Topology;
 use std::ops::Range;
@@ -92,6 +93,59 @@ impl Levels {
     }
 }
 
+/// The way to every slot in one number, so that two ways part at the first bit in which the numbers differ: the distance
+/// of two slots is an exclusive or, a count of leading zeros and a look into a table.
+#[derive(Debug, Clone)]
+pub struct Codes {
+    code: Vec<u64>,
+    /// Distance by the number of leading zeros of the difference; 0 at 64, where there is none.
+    distance: [u64; 65],
+}
+
+impl Codes {
+    /// The codes of a tree; none where it has too many levels of too many children for 64 bits.
+    pub fn new(levels: &Levels, slots: usize) -> Option<Self> {
+        let mut code = vec![0_u64; slots];
+        let mut distance = [0; 65];
+        let mut used = 0;
+        let whole = std::iter::once(0..slots).collect();
+        for (level, groups) in levels.groups.iter().enumerate() {
+            let bits = levels.arity(level).next_power_of_two().trailing_zeros();
+            if used + bits > 64 {
+                return None;
+            }
+            let above = if level == 0 { &whole } else { &levels.groups[level - 1] };
+            let mut parents = above.iter();
+            let (mut end, mut place) = (0, 0_u64);
+            for group in groups {
+                if group.start >= end {
+                    (end, place) = (parents.next()?.end, 0);
+                }
+                let shifted = place.checked_shl(64 - used - bits).unwrap_or(0);
+                code[group.clone()].iter_mut().for_each(|code| *code |= shifted);
+                place += 1;
+            }
+            distance[used as usize..(used + bits) as usize].fill(levels.distance[level]);
+            used += bits;
+        }
+        Some(Self { code, distance })
+    }
+
+    /// The distance of two slots.
+    #[inline]
+    pub fn distance(&self, a: usize, b: usize) -> u64 {
+        self.distance[(self.code[a] ^ self.code[b]).leading_zeros() as usize]
+    }
+
+    /// J of the slots of the tasks, for a graph none of whose weights is saturated.
+    pub fn cost(&self, graph: &Graph, slot_of: &[usize]) -> u128 {
+        let pair = |(a, b, weight): (usize, usize, u64)| {
+            u128::from(weight) * u128::from(self.distance(slot_of[a], slot_of[b]))
+        };
+        graph.edges().map(pair).sum()
+    }
+}
+
 /// The runs of slots between gaps of `least` and more.
 fn split(gaps: &[u64], least: u64) -> Vec<Range<usize>> {
     let mut groups = Vec::new();
@@ -110,7 +164,8 @@ fn split(gaps: &[u64], least: u64) -> Vec<Range<usize>> {
 mod tests {
     use super::*;
     use crate::Options;
-    use crate::testing::{problem, tree};
+    use crate::random::Random;
+    use crate::testing::{problem, slow_cost, tree};
     use cohabit_model::Matrix;
 
     #[test]
@@ -124,13 +179,34 @@ mod tests {
         assert_eq!(levels.groups[1], [0..2, 2..4, 4..6, 6..8, 8..10]);
         assert_eq!(levels.groups[2].len(), 10);
         assert_eq!([levels.arity(0), levels.arity(1), levels.arity(2)], [2, 3, 2]);
-        let paths = levels.paths();
+        let (paths, codes) = (levels.paths(), Codes::new(&levels, 10).unwrap());
         assert_eq!((&paths[3], &paths[9]), (&vec![0, 1, 1], &vec![1, 2, 1]));
         for (a, b) in (0..10).flat_map(|a| (0..10).map(move |b| (a, b))) {
             let first = (0..3).find(|&level| paths[a][level] != paths[b][level]);
             let expected = topology.distance(slots.pu[a], slots.pu[b]);
             assert_eq!(first.map_or(0, |level| levels.distance[level]), expected, "{a} {b}");
+            assert_eq!(codes.distance(a, b), expected, "{a} {b}");
         }
+    }
+
+    #[test]
+    fn j_by_codes_is_j() {
+        let (topology, options) = (tree(&[3, 2, 5], &[100, 10, 1]), Options::default());
+        let mut random = Random::new(5);
+        let mut end = || random.below(30) as u32;
+        let entries: Vec<_> = (0..200).map(|at| (end(), end(), at)).collect();
+        let weight = Matrix::from_triplets(30, entries);
+        let slots = Slots::new(&problem(&weight, &topology, &options)).unwrap();
+        let codes = Codes::new(&Levels::new(&topology, &slots).unwrap(), 30).unwrap();
+        let slot_of: Vec<usize> = (0..30).map(|task| (task * 7) % 30).collect();
+        let expected = slow_cost(&weight, &topology, &slots.pus_of(&slot_of));
+        assert_eq!(codes.cost(&Graph::new(&weight), &slot_of), expected);
+        // 64 levels of two children need 64 bits, one more is too many.
+        let chain = |levels: usize| Levels::of_gaps(&(0..levels as u64).rev().map(|gap| gap + 1).collect::<Vec<_>>());
+        assert!(
+            Codes::new(&chain(64), 65).is_some_and(|codes| codes.distance(63, 64) == 1 && codes.distance(0, 9) == 64)
+        );
+        assert!(Codes::new(&chain(65), 66).is_none());
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub mod affinity;
 pub mod bottom_up;
 pub mod bound;
 pub mod graph;
+pub mod grid;
 pub mod levels;
 pub mod load;
 pub mod makespan;

@@ -30,8 +30,11 @@ impl Balance {
     /// # Errors
     /// See [`Usable::new`].
     pub fn new(problem: &Problem) -> Result<Option<Self>> {
+        if problem.load.is_empty() {
+            return Ok(None);
+        }
         let usable = Usable::new(problem)?;
-        if problem.load.is_empty() || !usable.crowded() {
+        if !usable.crowded() {
             return Ok(None);
         }
         let speeds: Vec<f64> = (0..problem.topology.pus.len()).map(|pu| speed(problem.topology, pu)).collect();
@@ -56,7 +59,7 @@ impl Balance {
     }
 
     /// The placement with its overloaded PUs relieved.
-    fn repaired(&self, problem: &Problem, mut placement: Vec<usize>) -> Vec<usize> {
+    pub fn repaired(&self, problem: &Problem, mut placement: Vec<usize>) -> Vec<usize> {
         let graph = Graph::new(problem.weight);
         let mut work = self.work(problem.load, &placement);
         let mut tasks_of: Vec<Vec<usize>> = vec![Vec::new(); work.len()];

@@ -161,6 +161,27 @@ fn time_sees_what_distances_do_not() {
 }
 
 #[test]
+fn the_phase_that_comes_more_often_decides() {
+    // Two hosts of two cores: only one of task 0's partners can be beside it.
+    let text = "[[host]]\nnames = 'n[1-2]'\ntopology = 'core:2 pu:1'\n[[port]]\nbandwidth = 10\n";
+    let topology = Topology::parse_text(text).unwrap();
+    let hct = topology.hct().unwrap();
+    for (weights, beside, seconds) in [((3.0, 1.0), 1, 10.0), ((1.0, 3.0), 2, 10.0), ((0.5, 1.0), 2, 5.0)] {
+        let phases = [(weights.0, pattern(4, &[(0, 1, 100, 1)])), (weights.1, pattern(4, &[(0, 2, 100, 1)]))];
+        let time = Time { hct: &hct, phases: &phases };
+        let (weight, options) = (Matrix::from_triplets(4, [(0, 1, 100), (0, 2, 100)]), Options::default());
+        let found = least(&crate::testing::problem(&weight, &topology, &options), &time).unwrap();
+        assert_eq!(found[0] / 2, found[beside] / 2, "{weights:?}: {found:?}");
+        assert_eq!(time.seconds(&topology, &found).unwrap(), seconds);
+        let mut least_s = f64::INFINITY;
+        each_placement(&mut Vec::new(), 4, 4, &mut |placement| {
+            least_s = least_s.min(time.seconds(&topology, placement).unwrap());
+        });
+        assert_eq!(least_s, seconds);
+    }
+}
+
+#[test]
 fn where_nothing_is_sent_there_is_a_mapping_too() {
     let topology = cluster(4);
     let hct = topology.hct().unwrap();

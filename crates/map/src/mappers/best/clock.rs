@@ -65,6 +65,15 @@ impl Clock {
         self.time.map_or(u128::from(self.steps), |time| time.end.saturating_sub(time.now()).as_nanos())
     }
 
+    /// A clock with the steps of `own` of `count` parts of the work, and all of the time.
+    pub fn steps_of(&self, own: usize, count: usize) -> Self {
+        let steps = match self.steps {
+            u64::MAX => u64::MAX,
+            steps => steps / count.max(1) as u64 * own as u64,
+        };
+        Self { steps, time: self.time }
+    }
+
     /// The clock of one of `count` parts of the work, `done` of which are over.
     pub fn share(&mut self, done: usize, count: usize) -> Self {
         let left = (count - done).max(1);

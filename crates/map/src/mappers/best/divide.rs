@@ -25,6 +25,8 @@ pub struct Divider<'a> {
     parents: Option<usize>,
     /// By what part weights are blurred.
     pub blur: f32,
+    /// Threads that may work on large parts.
+    pub threads: usize,
     /// The group each vertex is in, where it is in one: parts that could change places stay.
     pub now: Vec<u32>,
 }
@@ -62,6 +64,9 @@ impl Pace {
 /// Pieces of up to this many vertices are small.
 const SMALL_PIECE: usize = 24;
 
+/// From this number of vertices on two threads are worth it.
+const MANY: usize = 1 << 14;
+
 /// Not in the piece.
 const ELSEWHERE: u32 = u32::MAX;
 
@@ -87,6 +92,7 @@ impl<'a> Divider<'a> {
             pace: None,
             parents: None,
             blur: 0.0,
+            threads: 1,
             now: Vec::new(),
         }
     }
@@ -166,8 +172,42 @@ impl<'a> Divider<'a> {
         let (mut a, mut b): (Vec<u32>, Vec<u32>) = (of(0).collect(), of(1).collect());
         drop(vertices);
         level_out(&mut a, &mut b, first);
-        self.share_out(a, level, left, parts, random);
-        self.share_out(b, level, right, parts, random);
+        if a.len() + b.len() < MANY {
+            self.share_out(a, level, left, parts, random);
+            self.share_out(b, level, right, parts, random);
+            return;
+        }
+        // Whether there is a second thread or not, its random numbers are the same.
+        let mut others = random.fork(1);
+        if self.threads < 2 {
+            self.share_out(a, level, left, parts, random);
+            return self.share_out(b, level, right, parts, &mut others);
+        }
+        let mut twin = self.twin();
+        self.threads -= twin.threads;
+        let of_right = std::thread::scope(|scope| {
+            let right = scope.spawn(move || {
+                let mut parts = Vec::new();
+                twin.share_out(b, level, right, &mut parts, &mut others);
+                parts
+            });
+            self.share_out(a, level, left, parts, random);
+            right.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        parts.extend(of_right);
+    }
+
+    /// Another divider for the same, with half of the threads.
+    fn twin(&self) -> Self {
+        let pace = self.pace.as_ref().map(|pace| Pace { clock: pace.clock.clone(), ..*pace });
+        Self {
+            local: vec![ELSEWHERE; self.net.len()],
+            open: self.open.clone(),
+            pace,
+            threads: self.threads / 2,
+            now: self.now.clone(),
+            ..*self
+        }
     }
 
     /// The sides that vertices are on now, where that is a cut of the same sizes.

@@ -6,7 +6,7 @@
 //! is best at one level is not for all, nor is halving again and again best for many parts. So subtrees that talk, two to
 //! four at a time, are cut and filled anew ([`repartition`]), swaps make the most of it ([`anneal::descend`]), and where
 //! nothing gets better two grown regions change places. A table of what every task would pay everywhere ([`state`]) makes
-//! a swap cost a few additions. Distances that are no tree's are searched with tabu ([`tabu`]) and annealed ([`anneal`]).
+//! a swap cost a few additions. A grid is laid over the tree in boxes instead ([`tiling`]). Distances that are no tree's are searched with tabu ([`tabu`]) and annealed ([`anneal`]).
 //!
 //! What is returned is never worse than `packed`, `complace` or, where it is allowed, the present placement.
 
@@ -26,9 +26,12 @@ mod repartition;
 mod search;
 mod state;
 mod tabu;
+mod tiling;
 
 use crate::graph::Graph;
-use crate::load::settled;
+use crate::grid::Grid;
+use crate::levels::{Codes, Levels};
+use crate::load::Balance;
 use crate::mappers::complace;
 use crate::random::Random;
 use crate::seating::{Seating, nearest_to};
@@ -37,6 +40,7 @@ use crate::stay::{self, moves};
 use crate::{Mapper, Problem};
 use clock::Clock;
 use cohabit_model::{Result, cost};
+use large::Large;
 use prepare::Prepared;
 use search::{Found, Ground};
 
@@ -63,27 +67,75 @@ impl Mapper for Best {
         let greedy = complace::greedy(&graph, problem.topology, &slots);
         let mut packed = Seating::new(&slots);
         packed.fill(packed.waiting(), 0..slots.len());
-        let mut candidates = vec![greedy.clone(), packed.finish()];
-        candidates.extend(present(problem, &slots));
-        if slots.len() > 1 {
-            let found = search(problem, &slots, &graph, &candidates, &mut clock)?;
-            candidates.push(found);
+        let present = present(problem, &slots);
+        let prepared = Prepared::new(problem, &slots, &graph)?;
+        let tiled = tiled(&prepared, &slots, &graph);
+        let starts = Starts { greedy: &greedy, present: present.as_deref(), tiled: tiled.as_deref() };
+        let found = (slots.len() > 1).then(|| search(problem, &slots, &prepared, starts, &mut clock));
+        let mut candidates = vec![greedy, packed.finish()];
+        candidates.extend(present.into_iter().chain(tiled).chain(found));
+        let levels = prepared.levels.as_ref().filter(|_| graph.is_exact());
+        let codes = levels.and_then(|levels| Codes::new(levels, slots.len()));
+        let choice = Choice { problem, slots: &slots, graph: &graph, codes, balance: Balance::new(problem)? };
+        Ok(choice.best_of(candidates))
+    }
+}
+
+/// The choice among mappings that have been found.
+struct Choice<'a> {
+    problem: &'a Problem<'a>,
+    slots: &'a Slots,
+    graph: &'a Graph,
+    codes: Option<Codes>,
+    balance: Option<Balance>,
+}
+
+impl Choice<'_> {
+    /// The placement of the best, loads balanced, nearest to where the tasks are.
+    fn best_of(&self, candidates: Vec<Vec<usize>>) -> Vec<usize> {
+        let mut candidates: Vec<(u128, Vec<usize>)> =
+            candidates.into_iter().map(|slot_of| (self.cost(&slot_of), slot_of)).collect();
+        candidates.sort_by_key(|candidate| candidate.0);
+        let mut best: Option<((u128, usize), Vec<usize>)> = None;
+        for (cost, slot_of) in candidates {
+            // Staying near does not change J, and moves only add to it.
+            if self.balance.is_none() && best.as_ref().is_some_and(|best| cost > best.0.0) {
+                break;
+            }
+            let slot_of = match self.problem.options.present[..] {
+                [] => slot_of,
+                _ => stay::nearest(self.problem, self.slots, &slot_of),
+            };
+            let placement = self.slots.pus_of(&slot_of);
+            let (cost, placement) = match &self.balance {
+                None => (cost, placement),
+                Some(balance) => {
+                    let placement = balance.repaired(self.problem, placement);
+                    (cost::distance_cost(self.problem.weight, self.problem.topology, &placement), placement)
+                }
+            };
+            let price = price(self.problem, cost, &placement);
+            if best.as_ref().is_none_or(|best| price < best.0) {
+                best = Some((price, placement));
+            }
         }
-        if !problem.options.present.is_empty() {
-            let near = candidates.iter().map(|slot_of| stay::nearest(problem, &slots, slot_of));
-            candidates = near.collect();
+        best.map_or(Vec::new(), |best| best.1)
+    }
+
+    /// J of a choice of slots.
+    fn cost(&self, slot_of: &[usize]) -> u128 {
+        match &self.codes {
+            Some(codes) => codes.cost(self.graph, slot_of),
+            None => cost::distance_cost(self.problem.weight, self.problem.topology, &self.slots.pus_of(slot_of)),
         }
-        let placements = candidates.iter().map(|slot_of| settled(problem, &slots, slot_of));
-        let placements = placements.collect::<Result<Vec<_>>>()?;
-        Ok(placements.into_iter().min_by_key(|placement| price(problem, placement)).unwrap_or_default())
     }
 }
 
 /// J and the moves' price, and then the moves: what the better of two mappings has less of.
-fn price(problem: &Problem, placement: &[usize]) -> (u128, usize) {
+fn price(problem: &Problem, cost: u128, placement: &[usize]) -> (u128, usize) {
     let moved = moves(&problem.options.present, placement);
     let toll = u128::from(problem.options.move_cost) * moved as u128;
-    (cost::distance_cost(problem.weight, problem.topology, placement).saturating_add(toll), moved)
+    (cost.saturating_add(toll), moved)
 }
 
 /// The slots of the present placement, where it is known for every task and allowed.
@@ -103,36 +155,62 @@ fn present(problem: &Problem, slots: &Slots) -> Option<Vec<usize>> {
     as_before.then_some(placed)
 }
 
-/// The best slots that are found in the time given. `starts` are known good ones, the greedy one first, the present last.
-fn search(
-    problem: &Problem,
-    slots: &Slots,
-    graph: &Graph,
-    starts: &[Vec<usize>],
-    clock: &mut Clock,
-) -> Result<Vec<usize>> {
-    let prepared = Prepared::new(problem, slots, graph)?;
+/// The slots of tasks that communicate on a grid, if they do and all slots are for them to choose from.
+fn tiled(prepared: &Prepared, slots: &Slots, graph: &Graph) -> Option<Vec<usize>> {
+    let levels = prepared.levels.as_ref()?;
+    if slots.len() != slots.tasks() || slots.pinned.iter().any(Option::is_some) {
+        return None;
+    }
+    tiling::tile(&Grid::of(graph)?, levels, slots.len())
+}
+
+/// Known mappings to start from.
+#[derive(Debug, Clone, Copy)]
+struct Starts<'a> {
+    greedy: &'a [usize],
+    present: Option<&'a [usize]>,
+    tiled: Option<&'a [usize]>,
+}
+
+/// The best slots that are found in the time given.
+fn search(problem: &Problem, slots: &Slots, prepared: &Prepared, starts: Starts, clock: &mut Clock) -> Vec<usize> {
     let random = Random::new(problem.options.seed);
     if let Some(levels) = prepared.levels.as_ref().filter(|levels| large::is_large(levels, slots.len())) {
-        let slot_of = large::search(&prepared, levels, slots, &starts[0], clock, random);
-        return Ok(slot_of);
+        return search_large(problem, slots, prepared, levels, starts, clock);
     }
     let layout = prepared.layout(problem, slots);
     let rules = prepared.rules(problem, slots, &layout.tree);
     let ground = Ground { net: &prepared.net, layout: &layout, rules: &rules };
     let divides = layout.tree.levels() > 0 && !rules.held.iter().any(|&held| held);
-    let start = match (starts.get(2), divides) {
-        // Where moves cost something the present placement is the best to start from.
-        (Some(present), _) if rules.move_cost > 0 => Some(permutation(present, slots.len())),
-        (_, false) => Some(permutation(&starts[0], slots.len())),
-        (_, true) => None,
-    };
+    // Where moves cost something the present placement is the best to start from.
+    let start = starts.present.filter(|_| rules.move_cost > 0).or(starts.tiled);
+    let start = start.or((!divides).then_some(starts.greedy)).map(|start| permutation(start, slots.len()));
     let found = in_threads(problem.options.threads.max(1), clock, &random, |clock, mut random| {
         ground.search(start.as_deref(), clock, &mut random)
     });
     let wished: Vec<usize> = found.slot_of[..slots.tasks()].iter().map(|&slot| slot as usize).collect();
     // Within a group of several units the search does not care which slots stay empty; the rules do.
-    Ok(nearest_to(problem.topology, slots, &wished))
+    nearest_to(problem.topology, slots, &wished)
+}
+
+/// The same where the tables would not fit. What is pinned stays, and so do empty slots where not every one may be empty.
+fn search_large(
+    problem: &Problem,
+    slots: &Slots,
+    prepared: &Prepared,
+    levels: &Levels,
+    starts: Starts,
+    clock: &mut Clock,
+) -> Vec<usize> {
+    let mut held: Vec<bool> = slots.pinned.iter().map(Option::is_some).collect();
+    held.resize(slots.len(), prepare::must_be_taken(slots));
+    let threads = problem.options.threads.max(1);
+    let large = Large { prepared, levels, held, entries: large::SUBTREE_ENTRIES, threads };
+    let start = permutation(starts.tiled.unwrap_or(starts.greedy), slots.len());
+    let random = Random::new(problem.options.seed);
+    let slot_of = large.search(start, starts.tiled.is_none(), clock, &random);
+    let wished: Vec<usize> = slot_of[..slots.tasks()].iter().map(|&slot| slot as usize).collect();
+    nearest_to(problem.topology, slots, &wished)
 }
 
 /// Runs a search in several threads, each with its own random numbers; the best of them, the first among equals.

@@ -110,7 +110,7 @@ impl Prepared {
 }
 
 /// Whether some slots may not stay empty, though others do.
-fn must_be_taken(slots: &Slots) -> bool {
+pub fn must_be_taken(slots: &Slots) -> bool {
     let mut size = vec![0; slots.spare.len()];
     slots.unit.iter().for_each(|&unit| size[unit] += 1);
     slots.len() > slots.tasks() && size.iter().zip(&slots.spare).any(|(size, spare)| size != spare)
