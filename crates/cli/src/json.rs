@@ -55,6 +55,11 @@ impl JsonArgs {
 }
 
 impl JsonFileArgs {
+    /// Names another file for the one that was asked for.
+    pub fn rename(&mut self, rename: impl Fn(&Path) -> PathBuf) {
+        self.json = self.json.as_deref().map(rename);
+    }
+
     /// Makes sure that the document can be written before the program runs.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use crate::{number, progress};
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser};
+use cohabit_evaluate::phases::{whole, windows_at_most};
 use cohabit_map::makespan::{self, Time};
 use cohabit_map::{MAPPERS, Options, Problem, lower_bound, mapper};
 use cohabit_model::cost::distance_cost;
@@ -10,6 +11,9 @@ use cohabit_model::mapping::{Cost, FORMAT, Placed, Weight};
 use cohabit_model::profile::Kind;
 use cohabit_model::{Error, Mapping, Matrix, Pattern, Profile, Result, Task, Topology};
 use std::time::Duration;
+
+/// Phases that a search by time takes into account: what every port carries is kept for each.
+const MOST_PHASES: usize = 64;
 
 /// How to map.
 #[derive(clap::Args, Debug, Clone)]
@@ -26,6 +30,10 @@ pub struct MappingArgs {
     /// What is to be small: the distance cost, or the estimated time of communication on a cluster's ports (docs/estimator.md)
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Objective::Distance)]
     objective: Objective,
+    /// With --objective time: each window of the profile's time series is a phase of its own, windows that are alike one
+    /// that comes as often (at most 64: shorter windows are joined)
+    #[arg(long)]
+    windows: bool,
     /// Put this task on this PU (its OS index, in a cluster HOST:PU); may be repeated
     #[arg(long, value_name = "TASK=PU", value_parser = pin)]
     pin: Vec<(usize, String)>,
@@ -82,7 +90,7 @@ impl Objective {
 impl MappingArgs {
     /// The same by another mapper, and by distance, which every mapper knows.
     pub fn by(&self, mapper: &str) -> Self {
-        Self { mapper: mapper.to_owned(), objective: Objective::Distance, ..self.clone() }
+        Self { mapper: mapper.to_owned(), objective: Objective::Distance, windows: false, ..self.clone() }
     }
 
     /// Maps the tasks of `profile` to the PUs of `topology`.
@@ -95,7 +103,7 @@ impl MappingArgs {
         let algorithm = mapper(&self.mapper)?;
         let problem = Problem { weight: matrix, load: &profile.accessed_bytes, topology, options: &options };
         let hct = topology.hct();
-        let phases = [(1.0, Pattern::of(profile))];
+        let phases = self.phases(profile)?;
         let placement = match self.objective {
             Objective::Distance => progress::during("mapping", || algorithm.map(&problem))?,
             Objective::Time if self.mapper != default_mapper() => {
@@ -103,7 +111,14 @@ impl MappingArgs {
                 return Err(Error::new(cause).remedy("--objective time is for --mapper best"));
             }
             Objective::Time => {
-                let time = Time { hct: hct.as_ref().map_err(Error::clone)?, phases: &phases };
+                let hct = hct.as_ref().map_err(Error::clone)?;
+                if !hct.limits() {
+                    return Err(Error::new(
+                        "the cluster file gives no port or switch a bandwidth: nothing takes any time",
+                    )
+                    .remedy("'cohabit measure' fills ports in (docs/cluster.md); or leave --objective time out"));
+                }
+                let time = Time { hct, phases: &phases };
                 progress::during("mapping", || makespan::least(&problem, &time))?
             }
         };
@@ -139,6 +154,21 @@ impl MappingArgs {
         Ok(Made { mapping, placement, weight: matrix.clone(), options, linear_s })
     }
 
+    /// The run as one phase, or its windows.
+    fn phases(&self, profile: &Profile) -> Result<Vec<(f64, Pattern)>> {
+        if self.windows && self.objective != Objective::Time {
+            return Err(Error::new("--windows without --objective time")
+                .remedy("the distance cost knows no time: add --objective time, or leave --windows out"));
+        }
+        if self.windows && profile.series.is_empty() {
+            return Err(
+                Error::new("the profile has no time series").remedy("leave --windows out: the run is one phase then")
+            );
+        }
+        let phases = if self.windows { windows_at_most(profile, MOST_PHASES) } else { whole(profile) };
+        Ok(phases.into_iter().map(|phase| (phase.weight, phase.pattern)).collect())
+    }
+
     fn options(&self, tasks: usize, topology: &Topology) -> Result<Options> {
         let pin = |(task, pu): &(usize, String)| {
             if *task >= tasks {
@@ -163,10 +193,19 @@ impl MappingArgs {
 
 /// What J counts: what `--weight` says, else what suits the tasks.
 pub fn weight_of<'a>(given: Option<&str>, profile: &'a Profile) -> (Weight, &'a Matrix) {
-    match (given, profile.meta.kind) {
-        (Some("bytes"), _) | (None, Kind::Ranks | Kind::Hybrid) => (Weight::Bytes, &profile.bytes),
-        _ => (Weight::Messages, &profile.messages),
-    }
+    let weight = match given {
+        Some("bytes") => Weight::Bytes,
+        Some(_) => Weight::Messages,
+        None => default_weight(profile),
+    };
+    (weight, if weight == Weight::Bytes { &profile.bytes } else { &profile.messages })
+}
+
+/// Bytes for ranks, where they are known (page faults tell of no bytes); else messages.
+pub fn default_weight(profile: &Profile) -> Weight {
+    let of_ranks = matches!(profile.meta.kind, Kind::Ranks | Kind::Hybrid);
+    let is_unknown = profile.bytes.entries() == 0 && profile.messages.entries() > 0;
+    if of_ranks && !is_unknown { Weight::Bytes } else { Weight::Messages }
 }
 
 /// The mapping that launchers make by default: tasks side by side in the order of their numbers.

@@ -17,22 +17,25 @@ pub enum CommandError {
     CannotRun(Error),
     /// cohabit itself failed (125).
     Failed(Error),
+    /// A signal ended it before it had begun (128 and the signal's number, as shells have it).
+    Killed(i32, Error),
 }
 
 impl CommandError {
-    /// The exit status that says so: 127, 126 or 125.
+    /// The exit status that says so: 127, 126, 125 or that of a signal.
     pub fn exit_code(&self) -> i32 {
         match self {
             Self::NotFound(_) => 127,
             Self::CannotRun(_) => 126,
             Self::Failed(_) => 125,
+            Self::Killed(signal, _) => 128 + signal,
         }
     }
 
     /// What to tell the user.
     pub fn error(&self) -> &Error {
         match self {
-            Self::NotFound(error) | Self::CannotRun(error) | Self::Failed(error) => error,
+            Self::NotFound(error) | Self::CannotRun(error) | Self::Failed(error) | Self::Killed(_, error) => error,
         }
     }
 }

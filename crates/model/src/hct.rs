@@ -186,6 +186,12 @@ impl Hct {
         &self.0[element].port
     }
 
+    /// Whether anything takes any time: a port has a bandwidth, a latency or a maximum, or a switch a maximum.
+    pub fn limits(&self) -> bool {
+        let of_port = |port: &Port| *port != Port::default();
+        self.0.iter().any(|element| of_port(&element.port) || element.max_bandwidth.is_some())
+    }
+
     /// What a switch lets through in all.
     pub fn max_bandwidth(&self, element: usize) -> Option<f64> {
         self.0[element].max_bandwidth
@@ -240,8 +246,9 @@ mod tests {
         for points in [vec![(1.0, 0.0)], vec![(0.0, 1.0)], vec![(1.0, f64::NAN)], vec![(1.0, 1.0), (1.0, 2.0)]] {
             assert!(Bandwidth::new(points).is_err());
         }
-        assert!(Hct::new(Some(0.0)).is_err());
+        assert!(Hct::new(Some(0.0)).is_err() && Hct::new(Some(1.0)).unwrap().limits());
         let mut tree = Hct::new(None).unwrap();
+        assert!(!tree.limits());
         let leaf = tree.add_processing(0, Port::default()).unwrap();
         assert!(
             tree.add_processing(leaf, Port::default()).is_err() && tree.add_switch(9, Port::default(), None).is_err()
