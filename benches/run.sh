@@ -6,7 +6,7 @@
 #
 # The programs are the NAS Parallel Benchmarks (OpenMP), which are not ours to ship: COHABIT_NPB names a tree with
 # bin/bt.W and so on, built with gcc -O3 -fopenmp. Each has to verify. --quick leaves cachegrind out.
-# Without names it takes all nine; lu.W spins, and with more threads than cores needs minutes even natively.
+# Without names it takes all nine; lu.W spins, and with more threads than cores needs minutes, natively too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

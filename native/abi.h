@@ -34,6 +34,8 @@
  * (native/dbi/common.c). Whoever starts the run makes it, sparse and all zeroes; where it is missing each process is
  * counted by itself. */
 #define COHABIT_COMMON_BYTES (1ull << 42)
+/* What of that memory can be kept track of: so many pieces that were touched. */
+#define COHABIT_COMMON_SEGMENTS (1u << 18)
 
 /* cohabit_part.end */
 #define COHABIT_END_RUNNING 0u /* no end was seen: killed, crashed, or the machine went down */
@@ -48,6 +50,7 @@
 #define COHABIT_FLAG_ROI_UNUSED 16u /* a region of interest was asked for and never begun */
 #define COHABIT_FLAG_HOT 32u        /* hot blocks were followed */
 #define COHABIT_FLAG_ALONE 64u      /* memory shared with other processes was counted as if it were not */
+#define COHABIT_FLAG_SEGMENTS 128u  /* more of such memory was touched than COHABIT_COMMON_SEGMENTS hold: that is not counted */
 
 /* What one task exchanged with one partner. Rows belong to the counting task: `messages` and `bytes` to the reader
  * (partner = writer), `invalidations` to the writer (partner = holder of the copy that went stale), `sharing` to the

@@ -11,7 +11,6 @@
 /* Where things lie in the file. */
 #define HEAD_BYTES 4096u
 #define SEGMENTS_AT (1ull << 20)
-#define SEGMENTS (1u << 18)
 #define RECORDS_AT (1ull << 32)
 #define CLASS_BYTES (1ull << 34)
 #define WORDS_AT (1ull << 39)
@@ -135,8 +134,8 @@ common_segment(uint64_t object, uint64_t number, bool make)
     const uint64_t key = mix(object, number);
     const uint64_t words = COMMON_SEGMENT_BYTES >> shadow_block_shift;
     uint64_t *table = (uint64_t *)(file + SEGMENTS_AT);
-    for (uint32_t tries = 0; tries < SEGMENTS / 2; tries++) {
-        uint32_t at = ((uint32_t)(key >> 32) + tries) % SEGMENTS;
+    for (uint32_t tries = 0; tries < COHABIT_COMMON_SEGMENTS / 2; tries++) {
+        uint32_t at = ((uint32_t)(key >> 32) + tries) % COHABIT_COMMON_SEGMENTS;
         if (!ensure(&table[at]))
             return NULL;
         uint64_t found = __atomic_load_n(&table[at], __ATOMIC_ACQUIRE);
@@ -148,6 +147,7 @@ common_segment(uint64_t object, uint64_t number, bool make)
             return (word_t *)(file + WORDS_AT) + at * words;
     }
     part()->events_lost++;
+    __atomic_or_fetch(&part()->flags, COHABIT_FLAG_SEGMENTS, __ATOMIC_RELAXED);
     return NULL;
 }
 

@@ -87,7 +87,14 @@ create(void)
                 (unsigned)dr_get_process_id());
     state.fd = system_create(path);
     if (state.fd < 0) {
-        dr_fprintf(STDERR, "cohabit: %s: cannot be created (error %d)\n", path, -state.fd);
+        /* EACCES: the directory is of whoever started the run. */
+        if (state.fd == -13)
+            dr_fprintf(STDERR,
+                       "cohabit: process %u has become another user and cannot write to %s: it ends\n  profile it as "
+                       "that user from the start\n",
+                       (unsigned)dr_get_process_id(), state.directory);
+        else
+            dr_fprintf(STDERR, "cohabit: %s: cannot be created (error %d)\n", path, -state.fd);
         return false;
     }
     state.head = NULL;

@@ -39,7 +39,7 @@ const effect_t syscall_effects[] = {
     FIXED(utimensat, 2, R, 32), STRING(memfd_create, 0), BY_RESULT(getdents64, 1, W, 1), BY_RESULT(getdents, 1, W, 1),
     STRING(getxattr, 0), STRING(getxattr, 1), BY_RESULT(getxattr, 2, W, 1), STRING(fgetxattr, 1),
     BY_RESULT(fgetxattr, 2, W, 1),
-    NOTHING(close), NOTHING(close_range), NOTHING(lseek), NOTHING(dup), NOTHING(dup2), NOTHING(dup3), NOTHING(fsync),
+    { __NR_fcntl, 2, R, SIZE_FCNTL, 0, 0 }, { __NR_fcntl, 2, W, SIZE_FCNTL, 0, 0 }, NOTHING(close), NOTHING(close_range), NOTHING(lseek), NOTHING(dup), NOTHING(dup2), NOTHING(dup3), NOTHING(fsync),
     NOTHING(fdatasync), NOTHING(ftruncate), NOTHING(fallocate), NOTHING(fchdir), NOTHING(fchmod), NOTHING(fchown),
     NOTHING(flock), NOTHING(umask), NOTHING(sync), NOTHING(fadvise64), NOTHING(readahead), NOTHING(sync_file_range),
     FIXED(pipe, 0, W, 8), FIXED(pipe2, 0, W, 8), NOTHING(inotify_init1), STRING(inotify_add_watch, 1),

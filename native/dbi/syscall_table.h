@@ -16,6 +16,7 @@ typedef enum {
     SIZE_MESSAGES,  /* argument `a` mmsghdr, of which the result's number were used */
     SIZE_SET,       /* an fd_set of argument `a` bits */
     SIZE_FUTEX,     /* a futex word, where the operation (argument 1) reads it */
+    SIZE_FCNTL,     /* what the command (argument 1) of fcntl reads, or writes; nothing for most */
 } effect_size_t;
 
 typedef struct {

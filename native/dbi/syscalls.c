@@ -13,6 +13,7 @@
 #include "vectors.h"
 #include "drmgr.h"
 #include <asm/unistd.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <string.h>
@@ -108,6 +109,28 @@ futex_reads(uint64_t operation)
     }
 }
 
+/* The locks of fcntl are a struct flock; owners and hints are 8 bytes (fcntl(2)). */
+static uint64_t
+fcntl_bytes(uint64_t command, access_kind_t kind)
+{
+    bool writes = kind == ACCESS_WRITE;
+    switch (command) {
+    case F_GETLK:
+    case F_OFD_GETLK: return sizeof(struct flock);
+    case F_SETLK:
+    case F_SETLKW:
+    case F_OFD_SETLK:
+    case F_OFD_SETLKW: return writes ? 0 : sizeof(struct flock);
+    case F_SETOWN_EX:
+    case F_SET_RW_HINT:
+    case F_SET_FILE_RW_HINT: return writes ? 0 : 8;
+    case F_GETOWN_EX:
+    case F_GET_RW_HINT:
+    case F_GET_FILE_RW_HINT: return writes ? 8 : 0;
+    default: return 0;
+    }
+}
+
 static void
 apply(task_t *me, const effect_t *effect, uint64_t result)
 {
@@ -137,6 +160,9 @@ apply(task_t *me, const effect_t *effect, uint64_t result)
     case SIZE_FUTEX:
         if (futex_reads(argument[1]))
             touch(me, address, 4, effect->kind);
+        break;
+    case SIZE_FCNTL:
+        touch(me, address, fcntl_bytes(argument[1], (access_kind_t)effect->kind), effect->kind);
         break;
     }
 }

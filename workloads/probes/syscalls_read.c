@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WRITE = 0, ACROSS = 4, WRITEV = 6, PWRITE = 9, SENDTO = 11, SENDMSG = 13, PATH = 15, SLEEP = 16, FAILED = 17, LINES = 18 };
+enum { WRITE = 0, ACROSS = 4, WRITEV = 6, PWRITE = 9, SENDTO = 11, SENDMSG = 13, PATH = 15, SLEEP = 16, FAILED = 17, LOCK = 18, LINES = 19 };
 
 static unsigned char *data;
 
@@ -25,6 +25,10 @@ static void write_all(void)
     /* "/dev/null" and its end, in two words. */
     store8(line(PATH), 0x6c756e2f7665642f);
     store8(line(PATH) + 8, 0x6c);
+    /* A struct flock that unlocks a whole file. */
+    store8(line(LOCK), F_UNLCK);
+    for (unsigned word = 1; word < 4; word++)
+        store8(line(LOCK) + 8 * word, 0);
 }
 
 static void call_all(void)
@@ -44,6 +48,7 @@ static void call_all(void)
     int null = (int)syscall(SYS_openat, AT_FDCWD, line(PATH), O_RDONLY);
     probe_check(null >= 0, "openat");
     probe_check(syscall(SYS_nanosleep, line(SLEEP), NULL) == 0, "nanosleep");
+    probe_check(syscall(SYS_fcntl, file, F_SETLK, line(LOCK)) == 0, "fcntl");
     probe_check(syscall(SYS_write, -1, line(FAILED), BLOCK) == -1, "write that fails");
     int ends[] = {pipe_ends[0], pipe_ends[1], sockets[0], sockets[1], file, null};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
@@ -71,5 +76,6 @@ int main(void)
     probe_expect(0, 1, 2, 2 * BLOCK, 0); /* sendmsg */
     probe_expect(0, 1, 1, 10, 0);        /* openat: the path and its end */
     probe_expect(0, 1, 1, 16, 0);        /* nanosleep: struct timespec */
+    probe_expect(0, 1, 1, 32, 0);        /* fcntl: struct flock */
     return probe_finish("syscalls_read");
 }

@@ -2,6 +2,7 @@
  * reads one word of each line. A call that fails writes nothing, and one that gives less than was asked, only that. */
 #include "probe.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -50,6 +51,8 @@ static void streams(void)
     struct msghdr message = {.msg_iov = &message_part, .msg_iovlen = 1};
     probe_check(syscall(SYS_recvmsg, sockets[0], &message, 0) == BLOCK, "recvmsg");
     probe_check(syscall(SYS_fstat, file, buffer(4, lines_of(sizeof(struct stat)))) == 0, "fstat");
+    probe_check(syscall(SYS_fcntl, file, F_GETOWN_EX, buffer(1, 1)) == 0, "fcntl that writes an owner");
+    probe_check(syscall(SYS_fcntl, file, F_GETFL, buffer(1, 0)) >= 0, "fcntl that writes nothing");
     probe_check(syscall(SYS_read, -1, buffer(1, 0), BLOCK) == -1, "read that fails");
     int all[] = {ends[0], ends[1], sockets[0], sockets[1], file};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)

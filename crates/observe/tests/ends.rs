@@ -33,6 +33,11 @@ fn statuses_come_through() {
         let coverage = &outcome.profile.meta.coverage;
         assert_eq!(coverage.exact, exact, "{script}: {coverage:?}");
         assert_eq!(coverage.not_seen.iter().any(|line| line.contains("killed")), !exact, "{script}: {coverage:?}");
+        assert_eq!(
+            coverage.not_seen.iter().any(|line| line.contains("ended the program")),
+            signal.is_some(),
+            "{script}"
+        );
         assert!(outcome.profile.loads[0] > 1000, "{script}");
     }
 }

@@ -39,7 +39,14 @@ pub fn coverage(images: &[Image], tasks: &Tasks, run: &Run) -> Coverage {
                 .to_owned(),
         );
     }
+    if flagged(abi::COHABIT_FLAG_SEGMENTS) {
+        doubts.push(format!(
+            "communication between processes through shared memory beyond the first {} pieces of 16 MiB that were touched",
+            abi::COHABIT_COMMON_SEGMENTS
+        ));
+    }
     doubts.extend(cut_short(images, tasks));
+    found.not_seen.extend(between_processes(images, tasks, run));
     found.exact &= doubts.is_empty();
     found.not_seen.extend(doubts);
     if flagged(abi::COHABIT_FLAG_ROI_UNUSED) {
@@ -55,6 +62,20 @@ pub fn coverage(images: &[Image], tasks: &Tasks, run: &Run) -> Coverage {
         found.not_seen.push(format!("what these system calls did to memory: {}", names.join(", ")));
     }
     found
+}
+
+/// What `--sharing` and `--hot` leave out, where several processes touched memory that they share.
+pub fn between_processes(images: &[Image], tasks: &Tasks, run: &Run) -> Option<String> {
+    let options = [(run.options.sharing, "--sharing"), (run.options.hot, "--hot")];
+    let asked: Vec<&str> = options.into_iter().filter_map(|(asked, name)| asked.then_some(name)).collect();
+    let touched = |image: &Image| image.tasks.iter().any(|task| task.common.is_some());
+    let shares = images.iter().zip(&tasks.process).filter(|(image, _)| touched(image)).map(|(_, process)| process);
+    let several = shares.collect::<BTreeSet<_>>().len() > 1;
+    (several && !asked.is_empty()).then(|| {
+        let look = if asked.len() > 1 { "look" } else { "looks" };
+        let asked = asked.join(" and ");
+        format!("{asked}: memory that processes share ({asked} {look} at each process by itself; messages and bytes have it)")
+    })
 }
 
 /// Processes whose end was not seen: the last image of each says how it ended.

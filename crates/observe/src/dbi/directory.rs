@@ -98,6 +98,17 @@ impl Directory {
         Ok((images, notes))
     }
 
+    /// Whether the profiler has begun to count in some process: its part has a head.
+    pub fn has_begun(&self) -> bool {
+        use std::os::unix::fs::FileExt;
+        let mut magic = [0; size_of::<u64>()];
+        let mut begins = |path: PathBuf| {
+            let read = File::open(path).and_then(|part| part.read_exact_at(&mut magic, 0));
+            read.is_ok() && u64::from_le_bytes(magic) == abi::COHABIT_PART_MAGIC
+        };
+        self.parts().is_ok_and(|parts| parts.into_iter().any(&mut begins))
+    }
+
     fn parts(&self) -> std::io::Result<Vec<PathBuf>> {
         let entries = fs::read_dir(self.path())?.map(|entry| Ok(entry?.path()));
         let is_part = |path: &PathBuf| path.extension() == Some(OsStr::new("part"));

@@ -9,12 +9,14 @@ use super::signals::Passing;
 use super::{Options, Outcome, abi, clock};
 use cohabit_model::command::CommandError;
 use cohabit_model::{Error, Result};
+use nix::sys::signal::Signal;
 use nix::time::{ClockId, clock_gettime};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A process may have so many mappings (`vm.max_map_count`, 65,530 by default): with a guard page around each of
 /// DynamoRIO's for a thread, 4,096 threads do not fit. Guard pages of stacks stay.
@@ -27,7 +29,7 @@ const DYNAMORIO_OPTIONS: &str = "-no_per_thread_guard_pages";
 ///
 /// # Errors
 /// [`CommandError::NotFound`] and [`CommandError::CannotRun`] for a command that the profiler cannot run, [`CommandError::Failed`]
-/// where the profiler is missing or could not start.
+/// where the profiler is missing or could not start, [`CommandError::Killed`] where a signal ended the program before it began.
 pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, CommandError> {
     let program = check_profilable(command)?;
     let installation = Installation::find()?;
@@ -40,7 +42,7 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Comma
     launcher.arg(&program.image).args(&program.arguments[1..]);
     launcher.envs(options.environment.iter().cloned());
     launcher.env("DYNAMORIO_CONFIGDIR", directory.configuration());
-    let status = run(&mut launcher, options.pass_signals)?;
+    let status = run(&mut launcher, options.pass_signals, || directory.has_begun())?;
     let (images, mut notes) = images_at_their_end(&directory)?;
     if images.is_empty() {
         return Err(not_started(&program.path, status));
@@ -57,7 +59,10 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Comma
     let end_ns = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| Duration::from(now).as_nanos() as u64);
     let mut profile = merge(images, &Run { command, host: &host.to_string_lossy(), options, end_ns });
     profile.meta.coverage.exact &= notes.is_empty();
+    notes.extend(ended_by(status));
     profile.meta.coverage.not_seen.extend(notes.iter().cloned());
+    // What an option that was asked for leaves out is said at once, too.
+    notes.extend(profile.meta.coverage.not_seen.iter().filter(|line| line.starts_with("--")).cloned());
     Ok(Outcome { profile, status, notes })
 }
 
@@ -101,20 +106,48 @@ fn client_options(directory: &Path, ticks_per_second: u64, options: &Options) ->
     Ok(text)
 }
 
-fn run(launcher: &mut Command, pass_signals: bool) -> Result<ExitStatus> {
+/// Runs the launcher to its end. Signals are passed on once the profiler has `begun` in the program: while DynamoRIO starts it
+/// may lose them.
+fn run(launcher: &mut Command, pass_signals: bool, begun: impl Fn() -> bool) -> Result<ExitStatus> {
+    const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
+    const PATIENCE: Duration = Duration::from_secs(20);
     let passing = pass_signals.then(Passing::install);
     let started = launcher.spawn();
     let name = launcher.get_program().to_string_lossy().into_owned();
     let mut child: Child =
         started.map_err(|error| Error::new(format!("{name}: {error}")).remedy("run `make` again"))?;
     if let Some(passing) = &passing {
+        let start = Instant::now();
+        while !begun() && start.elapsed() < PATIENCE {
+            if let Some(status) = child.try_wait()? {
+                return Ok(status);
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
         passing.to(child.id());
     }
     Ok(child.wait()?)
 }
 
+/// What is said of a program that a signal ended: its counts are those until then.
+fn ended_by(status: ExitStatus) -> Option<String> {
+    let signal = status.signal()?;
+    Some(format!(
+        "anything after {}, which ended the program: what was counted until then is kept",
+        signal_name(signal)
+    ))
+}
+
+fn signal_name(signal: i32) -> String {
+    Signal::try_from(signal).map_or_else(|_| format!("signal {signal}"), |signal| signal.to_string())
+}
+
 /// Why nothing was left behind: the launcher, or DynamoRIO, has said it on standard error.
 fn not_started(program: &Path, status: ExitStatus) -> CommandError {
+    if let Some(signal) = status.signal() {
+        let cause = format!("{} ended {} before it had begun", signal_name(signal), program.display());
+        return CommandError::Killed(signal, Error::new(cause).remedy("no profile was written"));
+    }
     let error = Error::new(format!("the profiler could not start {}: {status}", program.display()))
         .remedy("the lines above say why; `cohabit doctor` says what works here");
     match status.code() {

@@ -2,7 +2,7 @@
 //! passes on what is sent to it alone. Ctrl-Z stops both, since both are in one process group.
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
 
 const PASSED: [Signal; 6] =
     [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGUSR1, Signal::SIGUSR2];
@@ -11,6 +11,8 @@ const PASSED: [Signal; 6] =
 static OWNED: AtomicBool = AtomicBool::new(false);
 /// The program, 0 for none.
 static TARGET: AtomicI32 = AtomicI32::new(0);
+/// Signals that came before the program was there, a bit for each: it gets them as soon as it is.
+static EARLY: AtomicU64 = AtomicU64::new(0);
 
 /// Passes signals on while it lives; puts the former handlers back when dropped.
 pub struct Passing {
@@ -40,8 +42,14 @@ impl Passing {
 
     /// Names the program.
     pub fn to(&self, pid: u32) {
-        if !self.former.is_empty() {
-            TARGET.store(pid as i32, SeqCst);
+        if self.former.is_empty() {
+            return;
+        }
+        TARGET.store(pid as i32, SeqCst);
+        let early = EARLY.swap(0, SeqCst);
+        for (signal, _) in self.former.iter().filter(|(signal, _)| early & bit(*signal as i32) != 0) {
+            // One that has ended in the meantime needs none.
+            let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid as i32), *signal);
         }
     }
 }
@@ -52,6 +60,7 @@ impl Drop for Passing {
             return;
         }
         TARGET.store(0, SeqCst);
+        EARLY.store(0, SeqCst);
         for (signal, former) in &self.former {
             // SAFETY: puts back what was there.
             let _ = unsafe { sigaction(*signal, former) };
@@ -60,16 +69,40 @@ impl Drop for Passing {
     }
 }
 
+fn bit(signal: i32) -> u64 {
+    1 << signal
+}
+
 extern "C" fn pass(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     let target = TARGET.load(SeqCst);
     // SAFETY: the kernel passes a valid siginfo_t, and codes up to 0 say that a process sent the signal.
     let from_another_process = unsafe { (*info).si_code <= 0 && (*info).si_pid() != target };
-    if target > 0 && from_another_process {
+    if target == 0 {
+        // From the terminal, too: the program is not there to have got it.
+        EARLY.fetch_or(bit(signal), SeqCst);
+    } else if from_another_process {
         // SAFETY: the thread's own errno is kept; the call takes two integers.
         unsafe {
             let errno = *libc::__errno_location();
             libc::kill(target, signal);
             *libc::__errno_location() = errno;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    #[test]
+    fn a_signal_that_comes_before_the_program_is_there_is_passed_on_to_it() {
+        let passing = Passing::install();
+        assert!(!passing.former.is_empty(), "no other test here passes signals on");
+        nix::sys::signal::raise(Signal::SIGUSR2).unwrap();
+        let mut program = Command::new("sleep").arg("60").spawn().unwrap();
+        passing.to(program.id());
+        assert_eq!(program.wait().unwrap().signal(), Some(Signal::SIGUSR2 as i32));
     }
 }

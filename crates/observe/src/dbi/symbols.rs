@@ -37,6 +37,8 @@ struct Binary {
     code: Option<Loader>,
     /// Address as linked, length and name of each data object, by address.
     data: Vec<(u64, u64, String)>,
+    /// Length of the function that begins at an address as linked, where the symbol table says it.
+    functions: HashMap<u64, u64>,
 }
 
 impl Symbols {
@@ -84,7 +86,13 @@ impl Binary {
         let mut data: Vec<_> = objects.collect();
         data.sort_unstable();
         data.dedup_by_key(|&mut (start, length, _)| (start, length));
-        Some(Self { code: Loader::new(path).ok(), data })
+        let mut functions = HashMap::new();
+        let symbols = file.symbols().chain(file.dynamic_symbols());
+        for symbol in symbols.filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0) {
+            let length: &mut u64 = functions.entry(symbol.address()).or_default();
+            *length = symbol.size().max(*length);
+        }
+        Some(Self { code: Loader::new(path).ok(), data, functions })
     }
 
     /// Of functions that are inlined into one another, the innermost that is not a library's.
@@ -105,7 +113,15 @@ impl Binary {
         }
         let own = places.iter().position(|(function, line)| function.is_some() && !is_library(line)).unwrap_or(0);
         let (function, line) = places.into_iter().nth(own).unwrap_or_default();
-        Some(Place { function: function.or_else(|| code.find_symbol(linked).map(demangled))?, line })
+        Some(Place { function: function.or_else(|| self.function(linked))?, line })
+    }
+
+    /// The function that the symbol table has there. What lies behind its end is another one, of which a stripped file
+    /// has no name: the C library's memcpy, for one.
+    fn function(&self, linked: u64) -> Option<String> {
+        let symbol = self.code.as_ref()?.find_symbol_info(linked)?;
+        let ended = self.functions.get(&symbol.address()).is_some_and(|length| linked - symbol.address() >= *length);
+        (!ended).then(|| demangled(symbol.name()))
     }
 }
 
@@ -183,6 +199,19 @@ mod tests {
         let place = symbols.code(&modules, sought as fn() -> u64 as usize as u64);
         assert!(place.function.contains("sought"), "{place:?}");
         assert!(place.line.contains("symbols.rs:"), "{place:?}");
+    }
+
+    #[test]
+    fn code_behind_a_function_is_not_that_function() {
+        let (path, linked) = locate(&[this_program()], sought as fn() -> u64 as usize as u64).unwrap();
+        let mut symbols = Symbols::default();
+        symbols.binary(&path);
+        let binary = symbols.binaries.get_mut(&path).unwrap();
+        assert!(binary.function(linked + 1).unwrap().contains("sought"));
+        assert!(binary.functions[&linked] > 1);
+        binary.functions.insert(linked, 1);
+        assert!(binary.function(linked).unwrap().contains("sought"));
+        assert_eq!(binary.function(linked + 1), None);
     }
 
     #[test]

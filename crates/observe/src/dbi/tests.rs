@@ -123,7 +123,8 @@ fn series_meet_at_the_widest_window() {
 #[test]
 fn what_was_not_seen_is_said() {
     type Change = fn(&mut cohabit_part_t);
-    let rows: [(Change, bool, u64, &str); 6] = [
+    let rows: [(Change, bool, u64, &str); 7] = [
+        (|head| head.flags = COHABIT_FLAG_SEGMENTS, false, 0, "beyond the first 262144 pieces of 16 MiB"),
         (|head| head.end = COHABIT_END_RUNNING, false, 0, "killed"),
         (|head| head.flags = COHABIT_FLAG_NO_SPACE, false, 0, "no space"),
         (|head| head.flags = COHABIT_FLAG_TASKS_LOST, false, 0, "131072"),
@@ -137,6 +138,26 @@ fn what_was_not_seen_is_said() {
         let coverage = merged(vec![part], &Options::default()).meta.coverage;
         assert_eq!((coverage.exact, coverage.events_lost), (exact, lost), "{said}");
         assert!(coverage.not_seen.iter().any(|line| line.contains(said)), "{said}: {:?}", coverage.not_seen);
+    }
+}
+
+#[test]
+fn what_sharing_and_hot_leave_out_between_processes_is_said() {
+    let part =
+        |pid: u32, common| PartBuilder::new(pid, 1, u64::from(pid)).task(None, "a").with(|task| task.common = common);
+    for (common, sharing, hot, said) in [
+        ([1, 2], true, false, Some("--sharing: memory that processes share")),
+        ([1, 2], false, true, Some("--hot: memory that processes share")),
+        ([1, 2], true, true, Some("--sharing and --hot: memory that processes share")),
+        ([1, 2], false, false, None),
+        ([1, 0], true, true, None),
+    ] {
+        let options = Options { sharing, hot, ..Options::default() };
+        let coverage = merged(vec![part(5, common[0]), part(6, common[1])], &options).meta.coverage;
+        let found = coverage.not_seen.iter().find(|line| line.starts_with("--"));
+        assert_eq!(found.is_some(), said.is_some(), "{found:?}");
+        assert!(found.is_none_or(|found| found.starts_with(said.unwrap_or_default())), "{found:?}");
+        assert!(coverage.exact, "messages and bytes are");
     }
 }
 
