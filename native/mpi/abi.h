@@ -13,7 +13,7 @@
 
 #define COHABIT_MPI_PART_MAGIC 0x31545241504d4343ull     /* "CCMPART1" */
 #define COHABIT_MPI_GATHERED_MAGIC 0x3144485447414d43ull /* "CMAGTHD1" */
-#define COHABIT_MPI_VERSION 1u
+#define COHABIT_MPI_VERSION 2u
 /* Displacements of NOPs around each call of MPI (as in native/include/cohabit.h): to the exact profiler they say that the
  * memory shared between processes is MPI's there, and carries messages that are counted here. */
 #define COHABIT_MPI_MARK_BEGIN 0x0c0ab175
@@ -41,6 +41,10 @@
 #define COHABIT_MPI_KEY_WORLD_SHIFT 10u
 #define COHABIT_MPI_KEY_RANK_SHIFT 24u
 #define COHABIT_MPI_MAX_WORLDS (1u << 14)
+/* Bits 56-63: which thread made the call, a place in the part's table of threads from 1 on; 0 where threads are not told
+ * apart, or are more than the table has places for. */
+#define COHABIT_MPI_KEY_THREAD_SHIFT 56u
+#define COHABIT_MPI_MAX_CALLERS 250u
 
 /* Size class: 0 for an empty message, else k + 1 for [2^k, 2^(k+1)) bytes. */
 
@@ -74,6 +78,9 @@ typedef struct {
     uint64_t bytes;
 } cohabit_mpi_row_t;
 
+/* Rows of the series of all ranks of a world, and at least of each. */
+#define COHABIT_MPI_SERIES_OF_WORLD (1u << 26)
+#define COHABIT_MPI_SERIES_LEAST (1u << 12)
 #define COHABIT_MPI_ROWS_PER_PAGE 128u
 typedef struct {
     uint64_t next;
@@ -98,6 +105,14 @@ typedef struct {
     uint32_t rank_count;
     uint32_t reserved;
 } cohabit_mpi_world_t;
+
+/* A thread: where threads are placed, the n-th that the program made, 0 being the first; where they are told apart, the n-th
+ * that a message is counted for, and only tid is set. */
+typedef struct {
+    uint32_t tid;      /* 0: not started */
+    uint32_t pu;       /* that it was to be put on */
+    uint64_t cpus[16]; /* its affinity as it was last read */
+} cohabit_mpi_thread_t;
 
 typedef struct {
     uint64_t magic;
@@ -139,6 +154,9 @@ typedef struct {
     char host[64];
     char program[512];
     char library[256]; /* what the MPI calls itself */
+    uint64_t threads;  /* cohabit_mpi_thread_t[thread_count]; 0 where no threads are placed or told apart */
+    uint32_t thread_count;
+    uint32_t threads_made; /* of the program's own, the first included; where threads are placed */
 } cohabit_mpi_part_t;
 
 #endif

@@ -85,7 +85,7 @@ collect(uint64_t key, uint64_t bytes, uint64_t messages)
 static void
 count_key(uint64_t key, uint64_t bytes, uint64_t messages)
 {
-    part_count(key, bytes, messages, entered);
+    part_count(__builtin_expect(library.callers, 0) ? key | caller_key() : key, bytes, messages, entered);
     if (__builtin_expect(library.sites, 0))
         part_count_site(key, site(), messages, bytes * messages);
 }

@@ -49,6 +49,7 @@ extern struct library {
     bool active;   /* between MPI_Init and MPI_Finalize of a rank that is observed */
     bool threaded; /* more than one thread may be in MPI at a time */
     bool sites;
+    bool callers; /* which thread calls is kept */
     int rank;
     int size;
     uint32_t inside; /* threads in MPI, where threaded */
@@ -185,5 +186,15 @@ void list_forget(MPI_Request request);
 
 /* gather.c */
 void gather(void);
+
+/* threads.c: the threads of a rank, each on its PU (`cohabit run`). */
+void threads_begin(bool spawned); /* when the part is there */
+void threads_end(void);           /* reads them back, and no more */
+/* The affinity of the rank as it was before its first thread was put on its PU; false where none was. */
+bool threads_former(uint64_t cpus[16]);
+/* The place of this thread in the part's table of threads, in the bits of a key. Called with the lock held. */
+uint64_t caller_key(void);
+/* The rank that the launcher has told the process in its environment; NULL where none has. */
+const char *told_rank(void);
 
 #endif

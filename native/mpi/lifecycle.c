@@ -5,8 +5,9 @@
  *
  * Environment, set by `cohabit profile`: COHABIT_MPI_PARTS, the directory for part files, made on each host;
  * COHABIT_MPI_GATHERED, the file for all parts of the world; COHABIT_MPI_ZERO_NS, CLOCK_REALTIME where the series
- * begins; COHABIT_MPI_WINDOW_NS (0: no series); COHABIT_MPI_SERIES_BOUND, rows a rank; COHABIT_MPI_SITES. `cohabit run`
- * sets COHABIT_MPI_PLACEMENT: where the rank is when MPI_Init returns and how it ends is kept, and nothing is counted.
+ * begins; COHABIT_MPI_WINDOW_NS (0: no series); COHABIT_MPI_SERIES_BOUND, rows a rank; COHABIT_MPI_SITES; COHABIT_MPI_CALLERS.
+ * `cohabit run` sets COHABIT_MPI_PLACEMENT: where the rank is when MPI_Init returns and how it ends is kept, and nothing is counted; and
+ * COHABIT_MPI_THREADS where ranks have threads to be placed (threads.c).
  */
 #include "calls.h"
 #include <dlfcn.h>
@@ -82,15 +83,22 @@ number(const char *name, uint64_t otherwise)
     return text == NULL || *text == '\0' ? otherwise : strtoull(text, NULL, 10);
 }
 
-/* Whether this is the rank that speaks where all have the same to say. */
-static bool
-speaks(void)
+const char *
+told_rank(void)
 {
     static const char *const names[] = { "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID" };
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (getenv(names[i]) != NULL)
-            return strcmp(getenv(names[i]), "0") == 0;
-    return true;
+            return getenv(names[i]);
+    return NULL;
+}
+
+/* Whether this is the rank that speaks where all have the same to say. */
+static bool
+speaks(void)
+{
+    const char *rank = told_rank();
+    return rank == NULL || strcmp(rank, "0") == 0;
 }
 
 static void
@@ -207,6 +215,18 @@ job(void)
     return hash | 1;
 }
 
+/* Rows of this rank's series before its windows are doubled: a world of many ranks keeps fewer in each, since all are
+ * gathered into one file. */
+static uint64_t
+series_bound(void)
+{
+    uint64_t asked = number("COHABIT_MPI_SERIES_BOUND", 1u << 20);
+    uint64_t share = COHABIT_MPI_SERIES_OF_WORLD / (uint64_t)library.size;
+    if (share < COHABIT_MPI_SERIES_LEAST)
+        share = COHABIT_MPI_SERIES_LEAST;
+    return asked < share ? asked : share;
+}
+
 static void
 begin(instant_t before)
 {
@@ -224,6 +244,7 @@ begin(instant_t before)
     real.Comm_get_parent(&parent);
     library.threaded = level == MPI_THREAD_MULTIPLE;
     library.sites = number("COHABIT_MPI_SITES", 0) != 0;
+    library.callers = level >= MPI_THREAD_SERIALIZED && number("COHABIT_MPI_CALLERS", 0) != 0;
     head->rank = (uint32_t)library.rank;
     head->size = (uint32_t)library.size;
     head->thread_level = (uint32_t)level;
@@ -234,7 +255,9 @@ begin(instant_t before)
     placement_only = number("COHABIT_MPI_PLACEMENT", 0) != 0;
     if (!placement_only)
         head->ticks_per_second = measure_ticks_per_second(before);
-    sched_getaffinity(0, sizeof(head->cpus), (cpu_set_t *)head->cpus);
+    if (!threads_former(head->cpus))
+        sched_getaffinity(0, sizeof(head->cpus), (cpu_set_t *)head->cpus);
+    threads_begin(parent != real.null_comm);
     instant_t now = instant();
     head->entered_ns = before.ns;
     head->init_ns = now.ns;
@@ -245,7 +268,7 @@ begin(instant_t before)
     double per_ns = (double)head->ticks_per_second / 1e9;
     part_start_series(now.ticks - (uint64_t)((double)(now.ns - head->zero_ns) * per_ns),
                       (uint64_t)((double)head->window_ns * per_ns),
-                      number("COHABIT_MPI_SERIES_BOUND", 1u << 20));
+                      series_bound());
     if (parent != real.null_comm) {
         head->flags |= COHABIT_MPI_FLAG_SPAWNED;
         head->job = job();
@@ -264,6 +287,7 @@ close_part(uint32_t end)
     part_flush_window(ticks());
     if (library.sites)
         part_keep_maps();
+    threads_end();
     head->last_ns = realtime_ns();
     head->end = end;
     unlock();

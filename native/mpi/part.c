@@ -121,6 +121,8 @@ part_remove(void)
         close(state.fd);
     }
     state.fd = -1;
+    state.reserved = 0;
+    state.touched_count = 0;
 }
 
 static inline uint64_t

@@ -1,10 +1,11 @@
-/* Ranks with threads whose communication is known: `hybrid FILE [THREADS [ROUNDS [BYTES]]]`.
+/* Ranks with threads whose communication is known: `hybrid FILE [THREADS [ROUNDS [BYTES [all]]]]`.
  *
  * In each round every thread of a rank stores 8 bytes into each of its 4 blocks of 64, all threads of the rank meet, each
  * loads the blocks of the thread behind it, and all meet again; then the first thread sends BYTES to the next rank. So a
  * thread gives the one before it 4 values of 8 bytes a round, and a rank the next one message. Only the blocks are
  * counted as memory (cohabit_only); in the same round each rank also stores into a block of a file that all ranks have
- * mapped, and loads that of the rank behind it: one value between first threads. */
+ * mapped, and loads that of the rank behind it: one value between first threads. With `all` every thread sends BYTES of its
+ * own each round (MPI_THREAD_MULTIPLE). */
 #include "../../native/include/cohabit.h"
 #include <mpi.h>
 #include <pthread.h>
@@ -16,7 +17,7 @@
 
 enum { BLOCK = 64, BLOCKS = 4, MOST = 64, PAGE = 4096 };
 
-static int threads = 2, rounds = 5, bytes = 1000, me, ranks;
+static int threads = 2, rounds = 5, bytes = 1000, me, ranks, all;
 static unsigned char *data, *shared;
 static char *outbox, *inbox;
 static pthread_barrier_t barrier;
@@ -40,6 +41,14 @@ static void exchange(int round)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+static void send_own(int thread)
+{
+    char *own = calloc(2, (size_t)bytes);
+    MPI_Sendrecv(own, bytes, MPI_BYTE, (me + 1) % ranks, thread, own + bytes, bytes, MPI_BYTE, (me + ranks - 1) % ranks,
+                 thread, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    free(own);
+}
+
 static void *work(void *number)
 {
     int thread = (int)(intptr_t)number;
@@ -53,6 +62,8 @@ static void *work(void *number)
         pthread_barrier_wait(&barrier);
         if (thread == 0)
             exchange(round);
+        else if (all)
+            send_own(thread);
     }
     return NULL;
 }
@@ -77,7 +88,10 @@ int main(int argc, char **argv)
         rounds = atoi(argv[3]);
     if (argc > 4)
         bytes = atoi(argv[4]);
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
+    all = argc > 5;
+    MPI_Init_thread(&argc, &argv, all ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED, &level);
+    if (all && level != MPI_THREAD_MULTIPLE)
+        return 77;
     MPI_Comm_rank(MPI_COMM_WORLD, &me);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (argc < 2 || threads > MOST)

@@ -103,7 +103,7 @@ main(int argc, char **argv)
         fprintf(stderr, "there is no pattern %s\n", argv[1]);
         return 2;
     }
-    bool threads = strcmp(pattern->name, "threads") == 0;
+    bool threads = strncmp(pattern->name, "threads", 7) == 0;
     MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &me);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);

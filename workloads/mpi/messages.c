@@ -235,6 +235,44 @@ threads(int rounds)
         sends(around(me + 1), 10 * rounds, 100 + thread);
 }
 
+/* Threads that send at once, with nothing that orders them: new sizes and peers in all of them, persistent requests that
+ * are made, started and freed, and messages to many ranks. */
+enum { CROWD = 4 };
+
+static void *
+hurry(void *argument)
+{
+    int thread = (int)(long)argument % 100, rounds = (int)(long)argument / 100;
+    static char data[CROWD][4][1024];
+    for (int round = 0; round < rounds; round++) {
+        MPI_Request requests[4];
+        int ahead = around(me + 1), behind = around(me - 1), size = 1 << (round + thread) % 8;
+        MPI_Irecv(data[thread][0], 1024, MPI_BYTE, behind, thread, W, &requests[0]);
+        MPI_Irecv(data[thread][1], 1024, MPI_BYTE, ahead, 100 + thread, W, &requests[1]);
+        MPI_Send_init(data[thread][2], size, MPI_BYTE, ahead, thread, W, &requests[2]);
+        MPI_Start(&requests[2]);
+        MPI_Isend(data[thread][3], 10 + thread, MPI_BYTE, behind, 100 + thread, W, &requests[3]);
+        MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+        MPI_Request_free(&requests[2]);
+    }
+    return NULL;
+}
+
+static void
+threads_at_once(int rounds)
+{
+    pthread_t started[CROWD];
+    for (long thread = 0; thread < CROWD; thread++)
+        pthread_create(&started[thread], NULL, hurry, (void *)(100L * rounds * 20 + thread));
+    for (int thread = 0; thread < CROWD; thread++)
+        pthread_join(started[thread], NULL);
+    for (int thread = 0; thread < CROWD; thread++) {
+        for (int round = 0; round < 20 * rounds; round++)
+            sends(around(me + 1), 1, 1 << (round + thread) % 8);
+        sends(around(me - 1), 20 * rounds, 10 + thread);
+    }
+}
+
 const pattern_t messages_table[] = {
     { "ring", ring, 1 },
     { "stencil_2d", stencil_2d, 1 },
@@ -247,5 +285,6 @@ const pattern_t messages_table[] = {
 #endif
     { "one_sided", one_sided, 2 },
     { "threads", threads, 2 },
+    { "threads_at_once", threads_at_once, 2 },
     { NULL, NULL, 0 },
 };

@@ -167,9 +167,13 @@ fn best_maps_by_time_where_it_is_asked_to() {
     assert_eq!((objective.as_str(), default.as_str()), ("time", "distance"));
     assert!(by_time < by_distance, "{by_time} {by_distance}");
     assert!(text.contains("time  best") && text.contains("time  linear"), "{text}");
+    room.file("none.toml", "[[host]]\nnames = 'n[1-2]'\ntopology = 'core:2 pu:1'\n");
+    room.run("map few.npz --topology slow.toml --windows").assert_fails(1, "--windows without --objective time");
     for (line, cause) in [
         ("--topology slow.toml --mapper packed", "the mapper packed knows no time"),
         ("--topology pu:4", "the topology does not say how fast its ports and switches are"),
+        ("--topology none.toml", "gives no port or switch a bandwidth"),
+        ("--topology slow.toml --windows", "the profile has no time series"),
     ] {
         room.run(&format!("map few.npz --objective time {line}")).assert_fails(1, cause);
     }

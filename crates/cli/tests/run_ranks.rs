@@ -2,6 +2,9 @@
 
 mod common;
 
+use cohabit_model::profile::{Kind, Meta};
+use cohabit_model::{Matrix, Profile, Task};
+use cohabit_observe::npz::write_profile;
 use common::cluster::Cluster;
 use common::slurm::{Slurm, TOPOLOGY};
 use common::{Ran, Room};
@@ -125,6 +128,112 @@ fn ranks_are_where_the_mapping_says() {
     }
 }
 
+/// A profile of ranks with two threads each, and a mapping of it: the PU of each thread, after its host where there are
+/// several. In each rank but the first MPI has made a thread of its own between the two.
+fn hybrid_mapping(room: &Room, topology: &str, places: &[String]) {
+    let task = |id: u32| Task {
+        id,
+        kind: "thread".to_owned(),
+        name: format!("t{id}"),
+        host: String::new(),
+        process: id / 2,
+        pid: 100 + id / 2,
+        tid: 100 + id,
+        parent: (id % 2 == 1).then(|| id - 1),
+        rank: Some(id / 2),
+        spawn_index: if id > 1 { id % 2 * 2 } else { id },
+        unknown: Default::default(),
+    };
+    let count = places.len() as u32;
+    let rows = || Matrix::from_triplets(count as usize, (0..count - 1).map(|id| (id, id + 1, 64)));
+    let profile = Profile::new(Meta::new(Kind::Hybrid, "dbi,mpi", (0..count).map(task).collect()), rows(), rows());
+    write_profile(&room.path("p.npz"), &profile).unwrap();
+    let mut words = format!("map p.npz --topology {topology} -o m.json");
+    for (task, place) in places.iter().enumerate() {
+        words += &format!(" --pin {task}={place}");
+    }
+    let ran = room.run(&words);
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+}
+
+/// What the threads of the ranks print, by rank and number.
+fn printed(ran: &Ran) -> Vec<(usize, String)> {
+    let lines = ran.stdout.lines().filter_map(|line| line.split_once(' '));
+    let mut found: Vec<(usize, String)> =
+        lines.filter_map(|(task, pus)| Some((task.parse().ok()?, pus.to_owned()))).collect();
+    found.sort();
+    found
+}
+
+/// The program that prints where its threads are.
+fn printing(mpi: &Mpi) -> Option<PathBuf> {
+    let program = build().join(format!("workloads/placement/mpi-{}", mpi.name));
+    if !program.exists() {
+        println!("skipped: threads of ranks of {}: its workloads were not built (make native)", mpi.name);
+    }
+    program.exists().then_some(program)
+}
+
+#[test]
+fn threads_of_ranks_are_where_the_mapping_says() {
+    let pus = allowed();
+    if pus.len() < 2 {
+        println!("skipped: threads of ranks: one PU");
+        return;
+    }
+    let (low, high) = (pus[0], pus[1]);
+    for mpi in installed() {
+        let Some(program) = printing(&mpi) else { continue };
+        let room = Room::new();
+        let places = [high, low, low, high].map(|pu| pu.to_string());
+        hybrid_mapping(&room, "live", &places);
+        let both = format!("{low},{high}");
+        for (threads, printed_pus, lines) in [
+            (2, vec![&places[0], &places[1], &places[2], &places[3]], vec![]),
+            // The one that is not in the mapping may run where its rank may.
+            (
+                3,
+                vec![&places[0], &places[1], &both, &places[2], &places[3], &both],
+                vec![
+                    "cohabit: 1 thread was not in the mapping of rank 0, and left on all its PUs",
+                    "cohabit: 1 thread was not in the mapping of rank 1, and left on all its PUs",
+                ],
+            ),
+            (
+                1,
+                vec![&both, &both],
+                vec![
+                    "cohabit: rank 0 started 1 of the 2 threads that the mapping has",
+                    "cohabit: rank 1 started 1 of the 2 threads that the mapping has",
+                ],
+            ),
+        ] {
+            let mut command = mpi.run(&room, &["--mapping", "m.json"], 2, &["patterns"]);
+            // In the place of the program that it names.
+            let words: Vec<_> = command.get_args().map(std::ffi::OsStr::to_owned).collect();
+            let mut printing = room.command(&words[..words.len() - 1]);
+            printing.arg(&program).arg(threads.to_string());
+            printing.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+            command = printing;
+            let ran = Ran::of(command.output().unwrap());
+            assert_eq!(ran.status, Some(0), "{} of {}: {}", threads, mpi.name, ran.stderr);
+            let found: Vec<String> = printed(&ran).into_iter().map(|(_, pus)| pus).collect();
+            assert_eq!(found.iter().collect::<Vec<_>>(), printed_pus, "{threads} of {}: {}", mpi.name, ran.stderr);
+            assert_eq!(ran.stderr.lines().collect::<Vec<_>>(), lines, "{threads} of {}", mpi.name);
+            let document = document(&room);
+            for rank in 0..2 {
+                let seen = &document["ranks"][rank];
+                // As the launcher has put it, however its threads are spread then.
+                assert_eq!(seen["affinity"], serde_json::json!([low, high]));
+                assert_eq!(seen["affinity"], seen["expected_affinity"]);
+                let expected = seen["expected_threads"].as_array().unwrap();
+                let pairs = expected.iter().zip(seen["threads"].as_array().unwrap());
+                assert!(threads == 1 || pairs.clone().all(|(pu, seen)| *seen == serde_json::json!([pu])), "{seen}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_rank_that_is_elsewhere_is_told() {
     let pus = allowed();
@@ -224,7 +333,9 @@ fn ranks_that_end_badly_are_told_in_a_line() {
             let room = Room::new();
             mapping(&room);
             let ran = Ran::of(mpi.run(&room, &["--mapping", "m.json"], 4, &["ends", end]).output().unwrap());
-            let ours: Vec<&str> = ran.stderr.lines().filter(|line| line.starts_with("cohabit: ")).collect();
+            // Open MPI 5 leaves a space where its own message ends.
+            let ours: Vec<&str> =
+                ran.stderr.lines().map(str::trim_start).filter(|line| line.starts_with("cohabit: ")).collect();
             assert!(ours.len() == 1 && ours[0].contains(line), "{end} of {}: {ours:?}", mpi.name);
             assert!(ran.status != Some(0), "{end} of {}", mpi.name);
             // Where the others were is known all the same.
@@ -323,35 +434,74 @@ fn ranks_go_to_the_hosts_of_a_cluster() {
 }
 
 #[test]
-fn srun_puts_ranks_on_hosts_and_pus() {
-    let Some(mpich) = installed().into_iter().find(|mpi| mpi.name == "mpich") else { return };
-    let Some(cluster) = Cluster::create("srun on the emulated cluster") else { return };
+fn threads_of_ranks_go_to_the_hosts_of_a_cluster() {
+    let Some(mpi) = installed().into_iter().find(|mpi| mpi.name == "openmpi") else { return };
+    let Some(program) = printing(&mpi) else { return };
+    let Some(cluster) = Cluster::create("threads of ranks over hosts") else { return };
+    let topology = cluster.folder().join("cluster.toml");
     let room = Room::new();
-    let Some(slurm) = Slurm::start(&cluster, &room.path("slurm"), "srun on the emulated cluster") else { return };
+    let places = ["n3:1", "n3:0", "n1:0", "n1:1", "n6:1", "n6:0"].map(str::to_owned);
+    hybrid_mapping(&room, topology.to_str().unwrap(), &places);
+    let mut command = cluster.on("n0");
+    command.args(["timeout", "-s", "KILL", "60"]).arg(env!("CARGO_BIN_EXE_cohabit"));
+    command.args(["run", "--json", "ran.json", "--mapping", "m.json", "--", mpi.launcher[0], "-n", "3"]);
+    let ran = Ran::of(command.arg(program).arg("2").current_dir(room.path("")).output().unwrap());
+    let ours = ran.stderr.lines().filter(|line| line.starts_with("cohabit")).collect::<Vec<_>>();
+    assert!(ran.status == Some(0) && ours.is_empty(), "{}", ran.stderr);
+    let on = places.iter().map(|place| place.split_once(':').unwrap());
+    let found: Vec<String> = printed(&ran).into_iter().map(|(_, pus)| pus).collect();
+    assert_eq!(found, on.clone().map(|(_, pu)| pu).collect::<Vec<_>>());
+    let document = document(&room);
+    let hosts = document["ranks"].as_array().unwrap().iter().map(|rank| rank["host"].as_str().unwrap());
+    assert_eq!(hosts.collect::<Vec<_>>(), on.step_by(2).map(|(host, _)| host).collect::<Vec<_>>());
+    assert_eq!(document["ranks"][0]["threads"], serde_json::json!([[1], [0]]));
+}
+
+#[test]
+fn srun_puts_ranks_on_hosts_and_pus() {
+    const TEST: &str = "srun on the emulated cluster";
+    let installed = installed();
+    let Some(cluster) = (!installed.is_empty()).then(|| Cluster::create(TEST)).flatten() else { return };
+    let room = Room::new();
+    let Some(slurm) = Slurm::start(&cluster, &room.path("slurm"), TEST) else { return };
     profile(&room, 6, &[(0, 3), (1, 4), (2, 5)]);
     room.file("cluster.toml", TOPOLOGY);
-    let mut command = slurm.on(&cluster, "n0");
-    command.args(["timeout", "-s", "KILL", "30"]).arg(env!("CARGO_BIN_EXE_cohabit")).args([
-        "run",
-        "--json",
-        "ran.json",
-        "--profile",
-        "p.npz",
-    ]);
-    command.args(["--topology", "cluster.toml", "--", "srun", "--mpi=pmi2", "-n", "6"]);
-    command.arg(mpich.program("patterns")).args(["ring", "--rounds", "5"]).current_dir(room.path(""));
-    let mut alone = slurm.on(&cluster, "n0");
-    alone.args(["timeout", "-s", "KILL", "30", "srun", "--mpi=pmi2", "-n", "6"]);
-    alone.arg(mpich.program("patterns")).args(["ring", "--rounds", "5"]).current_dir(room.path(""));
-    let Some(ran) = over_hosts("srun on the emulated cluster", &mut command, &mut alone) else { return };
-    assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""));
-    let document = document(&room);
-    let launched = document["launched"].as_array().unwrap();
-    assert_eq!((&launched[1], &launched[2]), (&"--distribution=arbitrary".into(), &"--cpu-bind=map_cpu:0,1".into()));
-    let ranks = document["ranks"].as_array().unwrap();
-    assert_eq!(ranks.len(), 6);
-    for (rank, seen) in ranks.iter().enumerate() {
-        assert_eq!((&seen["host"], &seen["affinity"]), (&seen["expected_host"], &seen["expected_affinity"]));
-        assert_eq!(seen["host"], ranks[(rank + 3) % 6]["host"], "a pair shares a host: {ranks:?}");
+    let srun = |mpi: &Mpi, words: &[&str], cohabit: bool| {
+        let mut command = slurm.on(&cluster, "n0");
+        command.args(["timeout", "-s", "KILL", "30"]);
+        if cohabit {
+            command.arg(env!("CARGO_BIN_EXE_cohabit")).args(["run", "--json", "ran.json", "--profile", "p.npz"]);
+            command.args(["--topology", "cluster.toml", "--"]);
+        }
+        command.arg("srun").args(words).args(["-n", "6"]).arg(mpi.program("patterns"));
+        command.args(["ring", "--rounds", "5"]).current_dir(room.path(""));
+        command
+    };
+    for mpi in &installed {
+        let kind = if mpi.name == "mpich" { "--mpi=pmi2" } else { "--mpi=pmix" };
+        let (mut command, mut alone) = (srun(mpi, &[kind], true), srun(mpi, &[kind], false));
+        if mpi.name == "openmpi" && !alone.output().unwrap().status.success() {
+            println!("skipped: {TEST}: ranks of Open MPI: this Slurm has no --mpi=pmix, or it does not work");
+            continue;
+        }
+        let Some(ran) = over_hosts(TEST, &mut command, &mut alone) else { continue };
+        assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{}", mpi.name);
+        let document = document(&room);
+        let launched = document["launched"].as_array().unwrap();
+        let said = (&launched[1], &launched[2]);
+        assert_eq!(said, (&"--distribution=arbitrary".into(), &"--cpu-bind=map_cpu:0,1".into()), "{}", mpi.name);
+        let ranks = document["ranks"].as_array().unwrap();
+        assert_eq!(ranks.len(), 6);
+        for (rank, seen) in ranks.iter().enumerate() {
+            assert_eq!((&seen["host"], &seen["affinity"]), (&seen["expected_host"], &seen["expected_affinity"]));
+            assert_eq!(seen["host"], ranks[(rank + 3) % 6]["host"], "a pair shares a host: {ranks:?}");
+        }
+        if mpi.name == "openmpi" {
+            // What they need is said where it is missing.
+            let ran = Ran::of(srun(mpi, &["--mpi=none"], true).output().unwrap());
+            let ours: Vec<&str> = ran.stderr.lines().filter(|line| line.starts_with("cohabit: ")).collect();
+            assert!(ran.status != Some(0) && ours.len() == 1, "{}", ran.stderr);
+            assert!(ours[0].contains("srun starts ranks of Open MPI with --mpi=pmix"), "{ours:?}");
+        }
     }
 }

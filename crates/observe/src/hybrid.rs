@@ -7,6 +7,7 @@
 //! and goes from the first thread of its sender to the first of its receiver.
 
 use crate::dbi::tasks::OF_MPI;
+use crate::mpi::Called;
 use crate::series::{DEFAULT_BOUND, bound_profile_series};
 use crate::{dbi, mpi};
 use cohabit_model::command::CommandError;
@@ -23,6 +24,8 @@ const SERIALIZED: u64 = 2;
 /// starts a thread for its virtual file system as it is loaded, before any call of MPI: it would count as the program's.
 const ASKED_FOR: [(&str, &str); 2] = [("PMIX_MCA_gds", "hash"), ("UCX_VFS_ENABLE", "n")];
 const WHICH_THREAD: &str = "which thread of a rank sent and received its messages: its first is named for all";
+const WHICH_RECEIVER: &str = "which thread of a rank received its messages (but by one-sided calls), and in the time series also which \
+                              one sent them: its first is named";
 
 /// Runs a launcher, or one rank's program, and says which threads communicated: in memory, and by the messages of their
 /// ranks.
@@ -37,16 +40,18 @@ pub fn profile(
     let prepared = mpi::prepare(command, ranks)?;
     let mut options = dbi::Options { environment: prepared.environment.clone(), ..memory.clone() };
     let asked_for = ASKED_FOR.into_iter().filter(|(name, _)| std::env::var_os(name).is_none());
+    options.environment.push(("COHABIT_MPI_CALLERS".into(), "1".into()));
     options.environment.extend(asked_for.map(|(name, value)| (name.into(), value.into())));
     let threads = dbi::profile(&prepared.words, &options)?;
-    let messages = mpi::collect(&prepared, command, threads.status)?;
+    let (messages, called) = mpi::collect(&prepared, command, threads.status)?;
     let mut notes = threads.notes;
     notes.extend(messages.notes);
-    Ok(dbi::Outcome { profile: join(threads.profile, messages.profile), status: threads.status, notes })
+    Ok(dbi::Outcome { profile: join(threads.profile, messages.profile, &called), status: threads.status, notes })
 }
 
-/// The threads of `threads` that are of the ranks of `ranks`, with the communication of both.
-pub fn join(threads: Profile, ranks: Profile) -> Profile {
+/// The threads of `threads` that are of the ranks of `ranks`, with the communication of both. Messages go between the first
+/// threads of their ranks but where `called` knows another.
+pub fn join(threads: Profile, ranks: Profile, called: &[Called]) -> Profile {
     let numbering = Numbering::of(&threads, &ranks);
     let count = numbering.tasks.len();
     let block_bytes = threads.meta.block_bytes.max(1);
@@ -57,13 +62,11 @@ pub fn join(threads: Profile, ranks: Profile) -> Profile {
         };
         matrix.iter().filter_map(renumber).collect()
     };
-    let first = |rank: u32| numbering.of_rank[rank as usize];
+    let mut sizes = credited(&ranks, called, &numbering);
     let mut messages = in_memory(&threads.messages);
-    messages.extend(
-        ranks.sizes.iter().map(|row| (first(row.source), first(row.destination), blocks(row.messages, row.bytes))),
-    );
+    messages.extend(sizes.iter().map(|row| (row.source, row.destination, blocks(row.messages, row.bytes))));
     let mut bytes = in_memory(&threads.bytes);
-    bytes.extend(ranks.bytes.iter().map(|(source, destination, value)| (first(source), first(destination), value)));
+    bytes.extend(sizes.iter().map(|row| (row.source, row.destination, row.bytes)));
     let matrix = |triplets: Vec<(u32, u32, u64)>| {
         Matrix::from_triplets(count, triplets.into_iter().filter(|(source, destination, _)| source != destination))
     };
@@ -71,12 +74,8 @@ pub fn join(threads: Profile, ranks: Profile) -> Profile {
     profile.invalidations = threads.invalidations.as_ref().map(|found| matrix(in_memory(found)));
     profile.sharing = threads.sharing.as_ref().map(|found| matrix(in_memory(found)));
     profile.series = series(&threads, &ranks, &numbering, blocks);
-    profile.sizes = ranks
-        .sizes
-        .iter()
-        .map(|row| SizeRow { source: first(row.source), destination: first(row.destination), ..*row })
-        .collect();
-    profile.sizes.sort_unstable();
+    sizes.sort_unstable();
+    profile.sizes = sizes;
     let totals = |values: &[u64]| -> Vec<u64> {
         let mut chosen = vec![0; if values.is_empty() { 0 } else { count }];
         for (&old, &new) in numbering.of_thread.iter().filter(|_| !values.is_empty()) {
@@ -87,9 +86,43 @@ pub fn join(threads: Profile, ranks: Profile) -> Profile {
     profile.accessed_bytes = totals(&threads.accessed_bytes);
     profile.loads = totals(&threads.loads);
     profile.stores = totals(&threads.stores);
-    describe(&mut profile, &threads, ranks, numbering);
+    describe(&mut profile, &threads, ranks, numbering, !called.is_empty());
     bound_profile_series(&mut profile, DEFAULT_BOUND);
     profile
+}
+
+/// The sizes of the messages of ranks, between threads.
+fn credited(ranks: &Profile, called: &[Called], numbering: &Numbering) -> Vec<SizeRow> {
+    let mut by_pair: HashMap<(u32, u32, u32), Vec<&Called>> = HashMap::new();
+    for one in called {
+        by_pair.entry((one.source, one.destination, one.class)).or_default().push(one);
+    }
+    let first = |rank: u32| numbering.of_rank[rank as usize];
+    let mut found = Vec::new();
+    for row in &ranks.sizes {
+        let mut left = SizeRow { source: first(row.source), destination: first(row.destination), ..*row };
+        for one in by_pair.get(&(row.source, row.destination, row.class)).into_iter().flatten() {
+            let rank = if one.sends { row.source } else { row.destination };
+            let Some(&thread) = numbering.of_tid.get(&(rank, one.tid)) else { continue };
+            // What a collective was decomposed into may be more than what was monitored.
+            let (messages, bytes) = (one.messages.min(left.messages), one.bytes.min(left.bytes));
+            let (source, destination) = if one.sends { (thread, left.destination) } else { (left.source, thread) };
+            found.push(SizeRow { source, destination, messages, bytes, ..left });
+            (left.messages, left.bytes) = (left.messages - messages, left.bytes - bytes);
+        }
+        found.push(left);
+    }
+    found.retain(|row| row.messages > 0 || row.bytes > 0);
+    // Several calls of one thread, and the rest of another, may meet in one row.
+    found.sort_unstable();
+    found.dedup_by(|next, row| {
+        let same = (row.source, row.destination, row.class) == (next.source, next.destination, next.class);
+        if same {
+            (row.messages, row.bytes) = (row.messages + next.messages, row.bytes + next.bytes);
+        }
+        same
+    });
+    found
 }
 
 /// Values that so many messages of so many bytes in all are; of an empty one, one.
@@ -103,14 +136,16 @@ struct Numbering {
     of_thread: HashMap<u32, u32>,
     of_rank: Vec<u32>,
     of_process: HashMap<u32, u32>,
+    /// By the task of the rank and the thread's id.
+    of_tid: HashMap<(u32, u32), u32>,
 }
 
 impl Numbering {
     /// Rank by rank, its threads in the order in which they were made. Threads that MPI made for itself are left out, and
     /// so is what is no rank: the launcher. A rank that the profiler did not follow (on another host) is one task.
     fn of(threads: &Profile, ranks: &Profile) -> Self {
-        let mut found =
-            Self { tasks: Vec::new(), of_thread: HashMap::new(), of_rank: Vec::new(), of_process: HashMap::new() };
+        let (of_thread, of_process, of_tid) = Default::default();
+        let mut found = Self { tasks: Vec::new(), of_thread, of_rank: Vec::new(), of_process, of_tid };
         for rank in &ranks.meta.tasks {
             let first = found.tasks.len() as u32;
             found.of_rank.push(first);
@@ -118,6 +153,7 @@ impl Numbering {
             for thread in threads.meta.tasks.iter().filter(own).filter(|task| !task.unknown.contains_key(OF_MPI)) {
                 found.of_thread.insert(thread.id, found.tasks.len() as u32);
                 found.of_process.insert(thread.process, rank.process);
+                found.of_tid.insert((rank.id, thread.tid), found.tasks.len() as u32);
                 found.tasks.push(Task {
                     id: found.tasks.len() as u32,
                     process: rank.process,
@@ -164,7 +200,7 @@ fn series(
     found
 }
 
-fn describe(profile: &mut Profile, threads: &Profile, ranks: Profile, numbering: Numbering) {
+fn describe(profile: &mut Profile, threads: &Profile, ranks: Profile, numbering: Numbering, callers_known: bool) {
     let meta = &mut profile.meta;
     meta.kind = Kind::Hybrid;
     meta.detector = DETECTOR.to_owned();
@@ -180,7 +216,8 @@ fn describe(profile: &mut Profile, threads: &Profile, ranks: Profile, numbering:
         .and_then(serde_json::Value::as_u64)
         .is_none_or(|level| level >= SERIALIZED)
     {
-        meta.coverage.not_seen.push(WHICH_THREAD.to_owned());
+        let what = if callers_known { WHICH_RECEIVER } else { WHICH_THREAD };
+        meta.coverage.not_seen.push(what.to_owned());
     }
     meta.coverage.not_seen.push("memory that threads of MPI's own touched: they are left out".to_owned());
     if numbering.tasks.iter().any(|task| task.kind == "rank") {
@@ -259,7 +296,7 @@ mod tests {
 
     #[test]
     fn threads_have_ranks_and_messages_have_blocks() {
-        let joined = join(threads(), ranks());
+        let joined = join(threads(), ranks(), &[]);
         let who: Vec<_> =
             joined.meta.tasks.iter().map(|task| (task.id, task.rank, task.spawn_index, task.parent)).collect();
         assert_eq!(
@@ -282,5 +319,31 @@ mod tests {
             joined.series.iter().map(|row| (row.bin, row.source, row.destination, row.messages)).collect();
         assert_eq!(series, [(3, 2, 3, 7), (4, 0, 2, 20)]);
         assert_eq!((joined.meta.detector.as_str(), joined.meta.command.join(" ")), ("dbi,mpi", "mpirun".to_owned()));
+    }
+    #[test]
+    fn messages_go_to_the_threads_that_are_known() {
+        // Of the 10 messages of rank 0 to rank 1 its second thread (tid 12) sent 6, and a thread that nobody knows one; rank 1's
+        // (tid 14) fetched the 3 from itself to rank 0 for the other: a class beyond its row takes no more than there is.
+        let called = |source, destination, tid, sends, messages, bytes| Called {
+            source,
+            destination,
+            class: 3,
+            tid,
+            sends,
+            messages,
+            bytes,
+        };
+        let known = [
+            called(0, 1, 12, true, 6, 600),
+            called(0, 1, 99, true, 1, 100),
+            called(1, 0, 12, false, 5, 500),
+            called(0, 2, 12, true, 0, 0),
+        ];
+        let joined = join(threads(), ranks(), &known);
+        let sizes: Vec<_> =
+            joined.sizes.iter().map(|row| (row.source, row.destination, row.messages, row.bytes)).collect();
+        assert_eq!(sizes, [(0, 2, 4, 400), (0, 4, 1, 64), (1, 2, 6, 600), (2, 1, 3, 3)]);
+        assert_eq!((joined.bytes.get(1, 2), joined.bytes.get(0, 2), joined.messages.get(1, 2)), (600, 400, 12));
+        assert!(joined.meta.coverage.not_seen.iter().any(|line| line == WHICH_RECEIVER));
     }
 }

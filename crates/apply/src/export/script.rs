@@ -4,9 +4,7 @@
 use super::Placement;
 use super::tasks::{joined, ranks, threads};
 use cohabit_model::Result;
-
-/// Where launchers write a process's rank.
-const RANK_VARIABLES: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"];
+use cohabit_model::launcher::RANK_VARIABLES;
 
 /// Lines that export variables, to be read by `.`.
 pub fn environment(variables: &[(&str, &str)]) -> String {

@@ -1,4 +1,4 @@
-//! Where ranks were to be, and where they were.
+//! Where ranks and their threads were to be, and where they were.
 
 use std::fmt;
 
@@ -9,6 +9,8 @@ pub struct Expected {
     pub host: Option<String>,
     /// The PUs (OS indices) that it may use, ascending; none where the launcher could not be told.
     pub pus: Option<Vec<u32>>,
+    /// The PU of each of its threads, in the order in which they are made; empty where it has one.
+    pub threads: Vec<u32>,
 }
 
 /// Where a rank was when MPI_Init returned.
@@ -20,6 +22,8 @@ pub struct Seen {
     pub host: String,
     /// Its affinity, ascending.
     pub affinity: Vec<u32>,
+    /// The affinity of each of its threads, where these were to be placed; none of one that was not started.
+    pub threads: Vec<Option<Vec<u32>>>,
 }
 
 /// A rank that was elsewhere.
@@ -44,6 +48,29 @@ pub fn differences(expected: &[Expected], seen: &[Seen]) -> Vec<Difference> {
         (!there).then(|| Difference { rank, expected: expected.clone(), seen: found.cloned() })
     };
     expected.iter().enumerate().filter_map(compare).collect()
+}
+
+/// A sentence for each rank whose threads were not as the mapping has them; `seen` are in no order.
+pub fn threads_elsewhere(expected: &[Expected], seen: &[Seen]) -> Vec<String> {
+    let said = |(rank, expected): (usize, &Expected)| {
+        let found = seen.iter().find(|seen| seen.rank == rank)?;
+        let started = found.threads.iter().flatten().count();
+        // The first one's is read when there is a second.
+        let started = if found.threads.is_empty() { 0 } else { started.max(1) };
+        if started < expected.threads.len() {
+            let count = expected.threads.len();
+            return Some(match started {
+                0 => format!("the {count} threads of rank {rank} were not placed"),
+                _ => format!("rank {rank} started {started} of the {count} threads that the mapping has"),
+            });
+        }
+        let (number, pu, affinity) =
+            (0..).zip(&expected.threads).zip(&found.threads).find_map(|((number, &pu), seen): ((u32, _), _)| {
+                seen.as_ref().filter(|seen| **seen != [pu]).map(|seen| (number, pu, seen))
+            })?;
+        Some(format!("thread {number} of rank {rank} was to be on PU {pu}, and is on {}", place(None, Some(affinity))))
+    };
+    expected.iter().enumerate().filter(|(_, expected)| !expected.threads.is_empty()).filter_map(said).collect()
 }
 
 /// A host knows itself by its short name or by its long one.

@@ -187,6 +187,7 @@ impl Building<'_> {
         let of = |(rank, host): (&Rank, &&str)| Expected {
             host: named.then(|| (*host).to_owned()),
             pus: self.bound.then(|| rank.pus.clone()),
+            threads: if rank.threads.len() > 1 { rank.threads.clone() } else { Vec::new() },
         };
         self.ranks.iter().zip(&self.hosts).map(of).collect()
     }

@@ -9,6 +9,6 @@ mod launch;
 #[cfg(test)]
 mod tests;
 
-pub use compare::{Difference, Expected, Seen, differences};
+pub use compare::{Difference, Expected, Seen, differences, threads_elsewhere};
 pub use given::{Given, Host};
 pub use launch::RankLaunch;

@@ -106,16 +106,24 @@ fn each_launcher_is_told_in_its_own_words() {
 fn what_a_launcher_cannot_be_told_is_said() {
     let launch = launched((Launcher::Srun, 22), "srun -n 2 true", &[("a", 1), ("b", 0)]).unwrap();
     assert!(launch.notes[0].contains("not bound there: slurm-mask-cpu gives"), "{:?}", launch.notes);
-    assert_eq!(launch.expected[1], Expected { host: Some("b".into()), pus: None });
+    assert_eq!(launch.expected[1], Expected { host: Some("b".into()), pus: None, threads: vec![] });
     let error = launched((Launcher::OpenMpi, 4), "mpirun -n 3 true", &[("", 1), ("", 0)]).unwrap_err();
     assert_eq!(error.cause, "the mapping has 2 ranks, and the command starts 3");
 }
 
 #[test]
 fn ranks_that_are_elsewhere_are_told() {
-    let expected =
-        |host: Option<&str>, pus: &[u32]| Expected { host: host.map(str::to_owned), pus: Some(pus.to_vec()) };
-    let seen = |rank, host: &str, affinity: &[u32]| Seen { rank, host: host.to_owned(), affinity: affinity.to_vec() };
+    let expected = |host: Option<&str>, pus: &[u32]| Expected {
+        host: host.map(str::to_owned),
+        pus: Some(pus.to_vec()),
+        threads: vec![],
+    };
+    let seen = |rank, host: &str, affinity: &[u32]| Seen {
+        rank,
+        host: host.to_owned(),
+        affinity: affinity.to_vec(),
+        threads: vec![],
+    };
     let wanted = [expected(Some("a"), &[1]), expected(None, &[0, 1]), expected(Some("b"), &[2])];
     let found = [seen(0, "a.example.org", &[1]), seen(1, "c", &[0, 1])];
     let lines: Vec<String> = differences(&wanted, &found).iter().map(ToString::to_string).collect();
@@ -123,6 +131,25 @@ fn ranks_that_are_elsewhere_are_told() {
     let found = [seen(0, "b", &[1]), seen(1, "c", &[1]), seen(2, "b", &[2])];
     let lines: Vec<String> = differences(&wanted, &found).iter().map(ToString::to_string).collect();
     assert_eq!(lines, ["rank 0 was to be on a PU 1, and is on b PU 1", "rank 1 was to be on PUs 0-1, and is on PU 1"]);
+}
+
+#[test]
+fn threads_that_are_elsewhere_are_told() {
+    let expected = |threads: &[u32]| Expected { host: None, pus: None, threads: threads.to_vec() };
+    let on = |pus: &[u32]| Some(pus.to_vec());
+    for (threads, seen, said) in [
+        (vec![1, 0], vec![on(&[1]), on(&[0])], None),
+        (vec![1, 0], vec![on(&[1]), on(&[0, 1])], Some("thread 1 of rank 0 was to be on PU 0, and is on PUs 0-1")),
+        (vec![1, 0], vec![on(&[0]), on(&[1])], Some("thread 0 of rank 0 was to be on PU 1, and is on PU 0")),
+        (vec![1, 0, 2], vec![None; 3], Some("rank 0 started 1 of the 3 threads that the mapping has")),
+        (vec![1, 0, 2], vec![on(&[1]), on(&[0]), None], Some("rank 0 started 2 of the 3 threads that the mapping has")),
+        (vec![1, 0], vec![], Some("the 2 threads of rank 0 were not placed")),
+        (vec![], vec![], None),
+    ] {
+        let seen = Seen { rank: 0, host: String::new(), affinity: vec![], threads: seen };
+        let found = super::threads_elsewhere(&[expected(&threads)], std::slice::from_ref(&seen));
+        assert_eq!(found, Vec::from_iter(said), "{threads:?} {seen:?}");
+    }
 }
 
 #[test]

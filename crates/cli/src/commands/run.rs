@@ -6,6 +6,7 @@ use crate::json::{JsonFileArgs, check_writable};
 use crate::machine::MachineArgs;
 use crate::mapping::MappingArgs;
 use crate::online::args::OnlineArgs;
+use crate::online::node::{self, Role, become_program, of_this_node};
 use crate::online::{Report, Session};
 use crate::output::note;
 use crate::picture::label::list;
@@ -44,11 +45,12 @@ the profile does not know, threads that the program pins itself, and what could
 not be placed.";
 
 /// What says how to map, and so nothing to a mapping that is made.
-const MAPPING_ARGUMENTS: [&str; 11] = [
+const MAPPING_ARGUMENTS: [&str; 12] = [
     "topology",
     "level_costs",
     "mapper",
     "objective",
+    "windows",
     "seed",
     "weight",
     "pin",
@@ -155,7 +157,14 @@ impl Run {
     }
 
     /// Runs the program and moves its threads while it runs.
-    fn run_online(self) -> Outcome {
+    fn run_online(mut self) -> Outcome {
+        let node = match node::role() {
+            Role::Joined(environment) => return Err(become_program(&self.command, environment)),
+            Role::Leads(node) => Some(node),
+            Role::Alone => None,
+        };
+        self.online.output = self.online.output.as_deref().map(of_this_node);
+        self.json.rename(of_this_node);
         if let Some(path) = &self.online.output {
             check_writable(path)?;
         }
@@ -169,6 +178,9 @@ impl Run {
             let mut session = Session::start(&args, &machine, false, true).inspect_err(|error| {
                 let _ = ready.send(Err(error.clone()));
             })?;
+            if let Some(node) = node {
+                session.lead(node);
+            }
             let _ = ready.send(Ok(session.environment()));
             let Ok(pid) = named.recv() else { return session.finish() };
             let followed = session.follow(pid);
@@ -275,7 +287,8 @@ fn notes(outcome: &cohabit_apply::Outcome, asked_to_watch: bool) -> Vec<String> 
         let found = list(placed.affinity.clone());
         notes.push(format!("task {} was put on PU {} and its affinity reads back as {found}", placed.task, placed.pu));
     }
-    for repinned in &outcome.repinned {
+    // One that pinned itself to where it was put changed nothing.
+    for repinned in outcome.repinned.iter().filter(|repinned| repinned.affinity != [repinned.pu]) {
         let (task, pu, found) = (repinned.task, repinned.pu, list(repinned.affinity.clone()));
         notes.push(format!("the program moved task {task} from PU {pu} to {found} by itself"));
     }

@@ -9,7 +9,7 @@ use crate::mapping::{Made, MappingArgs};
 use crate::output::note;
 use crate::verdict::verdict;
 use cohabit_apply::Placement;
-use cohabit_apply::ranks::{Difference, Expected, Given, RankLaunch, Seen, differences};
+use cohabit_apply::ranks::{Difference, Expected, Given, RankLaunch, Seen, differences, threads_elsewhere};
 use cohabit_evaluate::comparison::{LEAST_GAIN, mpi_share, predicted_gain};
 use cohabit_model::launcher::Launcher;
 use cohabit_model::{Error, Mapping, Matrix, Profile, Result, Topology};
@@ -57,12 +57,18 @@ pub(super) fn run(command: &[OsString], plan: Plan, json: &JsonFileArgs) -> Outc
     for line in &decision.notes {
         note(line);
     }
-    let ran = mpi::run(&decision.command, &decision.variables, Path::new("."), true).map_err(Failure::from)?;
+    let threads: Vec<Vec<u32>> = decision.expected.iter().map(|expected| expected.threads.clone()).collect();
+    let ran =
+        mpi::run(&decision.command, &decision.variables, &threads, Path::new("."), true).map_err(Failure::from)?;
     let seen: Vec<Seen> = ran.ranks.iter().map(seen).collect();
     // Of a run in which MPI never started there is nothing to compare.
     let differing = if seen.is_empty() { Vec::new() } else { differences(&decision.expected, &seen) };
     let mut notes = ran.notes.clone();
     notes.extend(few(differing.iter().map(Difference::to_string).collect()));
+    if !seen.is_empty() {
+        notes.extend(few(threads_elsewhere(&decision.expected, &seen)));
+    }
+    notes.extend(few(more_threads(&decision.expected, &ran.ranks)));
     notes.extend(few(ended_early(&ran.ranks)));
     for line in &notes {
         note(line);
@@ -166,7 +172,23 @@ fn check_ranks(profile: &Profile, given: &Given) -> Result<()> {
 }
 
 fn seen(placed: &mpi::Placed) -> Seen {
-    Seen { rank: placed.rank as usize, host: placed.host.clone(), affinity: placed.affinity.clone() }
+    Seen {
+        rank: placed.rank as usize,
+        host: placed.host.clone(),
+        affinity: placed.affinity.clone(),
+        threads: placed.threads.clone(),
+    }
+}
+
+/// A line for each rank that made threads which the mapping does not have.
+fn more_threads(expected: &[Expected], ranks: &[mpi::Placed]) -> Vec<String> {
+    let more = |placed: &mpi::Placed| {
+        let planned = expected.get(placed.rank as usize)?.threads.len();
+        let more = (placed.threads_made as usize).checked_sub(planned).filter(|&more| more > 0 && planned > 0)?;
+        let were = if more == 1 { "thread was" } else { "threads were" };
+        Some(format!("{more} {were} not in the mapping of rank {}, and left on all its PUs", placed.rank))
+    };
+    ranks.iter().filter_map(more).collect()
 }
 
 /// A line for each rank that did not reach MPI_Finalize of its own: those that the launcher then ended are not worth one.
@@ -207,6 +229,8 @@ fn fields(decision: &Decision, ran: &mpi::Ran, differing: &[Difference], notes: 
             "rank": placed.rank, "host": placed.host, "affinity": placed.affinity,
             "expected_host": expected.and_then(|expected| expected.host.as_ref()),
             "expected_affinity": expected.and_then(|expected| expected.pus.as_ref()),
+            "threads": placed.threads,
+            "expected_threads": expected.map(|expected| &expected.threads),
             "ended": match placed.ended {
                 mpi::Ended::Finalized => "finalized",
                 mpi::Ended::Aborted => "aborted",

@@ -29,6 +29,10 @@ impl Slurm {
         let version = String::from_utf8_lossy(&controller.stdout).into_owned();
         let major: u32 = version.split([' ', '.']).find_map(|word| word.parse().ok()).unwrap_or(0);
         std::fs::create_dir(folder).unwrap();
+        // The nodes share a file system here, and PMIx wants a folder of each node's own.
+        for (name, _) in NODES {
+            std::fs::create_dir(folder.join(format!("tmp-{name}"))).unwrap();
+        }
         let configuration = folder.join("slurm.conf");
         std::fs::write(&configuration, text(folder, major)).unwrap();
         if major >= 23 {
@@ -104,7 +108,7 @@ fn text(folder: &Path, major: u32) -> String {
     format!(
         "ClusterName=emulated\nSlurmctldHost=n0({})\n{authentication}MpiDefault=none\n\
          ProctrackType=proctrack/linuxproc\nTaskPlugin=task/affinity\nSlurmUser=root\nSlurmdUser=root\n\
-         StateSaveLocation={folder}/state\nSlurmdSpoolDir={folder}/spool-%n\nSlurmctldPidFile={folder}/slurmctld.pid\n\
+         StateSaveLocation={folder}/state\nSlurmdSpoolDir={folder}/spool-%n\nTmpFS={folder}/tmp-%n\nSlurmctldPidFile={folder}/slurmctld.pid\n\
          SlurmdPidFile={folder}/slurmd-%n.pid\nSlurmctldLogFile={folder}/slurmctld.log\n\
          SlurmdLogFile={folder}/slurmd-%n.log\nSelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\n\
          ReturnToService=2\nSlurmdParameters=config_overrides\n{nodes}\

@@ -1,6 +1,7 @@
 //! Memory that processes share, from `/proc/PID/maps` (proc_pid_maps(5)): the same page has another address in every
 //! process, so its key is made of device, inode and offset.
 
+use super::progress::PROGRESS_FILE;
 use super::table::mix;
 
 /// A shared mapping: bytes `start..end` of a process are bytes from `offset` on of an object.
@@ -30,6 +31,10 @@ fn range(line: &str) -> Option<Range> {
     let permissions = permissions.as_bytes();
     // An anonymous mapping that is shared has an inode on a hidden tmpfs, as System V segments have.
     if permissions.get(1) != Some(&b'w') || permissions.get(3) != Some(&b's') || inode == "0" {
+        return None;
+    }
+    // Ours, which all the program's processes write to.
+    if path == PROGRESS_FILE {
         return None;
     }
     if path.starts_with("/dev/") && !path.starts_with("/dev/shm/") && path != "/dev/zero" {
@@ -86,6 +91,7 @@ mod tests {
 7f0000030000-7f0000031000 r--s 00000000 fe:00 99                         /usr/lib/gconv/gconv-modules.cache
 7f0000040000-7f0000050000 rw-s 00000000 00:17 5                          /dev/shm/sm_segment.vm
 7f0000060000-7f0000070000 rw-s 00000000 00:06 9                          /dev/nvidia0
+7f0000070000-7f0000071000 rw-s 00000000 00:01 1027                       /memfd:cohabit-progress (deleted)
 7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0                          [stack]
 garbage
 ";

@@ -10,10 +10,14 @@
 pub(crate) mod abi;
 mod agent;
 mod bpf;
+mod event;
 mod follow;
+mod kernel;
 pub mod mappings;
 mod object;
 mod perf;
+mod progress;
+mod ranks;
 mod record;
 mod ring;
 pub mod table;
@@ -22,8 +26,10 @@ mod tests;
 
 pub use agent::{Agent, EVERY as ARM_EVERY};
 pub use bpf::BpfFaults;
+pub use event::Instructions;
 pub use object::{OBJECT, load_check};
 pub use perf::PerfFaults;
+pub use progress::ProgressPage;
 pub use record::Recorder;
 
 use std::ops::{AddAssign, Sub};

@@ -2,6 +2,7 @@
 
 use super::Options;
 use super::abi;
+use super::kernel::Kernel;
 use super::table::lines;
 use crate::dbi::install::{LIBDIR_VARIABLE, candidates};
 use cohabit_model::{Error, Result};
@@ -12,9 +13,6 @@ use std::sync::Mutex;
 
 /// The file's name, in the folder of the native parts.
 pub const OBJECT: &str = "cohabit.bpf.o";
-
-/// The first process-id namespace's inode number: BPF programs count in it.
-const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// What libbpf warned of, for the cause of a failure: it says more than the error number.
 static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -39,7 +37,7 @@ pub(crate) fn find() -> Result<PathBuf> {
 /// # Errors
 /// Where the kernel or this user's rights do not suffice.
 pub(crate) fn load(path: &Path, options: &Options) -> Result<Object> {
-    check_kernel()?;
+    Kernel::running().check()?;
     warnings();
     set_print(Some((PrintLevel::Warn, |_, text| {
         if let Ok(mut warnings) = WARNINGS.lock() {
@@ -99,24 +97,6 @@ pub fn load_check() -> Result<()> {
     slot.map(drop).map_err(|error| refused("reading a map of", &error))
 }
 
-fn check_kernel() -> Result<()> {
-    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
-        return Err(Error::new(
-            "this kernel carries no BTF (/sys/kernel/btf/vmlinux), by which eBPF programs find its fields",
-        )
-        .remedy(
-            "use a kernel built with CONFIG_DEBUG_INFO_BTF=y, as distributions' are; until then perf events are used",
-        ));
-    }
-    match std::fs::read_link("/proc/self/ns/pid") {
-        Ok(namespace) if namespace.as_os_str() != FIRST_PID_NAMESPACE => {
-            Err(Error::new("process ids here are those of a container, and eBPF programs see the host's")
-                .remedy("run cohabit on the host, or the container with --pid=host"))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// libbpf's warnings since the last call.
 fn warnings() -> Vec<String> {
     WARNINGS.lock().map(|mut warnings| std::mem::take(&mut *warnings)).unwrap_or_default()
@@ -129,14 +109,8 @@ pub(crate) fn refused(doing: &str, error: &libbpf_rs::Error) -> Error {
     let said = warned.iter().map(|line| line.trim()).find(|line| !line.is_empty()).unwrap_or("");
     let detail = if said.is_empty() { String::new() } else { format!(" ({said})") };
     let failed = Error::new(format!("{doing} {OBJECT}: {error}{detail}"));
-    let lockdown = std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
     match error.kind() {
-        PermissionDenied if lockdown.contains("[confidentiality]") => failed.remedy(
-            "the kernel is locked down (confidentiality), which forbids eBPF programs to read it; boot without it",
-        ),
-        PermissionDenied => {
-            failed.remedy("run as root, or give cohabit the rights: setcap cap_bpf,cap_perfmon,cap_sys_resource=ep")
-        }
+        PermissionDenied => failed.remedy(Kernel::running().remedy_for_denial(nix::unistd::geteuid().is_root())),
         NotFound => failed.remedy("this kernel lacks what is attached to: Linux 6.1 or later on x86-64 is needed"),
         _ => failed.remedy("Linux 6.1 or later with CONFIG_BPF_SYSCALL is needed"),
     }

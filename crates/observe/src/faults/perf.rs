@@ -1,6 +1,7 @@
 //! Page faults as perf events (perf_event_open(2)): needs no privilege for one's own programs where
 //! kernel.perf_event_paranoid is 2 or less. The detector is the one in Rust. One ring a PU, which all threads share.
 
+use super::event::page_faults;
 use super::follow;
 use super::mappings::{self, Range};
 use super::ring::{Record, Ring};
@@ -10,7 +11,8 @@ use cohabit_model::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 /// An instruction fault's address is the instruction's own, or, where it crosses into the next page, near it.
@@ -51,7 +53,7 @@ impl PerfFaults {
     /// Where perf events are not allowed, or the kernel has none.
     pub fn start(options: &Options) -> Result<Self> {
         // Tried on this process, so that the refusal comes before anything is run.
-        open(std::process::id() as i32, -1).map_err(refused)?;
+        page_faults(std::process::id() as i32, -1).map_err(refused)?;
         Ok(Self {
             rings: Vec::new(),
             events: Vec::new(),
@@ -137,10 +139,16 @@ impl Source for PerfFaults {
         let mut tids = Vec::new();
         follow::threads(process, |tid| {
             for (index, &pu) in pus.iter().enumerate() {
-                let event = match open(tid, pu as i32) {
+                let event = match page_faults(tid, pu as i32) {
                     Ok(event) => event,
                     // The thread ended meanwhile, or the PU went.
                     Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV)) => continue,
+                    Err(error) if error.kind() == io::ErrorKind::PermissionDenied && is_of_another_user(process) => {
+                        return Err(Error::new(format!(
+                            "process {process} is another user's, and so is not to be watched"
+                        ))
+                        .remedy("run cohabit as that user, or as root"));
+                    }
                     Err(error) => return Err(refused(error)),
                 };
                 match self.rings.get(index) {
@@ -184,6 +192,11 @@ impl Source for PerfFaults {
     }
 }
 
+fn is_of_another_user(process: i32) -> bool {
+    let owner = std::fs::metadata(format!("/proc/{process}")).map(|metadata| metadata.uid());
+    owner.is_ok_and(|owner| owner != nix::unistd::geteuid().as_raw())
+}
+
 /// The PUs (OS indices) that run.
 fn online_pus() -> Vec<u32> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0".to_owned());
@@ -194,54 +207,7 @@ fn online_pus() -> Vec<u32> {
     text.trim().split(',').filter_map(range).flatten().collect()
 }
 
-/// The part of `struct perf_event_attr` (linux/perf_event.h, PERF_ATTR_SIZE_VER5) that is used.
-#[repr(C)]
-#[derive(Default)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup: u32,
-    breakpoint: u32,
-    rest: [u64; 8],
-}
-
-const SOFTWARE: u32 = 1;
-const PAGE_FAULTS: u64 = 2;
-/// PERF_SAMPLE_IP | TID | TIME | ADDR.
-const SAMPLE_TYPE: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 3;
-const INHERIT: u64 = 1 << 1;
-const EXCLUDE_KERNEL: u64 = 1 << 5;
-const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
-const COMM: u64 = 1 << 9;
-const TASK: u64 = 1 << 13;
-const COMM_EXEC: u64 = 1 << 24;
-const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
-
-/// The event of one thread, and of all that it creates, on one PU (-1: on all).
-fn open(tid: i32, pu: i32) -> io::Result<File> {
-    let attributes = Attributes {
-        kind: SOFTWARE,
-        size: size_of::<Attributes>() as u32,
-        config: PAGE_FAULTS,
-        sample_period: 1,
-        sample_type: SAMPLE_TYPE,
-        flags: INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | COMM | TASK | COMM_EXEC,
-        ..Attributes::default()
-    };
-    // SAFETY: the attributes are plain integers of the size that they name, and live through the call.
-    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, tid, pu, -1, CLOSE_ON_EXEC) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a descriptor that nobody else has.
-    Ok(unsafe { File::from_raw_fd(fd as i32) })
-}
-
+/// What the kernel refused, and what to do about it.
 fn refused(error: io::Error) -> Error {
     let failed = Error::new(format!("perf events: {error}"));
     match error.raw_os_error() {

@@ -1,7 +1,7 @@
 //! What an online run has seen, as a profile: the matrix of the whole run and its series, both symmetric, because a page
 //! fault does not tell who wrote.
 
-use super::{Counters, Reading, TaskEvent};
+use super::{Counters, Reading, TaskEvent, ranks};
 use crate::series::{DEFAULT_BOUND, bound_profile_series};
 use cohabit_model::profile::{Coverage, Kind, Meta, SeriesRow};
 use cohabit_model::{Matrix, Profile, Task};
@@ -82,10 +82,10 @@ impl Recorder {
         }
     }
 
-    /// Says which MPI rank a task is.
-    pub fn rank(&mut self, task: u32, rank: u32) {
+    /// Says which MPI rank a task is part of, if any.
+    pub fn rank(&mut self, task: u32, rank: Option<u32>) {
         if let Some(&index) = self.index.get(&task) {
-            self.tasks[index as usize].rank = Some(rank);
+            self.tasks[index as usize].rank = rank;
         }
     }
 
@@ -108,6 +108,7 @@ impl Recorder {
     /// The profile of all that was seen.
     pub fn profile(mut self, block_bytes: u32, detector: &str) -> Profile {
         self.merge_series();
+        let others = ranks::keep_ranks(&mut self.tasks, &mut self.pairs, &mut self.series);
         let matrix = self.matrix();
         let processes = self.tasks.iter().all(|task| task.spawn_index == 0) && self.tasks.len() > 1;
         let ranks = self.tasks.iter().any(|task| task.rank.is_some());
@@ -130,7 +131,7 @@ impl Recorder {
             // Which share of the accesses a page fault stands for is not known: "not exact" is all that can be said.
             sample_rate: 1.0,
             events_lost: self.counters.events_lost + self.lost,
-            not_seen: not_seen(&self.counters, self.tasks_forgotten),
+            not_seen: not_seen(&self.counters, self.tasks_forgotten, others),
             ..Coverage::default()
         };
         let mut profile = Profile::new(meta, matrix.clone(), Matrix::zero(tasks));
@@ -175,7 +176,7 @@ impl Recorder {
     }
 }
 
-fn not_seen(counters: &Counters, tasks_forgotten: u64) -> Vec<String> {
+fn not_seen(counters: &Counters, tasks_forgotten: u64, others: u64) -> Vec<String> {
     let mut not_seen = vec![
         "accesses between two faults on a page: what was counted is a sample".to_owned(),
         "who wrote and who read: the matrix is symmetric, and no bytes are known".to_owned(),
@@ -184,6 +185,7 @@ fn not_seen(counters: &Counters, tasks_forgotten: u64) -> Vec<String> {
         (counters.evictions, "blocks were pushed out of the table"),
         (counters.tasks_lost, "tasks could not be followed"),
         (tasks_forgotten, "tasks came after as many as are kept"),
+        (others, "tasks are of no rank, and were left out: launchers and scripts"),
     ] {
         if count > 0 {
             not_seen.push(format!("{count} {what}"));

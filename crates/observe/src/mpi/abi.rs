@@ -2,7 +2,7 @@
 
 pub const COHABIT_MPI_PART_MAGIC: u64 = 3554556446375756611;
 pub const COHABIT_MPI_GATHERED_MAGIC: u64 = 3550041933084708163;
-pub const COHABIT_MPI_VERSION: u32 = 1;
+pub const COHABIT_MPI_VERSION: u32 = 2;
 pub const COHABIT_MPI_MARK_BEGIN: u32 = 202027381;
 pub const COHABIT_MPI_MARK_END: u32 = 202027382;
 pub const COHABIT_MPI_CHUNK_BYTES: u32 = 262144;
@@ -21,10 +21,14 @@ pub const COHABIT_MPI_KEY_KIND_SHIFT: u32 = 7;
 pub const COHABIT_MPI_KEY_WORLD_SHIFT: u32 = 10;
 pub const COHABIT_MPI_KEY_RANK_SHIFT: u32 = 24;
 pub const COHABIT_MPI_MAX_WORLDS: u32 = 16384;
+pub const COHABIT_MPI_KEY_THREAD_SHIFT: u32 = 56;
+pub const COHABIT_MPI_MAX_CALLERS: u32 = 250;
 pub const COHABIT_MPI_KIND_SENT: u32 = 0;
 pub const COHABIT_MPI_KIND_COLLECTIVE: u32 = 1;
 pub const COHABIT_MPI_KIND_PUT: u32 = 2;
 pub const COHABIT_MPI_KIND_GOT: u32 = 3;
+pub const COHABIT_MPI_SERIES_OF_WORLD: u32 = 67108864;
+pub const COHABIT_MPI_SERIES_LEAST: u32 = 4096;
 pub const COHABIT_MPI_ROWS_PER_PAGE: u32 = 128;
 pub const COHABIT_MPI_WORLD_SPAWNED: u32 = 1;
 pub const COHABIT_MPI_WORLD_PARENT: u32 = 2;
@@ -130,6 +134,21 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct cohabit_mpi_thread_t {
+    pub tid: u32,
+    pub pu: u32,
+    pub cpus: [u64; 16usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of cohabit_mpi_thread_t"][::std::mem::size_of::<cohabit_mpi_thread_t>() - 136usize];
+    ["Alignment of cohabit_mpi_thread_t"][::std::mem::align_of::<cohabit_mpi_thread_t>() - 8usize];
+    ["Offset of field: cohabit_mpi_thread_t::tid"][::std::mem::offset_of!(cohabit_mpi_thread_t, tid) - 0usize];
+    ["Offset of field: cohabit_mpi_thread_t::pu"][::std::mem::offset_of!(cohabit_mpi_thread_t, pu) - 4usize];
+    ["Offset of field: cohabit_mpi_thread_t::cpus"][::std::mem::offset_of!(cohabit_mpi_thread_t, cpus) - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct cohabit_mpi_part_t {
     pub magic: u64,
     pub version: u32,
@@ -170,10 +189,13 @@ pub struct cohabit_mpi_part_t {
     pub host: [::std::os::raw::c_char; 64usize],
     pub program: [::std::os::raw::c_char; 512usize],
     pub library: [::std::os::raw::c_char; 256usize],
+    pub threads: u64,
+    pub thread_count: u32,
+    pub threads_made: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cohabit_mpi_part_t"][::std::mem::size_of::<cohabit_mpi_part_t>() - 1208usize];
+    ["Size of cohabit_mpi_part_t"][::std::mem::size_of::<cohabit_mpi_part_t>() - 1224usize];
     ["Alignment of cohabit_mpi_part_t"][::std::mem::align_of::<cohabit_mpi_part_t>() - 8usize];
     ["Offset of field: cohabit_mpi_part_t::magic"][::std::mem::offset_of!(cohabit_mpi_part_t, magic) - 0usize];
     ["Offset of field: cohabit_mpi_part_t::version"][::std::mem::offset_of!(cohabit_mpi_part_t, version) - 8usize];
@@ -232,4 +254,9 @@ const _: () = {
     ["Offset of field: cohabit_mpi_part_t::host"][::std::mem::offset_of!(cohabit_mpi_part_t, host) - 376usize];
     ["Offset of field: cohabit_mpi_part_t::program"][::std::mem::offset_of!(cohabit_mpi_part_t, program) - 440usize];
     ["Offset of field: cohabit_mpi_part_t::library"][::std::mem::offset_of!(cohabit_mpi_part_t, library) - 952usize];
+    ["Offset of field: cohabit_mpi_part_t::threads"][::std::mem::offset_of!(cohabit_mpi_part_t, threads) - 1208usize];
+    ["Offset of field: cohabit_mpi_part_t::thread_count"]
+        [::std::mem::offset_of!(cohabit_mpi_part_t, thread_count) - 1216usize];
+    ["Offset of field: cohabit_mpi_part_t::threads_made"]
+        [::std::mem::offset_of!(cohabit_mpi_part_t, threads_made) - 1220usize];
 };

@@ -1,7 +1,8 @@
 //! Runs a launcher with its ranks observed.
 
-use super::launcher::{Additions, may_start_processes, recognise};
-use super::{files, install, merge, monitoring};
+use super::callers::{self, Called};
+use super::launcher::{Additions, may_start_processes, recognise, srun_without_pmix};
+use super::{abi, files, install, merge, monitoring};
 use crate::dbi::Outcome;
 use crate::dbi::directory::Directory;
 use crate::dbi::signals::Passing;
@@ -39,6 +40,8 @@ pub(crate) struct Prepared {
     pub environment: Vec<(OsString, OsString)>,
     parts: Directory,
     shared: tempfile::TempDir,
+    /// Why ranks may not start.
+    doubt: Option<&'static str>,
 }
 
 /// Finds the library and the places for what ranks leave.
@@ -57,25 +60,47 @@ pub(crate) fn prepare(command: &[OsString], options: &Options) -> Result<Prepare
         let parameter = |(name, value): &(&str, OsString)| (format!("OMPI_MCA_{name}").into(), value.clone());
         environment.extend(additions.parameters.iter().map(parameter));
     }
-    Ok(Prepared { words, environment, parts, shared })
+    let doubt = srun_without_pmix(&recognised, command, |name| std::env::var_os(name));
+    Ok(Prepared { words, environment, parts, shared, doubt })
 }
 
-/// The profile of what the ranks left, once the command has ended.
-pub(crate) fn collect(prepared: &Prepared, command: &[OsString], status: ExitStatus) -> Result<Outcome, CommandError> {
+/// The profile of what the ranks left, once the command has ended, and which threads called.
+pub(crate) fn collect(
+    prepared: &Prepared,
+    command: &[OsString],
+    status: ExitStatus,
+) -> Result<(Outcome, Vec<Called>), CommandError> {
     let found = files::read_all(&[prepared.shared.path(), prepared.parts.path()])?;
     if found.ranks.is_empty() {
         let launcher = prepared.words[0].to_string_lossy();
         let error = Error::new(format!("no MPI rank was observed; {launcher} ended with {status}"));
-        return Err(error
-            .remedy("the lines above may say why; the ranks must call MPI_Init and be linked with MPI dynamically")
-            .into());
+        let remedy = "the lines above may say why; the ranks must call MPI_Init and be linked with MPI dynamically";
+        return Err(error.remedy(prepared.doubt.unwrap_or(remedy)).into());
     }
-    let notes = found.notes.clone();
+    let mut notes = found.notes.clone();
+    notes.extend(ended_early(&found));
     let run = merge::Run {
         command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         monitored: monitoring::read(prepared.shared.path()),
     };
-    Ok(Outcome { profile: merge::merge(found, &run)?, status, notes })
+    let called = callers::called(&found.ranks);
+    Ok((Outcome { profile: merge::merge(found, &run)?, status, notes }, called))
+}
+
+/// A line for a run that one of its ranks has ended.
+fn ended_early(found: &files::Found) -> Option<String> {
+    let ended = |end: u32| found.ranks.iter().filter(move |rank| rank.head.end == end);
+    let kept = "what ranks sent until then is in the profile";
+    if let Some(rank) = ended(abi::COHABIT_MPI_END_ABORTED).next() {
+        return Some(format!("rank {} on {} called MPI_Abort; {kept}", rank.head.rank, rank.host()));
+    }
+    match ended(abi::COHABIT_MPI_END_RUNNING).count() {
+        0 => None,
+        1 => ended(abi::COHABIT_MPI_END_RUNNING)
+            .next()
+            .map(|rank| format!("rank {} on {} ended without MPI_Finalize; {kept}", rank.head.rank, rank.host())),
+        count => Some(format!("{count} ranks ended without MPI_Finalize (one was killed or crashed); {kept}")),
+    }
 }
 
 /// Runs `command`, a launcher or one rank's program, to its end and says which rank sent what to which.
@@ -88,7 +113,7 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Comma
     let mut launcher = Command::new(&prepared.words[0]);
     launcher.args(&prepared.words[1..]).envs(prepared.environment.iter().cloned());
     let status = run(&mut launcher, options.pass_signals)?;
-    collect(&prepared, command, status)
+    Ok(collect(&prepared, command, status)?.0)
 }
 
 pub(super) fn shared_folder(place: &Path) -> Result<tempfile::TempDir, Error> {

@@ -109,6 +109,26 @@ fn of_program(words: &[OsString]) -> Result<Family, CommandError> {
     ))
 }
 
+/// What srun lacks to start ranks of Open MPI, where it was not asked for it: these find one another by PMIx alone, and end in
+/// MPI_Init ("Unreachable") without. `set` gives variables of the environment.
+pub fn srun_without_pmix(
+    recognised: &Recognised,
+    command: &[OsString],
+    set: impl Fn(&str) -> Option<OsString>,
+) -> Option<&'static str> {
+    let starts = recognised.launcher == Launcher::Srun && recognised.family == Family::OpenMpi;
+    let is_pmix = |value: &[u8]| value.starts_with(b"pmix");
+    let asked = command.iter().zip(command.iter().skip(1)).any(|(word, next)| {
+        let attached = word.as_bytes().strip_prefix(b"--mpi=");
+        attached.is_some_and(is_pmix) || (word == "--mpi" && is_pmix(next.as_bytes()))
+    });
+    let inherited = set("SLURM_MPI_TYPE").is_some_and(|value| is_pmix(value.as_bytes()));
+    (starts && !asked && !inherited).then_some(
+        "srun starts ranks of Open MPI with --mpi=pmix (or MpiDefault=pmix in slurm.conf) only; 'srun --mpi=list' says whether \
+         this Slurm has it",
+    )
+}
+
 /// Whether the programs in a command may start or join others by MPI, as far as their symbols and their libraries' tell;
 /// also where no program is found that uses MPI by itself, as with a script.
 pub fn may_start_processes(command: &[OsString]) -> bool {
@@ -315,6 +335,23 @@ mod tests {
             let (made, environment) = added().apply(launcher, &words(command));
             assert_eq!(made, words(expected));
             assert_eq!(environment.is_empty(), launcher != Launcher::Srun);
+        }
+    }
+
+    #[test]
+    fn srun_is_told_what_open_mpi_needs() {
+        for (launcher, family, line, variable, said) in [
+            (Launcher::Srun, Family::OpenMpi, "srun -n 2 ./a", None, true),
+            (Launcher::Srun, Family::OpenMpi, "srun --mpi=pmi2 -n 2 ./a", None, true),
+            (Launcher::Srun, Family::OpenMpi, "srun --mpi=pmix -n 2 ./a", None, false),
+            (Launcher::Srun, Family::OpenMpi, "srun --mpi pmix_v4 -n 2 ./a", None, false),
+            (Launcher::Srun, Family::OpenMpi, "srun -n 2 ./a", Some("pmix"), false),
+            (Launcher::Srun, Family::Mpich, "srun --mpi=pmi2 -n 2 ./a", None, false),
+            (Launcher::OpenMpi, Family::OpenMpi, "mpirun -n 2 ./a", None, false),
+        ] {
+            let recognised = Recognised { launcher, family, major: 4 };
+            let found = srun_without_pmix(&recognised, &words(line), |_| variable.map(OsString::from));
+            assert_eq!(found.is_some(), said, "{line} {variable:?}");
         }
     }
 

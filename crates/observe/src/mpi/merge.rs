@@ -302,6 +302,13 @@ fn describe(meta: &mut Meta, ranks: &[Rank], worlds: &Worlds, run: &Run, notes: 
     if any(abi::COHABIT_MPI_FLAG_UNKNOWN_PEER) {
         not_seen.push("messages to processes that MPI_Comm_connect, accept or join made known".into());
     }
+    match worlds.unseen(ranks) {
+        0 => {}
+        count => not_seen.push(format!(
+            "the {count} processes that MPI_Comm_spawn started, and messages with them: the library was not in them \
+             (Open MPI 5 starts them without it)"
+        )),
+    }
     meta.coverage.exact = not_seen.is_empty();
     if collectives && !monitored {
         meta.coverage.exact = false;

@@ -2,18 +2,21 @@
 //! a profile of what they leave.
 //!
 //! `launcher` recognises the command and says how its ranks are given an environment, `install` finds the library,
-//! `launch` runs the command, `files` and `part` read the records (`native/mpi/abi.h`), `worlds` tells whose ranks they
+//! `launch` runs the command, `callers` says which threads called, `files` and `part` read the records (`native/mpi/abi.h`), `worlds` tells whose ranks they
 //! are, `placement` reads back where ranks are and counts nothing, `monitoring` and `scale` make collectives exact with Open MPI's own counts, and `merge` makes one profile. The IBM
 //! report (sections 3.2 and 6.1) is the model: message counts by size and pair from the profiling interface.
 
 #[allow(missing_docs, non_camel_case_types, dead_code, unsafe_op_in_unsafe_fn, clippy::all)]
 #[rustfmt::skip]
 pub(crate) mod abi;
+mod callers;
 mod files;
 mod gather;
 pub mod install;
 mod launch;
 pub mod launcher;
+#[cfg(test)]
+mod many_tests;
 mod merge;
 mod monitoring;
 mod part;
@@ -22,6 +25,7 @@ mod scale;
 mod sites;
 mod worlds;
 
+pub use callers::Called;
 pub use launch::{Options, profile};
 pub(crate) use launch::{collect, prepare};
 pub use placement::{Ended, Placed, Ran, run};

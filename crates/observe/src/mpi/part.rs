@@ -23,6 +23,8 @@ unsafe impl Record for abi::cohabit_mpi_site_t {}
 unsafe impl Record for abi::cohabit_mpi_page_t {}
 // SAFETY: as above.
 unsafe impl Record for abi::cohabit_mpi_world_t {}
+// SAFETY: as above.
+unsafe impl Record for abi::cohabit_mpi_thread_t {}
 // SAFETY: an integer.
 unsafe impl Record for u32 {}
 
@@ -87,12 +89,16 @@ pub struct Rank {
     pub head: abi::cohabit_mpi_part_t,
     /// By peer and size class (0: empty, k + 1: from 2^k bytes on).
     pub cells: Vec<(Peer, u32, Amount)>,
+    /// Of these, what is known to have been called by one thread: its thread id, peer, size class.
+    pub callers: Vec<(u32, Peer, u32, Amount)>,
     /// By window of `head.window_ticks << .0`: bin and peer.
     pub series: Vec<(u32, u64, Peer, Amount)>,
     /// By place in the code.
     pub sites: Vec<(Peer, u64, Amount)>,
     /// Other worlds; number 1 is the first.
     pub worlds: Vec<World>,
+    /// The threads that were to be placed, in the order in which the program makes them.
+    pub threads: Vec<abi::cohabit_mpi_thread_t>,
     /// The lines of code of /proc/self/maps.
     pub maps: String,
 }
@@ -153,9 +159,17 @@ pub fn read(bytes: &[u8]) -> Result<Option<Rank>> {
     let cell_records = array::<abi::cohabit_mpi_cell_t>(bytes, head.cells, head.cell_capacity);
     let mut cells = Vec::new();
     let mut series = Vec::new();
+    let threads = array::<abi::cohabit_mpi_thread_t>(bytes, head.threads, head.thread_count.into());
+    let threads: Vec<_> = threads.ok_or_else(|| damaged("its threads are not all there"))?.collect();
+    let mut callers = Vec::new();
     for cell in cell_records.ok_or_else(|| damaged("its cells are not all there"))? {
         let Some((peer, class)) = key(cell.key) else { continue };
-        cells.push((peer, class, Amount { messages: cell.messages, bytes: cell.bytes }));
+        let amount = Amount { messages: cell.messages, bytes: cell.bytes };
+        cells.push((peer, class, amount));
+        let place = ((cell.key - 1) >> abi::COHABIT_MPI_KEY_THREAD_SHIFT) as usize;
+        callers.extend(
+            place.checked_sub(1).and_then(|at| threads.get(at)).map(|thread| (thread.tid, peer, class, amount)),
+        );
         if cell.window_messages > 0 && head.window_ticks > 0 {
             let amount = Amount { messages: cell.window_messages, bytes: cell.window_bytes };
             series.push((head.window_shift, head.window_bin, peer, amount));
@@ -193,7 +207,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Rank>> {
     worlds.reverse();
     let maps = slice(bytes, head.maps, head.maps_bytes).unwrap_or_default();
     let maps = String::from_utf8_lossy(if head.maps == 0 { &[] } else { maps }).into_owned();
-    Ok(Some(Rank { head, cells, series, sites, worlds, maps }))
+    Ok(Some(Rank { head, cells, callers, series, sites, worlds, threads, maps }))
 }
 
 /// A stored key (one more than the key; 0 is none) as peer and size class.

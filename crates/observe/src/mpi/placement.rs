@@ -1,11 +1,12 @@
 //! Runs a launcher and reads back where its ranks are: host and affinity as they were when MPI_Init returned, and how
-//! each rank ended. Nothing is counted, so that it costs nothing after MPI_Init.
+//! each rank ended. Nothing is counted, so that it costs nothing after MPI_Init. Threads of ranks are put on their PUs by
+//! the library in the rank (`native/mpi/threads.c`), whatever host that is on, and read back too.
 
-use super::launcher::{Additions, recognise};
+use super::launcher::{Additions, recognise, srun_without_pmix};
 use super::{abi, files, install};
 use crate::dbi::directory::Directory;
-use cohabit_model::Result;
 use cohabit_model::command::CommandError;
+use cohabit_model::{Error, Result};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -32,6 +33,11 @@ pub struct Placed {
     pub affinity: Vec<u32>,
     /// How it ended.
     pub ended: Ended,
+    /// The PUs of its threads, where these were to be placed: none of one that was not started. Read when the thread
+    /// started, and again in MPI_Finalize.
+    pub threads: Vec<Option<Vec<u32>>>,
+    /// How many threads the program has made in it then, the first included.
+    pub threads_made: u32,
 }
 
 /// A run that is over.
@@ -45,7 +51,8 @@ pub struct Ran {
     pub notes: Vec<String>,
 }
 
-/// Runs `command`, a launcher, with these variables; `shared` is a folder that its hosts share.
+/// Runs `command`, a launcher, with these variables; `shared` is a folder that its hosts share. `threads` are the PUs of
+/// the threads of each rank, in the order in which the program makes them; empty where ranks have one thread.
 ///
 /// # Errors
 /// [`CommandError::NotFound`] and [`CommandError::CannotRun`] where the launcher is not there, [`CommandError::Failed`] where there is no
@@ -53,25 +60,37 @@ pub struct Ran {
 pub fn run(
     command: &[OsString],
     variables: &[(String, OsString)],
+    threads: &[Vec<u32>],
     shared: &Path,
     pass_signals: bool,
 ) -> Result<Ran, CommandError> {
     let parts = Directory::create()?;
     let shared = super::launch::shared_folder(shared)?;
     let mut notes = Vec::new();
-    let library = recognise(command).and_then(|found| Ok((found.launcher, install::library(found.family)?)));
+    let recognised = recognise(command);
+    let doubt =
+        recognised.as_ref().ok().and_then(|found| srun_without_pmix(found, command, |name| std::env::var_os(name)));
+    let library = recognised.and_then(|found| Ok((found.launcher, install::library(found.family)?)));
     let (words, environment) = match library {
         Ok((launcher, library)) => {
             let gathered = shared.path().join(format!("run.{}", files::GATHERED));
-            let variables = vec![
+            let mut variables = vec![
                 ("COHABIT_MPI_PARTS".to_owned(), parts.path().into()),
                 ("COHABIT_MPI_GATHERED".to_owned(), gathered.into()),
                 ("COHABIT_MPI_PLACEMENT".to_owned(), "1".into()),
             ];
+            if threads.iter().any(|pus| pus.len() > 1) {
+                let file = shared.path().join("threads");
+                std::fs::write(&file, lines(threads)).map_err(Error::from)?;
+                variables.push(("COHABIT_MPI_THREADS".to_owned(), file.into()));
+            }
             Additions { library, variables, parameters: Vec::new() }.apply(launcher, command)
         }
         Err(failure) => {
             notes.push(format!("where the ranks are is not read back: {}", failure.error().cause));
+            if threads.iter().any(|pus| pus.len() > 1) {
+                notes.push("ranks are on the PUs of their threads, which thread on which is left to the system".into());
+            }
             (command.to_vec(), Vec::new())
         }
     };
@@ -80,6 +99,7 @@ pub fn run(
     let status = super::launch::run(&mut launcher, pass_signals)?;
     let found = files::read_all(&[shared.path(), parts.path()])?;
     notes.extend(found.notes.iter().cloned());
+    notes.extend(doubt.filter(|_| found.ranks.is_empty()).map(str::to_owned));
     let first = found.ranks.iter().filter(|rank| rank.head.job == 0);
     let mut ranks: Vec<Placed> = first
         .map(|rank| Placed {
@@ -91,10 +111,18 @@ pub fn run(
                 abi::COHABIT_MPI_END_ABORTED => Ended::Aborted,
                 _ => Ended::Otherwise,
             },
+            threads: rank.threads.iter().map(|thread| (thread.tid != 0).then(|| pus(&thread.cpus))).collect(),
+            threads_made: rank.head.threads_made,
         })
         .collect();
     ranks.sort_by_key(|rank| rank.rank);
     Ok(Ran { status, ranks, notes })
+}
+
+/// A line for each rank.
+fn lines(threads: &[Vec<u32>]) -> String {
+    let line = |pus: &Vec<u32>| pus.iter().map(u32::to_string).collect::<Vec<_>>().join(" ") + "\n";
+    threads.iter().map(line).collect()
 }
 
 fn pus(mask: &[u64]) -> Vec<u32> {

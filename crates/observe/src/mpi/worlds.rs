@@ -74,6 +74,21 @@ impl Worlds {
         other.get(peer.rank as usize).copied()
     }
 
+    /// How many processes of spawned worlds left nothing: the library was not in them.
+    pub fn unseen(&self, ranks: &[Rank]) -> u32 {
+        let mut count: u32 = 0;
+        for (rank, others) in ranks.iter().zip(&self.others) {
+            for (world, tasks) in rank.worlds.iter().zip(others) {
+                // Every rank of the communicator that spawned knows of it: its first one counts it.
+                let counts = world.spawners.first().is_none_or(|&first| first == rank.head.rank);
+                if world.kind == abi::COHABIT_MPI_WORLD_SPAWNED && tasks.is_none() && counts {
+                    count = count.saturating_add(world.size);
+                }
+            }
+        }
+        count
+    }
+
     fn resolve(&self, ranks: &[Rank], at: usize, rank: &Rank) -> Vec<Option<Vec<u32>>> {
         let own = self.of_rank[at];
         let resolve = |world: &super::part::World| match world.kind {

@@ -1,0 +1,103 @@
+//! The ranks among the tasks of an online run: rank by rank, each with its threads, and without what is no rank, as in
+//! every other profile of ranks.
+
+use cohabit_model::Task;
+use cohabit_model::profile::SeriesRow;
+use std::collections::BTreeMap;
+
+/// Where there are ranks, leaves out the tasks that are none and numbers the others anew, by rank and thread; how many
+/// were left out.
+pub(super) fn keep_ranks(
+    tasks: &mut Vec<Task>,
+    pairs: &mut BTreeMap<(u32, u32), u64>,
+    series: &mut Vec<SeriesRow>,
+) -> u64 {
+    let of_rank = processes_of_ranks(tasks, pairs);
+    if of_rank.is_empty() {
+        return 0;
+    }
+    let is_rank = |task: &Task| task.rank.is_some_and(|rank| of_rank[&rank] == task.process);
+    let mut kept: Vec<Task> = tasks.iter().filter(|task| is_rank(task)).cloned().collect();
+    kept.sort_by_key(|task| (task.rank, task.spawn_index));
+    let left_out = tasks.len() - kept.len();
+    let mut number: Vec<Option<u32>> = vec![None; tasks.len()];
+    kept.iter().enumerate().for_each(|(new, task)| number[task.id as usize] = Some(new as u32));
+    for (new, task) in kept.iter_mut().enumerate() {
+        task.id = new as u32;
+        task.parent = task.parent.and_then(|parent| number[parent as usize]);
+        // Processes in the order of their ranks.
+        task.process = of_rank.keys().position(|rank| Some(*rank) == task.rank).unwrap_or_default() as u32;
+    }
+    *tasks = kept;
+    let both = |a: u32, b: u32| Some((number[a as usize]?, number[b as usize]?));
+    let renumbered = std::mem::take(pairs).into_iter();
+    *pairs =
+        renumbered.filter_map(|((a, b), events)| both(a, b).map(|(a, b)| ((a.min(b), a.max(b)), events))).collect();
+    let renumbered = std::mem::take(series).into_iter();
+    *series = renumbered
+        .filter_map(|row| {
+            both(row.source, row.destination).map(|(source, destination)| SeriesRow { source, destination, ..row })
+        })
+        .collect();
+    series.sort_unstable();
+    left_out as u64
+}
+
+/// The process that each rank is. A launcher's script and the program that it starts both have the rank in their
+/// environment: the one that communicates more is it.
+fn processes_of_ranks(tasks: &[Task], pairs: &BTreeMap<(u32, u32), u64>) -> BTreeMap<u32, u32> {
+    let mut events: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+    let mut add = |task: &Task, count: u64| {
+        task.rank.iter().for_each(|&rank| *events.entry((rank, task.process)).or_default() += count);
+    };
+    tasks.iter().for_each(|task| add(task, 0));
+    for (&(a, b), &count) in pairs {
+        add(&tasks[a as usize], count);
+        add(&tasks[b as usize], count);
+    }
+    let mut busiest: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
+    for (&(rank, process), &count) in &events {
+        // Of equal ones the last: a script comes before its program.
+        let best = busiest.entry(rank).or_insert((count, process));
+        *best = (*best).max((count, process));
+    }
+    busiest.into_iter().map(|(rank, (_, process))| (rank, process)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Reading, Recorder, TaskEvent};
+    use cohabit_model::profile::Kind;
+    use std::time::Duration;
+
+    #[test]
+    fn a_rank_is_the_process_that_communicates() {
+        let mut recorder = Recorder::new(Duration::from_millis(100));
+        let started =
+            |task: u32, tid: i32, process: i32, parent: Option<u32>| TaskEvent::Started { task, tid, process, parent };
+        // A launcher; a script and its program of two threads as rank 1; another script and its program, as rank 0.
+        let tasks = vec![
+            started(0, 10, 10, None),
+            started(1, 20, 20, Some(0)),
+            started(2, 21, 21, Some(1)),
+            started(3, 22, 21, Some(2)),
+            started(4, 30, 30, Some(0)),
+            started(5, 31, 31, Some(4)),
+        ];
+        let pairs = vec![(2, 3, 5), (0, 1, 1), (3, 5, 2)];
+        recorder.add(&Reading { tasks, pairs, ..Reading::default() }, Duration::from_millis(50));
+        for (task, rank) in [(1, 1), (2, 1), (3, 1), (4, 0), (5, 0), (9, 1)] {
+            recorder.rank(task, Some(rank));
+        }
+        let profile = recorder.profile(256, "page faults");
+        let tasks: Vec<_> =
+            profile.meta.tasks.iter().map(|task| (task.id, task.rank, task.tid, task.process, task.parent)).collect();
+        assert_eq!(tasks, [(0, Some(0), 31, 0, None), (1, Some(1), 21, 1, None), (2, Some(1), 22, 1, Some(1))]);
+        let expected = [(0, 2, 2), (1, 2, 5), (2, 0, 2), (2, 1, 5)];
+        assert_eq!(profile.messages.iter().collect::<Vec<_>>(), expected);
+        let series: Vec<_> = profile.series.iter().map(|row| (row.source, row.destination, row.messages)).collect();
+        assert_eq!(series, expected);
+        assert_eq!(profile.meta.kind, Kind::Hybrid);
+        assert!(profile.meta.coverage.not_seen.iter().any(|text| text.starts_with("3 tasks are of no rank")));
+    }
+}
