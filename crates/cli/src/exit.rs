@@ -41,6 +41,7 @@ enum Kind {
     Failed,
     CannotRun,
     NotFound,
+    Killed(i32),
 }
 
 impl Failure {
@@ -54,6 +55,7 @@ impl Failure {
         match self.kind {
             Kind::CannotRun => CANNOT_RUN,
             Kind::NotFound => NOT_FOUND,
+            Kind::Killed(signal) => u8::try_from(128 + signal).unwrap_or(COHABIT_FAILED),
             Kind::Usage | Kind::Failed if runs_program => COHABIT_FAILED,
             Kind::Usage => USAGE,
             Kind::Failed => FAILURE,
@@ -73,6 +75,7 @@ impl From<CommandError> for Failure {
             CommandError::NotFound(error) => Self { error, kind: Kind::NotFound },
             CommandError::CannotRun(error) => Self { error, kind: Kind::CannotRun },
             CommandError::Failed(error) => error.into(),
+            CommandError::Killed(signal, error) => Self { error, kind: Kind::Killed(signal) },
         }
     }
 }
@@ -126,6 +129,7 @@ mod tests {
             (Failure::from(error()), 1, 125),
             (Failure::from(CommandError::CannotRun(error())), 126, 126),
             (Failure::from(CommandError::NotFound(error())), 127, 127),
+            (Failure::from(CommandError::Killed(libc::SIGTERM, error())), 143, 143),
         ];
         for (failure, alone, with_program) in rows {
             assert_eq!((failure.status(false), failure.status(true)), (alone, with_program), "{failure:?}");

@@ -130,6 +130,26 @@ fn an_ordinary_user_sees_the_same() {
     assert_eq!(partners(&room, "p.npz"), [(1, 2), (3, 4)]);
 }
 
+/// A program that reports its progress, and does less where it is held on a PU: the move is undone, by what it reports.
+#[test]
+fn a_move_after_which_the_program_does_less_is_undone() {
+    let _alone = alone();
+    let test = "a_move_after_which_the_program_does_less_is_undone";
+    let Some(program) = workload(test, "reluctant") else { return };
+    let room = Room::new();
+    let arguments = ["run", "--json", "r.json", "--", program.to_str().unwrap()];
+    let Some(ran) = online(test, &room, &arguments) else { return };
+    let document = document(&room, "r.json");
+    if ran.stdout == "one PU\n" || document["events"].as_u64().unwrap() < 100 {
+        println!("skipped: {test}: one PU, or no extra faults here: {}", ran.stderr);
+        return;
+    }
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(0), "let go\n"), "{}", ran.stderr);
+    let undone = document["log"].as_array().unwrap().iter().find(|entry| entry["what"] == "undone");
+    let text = undone.unwrap_or_else(|| panic!("{}", ran.stderr))["text"].as_str().unwrap();
+    assert!(text.contains("progress is"), "{text}");
+}
+
 #[test]
 fn settings_and_exit_status_are_as_without() {
     let _alone = alone();

@@ -67,8 +67,8 @@ impl Placer {
         ledger.entry.affinities.remove(&tid);
     }
 
-    /// Looks at a thread's affinity. `usual` is what most threads of the program may use: one that may use less, and was
-    /// not placed by us, was placed by the program. So was one that is not where we put it any more, for good.
+    /// Looks at a thread's affinity. `usual` is what most threads of the program may use: one that may not use all of it, and
+    /// was not placed by us, was placed by the program or its launcher. So was one that is not where we put it any more, for good.
     pub fn look(&mut self, ledger: &mut Ledger, tid: i32, usual: &CpuMask) -> Held {
         if self.own.contains(&tid) {
             return Held::Own;
@@ -83,13 +83,8 @@ impl Placer {
             self.own.insert(tid);
             return Held::Own;
         }
-        if now == *usual {
-            return Held::Free;
-        }
-        if now.pus().len() < usual.pus().len() {
-            return Held::Own;
-        }
-        Held::Free
+        // One that may run on other PUs, as a rank that its launcher has bound to another package, is not taken from them.
+        if usual.pus().into_iter().all(|pu| now.contains(pu)) { Held::Free } else { Held::Own }
     }
 
     /// What most threads may use; the calling thread's affinity where there are none.

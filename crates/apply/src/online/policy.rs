@@ -38,7 +38,7 @@ const REMEMBERED: usize = 16;
 /// What the user asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Apply every mapping that saves anything, and do not undo it.
+    /// Apply every mapping that saves anything for certain, and do not undo it.
     pub always: bool,
     /// Apply none.
     pub dry_run: bool,
@@ -224,8 +224,8 @@ impl Policy {
             present: &present,
             fixed: &fixed,
             forbidden: view.forbidden,
-            // One event over the whole machine.
-            move_cost: if self.settings.always { 0 } else { furthest(view.topology) * UNITS_PER_EVENT as u64 },
+            // One event over the whole machine: of mappings that are as good, the one that moves least.
+            move_cost: furthest(view.topology) * UNITS_PER_EVENT as u64,
         })?;
         let gain = Gain::of(&weight, view.topology, &present, &placement);
         let mapping: Vec<(u32, usize)> = numbers.iter().copied().zip(placement.iter().copied()).collect();
@@ -245,10 +245,11 @@ impl Policy {
         if moves.is_empty() || gain.saved() <= 0.0 {
             return Verdict::Holds;
         }
+        // Even for experiments: what two equivalent mappings differ by is chance, and tasks would go to and fro by it.
+        if !gain.is_certain(DEVIATIONS) {
+            return Verdict::Uncertain(gain);
+        }
         if !self.settings.always {
-            if !gain.is_certain(DEVIATIONS) {
-                return Verdict::Uncertain(gain);
-            }
             if gain.share() < LEAST_SHARE || !is_worth(gain, moves.len(), view) {
                 return Verdict::NotWorth(gain);
             }

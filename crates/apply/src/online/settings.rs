@@ -45,7 +45,41 @@ pub fn enable_hint_faults(ledger: &mut Ledger) -> Result<HintFaults> {
 fn set_rates(ledger: &mut Ledger) -> Result<(), String> {
     let folder = PathBuf::from(RATES);
     for (name, value) in RATE_SETTINGS {
-        ledger.set(&folder.join(name), value).map_err(|error| error.cause)?;
+        let set = ledger.set(&folder.join(name), value);
+        set.map_err(|error| closed(folder.exists(), &lockdown()).map_or(error.cause, str::to_owned))?;
     }
     Ok(())
+}
+
+fn lockdown() -> String {
+    fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default()
+}
+
+/// Why the rates cannot be set, and what to do, where that is known.
+fn closed(is_there: bool, lockdown: &str) -> Option<&'static str> {
+    let is_locked = ["[integrity]", "[confidentiality]"].iter().any(|locked| lockdown.contains(locked));
+    match (is_there, is_locked) {
+        (_, true) => Some("the kernel is locked down, which closes debugfs; boot without lockdown to have it set"),
+        (false, false) => Some("no debugfs here: mount -t debugfs none /sys/kernel/debug"),
+        (true, false) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_debugfs_has_a_reason() {
+        for (is_there, lockdown, reason) in [
+            (true, "none [integrity] confidentiality", Some("locked down")),
+            (false, "none integrity [confidentiality]", Some("locked down")),
+            (false, "[none] integrity confidentiality", Some("mount -t debugfs")),
+            (true, "", None),
+        ] {
+            let found = closed(is_there, lockdown);
+            assert_eq!(found.is_some(), reason.is_some(), "{lockdown}");
+            assert!(found.is_none_or(|text| text.contains(reason.unwrap_or(""))), "{lockdown}: {found:?}");
+        }
+    }
 }

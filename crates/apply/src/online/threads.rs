@@ -1,6 +1,9 @@
-//! What /proc tells of a thread that is mapped (proc_pid_stat(5), proc_pid_status(5)): who it is, where it runs, how much.
+//! What /proc tells of a thread that is mapped (proc_pid_stat(5), proc_pid_environ(5)): who it is, where it runs, how much,
+//! and which MPI rank it is part of.
 
+use cohabit_model::launcher::RankPlace;
 use std::fs;
+use std::io::Read;
 use std::time::Duration;
 
 /// A thread as it was when it was looked at.
@@ -48,15 +51,63 @@ pub fn run_and_wait(tid: i32) -> Option<(Duration, Duration)> {
     Some((next()?, next()?))
 }
 
+/// The ids of a process's threads; none where it is gone.
+pub fn of_process(process: i32) -> Vec<i32> {
+    let listing = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten();
+    listing.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
 /// The pages (of 4 KiB) of a process that are in memory; 0 where it is gone.
 pub fn resident_pages(process: i32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{process}/statm")).unwrap_or_default();
     text.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0)
 }
 
+/// What launchers run on each node: its environment may look like a rank's, above all within a job of Slurm's.
+const DAEMONS: [&str; 9] =
+    ["orted", "prted", "orterun", "prterun", "mpirun", "mpiexec", "hydra_", "srun", "slurmstepd"];
+/// No environment is read further.
+const LONGEST_ENVIRONMENT: u64 = 4 << 20;
+
+/// Which MPI rank a process is, by its environment; none where it is none, is gone, or is another user's.
+pub fn rank_place(process: i32) -> Option<RankPlace> {
+    let mut environment = Vec::new();
+    let file = fs::File::open(format!("/proc/{process}/environ")).ok()?;
+    file.take(LONGEST_ENVIRONMENT).read_to_end(&mut environment).ok()?;
+    let place = RankPlace::of(|name| variable(&environment, name))?;
+    let program = look(process)?.name;
+    (!DAEMONS.iter().any(|daemon| program.starts_with(daemon))).then_some(place)
+}
+
+/// A variable in what an `environ` file holds: strings that end with a zero byte.
+fn variable(environment: &[u8], name: &str) -> Option<String> {
+    let mut strings = environment.split(|&byte| byte == 0);
+    let value = strings.find_map(|string| string.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+    Some(String::from_utf8_lossy(value).into_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_rank_is_known_by_its_environment() {
+        let mut sleeper = Command::new("sleep");
+        let sleeper =
+            sleeper.arg("60").env_clear().env("PATH", "/usr/bin:/bin").env("PMI_RANK", "3").env("PMI_SIZE", "4");
+        let mut sleeper = sleeper.stdin(Stdio::null()).spawn().unwrap();
+        let place = rank_place(sleeper.id() as i32);
+        let _ = sleeper.kill();
+        sleeper.wait().unwrap();
+        assert_eq!(place, Some(RankPlace { rank: 3, size: Some(4), one_node: None, job: None }));
+        assert_eq!(rank_place(i32::MAX), None);
+        for (environment, found) in
+            [(&b"A=1\0AB=2\0"[..], Some("2")), (b"AB=", Some("")), (b"ABC=1\0", None), (b"", None), (b"\xff\0", None)]
+        {
+            assert_eq!(variable(environment, "AB").as_deref(), found, "{environment:?}");
+        }
+    }
 
     #[test]
     fn a_line_is_taken_apart() {
@@ -78,6 +129,7 @@ mod tests {
         assert!(look(tid).is_some_and(|thread| thread.start_ticks > 0));
         assert!(run_and_wait(tid).is_some());
         assert!(resident_pages(std::process::id() as i32) > 0);
+        assert!(of_process(std::process::id() as i32).contains(&tid) && of_process(i32::MAX).is_empty());
         assert_eq!(start_ticks(i32::MAX), None);
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// How to detect, and whether to move.
 #[derive(clap::Args, Debug, Clone)]
 pub struct OnlineArgs {
-    /// Move whenever a mapping saves anything, and do not undo what hurts (for experiments)
+    /// Move whenever a mapping saves more than chance may, and do not undo what hurts (for experiments)
     #[arg(long)]
     pub always: bool,
     /// Say what would be moved, and move nothing

@@ -2,10 +2,16 @@
 
 pub mod args;
 mod log;
+pub mod node;
+mod report;
 pub mod screen;
 mod session;
+mod sources;
 pub mod stop;
 mod tasks;
+mod words;
 
 pub use log::Log;
-pub use session::{Report, Session, Snapshot, restored_text};
+pub use report::Report;
+pub use session::{Session, Snapshot};
+pub use words::restored_text;

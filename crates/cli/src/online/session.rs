@@ -1,22 +1,25 @@
 //! An online session: a source of faults, the policy, and moving, joined. One thread does it all, and sleeps in between.
 
 use super::Log;
-use super::args::{ExtraFaults, OnlineArgs};
+use super::args::OnlineArgs;
+use super::node::{Node, WELCOME_EVERY, WELCOMED_SOON};
+use super::report::{Report, own_cpu};
+use super::sources::{agent, extra_faults, source};
 use super::tasks::Tasks;
+use super::words::{list, saves, shown, tell_restored};
 use crate::machine::MachineArgs;
 use cohabit_apply::CpuMask;
 use cohabit_apply::online::aging::AgedMatrix;
-use cohabit_apply::online::gain::Gain;
-use cohabit_apply::online::ledger::{self, Ledger, Restored};
+use cohabit_apply::online::ledger::{self, Ledger};
 use cohabit_apply::online::placer::Placer;
 use cohabit_apply::online::policy::{Decision, Policy, Request, Settings, Verdict, View};
-use cohabit_apply::online::progress::{Effect, Progress};
-use cohabit_apply::online::settings::enable_hint_faults;
+use cohabit_apply::online::progress::{Progress, Reported, Sample};
 use cohabit_apply::online::threads;
 use cohabit_map::{Options, Problem, mapper};
-use cohabit_model::{Error, Profile, Result, Topology};
-use cohabit_observe::faults::{self, ARM_EVERY, Agent, BpfFaults, Counters, PerfFaults, Reading, Recorder, Source};
-use serde_json::{Value, json};
+use cohabit_model::{Error, Result, Topology};
+use cohabit_observe::faults::{
+    self, ARM_EVERY, Agent, Counters, Instructions, ProgressPage, Reading, Recorder, Source,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,10 +36,16 @@ const LEAST_FAULTS_PER_TASK: f64 = 500.0;
 /// How long the mapper may search at each interval.
 const MAP_BUDGET: Duration = Duration::from_micros(500);
 
+/// Tasks that are listed by name at the end.
+const TASKS_LISTED: usize = 1024;
+
 /// A session that follows programs.
 pub struct Session {
     source: Box<dyn Source>,
     agent: Option<Agent>,
+    /// What the program says of its progress, where one is run.
+    page: Option<ProgressPage>,
+    instructions: Instructions,
     /// When the agent's pages were last protected, and how many faults there were then.
     armed: (Duration, u64),
     /// Faults a second, lately.
@@ -63,6 +72,10 @@ pub struct Session {
     undone: u64,
     last_mapping: Vec<(u32, usize)>,
     said_crowded: bool,
+    said_bound: bool,
+    said_leads: bool,
+    /// Where ranks are handed over by other cohabits.
+    node: Option<Node>,
 }
 
 /// The moment, for a viewer.
@@ -91,30 +104,6 @@ pub struct Snapshot<'a> {
     pub own_cpu: Duration,
 }
 
-/// How a session went.
-pub struct Report {
-    /// What was seen.
-    pub profile: Profile,
-    /// What happened.
-    pub log: Log,
-    /// Sums.
-    pub counters: Counters,
-    /// What the faults came from.
-    pub source: &'static str,
-    /// Tasks moved, and moves undone.
-    pub moves: u64,
-    /// Decisions that were undone.
-    pub undone: u64,
-    /// How long it was.
-    pub time: Duration,
-    /// CPU time of this process.
-    pub own_cpu: Duration,
-    /// Pages that were write-protected.
-    pub pages_protected: u64,
-    /// Programs whose agent answered.
-    pub programs_with_agent: u64,
-}
-
 impl Session {
     /// Gets everything ready; nobody is followed yet. What killed cohabits have left is put back first.
     ///
@@ -136,6 +125,9 @@ impl Session {
         Ok(Self {
             source,
             agent,
+            // Without it the program is judged by what can be seen from outside.
+            page: if runs_program { ProgressPage::new().ok() } else { None },
+            instructions: Instructions::default(),
             armed: (Duration::ZERO, 0),
             fault_rate: 0.0,
             protect_rates: BTreeMap::new(),
@@ -158,13 +150,22 @@ impl Session {
             undone: 0,
             last_mapping: Vec::new(),
             said_crowded: false,
+            said_bound: false,
+            said_leads: false,
+            node: None,
         })
     }
 
     /// What the environment of a program that is to be run needs.
     pub fn environment(&self) -> Vec<(String, OsString)> {
         let agent = self.agent.as_ref().map(|agent| agent.environment().map(|(name, value)| (name.to_owned(), value)));
-        agent.into_iter().flatten().collect()
+        let page = self.page.as_ref().map(ProgressPage::environment).map(|(name, value)| (name.to_owned(), value));
+        agent.into_iter().flatten().chain(page).collect()
+    }
+
+    /// Follows the ranks that other cohabits of this node hand over, too.
+    pub fn lead(&mut self, node: Node) {
+        self.node = Some(node);
     }
 
     /// Follows a process and all that it starts.
@@ -173,6 +174,7 @@ impl Session {
     /// Where it is gone, or not this user's.
     pub fn follow(&mut self, process: i32) -> Result<()> {
         self.source.follow(process)?;
+        self.count_instructions(process);
         self.read(true)
     }
 
@@ -182,6 +184,7 @@ impl Session {
     /// Where the source or the mapper breaks down, or nothing can be written down.
     pub fn run(&mut self, stop: &AtomicBool, view: &mut dyn FnMut(&Snapshot)) -> Result<()> {
         while !stop.load(Ordering::SeqCst) {
+            self.welcome()?;
             let due = self.started.elapsed() >= self.next_decision.min(self.next_mappings);
             self.read(due)?;
             if self.tasks.living.is_empty() && self.tasks.started > 0 {
@@ -201,6 +204,8 @@ impl Session {
             let next = self.next_decision.min(self.next_mappings);
             let sleep = next.saturating_sub(self.started.elapsed()).min(LONGEST_SLEEP);
             let sleep = if self.arm(now) { sleep.min(ARM_EVERY) } else { sleep };
+            let ranks_may_come = self.node.is_some() && now < WELCOMED_SOON;
+            let sleep = if ranks_may_come { sleep.min(WELCOME_EVERY) } else { sleep };
             self.source.wait(sleep);
         }
         self.read(true)
@@ -212,13 +217,18 @@ impl Session {
     /// Where something cannot be put back; it stays written down for `cohabit restore`.
     pub fn finish(mut self) -> Result<Report> {
         let time = self.started.elapsed();
+        self.say_of_other_nodes(time);
         self.placer.let_all_go(&mut self.ledger)?;
         for (path, value) in self.ledger.reset_settings()? {
             self.log.tell(time, "restored", format!("{} is {value} again", path.display()), Vec::new());
         }
+        let task_count = self.recorder.tasks().len();
+        let tasks = self.recorder.tasks().iter().take(TASKS_LISTED).cloned().collect();
         let profile = self.recorder.profile(self.args.block, self.source.name());
         Ok(Report {
             profile,
+            tasks,
+            task_count,
             log: self.log,
             counters: self.counters,
             source: self.source.name(),
@@ -229,6 +239,46 @@ impl Session {
             pages_protected: self.agent.as_ref().map_or(0, |agent| agent.armed_pages),
             programs_with_agent: self.agent.as_ref().map_or(0, |agent| agent.announced),
         })
+    }
+
+    /// Follows the processes that other cohabits of this node have handed over, and lets them become their programs.
+    fn welcome(&mut self) -> Result<()> {
+        let newcomers = self.node.as_ref().map(Node::newcomers).unwrap_or_default();
+        for newcomer in newcomers {
+            let now = self.started.elapsed();
+            if !self.said_leads {
+                self.said_leads = true;
+                self.log.tell(now, "source", "watching the other ranks on this node too".to_owned(), Vec::new());
+            }
+            if let Err(error) = self.source.follow(newcomer.pid) {
+                let text = format!("process {} goes on unwatched: {}", newcomer.pid, error.cause);
+                self.log.tell(now, "warning", text, Vec::new());
+            }
+            self.count_instructions(newcomer.pid);
+            newcomer.answer(&self.environment());
+        }
+        Ok(())
+    }
+
+    /// Says what of a job cannot be seen or placed from here.
+    fn say_of_ranks(&mut self, now: Duration) {
+        if !self.said_bound && self.tasks.ranks_are_bound() {
+            self.said_bound = true;
+            let text = "the launcher binds its ranks, so they stay where they are (--bind-to none, or srun's --cpu-bind=none, leaves them to cohabit)";
+            self.log.tell(now, "warning", text.to_owned(), Vec::new());
+        }
+    }
+
+    fn say_of_other_nodes(&mut self, now: Duration) {
+        let (seen, size) = (self.tasks.ranks.len(), self.tasks.ranks.values().flatten().max());
+        let missing = size.map_or(0, |&size| (size as usize).saturating_sub(seen));
+        if self.node.is_none() && missing > 0 {
+            let text = format!(
+                "{missing} of {} ranks were not seen: they ran on other nodes (`mpirun ... cohabit run -- CMD` watches on each)",
+                seen + missing
+            );
+            self.log.tell(now, "warning", text, Vec::new());
+        }
     }
 
     fn snapshot(&self, time: Duration) -> Snapshot<'_> {
@@ -297,6 +347,7 @@ impl Session {
                 self.next_mappings = self.next_mappings.min(now + MAPPINGS_SOON);
             }
             self.tasks.event(&event, &mut self.placer, &mut self.ledger)?;
+            self.name_task(&event);
             if let faults::TaskEvent::Ended { task } = event {
                 self.matrix.forget(task);
             }
@@ -305,10 +356,45 @@ impl Session {
         Ok(())
     }
 
+    /// Of all threads of a process that are there, and so of all that comes of them.
+    fn count_instructions(&mut self, process: i32) {
+        for tid in threads::of_process(process) {
+            if !self.instructions.follow(tid) {
+                return;
+            }
+        }
+    }
+
+    /// How far the program has come.
+    fn sample(&mut self, now: Duration) -> Sample {
+        let reported = self.page.as_ref().and_then(ProgressPage::read);
+        let reported = reported.map(|(units, reports)| Reported { units: units as f64, reports: reports as f64 });
+        Sample { reported, instructions: self.instructions.total(), ..self.tasks.progress(now) }
+    }
+
+    /// As they are called now; those of ranks by their ranks.
+    fn name_tasks(&mut self) {
+        for (&task, living) in self.tasks.living.iter().filter(|(_, living)| !living.name.is_empty()) {
+            self.recorder.name(task, &living.name);
+            self.recorder.rank(task, living.rank);
+        }
+    }
+
+    /// Names a task that has come or changed: it may end before the next decision.
+    fn name_task(&mut self, event: &faults::TaskEvent) {
+        let (faults::TaskEvent::Started { task, .. } | faults::TaskEvent::Exec { task, .. }) = *event else { return };
+        if let Some(living) = self.tasks.living.get(&task).filter(|living| !living.name.is_empty()) {
+            self.recorder.name(task, &living.name);
+            self.recorder.rank(task, living.rank);
+        }
+    }
+
     fn decide(&mut self, now: Duration) -> Result<()> {
         self.tasks.look(&mut self.placer, &mut self.ledger);
-        self.tasks.living.iter().for_each(|(&task, living)| self.recorder.name(task, &living.name));
-        self.progress.add(self.tasks.progress(now));
+        self.name_tasks();
+        self.say_of_ranks(now);
+        let sample = self.sample(now);
+        self.progress.add(sample);
         let talking: BTreeSet<u32> = self.matrix.iter().flat_map(|(a, b, _)| [a, b]).collect();
         let tasks = self.tasks.view(&self.topology, |task| talking.contains(&task));
         let forbidden = self.forbidden(tasks.len());
@@ -376,14 +462,14 @@ impl Session {
             Verdict::TriedBefore(gain) => keep(log, "tried", format!("{}, but it was tried and hurt", saves(gain))),
             Verdict::Watching => keep(log, "watching", "the last move is being watched".to_owned()),
             Verdict::Moved(gain) => {
-                log.tell(now, "moved", format!("moved {}: {}", list(&moves), saves(gain)), moves);
+                log.tell(now, "moved", format!("moved {}: {}", list(&moves, &self.tasks), saves(gain)), moves);
                 log.forget_kept();
             }
             Verdict::WouldMove(gain) => {
                 let os = |pu: usize| self.topology.pus[pu].os_index;
                 let moves: Vec<(u32, Option<u32>)> =
                     decision.mapping.iter().map(|&(task, pu)| (task, Some(os(pu)))).collect();
-                let text = format!("would move {}: {}", list(&moves), saves(gain));
+                let text = format!("would move {}: {}", list(&moves, &self.tasks), saves(gain));
                 // Over and over, as nothing is done about it.
                 if log.entries.last().is_none_or(|last| last.what != "would-move") || self.args.verbose {
                     log.tell(now, "would-move", text, moves);
@@ -411,167 +497,4 @@ fn map(request: &Request) -> Result<Vec<usize>> {
     };
     let problem = Problem { weight: request.weight, load: request.load, topology: request.topology, options: &options };
     mapper("best")?.map(&problem)
-}
-
-/// The best source that works here; what is lost by it is said.
-fn source(options: &faults::Options, log: &mut Log) -> Result<Box<dyn Source>> {
-    let source: Box<dyn Source> = match BpfFaults::start(options) {
-        Ok(source) => Box::new(source),
-        Err(error) => {
-            // Without either, what the better one needs is what is worth knowing.
-            let source = PerfFaults::start(options).map_err(|second| {
-                let remedy = error.remedy.clone().unwrap_or_default();
-                Error::new(format!("page faults cannot be seen: {}; {}", error.cause, second.cause))
-                    .remedy(format!("{remedy}, or: {}", second.remedy.unwrap_or_default()))
-            })?;
-            let remedy = error.remedy.map(|remedy| format!(" ({remedy})")).unwrap_or_default();
-            log.tell(Duration::ZERO, "warning", format!("no eBPF: {}{remedy}", error.cause), Vec::new());
-            Box::new(source)
-        }
-    };
-    log.tell(Duration::ZERO, "source", format!("watching {}", source.name()), Vec::new());
-    Ok(source)
-}
-
-/// Gets extra faults from the kernel, if they are asked for, and says which there are.
-fn extra_faults(which: ExtraFaults, ledger: &mut Ledger, log: &mut Log) {
-    let mut tell = |what, text: String| log.tell(Duration::ZERO, what, text, Vec::new());
-    match which {
-        ExtraFaults::Auto | ExtraFaults::Hint => {}
-        ExtraFaults::Agent => return,
-        ExtraFaults::None => {
-            return tell("source", "no extra faults: each page is seen once, when it is first touched".to_owned());
-        }
-    }
-    match enable_hint_faults(ledger) {
-        Ok(hint) => {
-            let switched = if hint.was_on { "was on already" } else { "turned on, and off again at the end" };
-            let rate = match hint.rate {
-                Ok(()) => "scan rate set".to_owned(),
-                Err(cause) => format!("scan rate left to the kernel: {cause}"),
-            };
-            tell("setting", format!("extra faults by NUMA balancing ({switched}; {rate})"));
-        }
-        Err(error) => {
-            let remedy = error.remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
-            tell("warning", format!("no extra faults by NUMA balancing: {}{remedy}", error.cause));
-        }
-    }
-    let huge = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
-    if huge.contains("[always]") {
-        tell(
-            "warning",
-            "transparent huge pages are on: a fault shows 2 MiB as one place, so less is seen of memory in them"
-                .to_owned(),
-        );
-    }
-}
-
-/// The agent, where it is asked for and a program is to be run.
-fn agent(which: ExtraFaults, runs_program: bool, log: &mut Log) -> Option<Agent> {
-    if !runs_program || !matches!(which, ExtraFaults::Auto | ExtraFaults::Agent) {
-        return None;
-    }
-    match Agent::start() {
-        Ok(agent) => Some(agent),
-        Err(error) => {
-            log.tell(Duration::ZERO, "warning", format!("no agent: {}", error.cause), Vec::new());
-            None
-        }
-    }
-}
-
-fn tell_restored(log: &mut Log, restored: &Restored) {
-    let text = restored_text(restored);
-    if !text.is_empty() {
-        log.tell(Duration::ZERO, "restored", format!("what a killed cohabit had left: {text}"), Vec::new());
-    }
-}
-
-/// What was put back, in words; empty where nothing was.
-pub fn restored_text(restored: &Restored) -> String {
-    let mut parts = Vec::new();
-    match restored.threads {
-        0 => {}
-        1 => parts.push("1 thread has its affinity back".to_owned()),
-        count => parts.push(format!("{count} threads have their affinity back")),
-    }
-    let settings = restored.settings.iter().map(|(path, value)| format!("{} is {value} again", path.display()));
-    parts.extend(settings);
-    parts.extend(restored.failed.iter().map(|failed| format!("could not be put back: {failed}")));
-    parts.join("; ")
-}
-
-fn saves(gain: Gain) -> String {
-    format!("distance cost {:.0} -> {:.0} ({:.0} % less)", gain.before, gain.after, 100.0 * gain.share())
-}
-
-fn shown(effect: Effect) -> String {
-    match effect {
-        Effect::Progress(ratio) => format!("progress is {:.0} % of what it was", 100.0 * ratio),
-        Effect::Waiting(before, after) => {
-            format!("tasks waited for a PU {:.0} % of the time, before it {:.0} %", 100.0 * after, 100.0 * before)
-        }
-        Effect::Unknown => "too little was seen to judge it".to_owned(),
-    }
-}
-
-/// `0 to PU 3, 1 to PU 2`; the first few of many.
-fn list(moves: &[(u32, Option<u32>)]) -> String {
-    const SHOWN: usize = 8;
-    let mut text: Vec<String> = moves
-        .iter()
-        .take(SHOWN)
-        .map(|(task, pu)| pu.map_or(format!("{task} anywhere"), |pu| format!("{task} to PU {pu}")))
-        .collect();
-    if moves.len() > SHOWN {
-        text.push(format!("and {} more", moves.len() - SHOWN));
-    }
-    text.join(", ")
-}
-
-/// CPU time of this process so far, children set aside.
-fn own_cpu() -> Duration {
-    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF);
-    usage.map_or(Duration::ZERO, |usage| {
-        let time = |value: nix::sys::time::TimeVal| {
-            Duration::from_secs(value.tv_sec() as u64) + Duration::from_micros(value.tv_usec() as u64)
-        };
-        time(usage.user_time()) + time(usage.system_time())
-    })
-}
-
-impl Report {
-    /// For `--json`.
-    pub fn fields(&self) -> Value {
-        let counters = self.counters;
-        json!({
-            "source": self.source,
-            "tasks": self.profile.tasks(),
-            "seconds": self.time.as_secs_f64(),
-            "own_cpu_seconds": self.own_cpu.as_secs_f64(),
-            "faults": counters.faults, "faults_of_code": counters.code, "faults_on_private_memory": counters.private,
-            "events": counters.events, "events_lost": counters.events_lost, "evictions": counters.evictions,
-            "tasks_lost": counters.tasks_lost,
-            "pages_protected": self.pages_protected, "programs_with_agent": self.programs_with_agent,
-            "moves": self.moves, "undone": self.undone,
-            "coverage": self.profile.meta.coverage,
-            "log": self.log.entries, "log_entries_dropped": self.log.dropped,
-        })
-    }
-
-    /// One line for people.
-    pub fn summary(&self) -> String {
-        let counters = self.counters;
-        format!(
-            "{} tasks, {} page faults ({:.0} a second), {} communication events, {} moves; {:.2} s of CPU time used by cohabit in {:.1} s",
-            self.profile.tasks(),
-            counters.faults,
-            counters.faults as f64 / self.time.as_secs_f64().max(0.001),
-            counters.events,
-            self.moves,
-            self.own_cpu.as_secs_f64(),
-            self.time.as_secs_f64(),
-        )
-    }
 }

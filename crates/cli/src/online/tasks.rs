@@ -1,4 +1,4 @@
-//! The tasks that live: who they are, where they run and how much.
+//! The tasks that live: who they are, MPI ranks included, where they run and how much.
 
 use cohabit_apply::online::ledger::Ledger;
 use cohabit_apply::online::placer::{Held, Placer};
@@ -7,7 +7,7 @@ use cohabit_apply::online::progress::Sample;
 use cohabit_apply::online::threads;
 use cohabit_model::{Result, Topology};
 use cohabit_observe::faults::TaskEvent;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 /// One that lives.
@@ -17,8 +17,12 @@ pub struct Living {
     pub tid: i32,
     /// Process id.
     pub process: i32,
-    /// Its name.
+    /// Its name; of a rank's threads, which rank and thread it is.
     pub name: String,
+    /// The MPI rank that its process is.
+    pub rank: Option<u32>,
+    /// Which of its process's threads it is, 0 being the main one.
+    thread: u32,
     /// Where it last ran (OS index).
     pub pu: Option<u32>,
     /// Who placed it.
@@ -30,6 +34,15 @@ pub struct Living {
     waited: Duration,
 }
 
+/// A process that lives.
+#[derive(Debug, Default)]
+struct Process {
+    rank: Option<u32>,
+    /// Threads that live, and that there have been.
+    living: u32,
+    started: u32,
+}
+
 /// All that live, by their number.
 #[derive(Debug, Default)]
 pub struct Tasks {
@@ -37,9 +50,30 @@ pub struct Tasks {
     pub living: BTreeMap<u32, Living>,
     /// How many there have been.
     pub started: u64,
+    /// By process id, those that live.
+    processes: HashMap<i32, Process>,
+    /// Ranks that were seen, and how many their job has.
+    pub ranks: BTreeMap<u32, Option<u32>>,
     /// What tasks that have ended ran and waited.
     ended_ran: Duration,
     ended_waited: Duration,
+}
+
+impl Living {
+    fn new(tid: i32, name: String) -> Self {
+        let (ran, waited) = (Duration::ZERO, Duration::ZERO);
+        let (rank, thread, pu, held, ticks, load) = (None, 0, None, Held::Free, 0, 0);
+        Self { tid, process: tid, name, rank, thread, pu, held, ticks, load, ran, waited }
+    }
+
+    /// `rank 3`, and its further threads `rank 3.1`, `rank 3.2`.
+    fn name_by_rank(&mut self) {
+        match (self.rank, self.thread) {
+            (Some(rank), 0) => self.name = format!("rank {rank}"),
+            (Some(rank), thread) => self.name = format!("rank {rank}.{thread}"),
+            (None, _) => {}
+        }
+    }
 }
 
 impl Tasks {
@@ -52,9 +86,17 @@ impl Tasks {
             TaskEvent::Started { task, tid, process, parent } => {
                 let parent = parent.and_then(|parent| self.living.get(&parent)).map(|parent| parent.tid);
                 placer.started(ledger, tid, parent)?;
+                if !self.processes.contains_key(&process) {
+                    let rank = self.rank_of(process);
+                    self.processes.insert(process, Process { rank, ..Process::default() });
+                }
+                let process_of = self.processes.entry(process).or_default();
+                let (rank, thread) = (process_of.rank, process_of.started);
+                process_of.living += 1;
+                process_of.started += 1;
                 let name = threads::look(tid).map(|thread| thread.name).unwrap_or_default();
-                let (ran, waited) = (Duration::ZERO, Duration::ZERO);
-                let living = Living { tid, process, name, pu: None, held: Held::Free, ticks: 0, load: 0, ran, waited };
+                let mut living = Living { process, rank, thread, ..Living::new(tid, name) };
+                living.name_by_rank();
                 self.living.insert(task, living);
                 self.started += 1;
             }
@@ -63,23 +105,52 @@ impl Tasks {
                     self.ended_ran += gone.ran;
                     self.ended_waited += gone.waited;
                     placer.ended(ledger, gone.tid);
+                    if let Some(process) = self.processes.get_mut(&gone.process) {
+                        process.living -= 1;
+                        if process.living == 0 {
+                            self.processes.remove(&gone.process);
+                        }
+                    }
                 }
             }
             TaskEvent::Exec { task, tid } => {
+                let Some(process) = self.living.get(&task).map(|living| living.process) else { return Ok(()) };
+                // A launcher's child becomes a rank by it.
+                let rank = self.rank_of(process);
+                if let Some(process) = self.processes.get_mut(&process) {
+                    (process.rank, process.started) = (rank, 1);
+                }
                 if let Some(living) = self.living.get_mut(&task) {
-                    living.tid = tid;
+                    (living.tid, living.rank, living.thread) = (tid, rank, 0);
+                    living.name_by_rank();
                 }
             }
         }
         Ok(())
     }
 
+    /// What a task is called where something is said of it: its number, or which rank it is.
+    pub fn label(&self, task: u32) -> String {
+        let rank = self.living.get(&task).filter(|living| living.rank.is_some());
+        rank.map_or_else(|| task.to_string(), |living| living.name.clone())
+    }
+
+    /// Whether there are ranks, and all of them were bound by somebody else.
+    pub fn ranks_are_bound(&self) -> bool {
+        let mut ranks = self.living.values().filter(|living| living.rank.is_some()).peekable();
+        ranks.peek().is_some() && ranks.all(|living| living.held == Held::Own)
+    }
+
+    fn rank_of(&mut self, process: i32) -> Option<u32> {
+        let place = threads::rank_place(process)?;
+        self.ranks.insert(place.rank, place.size);
+        Some(place.rank)
+    }
+
     /// A task that lives, for tests.
     #[cfg(test)]
     pub fn add_for_test(&mut self, task: u32, name: &str, pu: u32, held: Held) {
-        let (ran, waited, name) = (Duration::ZERO, Duration::ZERO, name.to_owned());
-        let living = Living { tid: 1, process: 1, name, pu: Some(pu), held, ticks: 0, load: 0, ran, waited };
-        self.living.insert(task, living);
+        self.living.insert(task, Living { pu: Some(pu), held, ..Living::new(1, name.to_owned()) });
     }
 
     /// Looks at all that live.
@@ -89,6 +160,8 @@ impl Tasks {
             let Some(thread) = threads::look(living.tid) else { continue };
             living.load = if living.ticks == 0 { 0 } else { thread.ticks.saturating_sub(living.ticks) };
             (living.ticks, living.name) = (thread.ticks, thread.name);
+            living.rank = self.processes.get(&living.process).and_then(|process| process.rank);
+            living.name_by_rank();
             living.held = placer.look(ledger, living.tid, &usual);
             living.pu = match living.held {
                 Held::Ours(pu) => Some(pu),
@@ -114,11 +187,60 @@ impl Tasks {
         .collect()
     }
 
-    /// How far the program has come.
+    /// How far the program has come, by what the scheduler tells.
     pub fn progress(&self, time: Duration) -> Sample {
         let (ran, waited) = (self.ended_ran, self.ended_waited);
         let sum =
             |start: Duration, part: fn(&Living) -> Duration| start + self.living.values().map(part).sum::<Duration>();
-        Sample { time, done: None, ran: sum(ran, |living| living.ran), waited: sum(waited, |living| living.waited) }
+        Sample {
+            time,
+            reported: None,
+            instructions: None,
+            ran: sum(ran, |living| living.ran),
+            waited: sum(waited, |living| living.waited),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command, Stdio};
+
+    struct Killed(Child);
+
+    impl Drop for Killed {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn ranks_and_their_threads_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut ledger, _) = Ledger::open(folder.path().join("ledger")).unwrap();
+        let (mut placer, mut tasks) = (Placer::new(), Tasks::default());
+        let sleeper =
+            Command::new("sleep").arg("60").env("PMI_RANK", "7").env("PMI_SIZE", "9").stdin(Stdio::null()).spawn();
+        let sleeper = Killed(sleeper.unwrap());
+        let (rank, other) = (sleeper.0.id() as i32, i32::MAX);
+        // Its environment is there once it is the program.
+        while !std::fs::read_to_string(format!("/proc/{rank}/environ")).is_ok_and(|text| text.contains("PMI_RANK=7")) {
+            std::thread::yield_now();
+        }
+        let started = |task: u32, tid: i32, process: i32| TaskEvent::Started { task, tid, process, parent: None };
+        for event in [started(0, rank, rank), started(1, other - 1, rank), started(2, other, other)] {
+            tasks.event(&event, &mut placer, &mut ledger).unwrap();
+        }
+        let names = |tasks: &Tasks| tasks.living.values().map(|living| living.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&tasks), ["rank 7", "rank 7.1", ""]);
+        tasks.look(&mut placer, &mut ledger);
+        assert_eq!(names(&tasks), ["rank 7", "rank 7.1", ""]);
+        assert_eq!(tasks.ranks, BTreeMap::from([(7, Some(9))]));
+        for task in 0..3 {
+            tasks.event(&TaskEvent::Ended { task }, &mut placer, &mut ledger).unwrap();
+        }
+        assert!(tasks.processes.is_empty() && tasks.living.is_empty());
     }
 }

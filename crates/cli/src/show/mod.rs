@@ -8,6 +8,7 @@ mod summary;
 pub use coverage::coverage_lines;
 pub use document::document;
 
+use crate::mapping::default_weight;
 use crate::picture::heatmap::HeatMap;
 use crate::picture::palette::Palette;
 use crate::picture::text::{clean, grouped};
@@ -45,11 +46,6 @@ impl ShowOptions {
         let height = height.saturating_sub(LINES_AROUND).max(16);
         Self { weight: default_weight(profile), hot: false, top: 8, palette: Palette::detect(), width, height }
     }
-}
-
-/// What J counts unless told otherwise: bytes where there are MPI ranks, messages for all else.
-pub fn default_weight(profile: &Profile) -> Weight {
-    if matches!(profile.meta.kind, Kind::Ranks | Kind::Hybrid) { Weight::Bytes } else { Weight::Messages }
 }
 
 /// The whole text, lines ending in newlines. Names from the profile are stripped of control characters.

@@ -1,0 +1,95 @@
+//! How an online session went, for people and for programs.
+
+use super::Log;
+use cohabit_model::{Profile, Task};
+use cohabit_observe::faults::Counters;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How a session went.
+pub struct Report {
+    /// What was seen.
+    pub profile: Profile,
+    /// Who the tasks were, by the numbers that the log has for them: the first of many.
+    pub tasks: Vec<Task>,
+    /// How many there were.
+    pub task_count: usize,
+    /// What happened.
+    pub log: Log,
+    /// Sums.
+    pub counters: Counters,
+    /// What the faults came from.
+    pub source: &'static str,
+    /// Tasks moved, and moves undone.
+    pub moves: u64,
+    /// Decisions that were undone.
+    pub undone: u64,
+    /// How long it was.
+    pub time: Duration,
+    /// CPU time of this process.
+    pub own_cpu: Duration,
+    /// Pages that were write-protected.
+    pub pages_protected: u64,
+    /// Programs whose agent answered.
+    pub programs_with_agent: u64,
+}
+
+/// CPU time of this process so far, children set aside.
+pub fn own_cpu() -> Duration {
+    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF);
+    usage.map_or(Duration::ZERO, |usage| {
+        let time = |value: nix::sys::time::TimeVal| {
+            Duration::from_secs(value.tv_sec() as u64) + Duration::from_micros(value.tv_usec() as u64)
+        };
+        time(usage.user_time()) + time(usage.system_time())
+    })
+}
+
+impl Report {
+    /// For `--json`.
+    pub fn fields(&self) -> Value {
+        let counters = self.counters;
+        json!({
+            "source": self.source,
+            "tasks": self.task_count,
+            "seconds": self.time.as_secs_f64(),
+            "own_cpu_seconds": self.own_cpu.as_secs_f64(),
+            "faults": counters.faults, "faults_of_code": counters.code, "faults_on_private_memory": counters.private,
+            "events": counters.events, "events_lost": counters.events_lost, "evictions": counters.evictions,
+            "tasks_lost": counters.tasks_lost,
+            "pages_protected": self.pages_protected, "programs_with_agent": self.programs_with_agent,
+            "moves": self.moves, "undone": self.undone,
+            "coverage": self.profile.meta.coverage,
+            "task_list": self.task_list(),
+            "log": self.log.entries, "log_entries_dropped": self.log.dropped,
+        })
+    }
+
+    /// Who the tasks were: the first of many.
+    fn task_list(&self) -> Vec<Value> {
+        let tasks = self.tasks.iter();
+        tasks
+            .map(|task| {
+                json!({
+                    "task": task.id, "name": task.name, "rank": task.rank, "thread": task.spawn_index,
+                    "pid": task.pid, "tid": task.tid,
+                })
+            })
+            .collect()
+    }
+
+    /// One line for people.
+    pub fn summary(&self) -> String {
+        let counters = self.counters;
+        format!(
+            "{} tasks, {} page faults ({:.0} a second), {} communication events, {} moves; {:.2} s of CPU time used by cohabit in {:.1} s",
+            self.task_count,
+            counters.faults,
+            counters.faults as f64 / self.time.as_secs_f64().max(0.001),
+            counters.events,
+            self.moves,
+            self.own_cpu.as_secs_f64(),
+            self.time.as_secs_f64(),
+        )
+    }
+}

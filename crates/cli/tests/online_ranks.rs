@@ -1,0 +1,225 @@
+//! Online detection of MPI ranks: cohabit around the launcher, and between the launcher and the ranks, where one on each
+//! node leads.
+
+mod common;
+
+use cohabit_model::Task;
+use cohabit_observe::npz::read_profile;
+use common::cluster::Cluster;
+use common::{Ran, Room};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A program of an MPI's, and the words that start ranks of it.
+struct Mpi {
+    name: &'static str,
+    launcher: &'static [&'static str],
+}
+
+const MPIS: [Mpi; 2] = [
+    Mpi { name: "openmpi", launcher: &["mpirun.openmpi", "--oversubscribe"] },
+    Mpi { name: "mpich", launcher: &["mpiexec.mpich"] },
+];
+
+impl Mpi {
+    fn program(&self, test: &str, program: &str) -> Option<PathBuf> {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../build/workloads/mpi");
+        let path = path.join(format!("{program}-{}", self.name));
+        let starts = Command::new(self.launcher[0]).arg("--version").output().is_ok_and(|said| said.status.success());
+        if !path.is_file() || !starts {
+            println!("skipped: {test}: no {} or no {program} for it (make native)", self.launcher[0]);
+            return None;
+        }
+        Some(path)
+    }
+}
+
+fn is_root(command: &mut Command) -> &mut Command {
+    for name in ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_mpi_yield_when_idle"] {
+        command.env(name, "1");
+    }
+    command.env("OMPI_MCA_btl_tcp_if_include", "lo")
+}
+
+fn run(test: &str, mut command: Command) -> Option<Ran> {
+    let ran = Ran::of(is_root(&mut command).output().unwrap());
+    if ran.stderr.contains("page faults cannot be seen") {
+        println!("skipped: {test}: {}", ran.stderr.lines().next().unwrap_or(""));
+        return None;
+    }
+    assert_eq!(ran.status, Some(0), "{test}: {}", ran.stderr);
+    Some(ran)
+}
+
+fn document(room: &Room, name: &str) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(room.path(name)).unwrap()).unwrap()
+}
+
+/// The ranks in a document's list of tasks, by their first threads.
+fn ranks(document: &Value) -> Vec<(u64, String)> {
+    let tasks = document["task_list"].as_array().unwrap().iter();
+    let first = tasks.filter(|task| task["thread"] == 0 && !task["rank"].is_null());
+    let mut ranks: Vec<(u64, String)> =
+        first.map(|task| (task["rank"].as_u64().unwrap(), task["name"].as_str().unwrap().to_owned())).collect();
+    ranks.sort();
+    ranks
+}
+
+fn named(count: u64) -> Vec<(u64, String)> {
+    (0..count).map(|rank| (rank, format!("rank {rank}"))).collect()
+}
+
+const RING: [&str; 3] = ["ring", "--rounds", "200"];
+
+#[test]
+fn ranks_below_cohabit_are_named() {
+    let test = "ranks_below_cohabit_are_named";
+    for mpi in &MPIS {
+        let Some(program) = mpi.program(test, "patterns") else { continue };
+        let room = Room::new();
+        let mut command = room.command(["run", "--dry-run", "--json", "r.json", "-o", "p.npz", "--"]);
+        command.args(mpi.launcher).args(["-n", "3"]).arg(&program).args(RING);
+        if run(test, command).is_none() {
+            return;
+        }
+        assert_eq!(ranks(&document(&room, "r.json")), named(3), "{}", mpi.name);
+        let shown: Value = serde_json::from_str(&room.run("show p.npz --json -").stdout).unwrap();
+        assert_eq!(shown["kind"], "hybrid", "{shown}");
+    }
+}
+
+#[test]
+fn of_the_cohabits_of_a_node_one_leads() {
+    let test = "of_the_cohabits_of_a_node_one_leads";
+    for mpi in &MPIS {
+        let Some(program) = mpi.program(test, "patterns") else { continue };
+        let room = Room::new();
+        let mut command = Command::new(mpi.launcher[0]);
+        command.args(&mpi.launcher[1..]).args(["-n", "3", env!("CARGO_BIN_EXE_cohabit"), "run", "--dry-run"]);
+        command.args(["--json", "r.json", "--"]).arg(&program).args(RING).current_dir(room.path("."));
+        let Some(ran) = run(test, command) else { return };
+        assert_eq!(ranks(&document(&room, "r.json")), named(3), "{}: {}", mpi.name, ran.stderr);
+        assert_eq!(ran.stderr.matches("watching page faults").count(), 1, "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_rank_ends_as_its_program_does() {
+    let test = "a_rank_ends_as_its_program_does";
+    let mpi = &MPIS[1];
+    if mpi.program(test, "patterns").is_none() {
+        return;
+    }
+    let cohabit = env!("CARGO_BIN_EXE_cohabit");
+    for (script, status) in [("exit 3", 3), ("exec ./none", 127)] {
+        let mut command = Command::new(mpi.launcher[0]);
+        command.args(["-n", "3", cohabit, "run", "--dry-run", "--", "sh", "-c", script]);
+        let ran = Ran::of(command.output().unwrap());
+        if ran.stderr.contains("page faults cannot be seen") {
+            println!("skipped: {test}: page faults cannot be seen");
+            return;
+        }
+        assert_eq!(ran.status, Some(status), "{script}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn threads_of_ranks_are_named_by_both() {
+    let test = "threads_of_ranks_are_named_by_both";
+    for mpi in &MPIS {
+        let Some(program) = mpi.program(test, "hybrid") else { continue };
+        let room = Room::new();
+        let mut command = room.command(["run", "--dry-run", "--json", "r.json", "--"]);
+        command.args(mpi.launcher).args(["-n", "2"]).arg(&program).arg(room.path("shared")).args(["3", "5", "1000"]);
+        if run(test, command).is_none() {
+            return;
+        }
+        let document = document(&room, "r.json");
+        assert_eq!(ranks(&document), named(2), "{}", mpi.name);
+        for task in document["task_list"].as_array().unwrap().iter().filter(|task| !task["rank"].is_null()) {
+            let (rank, thread) = (&task["rank"], task["thread"].as_u64().unwrap());
+            let expected = if thread == 0 { format!("rank {rank}") } else { format!("rank {rank}.{thread}") };
+            assert_eq!(task["name"], expected.as_str());
+        }
+        let of_rank_1 = |task: &&Value| task["rank"] == 1;
+        let threads = document["task_list"].as_array().unwrap().iter().filter(of_rank_1).count();
+        assert!(threads >= 3, "{}: {threads} threads of rank 1", mpi.name);
+    }
+}
+
+/// What the processes of Open MPI's ranks share are files in /dev/shm, at other addresses in each. Sender and receiver
+/// both write there, which is what the agent makes visible.
+#[test]
+fn messages_through_shared_memory_show_a_ring() {
+    const RANKS: u32 = 4;
+    let test = "messages_through_shared_memory_show_a_ring";
+    let mpi = &MPIS[0];
+    let Some(program) = mpi.program(test, "patterns") else { return };
+    let room = Room::new();
+    let mut command = room.command(["run", "--dry-run", "--faults", "agent", "--json", "r.json", "-o", "p.npz", "--"]);
+    command.args(mpi.launcher).args(["-n", "4"]).arg(&program).args(["ring", "--rounds", "300000"]);
+    let Some(ran) = run(test, command) else { return };
+    if document(&room, "r.json")["pages_protected"] == 0 {
+        println!("skipped: {test}: no write protection of shared memory here (Linux 6.7): {}", ran.stderr);
+        return;
+    }
+    let profile = read_profile(&room.path("p.npz")).unwrap();
+    let main_of = |rank: u32| {
+        let is_main = |task: &&Task| task.rank == Some(rank) && task.spawn_index == 0;
+        profile.meta.tasks.iter().find(is_main).map(|task| task.id as usize).unwrap()
+    };
+    let (mut talking, mut silent) = (Vec::new(), Vec::new());
+    for (a, b) in (0..RANKS).flat_map(|b| (0..b).map(move |a| (a, b))) {
+        let are_neighbours = (a + 1) % RANKS == b || (b + 1) % RANKS == a;
+        let events = profile.messages.get(main_of(a), main_of(b));
+        if are_neighbours { &mut talking } else { &mut silent }.push(events);
+    }
+    let (least, most) = (talking.iter().min().unwrap(), silent.iter().max().unwrap());
+    assert!(least > most, "neighbours {talking:?}, others {silent:?}: {}", ran.stderr);
+}
+
+#[test]
+fn each_node_has_its_own() {
+    let test = "each_node_has_its_own";
+    let mpi = &MPIS[0];
+    let Some(program) = mpi.program(test, "patterns") else { return };
+    let Some(cluster) = Cluster::create(test) else { return };
+    let room = Room::new();
+    let mut command = cluster.on("n0");
+    command.args([
+        "mpirun.openmpi",
+        "--host",
+        "n0:2,n1:2",
+        "-n",
+        "4",
+        env!("CARGO_BIN_EXE_cohabit"),
+        "run",
+        "--dry-run",
+    ]);
+    command.args(["--json", "r.json", "-o", "p.npz", "--"]).arg(&program).args(RING).current_dir(room.path("."));
+    let output = command.output().unwrap();
+    let ran = Ran::of(output);
+    if ran.stderr.contains("page faults cannot be seen") {
+        println!("skipped: {test}: page faults cannot be seen");
+        return;
+    }
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    for (host, first) in [("n0", 0), ("n1", 2)] {
+        let expected: Vec<(u64, String)> = (first..first + 2).map(|rank| (rank, format!("rank {rank}"))).collect();
+        assert_eq!(ranks(&document(&room, &format!("r.{host}.json"))), expected, "{host}: {}", ran.stderr);
+        assert!(room.path(&format!("p.{host}.npz")).is_file());
+    }
+}
+
+#[test]
+fn ranks_on_other_nodes_are_missed_aloud() {
+    let test = "ranks_on_other_nodes_are_missed_aloud";
+    let room = Room::new();
+    // A rank of four, as a launcher would start it; the others are nowhere.
+    let rank = ["env", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4", "sleep", "0.2"];
+    let mut command = room.command(["run", "--dry-run", "--"]);
+    command.args(rank);
+    let Some(ran) = run(test, command) else { return };
+    assert!(ran.stderr.contains("3 of 4 ranks were not seen"), "{}", ran.stderr);
+}
