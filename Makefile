@@ -38,13 +38,13 @@ demo: ## profile, map and run a real program from a Debian package
 
 .PHONY: test
 test: ## run all tests; what cannot run here is skipped aloud
-	scripts/setup.sh build test guest
+	scripts/setup.sh build --if-possible test guest
 	$(MAKE) --no-print-directory native
 	scripts/test.sh
 
 .PHONY: test-numa
 test-numa: ## run the tests that need more PUs and NUMA nodes than this machine may have, in an emulated one
-	scripts/setup.sh build test guest
+	scripts/setup.sh build --if-possible test guest
 	scripts/test-numa.sh
 
 .PHONY: lint

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Builds DynamoRIO and cohabit's client for it: build/native/libcohabit_dbi.so and build/native/cohabit-dbi-launch.
 #
-#   scripts/dynamorio.sh            build what is missing or out of date
-#   scripts/dynamorio.sh --root     print the root of the DynamoRIO in use
+# What is missing or out of date is built.
 #
 # DynamoRIO comes from COHABIT_DYNAMORIO (the root of a release or of a build: the folder with
 # cmake/DynamoRIOConfig.cmake), else from the sources in the Cargo package named in native/dynamorio/Cargo.toml.
@@ -79,6 +78,8 @@ build_dynamorio() {
 
 build_client() {
     local out=$build/native tree=$build/native-cmake
+    # A tree that was moved or copied: cmake refuses to go on in it.
+    grep -qsxF "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD/native/dbi" "$tree/CMakeCache.txt" || rm -rf "$tree"
     quietly "$tree/configure.log" cmake -S native/dbi -B "$tree" -DDynamoRIO_DIR="$(root)/cmake" \
         -DCMAKE_LIBRARY_OUTPUT_DIRECTORY="$out" -DCMAKE_RUNTIME_OUTPUT_DIRECTORY="$out"
     quietly "$tree/make.log" make -C "$tree" -j "$jobs"
@@ -86,10 +87,6 @@ build_client() {
     ln -sfn "$(root)" "$out/dynamorio"
 }
 
-if [ "${1:-}" = --root ]; then
-    root
-    exit
-fi
 case $(uname -m) in
 x86_64) ;;
 *) die "the exact profiler needs an x86-64 processor, this is $(uname -m)" "everything but 'cohabit profile' works without it" ;;

@@ -9,10 +9,10 @@ cd "$(dirname "$0")/.."
 
 prefix=${DESTDIR:-}${PREFIX:-/usr/local}
 cohabit=target/release/cohabit
-dynamorio=$(scripts/dynamorio.sh --root)
+dynamorio=$(realpath -m build/native/dynamorio) # what the client was built with; sudo drops COHABIT_DYNAMORIO
 
 install -D -m 755 -t "$prefix/bin" "$cohabit"
-install -D -m 644 -t "$prefix/include" native/include/cohabit.h
+install -D -m 644 -t "$prefix/include" native/include/cohabit.h native/include/cohabit_progress.h
 install -D -m 644 -t "$prefix/share/doc/cohabit" README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT docs/*.md
 
 if [ -f build/native/libcohabit_dbi.so ]; then
