@@ -12,11 +12,12 @@ use super::watch::{self, Pace};
 use super::{BeforeStart, failed, lock, procfs};
 use cohabit_model::Error;
 use cohabit_model::command::CommandError;
+use nix::time::{ClockId, clock_gettime};
 use std::ffi::OsString;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, Scope};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Everything that a launch needs while it runs.
 #[derive(Clone, Copy)]
@@ -103,9 +104,9 @@ impl Supervisor<'_> {
                 }
                 Ok(Event::Failed(error)) => return Err(error),
                 Err(RecvTimeoutError::Timeout) if wants_look => {
-                    let before = Instant::now();
+                    let before = cpu_time();
                     let found = self.look(traced);
-                    pace.looked(before.elapsed(), found);
+                    pace.looked(cpu_time().saturating_sub(before), found);
                 }
                 Err(RecvTimeoutError::Timeout) => pace.looked(Duration::ZERO, false),
                 Err(RecvTimeoutError::Disconnected) => {
@@ -190,6 +191,11 @@ impl Supervisor<'_> {
 
 fn named<'scope>(scope: &'scope Scope<'scope, '_>, work: impl FnOnce() + Send + 'scope) -> std::io::Result<()> {
     thread::Builder::new().name("cohabit-attend".to_owned()).spawn_scoped(scope, work).map(drop)
+}
+
+/// The CPU time of the calling thread: unlike the time that passes, what a look takes of the machine, however busy it is.
+fn cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// The kernel lets traced threads go while the tracer ends; until then, waiting for the command would be tracing it.

@@ -29,7 +29,7 @@ impl Pace {
         self.interval
     }
 
-    /// The last look took this long, and found something new or not.
+    /// The last look took this much CPU time, and found something new or not.
     pub(crate) fn looked(&mut self, cost: Duration, found: bool) {
         let eased = if found { Self::FIRST } else { (self.interval * 2).min(Self::LAST) };
         self.interval = eased.max(cost * Self::SHARE);

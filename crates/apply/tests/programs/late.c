@@ -1,5 +1,7 @@
-/* FILE: creates one thread, waits until nobody traces it any more, then creates another and a process: both see their
-   affinity become what the main thread began with. A third pins itself and keeps that. */
+/* FILE: creates one thread, and waits until nobody traces it any more and it has its PU. That thread then creates another
+   and a process: both see their affinity become what the main thread began with. One more pins itself and keeps that.
+   Nothing here depends on how long anything takes: the thread is seen in one look at the threads and the process in a
+   later one, so that what went before them has been seen as well. */
 #include "record.h"
 
 static cpu_set_t original;
@@ -15,26 +17,41 @@ static int tracer(void) {
   return pid;
 }
 
-static void *planned(void *unused) {
-  (void)unused;
-  write_line(file, "planned", see());
-  while (tracer() != 0) usleep(1000);
-  pause();
-  return NULL;
-}
+static pthread_barrier_t placed, pinned, looked;
 
-static void wait_until_wide(const char *label) {
+/* Waits, for 20 s at most, until the calling thread's affinity is as wide as asked. */
+static struct seen wait_until(int wide) {
   struct seen seen = see();
-  for (int ms = 0; ms < 20000 && !CPU_EQUAL(&seen.mask, &original); ms++) {
+  int wanted = wide ? CPU_COUNT(&original) : 1;
+  for (int ms = 0; ms < 20000 && CPU_COUNT(&seen.mask) != wanted; ms++) {
     usleep(1000);
     seen = see();
   }
-  write_line(file, label, seen);
+  return seen;
 }
 
 static void *late(void *unused) {
   (void)unused;
-  wait_until_wide("late");
+  write_line(file, "late", wait_until(1));
+  return NULL;
+}
+
+static void *planned(void *unused) {
+  (void)unused;
+  write_line(file, "planned", see());
+  while (tracer() != 0) usleep(1000);
+  wait_until(0);
+  pthread_barrier_wait(&placed);
+  pthread_barrier_wait(&pinned);
+  pthread_t thread;
+  pthread_create(&thread, NULL, late, NULL);
+  pthread_join(thread, NULL);
+  if (fork() == 0) {
+    write_line(file, "forked", wait_until(1));
+    _exit(0);
+  }
+  wait(NULL);
+  pthread_barrier_wait(&looked);
   return NULL;
 }
 
@@ -48,7 +65,8 @@ static void *own(void *unused) {
       break;
     }
   sched_setaffinity(0, sizeof mine, &mine);
-  usleep(300000);
+  pthread_barrier_wait(&pinned);
+  pthread_barrier_wait(&looked);
   write_line(file, "own", see());
   return NULL;
 }
@@ -57,21 +75,19 @@ int main(int argc, char **argv) {
   if (argc != 2) return 2;
   file = argv[1];
   original = see().mask;
-  pthread_t threads[3];
+  pthread_barrier_init(&placed, NULL, 2);
+  pthread_barrier_init(&pinned, NULL, 3);
+  pthread_barrier_init(&looked, NULL, 3);
+  pthread_t threads[2];
   pthread_create(&threads[0], NULL, planned, NULL);
   while (tracer() != 0) usleep(1000);
-  write_line(file, "untraced", see());
-  pthread_create(&threads[1], NULL, late, NULL);
-  pthread_join(threads[1], NULL);
-  if (fork() == 0) {
-    wait_until_wide("forked");
-    _exit(0);
-  }
-  wait(NULL);
-  pthread_create(&threads[2], NULL, own, NULL);
-  pthread_join(threads[2], NULL);
+  pthread_barrier_wait(&placed);
+  write_line(file, "untraced", wait_until(0));
+  pthread_create(&threads[1], NULL, own, NULL);
   /* The main thread takes back what was set. */
   sched_setaffinity(0, sizeof original, &original);
-  usleep(50000);
+  pthread_barrier_wait(&pinned);
+  pthread_barrier_wait(&looked);
+  for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
   return 0;
 }
