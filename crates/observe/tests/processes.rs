@@ -29,7 +29,12 @@ fn profile(command: &[String], options: &Options) -> Profile {
     let words: Vec<OsString> = command.iter().map(OsString::from).collect();
     let outcome = dbi::profile(&words, options).unwrap_or_else(|failure| panic!("{command:?}: {failure}"));
     assert!(outcome.status.success(), "{command:?}: {}", outcome.status);
-    assert_eq!(outcome.notes, Vec::<String>::new(), "{command:?}");
+    let asked = [(options.sharing, "--sharing: memory that"), (options.hot, "--hot: memory that")];
+    let notes: Vec<&str> = asked.into_iter().filter_map(|(asked, note)| asked.then_some(note)).collect();
+    assert_eq!(outcome.notes.len(), notes.len(), "{command:?}: {:?}", outcome.notes);
+    for (said, note) in outcome.notes.iter().zip(notes) {
+        assert!(said.starts_with(note), "{command:?}: {said}");
+    }
     outcome.profile
 }
 
