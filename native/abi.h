@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define COHABIT_PART_MAGIC 0x31545241504f4343ull /* "CCOPART1" */
-#define COHABIT_PART_VERSION 2u
+#define COHABIT_PART_VERSION 3u
 #define COHABIT_CHUNK_BYTES (1u << 20)
 
 /* Tasks of one image, at most; ids are local to the part, 0 is its main thread. */
@@ -238,6 +238,7 @@ typedef struct {
     uint64_t phase_count;
     /* Since when counting is on beyond what on_ns holds (CLOCK_MONOTONIC); 0: it is off, or always on. */
     uint64_t on_since_ns;
+    uint64_t stack_top; /* an address in the first frames of the stack that the kernel made for the image; 0: not known */
 } cohabit_part_t;
 
 #endif

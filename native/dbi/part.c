@@ -125,6 +125,7 @@ create(void)
     head->shapes = COHABIT_FIRST_SHAPE;
     if (state.series_bound > 0)
         head->flags |= COHABIT_FLAG_SERIES;
+    head->stack_top = system_stack_top();
     system_program_path(head->program, sizeof(head->program));
     /* Last, so that a reader never takes half a head for a whole one. */
     __atomic_store_n(&head->magic, COHABIT_PART_MAGIC, __ATOMIC_RELEASE);

@@ -2,6 +2,7 @@
 #include "system.h"
 #include "dr_api.h"
 #include <asm/unistd.h>
+#include <elf.h>
 #include <errno.h>
 #include <linux/futex.h>
 #include <fcntl.h>
@@ -186,6 +187,22 @@ uint32_t
 system_thread_id(void)
 {
     return (uint32_t)call6(__NR_gettid, 0, 0, 0, 0, 0, 0);
+}
+
+uint64_t
+system_stack_top(void)
+{
+    Elf64_auxv_t vector[64];
+    long fd = call6(__NR_open, (long)"/proc/self/auxv", O_RDONLY | O_CLOEXEC, 0, 0, 0, 0);
+    if (fd < 0)
+        return 0;
+    long bytes = call6(__NR_read, fd, (long)vector, sizeof(vector), 0, 0, 0);
+    call6(__NR_close, fd, 0, 0, 0, 0, 0);
+    for (long i = 0; i < bytes / (long)sizeof(vector[0]); i++) {
+        if (vector[i].a_type == AT_RANDOM) /* the kernel puts these bytes above the first frame */
+            return vector[i].a_un.a_val;
+    }
+    return 0;
 }
 
 void

@@ -46,6 +46,8 @@ bool system_segment(int id, uint64_t *bytes, uint64_t *creator);
 uint64_t system_monotonic_ns(void);
 uint32_t system_parent_pid(void);
 uint32_t system_thread_id(void);
+/* An address at the upper end of the stack that the kernel gave the program; 0 where it cannot be told. */
+uint64_t system_stack_top(void);
 void system_program_path(char *path, size_t bytes);
 /* The name the kernel has for the calling thread (comm), 16 bytes. */
 void system_thread_name(char name[16]);

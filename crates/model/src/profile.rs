@@ -4,6 +4,8 @@
 
 use crate::Matrix;
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// The format number in every profile file.
 pub const FORMAT: u64 = 1;
@@ -87,8 +89,14 @@ pub struct HotBlock {
     /// The process the address belongs to ([`Task::process`]).
     #[serde(default)]
     pub process: u32,
-    /// The data object: a symbol with its offset, or the call stack that allocated the heap block.
+    /// The data object: a symbol, or the call stack that allocated the heap block.
     pub object: String,
+    /// The block's first byte counted from the object's; negative where the object begins within the block.
+    #[serde(default)]
+    pub offset: i64,
+    /// Bytes of the object, 0 where they are not known.
+    #[serde(default)]
+    pub object_bytes: u64,
     /// Messages through this block (estimated where `sampled`).
     #[serde(default)]
     pub messages: u64,
@@ -102,6 +110,36 @@ pub struct HotBlock {
     /// Keys of a later version, kept as they were.
     #[serde(flatten)]
     pub unknown: serde_json::Map<String, serde_json::Value>,
+}
+
+/// What is communicated through one data object: its hot blocks, of all processes, summed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DataObject<'a> {
+    /// [`HotBlock::object`].
+    pub object: &'a str,
+    /// Its hot blocks.
+    pub blocks: u64,
+    /// Messages through them.
+    pub messages: u64,
+    /// Messages through those of them that are falsely shared.
+    pub false_sharing: u64,
+}
+
+/// The data objects of the hot blocks, those with the most messages first.
+pub fn data_objects(hot: &[HotBlock]) -> Vec<DataObject<'_>> {
+    let mut found: BTreeMap<&str, DataObject> = BTreeMap::new();
+    for block in hot {
+        let empty = DataObject { object: &block.object, blocks: 0, messages: 0, false_sharing: 0 };
+        let sum = found.entry(&block.object).or_insert(empty);
+        sum.blocks += 1;
+        sum.messages = sum.messages.saturating_add(block.messages);
+        if block.sharing == Some(false) {
+            sum.false_sharing = sum.false_sharing.saturating_add(block.messages);
+        }
+    }
+    let mut objects: Vec<DataObject> = found.into_values().collect();
+    objects.sort_by_key(|object| Reverse(object.messages));
+    objects
 }
 
 /// A place in the code that reads or writes a hot block.

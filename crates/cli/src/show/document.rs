@@ -5,6 +5,7 @@ use super::{ShowOptions, matrix, unit};
 use crate::number::sum;
 use cohabit_model::Profile;
 use cohabit_model::metrics::{communication_to_memory, metrics};
+use cohabit_model::profile::data_objects;
 use serde_json::{Value, json};
 
 /// Totals, coverage, strongest pairs, metrics, verdict, and the hot blocks where `options.hot`.
@@ -42,6 +43,7 @@ pub fn document(profile: &Profile, options: &ShowOptions) -> Value {
     });
     if options.hot {
         document["hot"] = json!(meta.hot);
+        document["data"] = json!(data_objects(&meta.hot));
     }
     document
 }

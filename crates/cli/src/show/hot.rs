@@ -1,11 +1,11 @@
-//! Where it happens: the hottest blocks, what they hold and which code touches them.
+//! Where it happens: the data objects of the hottest blocks, and block by block what they hold and which code touches them.
 
 use super::ShowOptions;
 use super::summary::heading;
-use crate::picture::label::list;
-use crate::picture::text::{clean, short};
+use crate::picture::label::{list, size};
+use crate::picture::text::{clean, grouped, short};
 use cohabit_model::Profile;
-use cohabit_model::profile::{CodeSite, HotBlock};
+use cohabit_model::profile::{CodeSite, DataObject, HotBlock, data_objects};
 
 /// Code sites listed for each block and direction.
 const SITES: usize = 3;
@@ -17,16 +17,50 @@ pub fn hot_blocks(profile: &Profile, options: &ShowOptions) -> String {
         let how = "the profile does not say where it happens: make it again with `cohabit profile --hot`";
         return format!("{}  {how}\n", heading("hottest blocks", options.palette));
     }
+    let mut out = objects(profile, options);
     let shown = hot.len().min(options.top);
-    let mut out = heading(&format!("hottest blocks ({shown} of {})", hot.len()), options.palette);
+    out += &heading(&format!("hottest blocks ({shown} of {})", hot.len()), options.palette);
     let total = profile.messages.total();
     out.extend(hot.iter().take(shown).zip(1..).map(|(block, place)| one(block, place, total, options)));
     out
 }
 
+/// The objects that most is communicated through, and what share of all messages the hot blocks have together.
+fn objects(profile: &Profile, options: &ShowOptions) -> String {
+    let objects = data_objects(&profile.meta.hot);
+    let total = profile.messages.total();
+    let seen = objects.iter().map(|object| u128::from(object.messages)).sum();
+    let shown = objects.len().min(options.top);
+    let title = format!("data ({shown} of {} objects, in blocks with {:.1} % of all messages)", objects.len(), percent(seen, total));
+    let row = |object: &DataObject| {
+        let falsely = match percent(object.false_sharing.into(), object.messages.into()) {
+            share if share >= 0.05 => format!(", {share:.0} % of them by FALSE sharing"),
+            _ => String::new(),
+        };
+        let (messages, blocks) = (short(object.messages.into()), grouped(object.blocks.into()));
+        let plural = if object.blocks == 1 { "" } else { "s" };
+        let share = percent(object.messages.into(), total);
+        format!("  {share:5.1} %  {}\n           {messages} messages in {blocks} block{plural}{falsely}\n", clean(object.object))
+    };
+    objects.iter().take(shown).fold(heading(&title, options.palette), |out, object| out + &row(object))
+}
+
+fn percent(part: u128, whole: u128) -> f64 {
+    if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 }
+}
+
+/// The object, and where in it the block lies.
+fn label(block: &HotBlock) -> String {
+    let sign = if block.offset < 0 { '-' } else { '+' };
+    let offset = if block.offset == 0 { String::new() } else { format!("{sign}{:#x}", block.offset.unsigned_abs()) };
+    let of = if block.object_bytes == 0 { String::new() } else { format!(" of {}", size(block.object_bytes)) };
+    let place = if offset.is_empty() && of.is_empty() { String::new() } else { format!(", {}", (offset + &of).trim_start()) };
+    clean(&block.object) + &place
+}
+
 fn one(block: &HotBlock, place: usize, total: u128, options: &ShowOptions) -> String {
-    let share = if total == 0 { 0.0 } else { 100.0 * block.messages as f64 / total as f64 };
-    let object = options.palette.bold(&clean(&block.object));
+    let share = percent(block.messages.into(), total);
+    let object = options.palette.bold(&label(block));
     let messages = short(block.messages.into());
     let mut out = format!(
         "{place:>3}. {object}\n     {:#x}, {messages} messages ({share:.1} %), {}\n",

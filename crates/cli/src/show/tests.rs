@@ -96,7 +96,9 @@ fn hot_blocks_are_listed() {
     profile.meta.hot = vec![HotBlock {
         block: 0x40_1000,
         process: 0,
-        object: "counters+64".into(),
+        object: "counters in prog".into(),
+        offset: 64,
+        object_bytes: 1 << 20,
         messages: 1000,
         writers: vec![site("work", "prog.c:12")],
         readers: vec![site("sum", ""); 5],
@@ -105,14 +107,18 @@ fn hot_blocks_are_listed() {
     }];
     let text = text(&profile);
     for expected in [
-        "1. counters+64",
+        "data (1 of 1 objects, in blocks with 25.0 % of all messages)",
+        " 25.0 %  counters in prog\n",
+        "1.00k messages in 1 block, 100 % of them by FALSE sharing",
+        "1. counters in prog, +0x40 of 1 MiB",
         "0x401000, 1.00k messages (25.0 %), FALSE sharing",
         "work at prog.c:12, 5.00k times, tasks 1-3",
         "2 places more",
     ] {
         assert!(text.contains(expected), "{expected:?} in {text}");
     }
-    assert_eq!(document(&profile, &options(Palette::Ascii))["hot"][0]["object"], "counters+64");
+    assert_eq!(document(&profile, &options(Palette::Ascii))["hot"][0]["object"], "counters in prog");
+    assert_eq!(document(&profile, &options(Palette::Ascii))["data"][0]["false_sharing"], 1000);
 }
 
 #[test]

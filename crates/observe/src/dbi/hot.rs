@@ -2,7 +2,7 @@
 
 use super::abi;
 use super::image::Image;
-use super::symbols::{Place, Symbols};
+use super::symbols::{DataObject, Place, Symbols};
 use super::tasks::Tasks;
 use cohabit_model::profile::{CodeSite, HotBlock};
 use std::collections::{BTreeSet, HashMap};
@@ -11,6 +11,10 @@ use std::collections::{BTreeSet, HashMap};
 const READS_TO_TELL: u64 = 16;
 /// Callers of an allocation that are named.
 const CALLERS: usize = 4;
+/// The kernel leaves this much address space, at least, to the stack of a process below its top (mmap_base in
+/// arch/x86/mm/mmap.c), and what a program finds there when it starts lies above what it is told of by AT_RANDOM.
+const STACK_BYTES: u64 = 128 << 20;
+const STACK_ABOVE: u64 = 4 << 20;
 
 /// The followed blocks of all images, hottest first.
 pub fn hot_blocks(images: &[Image], tasks: &Tasks) -> Vec<HotBlock> {
@@ -18,10 +22,13 @@ pub fn hot_blocks(images: &[Image], tasks: &Tasks) -> Vec<HotBlock> {
     let mut blocks = Vec::new();
     for (at, image) in images.iter().enumerate() {
         for hot in &image.hot {
+            let object = object(&mut symbols, image, hot);
             blocks.push(HotBlock {
                 block: hot.block,
                 process: tasks.process[at],
-                object: object(&mut symbols, &image.modules, hot),
+                object: object.name,
+                offset: object.offset,
+                object_bytes: object.bytes,
                 messages: hot.messages,
                 writers: sites(&mut symbols, &image.modules, &hot.writers, &tasks.ids[at]),
                 readers: sites(&mut symbols, &image.modules, &hot.readers, &tasks.ids[at]),
@@ -34,24 +41,31 @@ pub fn hot_blocks(images: &[Image], tasks: &Tasks) -> Vec<HotBlock> {
     blocks
 }
 
-/// The data object: a heap block or a mapping by the calls that made it, else a symbol.
-fn object(symbols: &mut Symbols, modules: &[abi::cohabit_module_t], hot: &abi::cohabit_hot_t) -> String {
+/// The data object: a heap block or a mapping by the calls that made it, else a symbol or the first thread's stack.
+fn object(symbols: &mut Symbols, image: &Image, hot: &abi::cohabit_hot_t) -> DataObject {
+    let modules = &image.modules;
     let what = match hot.allocation_kind {
         abi::COHABIT_ALLOCATION_HEAP => "heap block",
         abi::COHABIT_ALLOCATION_MAPPING => "mapping",
         _ => {
-            return symbols
-                .data(modules, hot.block)
-                .unwrap_or_else(|| "memory of no file and no known allocation".to_owned());
+            if let Some(object) = symbols.data(modules, hot.block) {
+                return object;
+            }
+            let top = image.head.stack_top;
+            let stack = top.saturating_sub(STACK_BYTES)..top.saturating_add(STACK_ABOVE);
+            let name = match top > 0 && stack.contains(&hot.block) {
+                true => "stack of the process's first thread",
+                false => "memory of no file and no known allocation",
+            };
+            return DataObject { name: name.to_owned(), offset: 0, bytes: 0 };
         }
     };
     let addresses = hot.allocation_stack.iter().take_while(|&&address| address != 0).take(CALLERS);
     // A return address is that of the instruction after the call.
     let callers: Vec<String> = addresses.map(|address| named(symbols.code(modules, address - 1))).collect();
-    let offset = hot.block.wrapping_sub(hot.allocation) as i64;
-    let offset = if offset < 0 { format!("-{:#x}", offset.unsigned_abs()) } else { format!("+{offset:#x}") };
     let from = if callers.is_empty() { "unknown code".to_owned() } else { callers.join(" < ") };
-    format!("{what} of {} bytes{offset}, allocated in {from}", hot.allocation_bytes)
+    let offset = hot.block.wrapping_sub(hot.allocation) as i64;
+    DataObject { name: format!("{what} allocated in {from}"), offset, bytes: hot.allocation_bytes }
 }
 
 fn named(place: Place) -> String {
@@ -100,6 +114,8 @@ mod tests {
     use crate::dbi::tasks::identify;
     use crate::dbi::testing::{PartBuilder, zeroed};
 
+    const STACK_TOP: u64 = 0x7fff_0000_0000;
+
     fn followed(change: impl FnOnce(&mut abi::cohabit_hot_t)) -> abi::cohabit_hot_t {
         let mut hot: abi::cohabit_hot_t = zeroed();
         change(&mut hot);
@@ -107,8 +123,10 @@ mod tests {
     }
 
     fn blocks(hot: &[abi::cohabit_hot_t]) -> Vec<HotBlock> {
+        let mut part = PartBuilder::new(5, 1, 0);
+        part.head.stack_top = STACK_TOP;
         let part =
-            PartBuilder::new(5, 1, 0).task(None, "a").task(Some(0), "b").module(0x1000, 0x9000, 0, "/no/such/file");
+            part.task(None, "a").task(Some(0), "b").module(0x1000, 0x9000, 0, "/no/such/file");
         let part = hot.iter().fold(part, |part, hot| part.hot(*hot)).finish();
         let images = vec![Image::read(&part[..]).unwrap().unwrap()];
         let tasks = identify(&images, "h");
@@ -128,14 +146,17 @@ mod tests {
         });
         let global = followed(|hot| (hot.messages, hot.block) = (9, 0x3000));
         let nowhere = followed(|hot| (hot.messages, hot.block) = (1, 0x99000));
-        let objects: Vec<String> = blocks(&[heap, before, global, nowhere]).into_iter().map(|hot| hot.object).collect();
+        let stack = followed(|hot| (hot.messages, hot.block) = (0, STACK_TOP - 0x1000));
+        let found = blocks(&[heap, before, global, nowhere, stack]);
+        let objects: Vec<_> = found.iter().map(|hot| (hot.object.as_str(), hot.offset, hot.object_bytes)).collect();
         assert_eq!(
             objects,
             [
-                "file+0x2000",
-                "heap block of 4096 bytes+0x30, allocated in file+0x10 < file+0x1000",
-                "mapping of 16 bytes-0x10, allocated in unknown code",
-                "memory of no file and no known allocation",
+                ("file", 0x2000, 0),
+                ("heap block allocated in file+0x10 < file+0x1000", 0x30, 4096),
+                ("mapping allocated in unknown code", -0x10, 16),
+                ("memory of no file and no known allocation", 0, 0),
+                ("stack of the process's first thread", 0, 0),
             ]
         );
     }

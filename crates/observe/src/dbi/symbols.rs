@@ -25,6 +25,17 @@ pub struct Place {
     pub line: String,
 }
 
+/// What lies at an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataObject {
+    /// Its name, or how it was allocated.
+    pub name: String,
+    /// The address, counted from the object's first byte.
+    pub offset: i64,
+    /// Its length, 0 where that is not known.
+    pub bytes: u64,
+}
+
 /// The files that have been looked into.
 #[derive(Default)]
 pub struct Symbols {
@@ -51,17 +62,19 @@ impl Symbols {
         binary.place(linked).unwrap_or_else(|| Place { function: offset_in(&path, linked), line: String::new() })
     }
 
-    /// The data object at `address`, with the offset in it; none where no file is mapped there.
-    pub fn data(&mut self, modules: &[abi::cohabit_module_t], address: u64) -> Option<String> {
+    /// The data object at `address`; none where no file is mapped there. Where no symbol is known the file is the object,
+    /// with the address that its own tables have as the offset.
+    pub fn data(&mut self, modules: &[abi::cohabit_module_t], address: u64) -> Option<DataObject> {
         let (path, linked) = locate(modules, address)?;
         let data = &self.binary(&path).data;
         let next = data.partition_point(|&(start, ..)| start <= linked);
         // Of objects that begin at the same place any name will do; one that ends before it is not there.
         let found = data[..next].iter().rev().take(8).find(|(start, length, _)| linked - start < *length);
         Some(match found {
-            Some((start, _, name)) if *start == linked => format!("{name} in {}", base_name(&path)),
-            Some((start, _, name)) => format!("{name}+{:#x} in {}", linked - start, base_name(&path)),
-            None => offset_in(&path, linked),
+            Some((start, bytes, name)) => {
+                DataObject { name: format!("{name} in {}", base_name(&path)), offset: (linked - start) as i64, bytes: *bytes }
+            }
+            None => DataObject { name: base_name(&path).to_owned(), offset: linked as i64, bytes: 0 },
         })
     }
 
@@ -194,8 +207,9 @@ mod tests {
         let mut symbols = Symbols::default();
         let address = SOUGHT.as_ptr() as u64;
         let (at, inside) = (symbols.data(&modules, address).unwrap(), symbols.data(&modules, address + 16).unwrap());
-        assert!(at.contains("symbols::tests::SOUGHT in "), "{at}");
-        assert!(inside.contains("symbols::tests::SOUGHT+0x10 in "), "{inside}");
+        assert!(at.name.contains("symbols::tests::SOUGHT in "), "{at:?}");
+        assert_eq!((at.offset, at.bytes), (0, 64));
+        assert_eq!(inside, DataObject { offset: 16, ..at });
         let place = symbols.code(&modules, sought as fn() -> u64 as usize as u64);
         assert!(place.function.contains("sought"), "{place:?}");
         assert!(place.line.contains("symbols.rs:"), "{place:?}");
