@@ -31,7 +31,11 @@ fn objects(profile: &Profile, options: &ShowOptions) -> String {
     let total = profile.messages.total();
     let seen = objects.iter().map(|object| u128::from(object.messages)).sum();
     let shown = objects.len().min(options.top);
-    let title = format!("data ({shown} of {} objects, in blocks with {:.1} % of all messages)", objects.len(), percent(seen, total));
+    let title = format!(
+        "data ({shown} of {} objects, in blocks with {:.1} % of all messages)",
+        objects.len(),
+        percent(seen, total)
+    );
     let row = |object: &DataObject| {
         let falsely = match percent(object.false_sharing.into(), object.messages.into()) {
             share if share >= 0.05 => format!(", {share:.0} % of them by FALSE sharing"),
@@ -40,7 +44,10 @@ fn objects(profile: &Profile, options: &ShowOptions) -> String {
         let (messages, blocks) = (short(object.messages.into()), grouped(object.blocks.into()));
         let plural = if object.blocks == 1 { "" } else { "s" };
         let share = percent(object.messages.into(), total);
-        format!("  {share:5.1} %  {}\n           {messages} messages in {blocks} block{plural}{falsely}\n", clean(object.object))
+        format!(
+            "  {share:5.1} %  {}\n           {messages} messages in {blocks} block{plural}{falsely}\n",
+            clean(object.object)
+        )
     };
     objects.iter().take(shown).fold(heading(&title, options.palette), |out, object| out + &row(object))
 }
@@ -54,7 +61,8 @@ fn label(block: &HotBlock) -> String {
     let sign = if block.offset < 0 { '-' } else { '+' };
     let offset = if block.offset == 0 { String::new() } else { format!("{sign}{:#x}", block.offset.unsigned_abs()) };
     let of = if block.object_bytes == 0 { String::new() } else { format!(" of {}", size(block.object_bytes)) };
-    let place = if offset.is_empty() && of.is_empty() { String::new() } else { format!(", {}", (offset + &of).trim_start()) };
+    let place =
+        if offset.is_empty() && of.is_empty() { String::new() } else { format!(", {}", (offset + &of).trim_start()) };
     clean(&block.object) + &place
 }
 

@@ -125,8 +125,7 @@ mod tests {
     fn blocks(hot: &[abi::cohabit_hot_t]) -> Vec<HotBlock> {
         let mut part = PartBuilder::new(5, 1, 0);
         part.head.stack_top = STACK_TOP;
-        let part =
-            part.task(None, "a").task(Some(0), "b").module(0x1000, 0x9000, 0, "/no/such/file");
+        let part = part.task(None, "a").task(Some(0), "b").module(0x1000, 0x9000, 0, "/no/such/file");
         let part = hot.iter().fold(part, |part, hot| part.hot(*hot)).finish();
         let images = vec![Image::read(&part[..]).unwrap().unwrap()];
         let tasks = identify(&images, "h");

@@ -71,9 +71,11 @@ impl Symbols {
         // Of objects that begin at the same place any name will do; one that ends before it is not there.
         let found = data[..next].iter().rev().take(8).find(|(start, length, _)| linked - start < *length);
         Some(match found {
-            Some((start, bytes, name)) => {
-                DataObject { name: format!("{name} in {}", base_name(&path)), offset: (linked - start) as i64, bytes: *bytes }
-            }
+            Some((start, bytes, name)) => DataObject {
+                name: format!("{name} in {}", base_name(&path)),
+                offset: (linked - start) as i64,
+                bytes: *bytes,
+            },
             None => DataObject { name: base_name(&path).to_owned(), offset: linked as i64, bytes: 0 },
         })
     }
@@ -237,7 +239,8 @@ mod tests {
         gone.unloaded = 1;
         gone.path = zeroed_path("/no/such/older.so");
         let mut symbols = Symbols::default();
-        assert_eq!(symbols.data(&[gone, module], 0x1010).unwrap(), "file.so+0x400010");
+        let object = DataObject { name: "file.so".to_owned(), offset: 0x40_0010, bytes: 0 };
+        assert_eq!(symbols.data(&[gone, module], 0x1010), Some(object));
         assert_eq!(symbols.code(&[gone], 0x1010).function, "older.so+0x400010");
         assert_eq!(symbols.data(&[module], 0x2000), None);
         assert_eq!(symbols.code(&[module], 0x2000).function, "0x2000, outside every file");
