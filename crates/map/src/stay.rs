@@ -25,6 +25,10 @@ struct Fit {
 
 /// The slots of the nearest equivalent mapping; pinned tasks stay where they are.
 pub fn nearest(problem: &Problem, slots: &Slots, slot_of: &[usize]) -> Vec<usize> {
+    let present = &problem.options.present;
+    if slot_of.len() <= present.len() && slot_of.iter().zip(present).all(|(&slot, &pu)| pu == Some(slots.pu[slot])) {
+        return slot_of.to_vec();
+    }
     let Some(shapes) = Shapes::new(problem.topology, slots) else { return slot_of.to_vec() };
     let levels = &shapes.levels;
     let Some(last) = levels.len().checked_sub(1) else { return slot_of.to_vec() };

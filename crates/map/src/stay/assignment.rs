@@ -16,7 +16,10 @@ pub fn heaviest_assignment(rows: usize, value: impl Fn(usize, usize) -> Option<i
 const FORBIDDEN: i64 = 1 << 50;
 
 fn exact(rows: usize, value: &impl Fn(usize, usize) -> Option<i64>) -> Vec<usize> {
-    let cost = |row: usize, column: usize| value(row, column).map_or(FORBIDDEN, |value| -value);
+    // Each is asked for many times.
+    let pairs = (0..rows).flat_map(|row| (0..rows).map(move |column| (row, column)));
+    let costs: Vec<i64> = pairs.map(|(row, column)| value(row, column).map_or(FORBIDDEN, |value| -value)).collect();
+    let cost = |row: usize, column: usize| costs[row * rows + column];
     // Column `rows` is where the path of each new row begins.
     let (mut row_price, mut column_price) = (vec![0_i64; rows], vec![0_i64; rows + 1]);
     let mut row_of = vec![usize::MAX; rows + 1];

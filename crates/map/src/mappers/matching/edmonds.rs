@@ -1,22 +1,46 @@
 //! Maximum-weight perfect matching in general graphs (Edmonds, "Maximum matching and a polyhedron with 0,1-vertices", 1965),
 //! in the form with one table of best edges between blossoms, O(n^3) time and O(n^2) memory.
 //!
-//! Vertices and blossoms are numbered from 1; 0 is nobody. Labels are twice the dual variables, so all stay integers.
+//! Vertices and blossoms are numbered from 1; 0 is nobody. Labels are twice the dual variables. They begin as what each
+//! vertex can get at most, so that many pairs are found before any search; even ones, so that all stay integers: the unmatched
+//! always change alike, and tight edges join labels that are both odd or both even.
 
 /// The partner of every vertex in the heaviest perfect matching of `count` vertices. `weight` is none where two may not be
 /// matched; some perfect matching must exist. Weights are from 0 to 2^40.
 pub fn perfect_matching(count: usize, weight: impl Fn(usize, usize) -> Option<i64>) -> Vec<usize> {
     let mut search = Search::new(count, weight);
+    search.match_greedily();
     while search.augment_once() {}
     (1..=count).map(|vertex| search.mate[vertex] - 1).collect()
 }
 
-/// An edge by its end vertices; weight 0 stands for none.
+/// An edge by its end vertices; from nobody to nobody stands for none.
 #[derive(Debug, Clone, Copy, Default)]
 struct Edge {
-    from: usize,
-    to: usize,
-    weight: i64,
+    from: u32,
+    to: u32,
+}
+
+impl Edge {
+    fn new(from: usize, to: usize) -> Self {
+        Self { from: from as u32, to: to as u32 }
+    }
+
+    fn is_none(self) -> bool {
+        self.from == 0
+    }
+
+    fn from(self) -> usize {
+        self.from as usize
+    }
+
+    fn to(self) -> usize {
+        self.to as usize
+    }
+
+    fn turned(self) -> Self {
+        Self { from: self.to, to: self.from }
+    }
 }
 
 /// What a tree of alternating paths has made of a vertex or blossom.
@@ -32,8 +56,10 @@ struct Search {
     count: usize,
     /// Vertices and blossoms in use.
     used: usize,
-    /// Best edge between any two vertices or blossoms.
-    edge: Vec<Vec<Edge>>,
+    /// Of an edge between two vertices, in a table of `count + 1` columns; 0 where there is none.
+    weight: Vec<i64>,
+    /// For each blossom its best edge to any vertex or blossom. Empty where the number was never used.
+    best: Vec<Vec<Edge>>,
     label: Vec<i64>,
     mate: Vec<usize>,
     /// The outermost blossom of each.
@@ -55,13 +81,11 @@ struct Search {
 impl Search {
     fn new(count: usize, weight: impl Fn(usize, usize) -> Option<i64>) -> Self {
         let size = 2 * count + 1;
-        // Heavy enough that more pairs are always better than heavier ones.
-        let heaviest = (0..count).flat_map(|a| (0..a).filter_map(|b| weight(a, b)).max()).max().unwrap_or(0);
-        let bonus = (heaviest + 1) * (count as i64 / 2 + 1);
         let mut search = Self {
             count,
             used: count,
-            edge: (0..size).map(|from| (0..size).map(|to| Edge { from, to, weight: 0 }).collect()).collect(),
+            weight: vec![0; (count + 1) * (count + 1)],
+            best: vec![Vec::new(); size],
             label: vec![0; size],
             mate: vec![0; size],
             outermost: (0..size).map(|at| if at <= count { at } else { 0 }).collect(),
@@ -71,27 +95,65 @@ impl Search {
             visited: vec![0; size],
             visit: 0,
             members: vec![Vec::new(); size],
-            member_with: vec![vec![0; count + 1]; size],
+            member_with: vec![Vec::new(); size],
             queue: std::collections::VecDeque::new(),
         };
         for a in 1..=count {
-            search.member_with[a][a] = a;
             for b in (1..=count).filter(|&b| b != a) {
-                search.edge[a][b].weight = weight(a - 1, b - 1).map_or(0, |weight| weight + bonus);
+                // Even, and 0 is for none.
+                let weight = weight(a - 1, b - 1).map_or(0, |weight| 2 * (weight + 1));
+                search.weight[a * (count + 1) + b] = weight;
+                search.label[a] = search.label[a].max(weight);
             }
         }
-        search.label[1..=count].fill(heaviest + bonus);
         search
+    }
+
+    /// Matches along tight edges, each vertex that has none lowered until it has one.
+    fn match_greedily(&mut self) {
+        for vertex in 1..=self.count {
+            if self.mate[vertex] != 0 {
+                continue;
+            }
+            let row = &self.weight[vertex * (self.count + 1)..][..=self.count];
+            let can_get = |other: usize| 2 * row[other] - self.label[other];
+            let partners = (1..=self.count).filter(|&other| row[other] > 0);
+            let Some(most) = partners.clone().map(can_get).max() else { continue };
+            let partner = partners.filter(|&other| can_get(other) == most).find(|&other| self.mate[other] == 0);
+            self.label[vertex] = most;
+            if let Some(partner) = partner {
+                (self.mate[vertex], self.mate[partner]) = (partner, vertex);
+            }
+        }
+    }
+
+    /// The best edge between two vertices or blossoms.
+    fn edge(&self, a: usize, b: usize) -> Edge {
+        if a > self.count {
+            self.best[a][b]
+        } else if b > self.count {
+            self.best[b][a].turned()
+        } else if self.weight[a * (self.count + 1) + b] > 0 {
+            Edge::new(a, b)
+        } else {
+            Edge::default()
+        }
     }
 
     /// How far an edge is from being tight.
     fn slack(&self, edge: Edge) -> i64 {
-        self.label[edge.from] + self.label[edge.to] - 2 * self.edge[edge.from][edge.to].weight
+        let (from, to) = (edge.from(), edge.to());
+        self.label[from] + self.label[to] - 2 * self.weight[from * (self.count + 1) + to]
+    }
+
+    /// The member of a blossom that holds a vertex; a vertex holds itself.
+    fn holds(&self, one: usize, vertex: usize) -> bool {
+        if one <= self.count { one == vertex } else { self.member_with[one][vertex] != 0 }
     }
 
     fn offer(&mut self, vertex: usize, blossom: usize) {
         let now = self.nearest[blossom];
-        if now == 0 || self.slack(self.edge[vertex][blossom]) < self.slack(self.edge[now][blossom]) {
+        if now == 0 || self.slack(self.edge(vertex, blossom)) < self.slack(self.edge(now, blossom)) {
             self.nearest[blossom] = vertex;
         }
     }
@@ -100,7 +162,7 @@ impl Search {
         self.nearest[blossom] = 0;
         for vertex in 1..=self.count {
             let own = self.outermost[vertex];
-            if self.edge[vertex][blossom].weight > 0 && own != blossom && self.mark[own] == Mark::Outer {
+            if own != blossom && self.mark[own] == Mark::Outer && !self.edge(vertex, blossom).is_none() {
                 self.offer(vertex, blossom);
             }
         }
@@ -138,12 +200,12 @@ impl Search {
 
     /// Matches a vertex or blossom along its edge to another, and what is within it accordingly.
     fn match_to(&mut self, one: usize, other: usize) {
-        let edge = self.edge[one][other];
-        self.mate[one] = edge.to;
+        let edge = self.edge(one, other);
+        self.mate[one] = edge.to();
         if one <= self.count {
             return;
         }
-        let member = self.member_with[one][edge.from];
+        let member = self.member_with[one][edge.from()];
         let place = self.even_way(one, member);
         for at in 0..place {
             let (a, b) = (self.members[one][at], self.members[one][at ^ 1]);
@@ -200,23 +262,28 @@ impl Search {
         self.walk(other, base, &mut cycle);
         self.members[blossom].clone_from(&cycle);
         self.put_into(blossom, blossom);
-        for at in 1..=self.used {
-            self.edge[blossom][at].weight = 0;
-            self.edge[at][blossom].weight = 0;
-        }
-        self.member_with[blossom].fill(0);
+        self.best[blossom].clear();
+        self.best[blossom].resize(self.label.len(), Edge::default());
+        self.member_with[blossom].clear();
+        self.member_with[blossom].resize(self.count + 1, 0);
         for member in cycle {
-            for at in 1..=self.used {
-                let better = self.slack(self.edge[member][at]) < self.slack(self.edge[blossom][at]);
-                if self.edge[blossom][at].weight == 0 || better {
-                    self.edge[blossom][at] = self.edge[member][at];
-                    self.edge[at][blossom] = self.edge[at][member];
+            // Not to blossoms that are undone, nor to this one.
+            let others = (1..=self.used).filter(|&at| at != blossom && self.outermost[at] != 0);
+            for at in others.collect::<Vec<_>>() {
+                let (known, edge) = (self.best[blossom][at], self.edge(member, at));
+                if !edge.is_none() && (known.is_none() || self.slack(edge) < self.slack(known)) {
+                    self.best[blossom][at] = edge;
                 }
             }
             for vertex in 1..=self.count {
-                if self.member_with[member][vertex] != 0 {
+                if self.holds(member, vertex) {
                     self.member_with[blossom][vertex] = member;
                 }
+            }
+        }
+        for at in self.count + 1..=self.used {
+            if at != blossom && !self.best[at].is_empty() {
+                self.best[at][blossom] = self.best[blossom][at].turned();
             }
         }
         self.find_nearest(blossom);
@@ -238,13 +305,13 @@ impl Search {
         for member in self.members[blossom].clone() {
             self.put_into(member, member);
         }
-        let entry = self.edge[blossom][self.reached_from[blossom]].from;
+        let entry = self.edge(blossom, self.reached_from[blossom]).from();
         let first = self.member_with[blossom][entry];
         let place = self.even_way(blossom, first);
         let cycle = self.members[blossom].clone();
         for at in (0..place).step_by(2) {
             let (inner, outer) = (cycle[at], cycle[at + 1]);
-            self.reached_from[inner] = self.edge[outer][inner].from;
+            self.reached_from[inner] = self.edge(outer, inner).from();
             self.mark[inner] = Mark::Inner;
             self.mark[outer] = Mark::Outer;
             self.nearest[inner] = 0;
@@ -262,10 +329,10 @@ impl Search {
 
     /// Uses a tight edge from an outer vertex; true where it completed an augmenting path.
     fn use_edge(&mut self, edge: Edge) -> bool {
-        let (one, other) = (self.outermost[edge.from], self.outermost[edge.to]);
+        let (one, other) = (self.outermost[edge.from()], self.outermost[edge.to()]);
         match self.mark[other] {
             Mark::Free => {
-                self.reached_from[other] = edge.from;
+                self.reached_from[other] = edge.from();
                 self.mark[other] = Mark::Inner;
                 let next = self.outermost[self.mate[other]];
                 self.nearest[other] = 0;
@@ -326,8 +393,8 @@ impl Search {
                 continue;
             }
             for other in 1..=self.count {
-                let edge = self.edge[vertex][other];
-                if edge.weight == 0 || self.outermost[vertex] == self.outermost[other] {
+                let edge = self.edge(vertex, other);
+                if edge.is_none() || self.outermost[vertex] == self.outermost[other] {
                     continue;
                 }
                 if self.slack(edge) > 0 {
@@ -351,7 +418,7 @@ impl Search {
                 step = step.min(self.label[at] / 2);
             }
             if self.nearest[at] != 0 {
-                let slack = self.slack(self.edge[self.nearest[at]][at]);
+                let slack = self.slack(self.edge(self.nearest[at], at));
                 match self.mark[at] {
                     Mark::Free => step = step.min(slack),
                     Mark::Outer => step = step.min(slack / 2),
@@ -359,9 +426,11 @@ impl Search {
                 }
             }
         }
+        if step == i64::MAX {
+            return false;
+        }
         for vertex in 1..=self.count {
             match self.mark[self.outermost[vertex]] {
-                Mark::Outer if self.label[vertex] <= step => return false,
                 Mark::Outer => self.label[vertex] -= step,
                 Mark::Inner => self.label[vertex] += step,
                 Mark::Free => {}
@@ -384,7 +453,7 @@ impl Search {
         for at in 1..=self.used {
             let vertex = self.nearest[at];
             if self.outermost[at] == at && vertex != 0 && self.outermost[vertex] != at {
-                let edge = self.edge[vertex][at];
+                let edge = self.edge(vertex, at);
                 if self.slack(edge) == 0 && self.use_edge(edge) {
                     return true;
                 }
@@ -423,6 +492,43 @@ mod tests {
             let pairs = (0..count).filter(|&vertex| partner[vertex] > vertex);
             let sum: i64 = pairs.map(|vertex| weight(vertex, partner[vertex]).expect("a permitted pair")).sum();
             assert_eq!(Some(sum), brute(count, &weight, 0), "round {round}");
+        }
+    }
+
+    /// The dual solution proves the primal one, whatever the size: no edge is under its price, those that are used are at it,
+    /// and the blossoms that have a price are full.
+    #[test]
+    fn labels_prove_it() {
+        let mut random = Random::new(5);
+        for round in 0..120 {
+            let count = 2 * (1 + random.below(40));
+            let greatest = [3, 20, 1_000_000][round % 3];
+            let values: Vec<i64> = (0..count * count).map(|_| random.below(greatest) as i64).collect();
+            let few = round % 2 == 0;
+            let weight = |a: usize, b: usize| {
+                let value = values[a.min(b) * count + a.max(b)];
+                (!few || a / 2 == b / 2 || value % 7 == 0).then_some(value)
+            };
+            let mut search = Search::new(count, weight);
+            search.match_greedily();
+            while search.augment_once() {}
+            let blossoms = (count + 1..=search.used).filter(|&blossom| search.outermost[blossom] != 0);
+            let blossoms: Vec<usize> = blossoms.filter(|&blossom| search.label[blossom] != 0).collect();
+            for &blossom in &blossoms {
+                assert!(search.label[blossom] > 0);
+                let inside = |vertex: &usize| search.holds(blossom, *vertex);
+                let size = (1..=count).filter(inside).count();
+                let kept = (1..=count).filter(inside).filter(|&vertex| inside(&search.mate[vertex])).count();
+                assert_eq!(kept, size - 1, "round {round}");
+            }
+            for (a, b) in
+                (1..=count).flat_map(|a| (1..a).map(move |b| (a, b))).filter(|&(a, b)| weight(a - 1, b - 1).is_some())
+            {
+                let holding = blossoms.iter().filter(|&&blossom| search.holds(blossom, a) && search.holds(blossom, b));
+                let price = search.slack(Edge::new(a, b)) + holding.map(|&blossom| search.label[blossom]).sum::<i64>();
+                assert!(price >= 0 && (price == 0 || search.mate[a] != b), "round {round}: {a} {b} {price}");
+            }
+            assert!((1..=count).all(|vertex| search.mate[search.mate[vertex]] == vertex && search.mate[vertex] != 0));
         }
     }
 }

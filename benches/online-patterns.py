@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""What online detection sees of a program's pattern, beside the exact profile of the same program.
+
+    benches/online-patterns.py [--seconds S] [--threads N] [--options "..."] NAME=PROGRAM ...
+
+A NAME is one of NPB's (bt, sp, lu, ua of class A, mg of class B) or anything else. NPB's read their number of iterations from a
+file: many for online detection, so that one run lasts S seconds of CPU time a thread (default 10) and more, and few for the
+exact profile. Other programs are run as they are, again and again until that time is used, their events added.
+
+Printed, one line a program: Pearson's correlation over the pairs i < j of what online detection saw with the exact sharing and
+with the exact communication (all symmetric), how many events that rests on, and the distance cost of the mapping computed from
+it over that of the mapping computed from the exact sharing, both under the exact sharing, on machines of 2x2x2 and 2x4x1 with
+level costs 100,10,1. Sharing is counted in windows of a second: where threads take turns on few PUs, a window of a millisecond
+says which two of them ran at the time, and not what they share.
+
+Needs NumPy, root for hint faults, and COHABIT (default: target/release/cohabit).
+"""
+import argparse, json, os, resource, shlex, subprocess, sys, tempfile
+from pathlib import Path
+
+import numpy as np
+
+COHABIT = os.path.abspath(os.environ.get("COHABIT", "target/release/cohabit"))
+# File, and its text for a number of iterations; how many for online detection, and for the exact profile.
+INPUTS = {
+    "bt": ("inputbt.data", "{}\n0.0008d0\n64 64 64\n", 350, 8),
+    "sp": ("inputsp.data", "{}\n0.0015d0\n64 64 64\n", 1400, 12),
+    "lu": ("inputlu.data", "c\nc\n1 250\nc\nc\n{}\nc\nc\n2.0e+00\nc\nc\n1.2\nc\nc\n1.0e-08 1.0e-08 1.0e-08 1.0e-08 1.0e-08\n"
+                           "c\nc\n64 64 64\n", 500, 8),
+    "ua": ("inputua.data", "5\n{}\n10\n0.076d0\n", 200, 60),
+    "mg": ("mg.input", "8\n256 256 256\n{}\n0 0 0 0 0 0 0 0\n", 300, 2),
+}
+# Topology and level costs: where a level has one child, its cost is never paid.
+MACHINES = {"2x2x2": ("package:2 core:2 pu:2", "100,10,1"), "2x4x1": ("package:2 core:4 pu:1", "100,10")}
+
+
+def run(line, **more):
+    """CPU seconds of a command; ends the script where it fails."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ran = subprocess.run(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if ran.returncode:
+        sys.exit(f"{shlex.join(map(str, line))}: status {ran.returncode}\n{ran.stderr[-2000:]}")
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, ran.stdout
+
+
+def matrix(path, name, threads):
+    """A matrix of a profile made symmetric, of its first tasks: the program's threads in the order they were started in."""
+    whole = np.load(path)[name].astype(float)
+    whole = np.pad(whole, (0, max(0, threads - len(whole))))[:threads, :threads]
+    return whole + whole.T
+
+
+def correlation(a, b):
+    pairs = np.triu_indices(len(a), 1)
+    spread = a[pairs].std() * b[pairs].std()
+    return float("nan") if spread == 0 else float(np.corrcoef(a[pairs], b[pairs])[0, 1])
+
+
+def distance(machine, a, b):
+    """Level costs 100, 10, 1 on the last eight PUs."""
+    core = 2 if machine == "2x2x2" else 1
+    return 0 if a == b else 100 if a // 4 != b // 4 else 10 if a // core != b // core else 1
+
+
+def mapped(profile, machine, room):
+    """The PU of each task."""
+    topology, costs = MACHINES[machine]
+    run([COHABIT, "map", profile, "--topology", topology, "--level-costs", costs, "-o", room / "map.json"])
+    tasks = json.loads((room / "map.json").read_text())["tasks"]
+    return {task["task"]: task["pu"] for task in tasks}
+
+
+def cost(mapping, weights, machine):
+    return sum(weights[a, b] * distance(machine, mapping[a], mapping[b]) for a in range(len(weights)) for b in range(a))
+
+
+def saved(path, counts, threads):
+    """A profile file of a matrix alone."""
+    np.savez(path, messages=counts.astype(np.uint64), bytes=counts.astype(np.uint64))
+    out = path.with_suffix(".profile.npz")
+    run([COHABIT, "import", path, "-o", out])
+    return out
+
+
+def compare(name, command, arguments):
+    threads = arguments.threads
+    environment = dict(os.environ, OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="passive")
+    with tempfile.TemporaryDirectory() as folder:
+        room = Path(folder)
+        iterations = INPUTS.get(name)
+        if iterations:
+            file, text, many, few = iterations
+            (room / file).write_text(text.format(many))
+        seen, cpu, runs = np.zeros((threads, threads)), 0.0, 0
+        while cpu < arguments.seconds * threads:
+            used, _ = run([COHABIT, "run", "--dry-run", *shlex.split(arguments.options), "-o", room / "online.npz", "--", *command],
+                          env=environment, cwd=room)
+            seen += matrix(room / "online.npz", "messages", threads)
+            cpu, runs = cpu + used, runs + 1
+        if iterations:
+            (room / file).write_text(text.format(few))
+        run([COHABIT, "profile", "--sharing", "--window", "1s", "-o", room / "exact.npz", "--", *command], env=environment, cwd=room)
+        sharing = matrix(room / "exact.npz", "sharing", threads)
+        communication = matrix(room / "exact.npz", "messages", threads)
+        if arguments.keep:
+            os.makedirs(arguments.keep, exist_ok=True)
+            np.savez(Path(arguments.keep) / f"{name}.npz", seen=seen, sharing=sharing, messages=communication)
+        profiles = [saved(room / "a.npz", seen, threads), saved(room / "b.npz", sharing, threads)]
+        ratios = []
+        for machine in MACHINES:
+            ours, best = (cost(mapped(profile, machine, room), sharing, machine) for profile in profiles)
+            ratios.append(ours / best if best else float("nan"))
+    pairs = seen[np.triu_indices(threads, 1)]
+    print(f"| {name} | {runs} | {cpu:.0f} | {int(pairs.sum())} | {correlation(seen, sharing):.3f} | "
+          f"{correlation(seen, communication):.3f} | " + " | ".join(f"{ratio:.3f}" for ratio in ratios) + " |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--threads", type=int, default=8)
+    parser.add_argument("--options", default="", help="more options of `cohabit run`")
+    parser.add_argument("--keep", help="folder for the matrices")
+    parser.add_argument("programs", nargs="+", metavar="NAME=PROGRAM")
+    arguments = parser.parse_args()
+    print("| program | runs | CPU s | events | with sharing | with communication | " +
+          " | ".join(f"J, {machine}" for machine in MACHINES) + " |")
+    print("|---|---|---|---|---|---|" + "---|" * len(MACHINES))
+    for program in arguments.programs:
+        name, _, command = program.partition("=")
+        compare(name, shlex.split(command), arguments)
+
+
+main()
