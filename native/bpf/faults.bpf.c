@@ -57,16 +57,17 @@ static __always_inline cohabit_u64 shared_key(cohabit_u32 process, cohabit_u64 a
     struct cohabit_ranges *ranges = bpf_map_lookup_elem(&shared, &process);
     if (!ranges)
         return 0;
-    /* The last range that starts at or before the address. */
-    cohabit_u32 low = 0, high = ranges->count;
-    for (cohabit_u32 step = 0; step <= COHABIT_RANGES_LOG2 && low < high; step++) {
-        cohabit_u32 middle = (low + high) >> 1;
-        if (middle >= COHABIT_MAX_RANGES)
-            return 0;
-        if (ranges->range[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
+    /* How many ranges start at or before the address. Without branches: the kernel's verifier follows every way through a
+     * program, and with them there are so many that loading it took a second. */
+    cohabit_u64 count = ranges->count, low = 0;
+#pragma unroll
+    for (int step = COHABIT_RANGES_LOG2; step >= 0; step--) {
+        cohabit_u64 next = low + (1ull << step);
+        cohabit_u64 start = ranges->range[(next - 1) & (COHABIT_MAX_RANGES - 1)].start;
+        /* The sign of a difference: addresses of user space, and the kernel's seen from them, are less than 2^63 apart. */
+        cohabit_u64 too_far = (count - next) >> 63 | (address - start) >> 63;
+        low += (too_far - 1) & (1ull << step);
+        __asm__ __volatile__("" : "+r"(low));
     }
     if (low == 0 || low > COHABIT_MAX_RANGES)
         return 0;

@@ -87,7 +87,8 @@ pub fn join(threads: Profile, ranks: Profile, called: &[Called]) -> Profile {
     profile.loads = totals(&threads.loads);
     profile.stores = totals(&threads.stores);
     describe(&mut profile, &threads, ranks, numbering, !called.is_empty());
-    bound_profile_series(&mut profile, DEFAULT_BOUND);
+    let window_ns = profile.meta.window_ns;
+    bound_profile_series(&mut profile, window_ns, DEFAULT_BOUND);
     profile
 }
 

@@ -21,11 +21,11 @@ pub fn bound_series(mut rows: Vec<SeriesRow>, mut window_ns: u64, bound: usize) 
     (rows, window_ns)
 }
 
-/// Bounds the series of `profile`; where windows had to be doubled, `meta` gets the new width and keeps the one that
-/// was asked for as `requested_window_ns`.
-pub fn bound_profile_series(profile: &mut Profile, bound: usize) {
+/// Bounds the series of `profile`, whose windows are `window_ns` wide; where they were or are doubled, `meta` gets the new
+/// width and keeps the one that was asked for as `requested_window_ns`.
+pub fn bound_profile_series(profile: &mut Profile, window_ns: u64, bound: usize) {
     let requested_ns = profile.meta.window_ns;
-    let (rows, window_ns) = bound_series(std::mem::take(&mut profile.series), requested_ns, bound);
+    let (rows, window_ns) = bound_series(std::mem::take(&mut profile.series), window_ns, bound);
     profile.series = rows;
     if window_ns != requested_ns {
         profile.meta.window_ns = window_ns;

@@ -2,7 +2,7 @@
 //! migration; here it fades by as much each second too, or a pattern that changes without a migration would never fade.
 
 use cohabit_model::Matrix;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 /// What is left after a migration, and after each second.
@@ -41,9 +41,11 @@ impl AgedMatrix {
         self.pairs.retain(|_, events| *events >= NOTHING);
     }
 
-    /// A task has ended.
-    pub fn forget(&mut self, task: u32) {
-        self.pairs.retain(|&(a, b), _| a != task && b != task);
+    /// These tasks have ended.
+    pub fn forget(&mut self, tasks: &BTreeSet<u32>) {
+        if !tasks.is_empty() {
+            self.pairs.retain(|(a, b), _| !tasks.contains(a) && !tasks.contains(b));
+        }
     }
 
     /// Faded events in all.
@@ -99,7 +101,7 @@ mod tests {
     fn who_has_ended_is_forgotten() {
         let mut matrix = AgedMatrix::default();
         [(0, 1), (1, 2), (0, 2)].iter().for_each(|&(a, b)| matrix.add(a, b, 1));
-        matrix.forget(1);
+        matrix.forget(&BTreeSet::from([1, 9]));
         assert_eq!(matrix.iter().map(|(a, b, _)| (a, b)).collect::<Vec<_>>(), [(0, 2)]);
     }
 }

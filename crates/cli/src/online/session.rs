@@ -23,6 +23,7 @@ use cohabit_observe::faults::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// The longest sleep: somebody may have asked to stop.
@@ -33,6 +34,8 @@ const MAPPINGS_EVERY: Duration = Duration::from_millis(250);
 const MAPPINGS_SOON: Duration = Duration::from_millis(20);
 /// A task may cause this many extra faults a second however little memory is in use: at 1 us each, 0.05 % of its time.
 const LEAST_FAULTS_PER_TASK: f64 = 500.0;
+/// New tasks are looked at no more often than this: one that inherits its creator's PU is let go so much later.
+const BETWEEN_ARRIVALS: Duration = Duration::from_millis(2);
 /// How long the mapper may search at each interval.
 const MAP_BUDGET: Duration = Duration::from_micros(500);
 
@@ -137,7 +140,10 @@ impl Session {
             matrix: AgedMatrix::default(),
             progress: Progress::default(),
             tasks: Tasks::default(),
-            recorder: Recorder::new(args.window),
+            recorder: match args.output {
+                Some(_) => Recorder::new(args.window),
+                None => Recorder::new(args.window).without_series(),
+            },
             topology,
             log,
             args: args.clone(),
@@ -175,7 +181,7 @@ impl Session {
     pub fn follow(&mut self, process: i32) -> Result<()> {
         self.source.follow(process)?;
         self.count_instructions(process);
-        self.read(true)
+        self.read(true).map(drop)
     }
 
     /// Detects, maps and moves until all tasks have ended, or `stop` is set.
@@ -186,7 +192,7 @@ impl Session {
         while !stop.load(Ordering::SeqCst) {
             self.welcome()?;
             let due = self.started.elapsed() >= self.next_decision.min(self.next_mappings);
-            self.read(due)?;
+            let somebody_came = self.read(due)?;
             if self.tasks.living.is_empty() && self.tasks.started > 0 {
                 break;
             }
@@ -206,9 +212,13 @@ impl Session {
             let sleep = if self.arm(now) { sleep.min(ARM_EVERY) } else { sleep };
             let ranks_may_come = self.node.is_some() && now < WELCOMED_SOON;
             let sleep = if ranks_may_come { sleep.min(WELCOME_EVERY) } else { sleep };
-            self.source.wait(sleep);
+            if somebody_came {
+                // Where many come and go, they are taken together.
+                thread::sleep(sleep.min(BETWEEN_ARRIVALS));
+            }
+            self.source.wait(if somebody_came { sleep.saturating_sub(BETWEEN_ARRIVALS) } else { sleep });
         }
-        self.read(true)
+        self.read(true).map(drop)
     }
 
     /// Puts everything back and says how it went.
@@ -333,27 +343,41 @@ impl Session {
         true
     }
 
-    fn read(&mut self, with_pairs: bool) -> Result<()> {
+    /// Takes what was seen; whether tasks came or went.
+    fn read(&mut self, with_pairs: bool) -> Result<bool> {
         let reading = self.source.read(with_pairs)?;
         let now = self.started.elapsed();
-        self.matrix.fade(now - self.faded);
-        self.faded = now;
         self.recorder.add(&reading, now);
         let Reading { tasks, pairs, counters } = reading;
-        pairs.iter().for_each(|&(a, b, events)| self.matrix.add(a, b, events));
+        let (mut ended, any) = (BTreeSet::new(), !tasks.is_empty());
         for event in tasks {
             // Another program or process maps its memory soon.
-            if matches!(event, faults::TaskEvent::Exec { .. } | faults::TaskEvent::Started { .. }) {
+            let maps_soon = match event {
+                faults::TaskEvent::Exec { .. } => true,
+                faults::TaskEvent::Started { tid, process, .. } => tid == process,
+                faults::TaskEvent::Ended { .. } => false,
+            };
+            if maps_soon {
                 self.next_mappings = self.next_mappings.min(now + MAPPINGS_SOON);
             }
             self.tasks.event(&event, &mut self.placer, &mut self.ledger)?;
             self.name_task(&event);
             if let faults::TaskEvent::Ended { task } = event {
-                self.matrix.forget(task);
+                ended.insert(task);
             }
         }
+        self.matrix.forget(&ended);
+        if with_pairs {
+            // Not each time somebody comes or goes, which may be thousands of times a second.
+            self.matrix.fade(now - self.faded);
+            self.faded = now;
+        }
+        // Blocks remember tasks for a while after they have ended.
+        let lives = |task: u32| self.tasks.living.contains_key(&task);
+        let living = pairs.into_iter().filter(|&(a, b, _)| lives(a) && lives(b));
+        living.for_each(|(a, b, events)| self.matrix.add(a, b, events));
         self.counters = counters;
-        Ok(())
+        Ok(any)
     }
 
     /// Of all threads of a process that are there, and so of all that comes of them.

@@ -134,7 +134,8 @@ fn set_series(profile: &mut Profile, images: &[Image], tasks: &Tasks, options: &
     if shift > 0 {
         profile.meta.unknown.insert(crate::series::REQUESTED.to_owned(), requested_ns.into());
     }
-    bound_profile_series(profile, usize::try_from(options.series_bound).unwrap_or(DEFAULT_BOUND));
+    let bound = usize::try_from(options.series_bound).unwrap_or(DEFAULT_BOUND);
+    bound_profile_series(profile, profile.meta.window_ns, bound);
 }
 
 /// The bin, of windows doubled `shift` times, in which the window of `row` begins.

@@ -2,7 +2,7 @@
 //! fault does not tell who wrote.
 
 use super::{Counters, Reading, TaskEvent, ranks};
-use crate::series::{DEFAULT_BOUND, bound_profile_series};
+use crate::series::{bound_profile_series, bound_series};
 use cohabit_model::profile::{Coverage, Kind, Meta, SeriesRow};
 use cohabit_model::{Matrix, Profile, Task};
 use std::collections::{BTreeMap, HashMap};
@@ -12,7 +12,9 @@ use std::time::Duration;
 const MOST_TASKS: usize = 1 << 16;
 /// Most pairs that are kept.
 const MOST_PAIRS: usize = 4 << 20;
-/// Rows of the series that are gathered before they are merged.
+/// Most rows of the series that are kept, 16 MiB, and how many are gathered before they are merged: an observer that runs
+/// for hours beside the program must stay small.
+const MOST_ROWS: usize = 1 << 19;
 const ROWS_BETWEEN_MERGES: usize = 1 << 20;
 
 /// Gathers readings.
@@ -25,7 +27,12 @@ pub struct Recorder {
     processes: HashMap<i32, (u32, u32)>,
     pairs: BTreeMap<(u32, u32), u64>,
     series: Vec<SeriesRow>,
+    /// Whether the series is kept at all.
+    keeps_series: bool,
+    /// So many rows are to be merged.
+    merge_at: usize,
     window: Duration,
+    requested_window: Duration,
     lost: u64,
     /// Tasks that found no room.
     pub tasks_forgotten: u64,
@@ -35,17 +42,27 @@ pub struct Recorder {
 impl Recorder {
     /// Nothing seen yet; `window` is the width of a bin of the series.
     pub fn new(window: Duration) -> Self {
+        let window = window.max(Duration::from_micros(1));
         Self {
             tasks: Vec::new(),
             index: HashMap::new(),
             processes: HashMap::new(),
             pairs: BTreeMap::new(),
             series: Vec::new(),
-            window: window.max(Duration::from_micros(1)),
+            keeps_series: true,
+            merge_at: ROWS_BETWEEN_MERGES,
+            window,
+            requested_window: window,
             lost: 0,
             tasks_forgotten: 0,
             counters: Counters::default(),
         }
+    }
+
+    /// The same where nobody wants the series.
+    #[must_use]
+    pub fn without_series(self) -> Self {
+        Self { keeps_series: false, ..self }
     }
 
     /// Adds what was seen up to `now` (since following began).
@@ -62,11 +79,11 @@ impl Recorder {
                 continue;
             }
             *self.pairs.entry((a, b)).or_default() += events;
-            for (source, destination) in [(a, b), (b, a)] {
+            for (source, destination) in [(a, b), (b, a)].into_iter().filter(|_| self.keeps_series) {
                 self.series.push(SeriesRow { bin, source, destination, messages: events, bytes: 0 });
             }
         }
-        if self.series.len() >= ROWS_BETWEEN_MERGES {
+        if self.series.len() >= self.merge_at {
             self.merge_series();
         }
         self.counters = reading.counters;
@@ -123,7 +140,8 @@ impl Recorder {
         let tasks = self.tasks.len();
         let mut meta = Meta::new(kind, detector, self.tasks);
         meta.block_bytes = u64::from(block_bytes);
-        meta.window_ns = self.window.as_nanos() as u64;
+        // As asked for; widened below where rows were merged.
+        meta.window_ns = self.requested_window.as_nanos() as u64;
         meta.clock = "monotonic, not stretched".to_owned();
         meta.hosts = vec![host];
         meta.coverage = Coverage {
@@ -137,14 +155,17 @@ impl Recorder {
         let mut profile = Profile::new(meta, matrix.clone(), Matrix::zero(tasks));
         profile.sharing = Some(matrix);
         profile.series = self.series;
-        bound_profile_series(&mut profile, DEFAULT_BOUND);
+        let window_ns = self.window.as_nanos() as u64;
+        bound_profile_series(&mut profile, window_ns, MOST_ROWS);
         profile
     }
 
     fn merge_series(&mut self) {
         let rows = std::mem::take(&mut self.series);
         let before = self.window.as_nanos() as u64;
-        let (rows, window_ns) = crate::series::bound_series(rows, before, DEFAULT_BOUND);
+        let (rows, window_ns) = bound_series(rows, before, MOST_ROWS);
+        // More may be left where there are as many pairs.
+        self.merge_at = (2 * rows.len()).max(ROWS_BETWEEN_MERGES);
         self.series = rows;
         self.window = Duration::from_nanos(window_ns);
     }
@@ -200,6 +221,29 @@ mod tests {
 
     fn started(task: u32, tid: i32, process: i32, parent: Option<u32>) -> TaskEvent {
         TaskEvent::Started { task, tid, process, parent }
+    }
+
+    #[test]
+    fn a_long_series_gets_wider_windows() {
+        let window = Duration::from_millis(1);
+        let rows = (MOST_ROWS + ROWS_BETWEEN_MERGES) as u64 / 2;
+        let gather = |mut recorder: Recorder| {
+            let tasks = vec![started(0, 10, 10, None), started(1, 11, 10, Some(0))];
+            recorder.add(&Reading { tasks, ..Reading::default() }, Duration::ZERO);
+            for bin in 0..rows {
+                let reading = Reading { pairs: vec![(0, 1, 1)], ..Reading::default() };
+                recorder.add(&reading, window * bin as u32);
+                assert!(recorder.series.len() <= ROWS_BETWEEN_MERGES);
+            }
+            recorder.profile(256, "page faults")
+        };
+        let profile = gather(Recorder::new(window));
+        assert!(profile.series.len() <= MOST_ROWS);
+        assert_eq!(profile.meta.window_ns, 4_000_000);
+        assert_eq!(profile.meta.unknown["requested_window_ns"], 1_000_000);
+        assert_eq!(profile.series.iter().map(|row| row.messages).sum::<u64>(), 2 * rows);
+        let profile = gather(Recorder::new(window).without_series());
+        assert_eq!((profile.series.len(), profile.messages.get(0, 1)), (0, rows));
     }
 
     #[test]

@@ -62,7 +62,8 @@ pub fn merge(found: Found, run: &Run) -> Result<Profile> {
     };
     profile.mpi_ns = each(&|rank| rank.ns(rank.head.mpi_ticks));
     profile.run_ns = each(&|rank| rank.ns(rank.head.last_ticks.saturating_sub(rank.head.init_ticks)));
-    bound_profile_series(&mut profile, DEFAULT_BOUND);
+    let window_ns = profile.meta.window_ns;
+    bound_profile_series(&mut profile, window_ns, DEFAULT_BOUND);
     Ok(profile)
 }
 
