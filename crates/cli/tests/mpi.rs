@@ -291,9 +291,7 @@ fn what_ranks_sent_is_kept_however_one_of_them_ends() {
             let room = Room::new();
             let ran = profile(&room, &mpi, &["--no-monitoring"], 3, &program(&mpi, "ends"), &[end]);
             assert!(ran.status != Some(0), "{end} of {}", mpi.name);
-            // Open MPI 5 leaves a space where its own message ends.
-            let ours: Vec<&str> =
-                ran.stderr.lines().map(str::trim_start).filter(|line| line.starts_with("cohabit: ")).collect();
+            let ours = ran.said();
             let said = if end == "abort" { "called MPI_Abort; what" } else { "without MPI_Finalize" };
             assert!(ours.len() == 1 && ours[0].contains(said), "{end} of {}: {}", mpi.name, ran.stderr);
             let profile = read_profile(&room.path("p.npz")).unwrap();

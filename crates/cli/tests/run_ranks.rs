@@ -333,9 +333,7 @@ fn ranks_that_end_badly_are_told_in_a_line() {
             let room = Room::new();
             mapping(&room);
             let ran = Ran::of(mpi.run(&room, &["--mapping", "m.json"], 4, &["ends", end]).output().unwrap());
-            // Open MPI 5 leaves a space where its own message ends.
-            let ours: Vec<&str> =
-                ran.stderr.lines().map(str::trim_start).filter(|line| line.starts_with("cohabit: ")).collect();
+            let ours = ran.said();
             assert!(ours.len() == 1 && ours[0].contains(line), "{end} of {}: {ours:?}", mpi.name);
             assert!(ran.status != Some(0), "{end} of {}", mpi.name);
             // Where the others were is known all the same.

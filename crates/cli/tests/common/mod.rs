@@ -98,6 +98,13 @@ impl Ran {
         }
     }
 
+    /// What cohabit itself said on standard error, without the lines of the programs that it ran. Open MPI 5 leaves a zero
+    /// byte where its own message ends.
+    pub fn said(&self) -> Vec<&str> {
+        let lines = self.stderr.lines().map(|line| line.trim_start_matches('\0'));
+        lines.filter(|line| line.starts_with("cohabit: ")).collect()
+    }
+
     /// Asserts a failure as cohabit tells it: this status, one line that holds `cause`, at most one with the remedy.
     #[track_caller]
     pub fn assert_fails(&self, status: i32, cause: &str) {
