@@ -232,7 +232,8 @@ impl Session {
         for (path, value) in self.ledger.reset_settings()? {
             self.log.tell(time, "restored", format!("{} is {value} again", path.display()), Vec::new());
         }
-        let task_count = self.recorder.tasks().len();
+        // The profile keeps the first ones only, where there are very many.
+        let task_count = self.tasks.started as usize;
         let tasks = self.recorder.tasks().iter().take(TASKS_LISTED).cloned().collect();
         let profile = self.recorder.profile(self.args.block, self.source.name());
         Ok(Report {
