@@ -23,6 +23,11 @@ if [ -n "$skips" ]; then
     printf '\nskipped, with the reason:\n'
     echo "${skips//skipped: /  }"
 fi
+# What failed, and how, once more: cargo says it in the middle of thousands of lines.
+failures=$(awk '/^failures:$/ { told = !told; next } /^test result:/ { told = 0 } told' "$log"; grep '^not ok ' "$emulated")
+if [ -n "$failures" ]; then
+    printf '\nfailed:\n%s\n' "$failures" | cut -c 1-400 | head -n 200
+fi
 # Tests, not lines: one test may have several reasons. cargo counts a test that skips as passed.
 skipped=$(awk '/^---- .* stdout ----$/ { test = $2 } /^skipped: / && !(test in seen) { seen[test]; n++ } END { print n + 0 }' "$log")
 sed -nE 's/^test result: [^.]*\. ([0-9]+) passed; ([0-9]+) failed;.*/\1 \2/p' "$log" |
