@@ -1,7 +1,7 @@
 //! Phases of a run (IBM report, 3.2): the run as one, or a phase for each window of the profile's time series.
 
 use cohabit_model::pattern::Messages;
-use cohabit_model::profile::SeriesRow;
+use cohabit_model::profile::{SeriesRow, merge_series};
 use cohabit_model::{Pattern, Profile};
 
 /// A phase, and how often it comes.
@@ -35,15 +35,7 @@ pub fn windows_at_most(profile: &Profile, most: usize) -> Vec<Phase> {
             return phases;
         }
         series.iter_mut().for_each(|row| row.bin /= 2);
-        series.sort_unstable();
-        series.dedup_by(|next, row| {
-            let same = (row.bin, row.source, row.destination) == (next.bin, next.source, next.destination);
-            if same {
-                row.messages = row.messages.saturating_add(next.messages);
-                row.bytes = row.bytes.saturating_add(next.bytes);
-            }
-            same
-        });
+        merge_series(&mut series);
     }
 }
 

@@ -212,6 +212,19 @@ pub struct SeriesRow {
     pub bytes: u64,
 }
 
+/// Sorts the rows of a time series, and makes those of the same window and pair one. Counts saturate.
+pub fn merge_series(rows: &mut Vec<SeriesRow>) {
+    rows.sort_unstable();
+    rows.dedup_by(|row, kept| {
+        let same = (row.bin, row.source, row.destination) == (kept.bin, kept.source, kept.destination);
+        if same {
+            kept.messages = kept.messages.saturating_add(row.messages);
+            kept.bytes = kept.bytes.saturating_add(row.bytes);
+        }
+        same
+    });
+}
+
 /// Messages of one size class between two tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SizeRow {

@@ -1,7 +1,7 @@
 //! The time series kept within bounds: where it has too many rows, windows are doubled and merged.
 
 use cohabit_model::Profile;
-use cohabit_model::profile::SeriesRow;
+use cohabit_model::profile::{SeriesRow, merge_series};
 
 /// Most rows a series keeps unless told otherwise: half a GB in memory.
 pub const DEFAULT_BOUND: usize = 16_000_000;
@@ -12,11 +12,11 @@ pub(crate) const REQUESTED: &str = "requested_window_ns";
 /// Merges the rows of equal (bin, source, destination), then doubles the window and merges again until at most `bound`
 /// rows are left or every pair has only one. Returns the rows, sorted, and the window they are now in. Counts saturate.
 pub fn bound_series(mut rows: Vec<SeriesRow>, mut window_ns: u64, bound: usize) -> (Vec<SeriesRow>, u64) {
-    merge(&mut rows);
+    merge_series(&mut rows);
     while rows.len() > bound && rows.iter().any(|row| row.bin != 0) && window_ns <= u64::MAX / 2 {
         window_ns *= 2;
         rows.iter_mut().for_each(|row| row.bin /= 2);
-        merge(&mut rows);
+        merge_series(&mut rows);
     }
     (rows, window_ns)
 }
@@ -31,18 +31,6 @@ pub fn bound_profile_series(profile: &mut Profile, window_ns: u64, bound: usize)
         profile.meta.window_ns = window_ns;
         profile.meta.unknown.entry(REQUESTED).or_insert(requested_ns.into());
     }
-}
-
-fn merge(rows: &mut Vec<SeriesRow>) {
-    rows.sort_unstable();
-    rows.dedup_by(|row, kept| {
-        let same = (row.bin, row.source, row.destination) == (kept.bin, kept.source, kept.destination);
-        if same {
-            kept.messages = kept.messages.saturating_add(row.messages);
-            kept.bytes = kept.bytes.saturating_add(row.bytes);
-        }
-        same
-    });
 }
 
 #[cfg(test)]

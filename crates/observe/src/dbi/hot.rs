@@ -2,7 +2,7 @@
 
 use super::abi;
 use super::image::Image;
-use super::symbols::{DataObject, Place, Symbols};
+use super::symbols::{DataPlace, Place, Symbols};
 use super::tasks::Tasks;
 use cohabit_model::profile::{CodeSite, HotBlock};
 use std::collections::{BTreeSet, HashMap};
@@ -42,7 +42,7 @@ pub fn hot_blocks(images: &[Image], tasks: &Tasks) -> Vec<HotBlock> {
 }
 
 /// The data object: a heap block or a mapping by the calls that made it, else a symbol or the first thread's stack.
-fn object(symbols: &mut Symbols, image: &Image, hot: &abi::cohabit_hot_t) -> DataObject {
+fn object(symbols: &mut Symbols, image: &Image, hot: &abi::cohabit_hot_t) -> DataPlace {
     let modules = &image.modules;
     let what = match hot.allocation_kind {
         abi::COHABIT_ALLOCATION_HEAP => "heap block",
@@ -57,7 +57,7 @@ fn object(symbols: &mut Symbols, image: &Image, hot: &abi::cohabit_hot_t) -> Dat
                 true => "stack of the process's first thread",
                 false => "memory of no file and no known allocation",
             };
-            return DataObject { name: name.to_owned(), offset: 0, bytes: 0 };
+            return DataPlace { name: name.to_owned(), offset: 0, bytes: 0 };
         }
     };
     let addresses = hot.allocation_stack.iter().take_while(|&&address| address != 0).take(CALLERS);
@@ -65,7 +65,7 @@ fn object(symbols: &mut Symbols, image: &Image, hot: &abi::cohabit_hot_t) -> Dat
     let callers: Vec<String> = addresses.map(|address| named(symbols.code(modules, address - 1))).collect();
     let from = if callers.is_empty() { "unknown code".to_owned() } else { callers.join(" < ") };
     let offset = hot.block.wrapping_sub(hot.allocation) as i64;
-    DataObject { name: format!("{what} allocated in {from}"), offset, bytes: hot.allocation_bytes }
+    DataPlace { name: format!("{what} allocated in {from}"), offset, bytes: hot.allocation_bytes }
 }
 
 fn named(place: Place) -> String {

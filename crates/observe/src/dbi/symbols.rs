@@ -25,14 +25,14 @@ pub struct Place {
     pub line: String,
 }
 
-/// What lies at an address.
+/// A place in data: the object that lies there, and where in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DataObject {
-    /// Its name, or how it was allocated.
+pub struct DataPlace {
+    /// The object's name, or how it was allocated.
     pub name: String,
     /// The address, counted from the object's first byte.
     pub offset: i64,
-    /// Its length, 0 where that is not known.
+    /// The object's length, 0 where that is not known.
     pub bytes: u64,
 }
 
@@ -64,19 +64,19 @@ impl Symbols {
 
     /// The data object at `address`; none where no file is mapped there. Where no symbol is known the file is the object,
     /// with the address that its own tables have as the offset.
-    pub fn data(&mut self, modules: &[abi::cohabit_module_t], address: u64) -> Option<DataObject> {
+    pub fn data(&mut self, modules: &[abi::cohabit_module_t], address: u64) -> Option<DataPlace> {
         let (path, linked) = locate(modules, address)?;
         let data = &self.binary(&path).data;
         let next = data.partition_point(|&(start, ..)| start <= linked);
         // Of objects that begin at the same place any name will do; one that ends before it is not there.
         let found = data[..next].iter().rev().take(8).find(|(start, length, _)| linked - start < *length);
         Some(match found {
-            Some((start, bytes, name)) => DataObject {
+            Some((start, bytes, name)) => DataPlace {
                 name: format!("{name} in {}", base_name(&path)),
                 offset: (linked - start) as i64,
                 bytes: *bytes,
             },
-            None => DataObject { name: base_name(&path).to_owned(), offset: linked as i64, bytes: 0 },
+            None => DataPlace { name: base_name(&path).to_owned(), offset: linked as i64, bytes: 0 },
         })
     }
 
@@ -211,7 +211,7 @@ mod tests {
         let (at, inside) = (symbols.data(&modules, address).unwrap(), symbols.data(&modules, address + 16).unwrap());
         assert!(at.name.contains("symbols::tests::SOUGHT in "), "{at:?}");
         assert_eq!((at.offset, at.bytes), (0, 64));
-        assert_eq!(inside, DataObject { offset: 16, ..at });
+        assert_eq!(inside, DataPlace { offset: 16, ..at });
         let place = symbols.code(&modules, sought as fn() -> u64 as usize as u64);
         assert!(place.function.contains("sought"), "{place:?}");
         assert!(place.line.contains("symbols.rs:"), "{place:?}");
@@ -239,7 +239,7 @@ mod tests {
         gone.unloaded = 1;
         gone.path = zeroed_path("/no/such/older.so");
         let mut symbols = Symbols::default();
-        let object = DataObject { name: "file.so".to_owned(), offset: 0x40_0010, bytes: 0 };
+        let object = DataPlace { name: "file.so".to_owned(), offset: 0x40_0010, bytes: 0 };
         assert_eq!(symbols.data(&[gone, module], 0x1010), Some(object));
         assert_eq!(symbols.code(&[gone], 0x1010).function, "older.so+0x400010");
         assert_eq!(symbols.data(&[module], 0x2000), None);
