@@ -1,6 +1,7 @@
 //! Simulated annealing by swaps (Kirkpatrick, Gelatt, Vecchi, 1983), for distances that are no tree's, and the descent
 //! that ends every search.
 
+use super::clock::Clock;
 use super::state::State;
 use crate::random::Random;
 use std::ops::Range;
@@ -50,11 +51,15 @@ fn propose(state: &mut State, talking: &[u32], temperature: f64, random: &mut Ra
     }
 }
 
-/// Swaps as long as any swap of one of `vertices` with one in a group of `within` that it likes better makes J less.
-pub fn descend(state: &mut State, vertices: &[u32], within: &[Range<u32>]) {
+/// Swaps as long as any swap of one of `vertices` with one in a group of `within` that it likes better makes J less; with a
+/// clock, until its time is over.
+pub fn descend(state: &mut State, vertices: &[u32], within: &[Range<u32>], clock: Option<&Clock>) {
     let mut active = true;
     while std::mem::take(&mut active) {
         for &vertex in vertices {
+            if clock.is_some_and(Clock::is_over) {
+                return;
+            }
             for group in within.iter().cloned().flatten() {
                 let (vertex, group) = (vertex as usize, group as usize);
                 let here = state.group_of[vertex] as usize;

@@ -272,7 +272,7 @@ impl<'a> Repartition<'a> {
         }
         let saved: Vec<u32> = changed.iter().map(|&vertex| state.slot_of[vertex as usize]).collect();
         arrange(state, &changed, |at| self.wanted[changed[at] as usize]);
-        descend(state, &changed, &within);
+        descend(state, &changed, &within, None);
         if state.total > before {
             arrange(state, &changed, |at| saved[at]);
         }
@@ -331,7 +331,7 @@ impl<'a> Repartition<'a> {
         arrange(state, vertices, |at| self.wanted[vertices[at] as usize]);
         if !self.holds {
             // With what is held it might swap too, and arranging back would not undo that.
-            descend(state, vertices, &pair.groups);
+            descend(state, vertices, &pair.groups, None);
         }
         if state.total > before && !accept {
             arrange(state, vertices, |at| saved[at]);

@@ -55,7 +55,7 @@ impl<'a> Ground<'a> {
         };
         let everywhere = 0..self.layout.groups() as u32;
         let everywhere = std::slice::from_ref(&everywhere);
-        descend(&mut state, &talking, everywhere);
+        descend(&mut state, &talking, everywhere, Some(clock));
         let mut best = Found { total: state.total, slot_of: state.slot_of.clone() };
         if talking.is_empty() || self.layout.groups() < 2 {
             return best;
@@ -87,7 +87,7 @@ impl<'a> Ground<'a> {
                 repartition.match_pairs(&mut state);
             }
             if repartition.focus.is_empty() || state.total < best.total {
-                descend(&mut state, &talking, everywhere);
+                descend(&mut state, &talking, everywhere, Some(clock));
             }
             best.keep(&state);
             if state.total > best.total && random.below(100) < back {
@@ -96,7 +96,7 @@ impl<'a> Ground<'a> {
             repartition.kick(&mut state, random);
             patience = PATIENCE_KICKED;
         }
-        descend(&mut state, &talking, everywhere);
+        descend(&mut state, &talking, everywhere, Some(clock));
         if is_close(&state, &best) {
             repartition.match_pairs(&mut state);
         }
@@ -126,7 +126,7 @@ impl<'a> Ground<'a> {
             let proposals = PROPOSALS.min(40 * (self.net.len() as u64).pow(2));
             let cooling = Cooling { from: heat * unit, to: 0.03 * unit, proposals };
             anneal(state, talking, cooling, random);
-            descend(state, talking, everywhere);
+            descend(state, talking, everywhere, Some(clock));
             best.keep(state);
             if state.total > best.total && random.below(2) == 0 {
                 restore(state, &best.slot_of);
