@@ -17,7 +17,7 @@
 # The program should take 10 s or more: the kernel scans no thread before it has used about a second of CPU time. By default it is
 # a stencil of this tree with 4 threads; NPB is built by benches/run.sh.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+root=$(cd "$(dirname "$0")/.." && pwd)
 seconds=3600 resolution=1
 while [ $# -gt 0 ]; do
     case $1 in
@@ -28,9 +28,9 @@ while [ $# -gt 0 ]; do
     esac
 done
 if [ $# -eq 0 ]; then
-    set -- build/workloads/patterns-pthreads stencil-2d --threads 4 --rounds 6000 --blocks 65536 --block 64 --expect /dev/null
+    set -- "$root"/build/workloads/patterns-pthreads stencil-2d --threads 4 --rounds 6000 --blocks 65536 --block 64 --expect /dev/null
 fi
-exec python3 - "${COHABIT:-target/release/cohabit}" "$seconds" "$resolution" "$@" <<'PYTHON'
+exec python3 - "${COHABIT:-$root/target/release/cohabit}" "$seconds" "$resolution" "$@" <<'PYTHON'
 import json, math, os, random, statistics, subprocess, sys, tempfile, time
 
 cohabit, seconds, resolution, command = sys.argv[1], float(sys.argv[2]), float(sys.argv[3]), sys.argv[4:]

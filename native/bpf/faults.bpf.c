@@ -9,7 +9,8 @@
 #include "detect.h"
 #include <bpf/bpf_tracing.h>
 
-/* Bit of an x86 page fault's error code: an instruction was fetched. */
+/* Bits of an x86 page fault's error code: the page was there, and an instruction was fetched. */
+#define WAS_PRESENT 0x01
 #define FETCHED_INSTRUCTION 0x10
 
 /* Set by user space while they run. */
@@ -102,7 +103,9 @@ int BPF_PROG(on_fault, unsigned long address, void *registers, unsigned long err
         key = mix((address >> settings.block_shift) + mix(process)) & ~(1ull << 63);
         key += key == 0;
     }
-    touch(key, *slot);
+    /* Write protection shows who writes next, hint faults and first touches who uses the memory next. Each kind has a history of
+     * its own: a pair of one and the other says more about who writes than about who shares. */
+    touch(key ^ (error_code & WAS_PRESENT) << 1, *slot);
     return 0;
 }
 

@@ -158,6 +158,21 @@ impl Ledger {
         written
     }
 
+    /// Gives a setting that was changed the value it had before, for a while, or the changed one again. Nothing is done
+    /// where another cohabit uses it too, or somebody else has changed it since. Whether it was done.
+    ///
+    /// # Errors
+    /// Where it cannot be read or written.
+    pub fn pause(&mut self, path: &Path, paused: bool) -> Result<bool> {
+        let _lock = lock(&self.folder)?;
+        let Some(changed) = self.entry.settings.get(path) else { return Ok(false) };
+        let (from, to) = if paused { (&changed.set, &changed.before) } else { (&changed.before, &changed.set) };
+        if self.setting_of_others(path).is_some() || read_setting(path)? != *from {
+            return Ok(false);
+        }
+        write_setting(path, to).map(|()| true)
+    }
+
     /// Puts back every setting that no other cohabit uses.
     ///
     /// # Errors
@@ -359,6 +374,38 @@ mod tests {
         let left: Vec<_> =
             fs::read_dir(folder.path().join("ledgers")).unwrap().map(|file| file.unwrap().file_name()).collect();
         assert_eq!(left, ["lock"]);
+    }
+
+    #[test]
+    fn a_pause_is_for_those_who_are_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let setting = folder.path().join("setting");
+        let value = || fs::read_to_string(&setting).unwrap();
+        fs::write(&setting, "0\n").unwrap();
+        let (mut ledger, _) = Ledger::open(folder.path().join("ledgers")).unwrap();
+        assert!(!ledger.pause(&setting, true).unwrap());
+        ledger.set(&setting, "1").unwrap();
+        assert!(ledger.pause(&setting, true).unwrap());
+        assert_eq!((value(), ledger.pause(&setting, true).unwrap()), ("0".to_owned(), false));
+        assert!(ledger.pause(&setting, false).unwrap());
+        assert_eq!(value(), "1");
+        // Somebody else's value stays.
+        fs::write(&setting, "2").unwrap();
+        assert!(!ledger.pause(&setting, true).unwrap());
+        fs::write(&setting, "1").unwrap();
+        // So does that of a cohabit which came later.
+        let sleeper = sleeper();
+        let pid = sleeper.0.id() as i32;
+        let other = Entry { pid, start_ticks: start_ticks(pid).unwrap(), ..ledger.entry.clone() };
+        let text = serde_json::to_vec(&other).unwrap();
+        fs::write(page(&ledger.folder, pid), text).unwrap();
+        assert!(!ledger.pause(&setting, true).unwrap());
+        assert_eq!(value(), "1");
+        drop(sleeper);
+        // What ends in a pause is as it was before.
+        assert!(ledger.pause(&setting, true).unwrap());
+        drop(ledger);
+        assert_eq!(value(), "0");
     }
 
     #[test]

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 const SWITCH: &str = "/proc/sys/kernel/numa_balancing";
 /// Bit of the switch: balancing as such; other bits are memory tiering's.
 const NORMAL: u32 = 1;
+/// What the machine has seen, a line each.
+const EVENTS: &str = "/proc/vmstat";
 const RATES: &str = "/sys/kernel/debug/sched/numa_balancing";
 /// How often a process's memory is scanned, at most and at least: not so rarely that nothing is seen.
 const RATE_SETTINGS: [(&str, &str); 3] =
@@ -24,6 +26,27 @@ pub struct HintFaults {
     pub was_on: bool,
     /// Whether the scan rate was set; else why it could not be.
     pub rate: Result<(), String>,
+}
+
+impl HintFaults {
+    /// How many hint faults the machine has had, all programs together (`/proc/vmstat`); none where that is not told.
+    pub fn so_far() -> Option<u64> {
+        let text = fs::read_to_string(EVENTS).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("numa_hint_faults ")?.trim().parse().ok())
+    }
+
+    /// Stops them for a while, or goes on. Only where cohabit has turned them on, and for nobody but this one: whether it was done.
+    ///
+    /// # Errors
+    /// Where the switch cannot be read or written.
+    pub fn pause(ledger: &mut Ledger, paused: bool) -> Result<bool> {
+        let switch = Path::new(SWITCH);
+        let is_normal = |value: &str| value.parse::<u32>().is_ok_and(|value| value & NORMAL != 0);
+        match ledger.entry.settings.get(switch) {
+            Some(changed) if !is_normal(&changed.before) => ledger.pause(switch, paused),
+            _ => Ok(false),
+        }
+    }
 }
 
 /// Turns NUMA balancing on, where it is not, and sets the scan rate where debugfs is open.

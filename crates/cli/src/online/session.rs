@@ -14,11 +14,13 @@ use cohabit_apply::online::ledger::{self, Ledger};
 use cohabit_apply::online::placer::Placer;
 use cohabit_apply::online::policy::{Decision, Policy, Request, Settings, Verdict, View};
 use cohabit_apply::online::progress::{Progress, Reported, Sample};
+use cohabit_apply::online::settings::HintFaults;
 use cohabit_apply::online::threads;
 use cohabit_map::{Options, Problem, mapper};
 use cohabit_model::{Error, Result, Topology};
 use cohabit_observe::faults::{
-    self, ARM_EVERY, Agent, Counters, Instructions, ProgressPage, Reading, Recorder, Source,
+    self, ARM_EVERY, Agent, Counters, HintBudget, Instructions, PageBudget, ProgressPage, Reading, Recorder, Source,
+    Watched,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -32,8 +34,8 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 const MAPPINGS_EVERY: Duration = Duration::from_millis(250);
 /// How soon after a process has started or become another program.
 const MAPPINGS_SOON: Duration = Duration::from_millis(20);
-/// A task may cause this many extra faults a second however little memory is in use: at 1 us each, 0.05 % of its time.
-const LEAST_FAULTS_PER_TASK: f64 = 500.0;
+/// How often what hint faults take is looked at.
+const BUDGET_EVERY: Duration = Duration::from_secs(1);
 /// New tasks are looked at no more often than this: one that inherits its creator's PU is let go so much later.
 const BETWEEN_ARRIVALS: Duration = Duration::from_millis(2);
 /// How long the mapper may search at each interval.
@@ -49,12 +51,13 @@ pub struct Session {
     /// What the program says of its progress, where one is run.
     page: Option<ProgressPage>,
     instructions: Instructions,
-    /// When the agent's pages were last protected, and how many faults there were then.
-    armed: (Duration, u64),
-    /// Faults a second, lately.
-    fault_rate: f64,
-    /// Pages of each process to protect a second.
-    protect_rates: BTreeMap<i32, f64>,
+    /// What the agent may do.
+    page_budget: PageBudget,
+    /// What hint faults may take, where there are any.
+    hint_budget: Option<HintBudget>,
+    next_budget: Duration,
+    paused: bool,
+    said_pause: bool,
     ledger: Ledger,
     placer: Placer,
     policy: Policy,
@@ -123,7 +126,7 @@ impl Session {
         tell_restored(&mut log, &restored);
         let options = faults::Options { block_bytes: args.block, ..faults::Options::default() };
         let source = source(&options, &mut log)?;
-        extra_faults(args.faults, &mut ledger, &mut log);
+        let hint_faults = extra_faults(args.faults, &mut ledger, &mut log);
         let agent = agent(args.faults, runs_program, &mut log);
         Ok(Self {
             source,
@@ -131,9 +134,11 @@ impl Session {
             // Without it the program is judged by what can be seen from outside.
             page: if runs_program { ProgressPage::new().ok() } else { None },
             instructions: Instructions::default(),
-            armed: (Duration::ZERO, 0),
-            fault_rate: 0.0,
-            protect_rates: BTreeMap::new(),
+            page_budget: PageBudget::new(args.fault_budget),
+            hint_budget: hint_faults.map(|_| HintBudget::default()),
+            next_budget: Duration::ZERO,
+            paused: false,
+            said_pause: false,
             ledger,
             placer: Placer::new(),
             policy: Policy::new(Settings { always: args.always, dry_run: args.dry_run }),
@@ -200,6 +205,7 @@ impl Session {
             if now >= self.next_mappings {
                 self.source.refresh()?;
                 self.refresh_agent(now);
+                self.limit_hint_faults(now);
                 self.next_mappings = now + MAPPINGS_EVERY;
                 view(&self.snapshot(now));
             }
@@ -320,27 +326,45 @@ impl Session {
             );
             self.log.tell(now, "setting", text, Vec::new());
         }
-        let elapsed = (now - self.armed.0).as_secs_f64();
-        if elapsed >= 1.0 {
-            self.fault_rate = (self.counters.faults - self.armed.1) as f64 / elapsed;
-            self.armed = (now, self.counters.faults);
+        let armed_pages = agent.armed_pages;
+        let mut tasks: BTreeMap<i32, usize> = BTreeMap::new();
+        self.tasks.living.values().for_each(|living| *tasks.entry(living.process).or_default() += 1);
+        let watched = |(process, tasks)| Watched { process, tasks, resident_pages: threads::resident_pages(process) };
+        let watched: Vec<Watched> = tasks.into_iter().map(watched).collect();
+        self.page_budget.update(now, self.counters.faults, armed_pages, &watched);
+    }
+
+    /// Lets hint faults pause where they take too much, or go on.
+    fn limit_hint_faults(&mut self, now: Duration) {
+        let Some(budget) = self.hint_budget.as_mut().filter(|_| now >= self.next_budget) else { return };
+        self.next_budget = now + BUDGET_EVERY;
+        let Some(faults) = HintFaults::so_far() else { return };
+        let pauses = budget.pauses(faults, self.tasks.progress(now).ran);
+        if pauses == self.paused {
+            return;
         }
-        let mut tasks: BTreeMap<i32, f64> = BTreeMap::new();
-        self.tasks.living.values().for_each(|living| *tasks.entry(living.process).or_default() += 1.0);
-        let elsewhere = self.fault_rate / tasks.len().max(1) as f64;
-        let share = self.args.fault_budget / 100.0;
-        let rate = |process: i32, tasks: f64| {
-            let most = (share * threads::resident_pages(process) as f64).max(LEAST_FAULTS_PER_TASK * tasks);
-            (most - elsewhere).max(0.0)
-        };
-        self.protect_rates = tasks.into_iter().map(|(process, tasks)| (process, rate(process, tasks))).collect();
+        match HintFaults::pause(&mut self.ledger, pauses) {
+            Ok(done) => {
+                if done && !self.said_pause {
+                    self.said_pause = true;
+                    let text = "NUMA balancing is off now and then: its faults would take more than 0.5 % of the time";
+                    self.log.tell(now, "setting", text.to_owned(), Vec::new());
+                }
+                self.paused ^= done;
+            }
+            Err(error) => {
+                self.hint_budget = None;
+                let text = format!("hint faults are not limited: {}", error.cause);
+                self.log.tell(now, "warning", text, Vec::new());
+            }
+        }
     }
 
     /// Protects pages of programs with the agent, up to the budget, as far as faults from elsewhere leave room in it. Whether
     /// there is anything to protect.
     fn arm(&mut self, now: Duration) -> bool {
         let Some(agent) = self.agent.as_mut().filter(|agent| agent.has_processes()) else { return false };
-        agent.arm(now, |process| self.protect_rates.get(&process).copied().unwrap_or(0.0));
+        agent.arm(now, |process| self.page_budget.rate(process));
         true
     }
 

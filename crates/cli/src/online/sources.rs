@@ -3,7 +3,7 @@
 use super::Log;
 use super::args::ExtraFaults;
 use cohabit_apply::online::ledger::Ledger;
-use cohabit_apply::online::settings::enable_hint_faults;
+use cohabit_apply::online::settings::{HintFaults, enable_hint_faults};
 use cohabit_model::{Error, Result};
 use cohabit_observe::faults::{self, Agent, BpfFaults, PerfFaults, Source};
 use std::time::Duration;
@@ -28,27 +28,29 @@ pub fn source(options: &faults::Options, log: &mut Log) -> Result<Box<dyn Source
     Ok(source)
 }
 
-/// Gets extra faults from the kernel, if they are asked for, and says which there are.
-pub fn extra_faults(which: ExtraFaults, ledger: &mut Ledger, log: &mut Log) {
+/// Gets extra faults from the kernel, if they are asked for, and says which there are. None where there are no hint faults.
+pub fn extra_faults(which: ExtraFaults, ledger: &mut Ledger, log: &mut Log) -> Option<HintFaults> {
     let mut tell = |what, text: String| log.tell(Duration::ZERO, what, text, Vec::new());
     match which {
         ExtraFaults::Auto | ExtraFaults::Hint => {}
-        ExtraFaults::Agent => return,
+        ExtraFaults::Agent => return None,
         ExtraFaults::None => {
-            return tell("source", "no extra faults: each page is seen once, when it is first touched".to_owned());
+            tell("source", "no extra faults: each page is seen once, when it is first touched".to_owned());
+            return None;
         }
     }
-    match enable_hint_faults(ledger) {
+    let enabled = enable_hint_faults(ledger);
+    match &enabled {
         Ok(hint) => {
             let switched = if hint.was_on { "was on already" } else { "turned on, and off again at the end" };
-            let rate = match hint.rate {
+            let rate = match &hint.rate {
                 Ok(()) => "scan rate set".to_owned(),
                 Err(cause) => format!("scan rate left to the kernel: {cause}"),
             };
             tell("setting", format!("extra faults by NUMA balancing ({switched}; {rate})"));
         }
         Err(error) => {
-            let remedy = error.remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
+            let remedy = error.remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
             tell("warning", format!("no extra faults by NUMA balancing: {}{remedy}", error.cause));
         }
     }
@@ -60,6 +62,7 @@ pub fn extra_faults(which: ExtraFaults, ledger: &mut Ledger, log: &mut Log) {
                 .to_owned(),
         );
     }
+    enabled.ok()
 }
 
 /// The agent, where it is asked for and a program is to be run.

@@ -2,7 +2,7 @@
 //! has touched, while the program runs.
 //!
 //! `bpf` is the source for root: the detector in the kernel (`native/bpf`). `perf` is the one for everybody, with the same
-//! detector in Rust (`table`). `agent` makes programs fault again that preload `native/agent`. `mappings` finds the memory
+//! detector in Rust (`table`). `agent` makes programs fault again that preload `native/agent`, as far as `budget` allows. `mappings` finds the memory
 //! that processes share.
 
 #[allow(missing_docs, non_camel_case_types, dead_code, clippy::all)]
@@ -10,6 +10,7 @@
 pub(crate) mod abi;
 mod agent;
 mod bpf;
+mod budget;
 mod event;
 mod follow;
 mod kernel;
@@ -26,6 +27,7 @@ mod tests;
 
 pub use agent::{Agent, EVERY as ARM_EVERY};
 pub use bpf::BpfFaults;
+pub use budget::{HintBudget, PageBudget, Watched};
 pub use event::Instructions;
 pub use object::{OBJECT, load_check};
 pub use perf::PerfFaults;

@@ -1,0 +1,165 @@
+//! How many extra faults programs may be made to have, so that watching them costs no more than it may.
+//!
+//! The agent's are ours to give out: [`PageBudget`]. NUMA balancing's come at the kernel's rate, a pass over up to 256 MB
+//! of a process at once (`scan_size_mb`), so that all that can be done about them is to let it pause: [`HintBudget`].
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What an extra fault takes, the eBPF program in it included (docs/benchmarks-online.md).
+const FAULT: Duration = Duration::from_nanos(1500);
+
+/// Of the time that the followed tasks run, what hint faults may take.
+const HINT_SHARE: f64 = 0.005;
+
+/// Hint faults more than there may be, before they pause.
+const TOLERATED: f64 = 5_000.0;
+
+/// Budget that is saved up while there are few hint faults, as running time.
+const SAVED: Duration = Duration::from_secs(2);
+
+/// A task may cause this many extra faults a second, however little memory is in use and wherever else faults come from: hint
+/// faults come in few passes, each of which shows one moment of the program, and not what it does over time.
+const LEAST_A_TASK: f64 = 500.0;
+
+/// How often rates are measured.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// A process in which the agent may protect pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Watched {
+    /// Its id.
+    pub process: i32,
+    /// Tasks that live in it.
+    pub tasks: usize,
+    /// Pages that are in memory.
+    pub resident_pages: u64,
+}
+
+/// The pages of each process that the agent may protect in a second.
+#[derive(Debug, Clone)]
+pub struct PageBudget {
+    share: f64,
+    measured: Duration,
+    /// Faults and protected pages by then.
+    sums: (u64, u64),
+    /// Faults a second that are not the agent's doing.
+    elsewhere: f64,
+    rates: BTreeMap<i32, f64>,
+}
+
+impl PageBudget {
+    /// A share of the pages in use, in percent, each second (CDSM, section 4 and Table 1: 1 %).
+    pub fn new(percent: f64) -> Self {
+        let (measured, sums) = (Duration::ZERO, (0, 0));
+        Self { share: percent / 100.0, measured, sums, elsewhere: 0.0, rates: BTreeMap::new() }
+    }
+
+    /// The rates from now on. `faults` is how many there have been, whatever they came from, `protected` the pages that the
+    /// agent has protected, each of which is one fault at most.
+    pub fn update(&mut self, now: Duration, faults: u64, protected: u64, watched: &[Watched]) {
+        let elapsed = now.saturating_sub(self.measured);
+        if elapsed >= EVERY {
+            let others = (faults - self.sums.0).saturating_sub(protected - self.sums.1);
+            self.elsewhere = others as f64 / elapsed.as_secs_f64();
+            (self.measured, self.sums) = (now, (faults, protected));
+        }
+        let elsewhere = self.elsewhere / watched.len().max(1) as f64;
+        let rate = |of: &Watched| {
+            let most = self.share * of.resident_pages as f64 - elsewhere;
+            (of.process, most.max(LEAST_A_TASK * of.tasks as f64))
+        };
+        self.rates = watched.iter().map(rate).collect();
+    }
+
+    /// Pages a second of a process.
+    pub fn rate(&self, process: i32) -> f64 {
+        self.rates.get(&process).copied().unwrap_or(0.0)
+    }
+}
+
+/// Whether hint faults are to pause.
+#[derive(Debug, Clone, Default)]
+pub struct HintBudget {
+    /// Hint faults and running time, when last asked.
+    last: Option<(u64, Duration)>,
+    /// Hint faults beyond the budget; less than none where some are saved up.
+    debt: f64,
+    paused: bool,
+}
+
+impl HintBudget {
+    /// Whether they are to pause from now on. `faults` is how many hint faults the machine has had: where it is cohabit that has
+    /// turned them on, those of programs that are not followed are its doing too. `ran` is how long the followed tasks have run.
+    pub fn pauses(&mut self, faults: u64, ran: Duration) -> bool {
+        let (faults_before, ran_before) = *self.last.get_or_insert((faults, ran));
+        self.last = Some((faults, ran));
+        let allowed = |time: Duration| HINT_SHARE * time.as_secs_f64() / FAULT.as_secs_f64();
+        self.debt += faults.saturating_sub(faults_before) as f64 - allowed(ran.saturating_sub(ran_before));
+        self.debt = self.debt.max(-allowed(SAVED));
+        self.paused = self.debt > if self.paused { 0.0 } else { TOLERATED };
+        self.paused
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hint faults in a thousand seconds, asked once a second: `pass` pages are marked every `period` seconds in which
+    /// hint faults do not pause, and used in the second after that.
+    fn faults_of(pass: u64, period: u64, tasks_running: u32) -> (u64, usize) {
+        let mut budget = HintBudget::default();
+        let (mut faults, mut marked, mut on_for, mut paused, mut pauses) = (0, 0, 0, false, 0);
+        for second in 0..1000 {
+            faults += std::mem::take(&mut marked);
+            on_for = if paused { 0 } else { on_for + 1 };
+            if !paused && on_for % period == 0 {
+                marked = pass;
+            }
+            let before = paused;
+            paused = budget.pauses(faults, Duration::from_secs(second) * tasks_running);
+            pauses += usize::from(paused && !before);
+        }
+        (faults, pauses)
+    }
+
+    #[test]
+    fn hint_faults_are_held_to_their_share() {
+        // 0.5 % of 2,000 s, at 1.5 us.
+        let most = 6_666_667;
+        let (faults, pauses) = faults_of(65_536, 1, 2);
+        assert!(faults > most * 9 / 10 && faults < most + 3 * 65_536, "{faults}");
+        assert!(pauses > 30, "{pauses}");
+        // A program of which the budget is never used.
+        assert_eq!(faults_of(2_000, 1, 2), (999 * 2_000, 0));
+    }
+
+    #[test]
+    fn what_was_there_before_is_not_counted() {
+        let mut budget = HintBudget::default();
+        assert!(!budget.pauses(1 << 40, Duration::from_secs(1000)));
+        assert!(!budget.pauses((1 << 40) + 5_000, Duration::from_secs(1000)));
+        assert!(budget.pauses((1 << 40) + 10_000, Duration::from_secs(1000)));
+        // Two idle hours save no more than two seconds do.
+        assert!(!budget.pauses((1 << 40) + 10_000, Duration::from_secs(8200)));
+        assert!(!budget.pauses((1 << 40) + 21_000, Duration::from_secs(8200)));
+        assert!(budget.pauses((1 << 40) + 22_000, Duration::from_secs(8200)));
+    }
+
+    #[test]
+    fn pages_are_protected_as_far_as_faults_leave_room() {
+        let second = Duration::from_secs(1);
+        let watched = |tasks, resident_pages| [Watched { process: 7, tasks, resident_pages }];
+        let mut budget = PageBudget::new(1.0);
+        budget.update(Duration::ZERO, 0, 0, &watched(2, 0));
+        assert_eq!(budget.rate(7), 1000.0);
+        // The agent's own faults are no reason to do less; others are.
+        budget.update(second, 800, 800, &watched(2, 300_000));
+        assert_eq!(budget.rate(7), 3000.0);
+        budget.update(2 * second, 2800, 1600, &watched(2, 300_000));
+        assert_eq!(budget.rate(7), 1800.0);
+        budget.update(3 * second, 99_000, 1600, &watched(2, 300_000));
+        assert_eq!((budget.rate(7), budget.rate(8)), (1000.0, 0.0));
+    }
+}
