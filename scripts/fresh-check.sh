@@ -1,19 +1,23 @@
 #!/usr/bin/env bash
 # Proves that `make demo` and `make test` do all their set-up: runs both in a fresh Debian 13 that holds nothing but
-# the base system, make and a clean copy of the committed tree. Needs root and debootstrap. Takes about ten minutes.
+# the base system, make and a clean copy of the committed tree. Needs root and debootstrap. Takes about twenty minutes.
 #
-#   scripts/fresh-check.sh [COMMAND...]      default: the two commands above; --keep leaves the system there to look at
+#   scripts/fresh-check.sh [--release NAME] [--keep] [COMMAND...]
 #
-# Nothing about the network is fixed here: the mirror is the one that this machine's apt uses (or FRESH_CHECK_MIRROR),
-# and the caller's proxies, certificates and cargo settings go along.
+# By default the two commands above. Releases: trixie, bookworm, noble, jammy; --keep leaves the system there to look at.
+# For Debian the mirror is the one that this machine's apt uses, for Ubuntu its archive; FRESH_CHECK_MIRROR names another.
+# The caller's proxies, certificates and cargo settings go along.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-keep=no
-if [ "${1:-}" = --keep ]; then
-    keep=yes
-    shift
-fi
+keep=no release=trixie
+while true; do
+    case ${1:-} in
+    --keep) keep=yes; shift ;;
+    --release) release=${2:?"--release needs a name"}; shift 2 ;;
+    *) break ;;
+    esac
+done
 commands=("$@")
 [ $# -gt 0 ] || commands=("make demo" "make test")
 
@@ -25,8 +29,15 @@ die() {
     exit 1
 }
 
+case $release in
+trixie | bookworm) distribution=debian components=main ;;
+noble | jammy) distribution=ubuntu components=main,universe ;;
+*) die "$release: not a release that is known here" "trixie, bookworm, noble or jammy" ;;
+esac
+
 mirror() {
     local site=${FRESH_CHECK_MIRROR:-}
+    [ -n "$site" ] || [ $distribution = debian ] || site=http://archive.ubuntu.com/ubuntu
     # shellcheck disable=SC2016 # apt's own variables
     [ -n "$site" ] || site=$(apt-get indextargets --format '$(ORIGIN) $(RELEASE) $(SITE)' 'Created-By: Packages' |
         awk '$1 == "Debian" && $2 !~ /security/ { print $3; exit }')
@@ -83,8 +94,14 @@ cleanup() {
 trap cleanup EXIT
 
 site=$(mirror)
-say "a fresh Debian 13"
-debootstrap --variant=minbase trixie "$system" "$site" >"$system.log" 2>&1 ||
+# A debootstrap that is older than the release has no script of that name; all of Ubuntu's are one.
+script=/usr/share/debootstrap/scripts/$release
+[ -e "$script" ] || [ $distribution = debian ] || script=/usr/share/debootstrap/scripts/gutsy
+keyring=/usr/share/keyrings/$distribution-archive-keyring.gpg
+[ -e "$keyring" ] || die "no keys of $distribution's archive here" "the package $distribution-archive-keyring or ubuntu-keyring has them"
+say "a fresh $distribution $release"
+debootstrap --variant=minbase --components=$components --keyring="$keyring" "$release" "$system" "$site" "$script" \
+    >"$system.log" 2>&1 ||
     { tail -n 20 "$system.log" >&2; die "debootstrap failed" "its output is in $system.log"; }
 rm -f "$system.log"
 copy_network_settings

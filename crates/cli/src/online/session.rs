@@ -215,7 +215,7 @@ impl Session {
             }
             let next = self.next_decision.min(self.next_mappings);
             let sleep = next.saturating_sub(self.started.elapsed()).min(LONGEST_SLEEP);
-            let sleep = if self.arm(now) { sleep.min(ARM_EVERY) } else { sleep };
+            let sleep = if self.arm(now) { sleep.min(self.page_budget.pace(ARM_EVERY)) } else { sleep };
             let ranks_may_come = self.node.is_some() && now < WELCOMED_SOON;
             let sleep = if ranks_may_come { sleep.min(WELCOME_EVERY) } else { sleep };
             if somebody_came {
@@ -331,7 +331,7 @@ impl Session {
         self.tasks.living.values().for_each(|living| *tasks.entry(living.process).or_default() += 1);
         let watched = |(process, tasks)| Watched { process, tasks, resident_pages: threads::resident_pages(process) };
         let watched: Vec<Watched> = tasks.into_iter().map(watched).collect();
-        self.page_budget.update(now, self.counters.faults, armed_pages, &watched);
+        self.page_budget.update(now, self.counters.faults, armed_pages, self.policy.interval.get(), &watched);
     }
 
     /// Lets hint faults pause where they take too much, or go on.

@@ -25,7 +25,7 @@ const LIBRARY: &str = "libcohabit_agent.so";
 /// Names the socket to the agent.
 const SOCKET_VARIABLE: &str = "COHABIT_AGENT";
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
-/// How often pages are protected.
+/// How often pages are protected, at most.
 pub const EVERY: Duration = Duration::from_millis(10);
 /// Pages protected in one go, at most.
 const MOST_PAGES: u64 = 4096;
@@ -137,7 +137,8 @@ impl Agent {
         for (&pid, armed) in self.processes.iter_mut().filter(|(_, armed)| now >= armed.rests_until) {
             let rate = pages_per_second(pid);
             // No more is saved up than a few goes' worth.
-            armed.credit = (armed.credit + rate * elapsed.as_secs_f64()).min(1.0 + rate * 5.0 * EVERY.as_secs_f64());
+            let most = 1.0 + rate * (5 * EVERY).max(elapsed).as_secs_f64();
+            armed.credit = (armed.credit + rate * elapsed.as_secs_f64()).min(most);
             let pages = (armed.credit as u64).min(MOST_PAGES);
             if pages > 0 {
                 let protected = armed.walk(pages);

@@ -18,9 +18,18 @@ const TOLERATED: f64 = 5_000.0;
 /// Budget that is saved up while there are few hint faults, as running time.
 const SAVED: Duration = Duration::from_secs(2);
 
-/// A task may cause this many extra faults a second, however little memory is in use and wherever else faults come from: hint
-/// faults come in few passes, each of which shows one moment of the program, and not what it does over time.
+/// A task may cause this many extra faults a second, however little memory is in use and wherever else faults come from, while
+/// the mapping is young: hint faults come in few passes, each of which shows one moment of the program.
 const LEAST_A_TASK: f64 = 500.0;
+
+/// From this mapping interval on it may cause fewer, in proportion: where the mapping holds there is little to find out.
+const YOUNG: Duration = Duration::from_millis(250);
+
+/// Pages that are worth waking up for.
+const GO: f64 = 16.0;
+
+/// The longest time between two goes.
+const LONGEST: Duration = Duration::from_millis(100);
 
 /// How often rates are measured.
 const EVERY: Duration = Duration::from_secs(1);
@@ -56,20 +65,27 @@ impl PageBudget {
     }
 
     /// The rates from now on. `faults` is how many there have been, whatever they came from, `protected` the pages that the
-    /// agent has protected, each of which is one fault at most.
-    pub fn update(&mut self, now: Duration, faults: u64, protected: u64, watched: &[Watched]) {
+    /// agent has protected, each of which is one fault at most, and `interval` the mapping interval.
+    pub fn update(&mut self, now: Duration, faults: u64, protected: u64, interval: Duration, watched: &[Watched]) {
         let elapsed = now.saturating_sub(self.measured);
         if elapsed >= EVERY {
             let others = (faults - self.sums.0).saturating_sub(protected - self.sums.1);
             self.elsewhere = others as f64 / elapsed.as_secs_f64();
             (self.measured, self.sums) = (now, (faults, protected));
         }
+        let least = LEAST_A_TASK * (YOUNG.as_secs_f64() / interval.as_secs_f64().max(1e-3)).min(1.0);
         let elsewhere = self.elsewhere / watched.len().max(1) as f64;
         let rate = |of: &Watched| {
             let most = self.share * of.resident_pages as f64 - elsewhere;
-            (of.process, most.max(LEAST_A_TASK * of.tasks as f64))
+            (of.process, most.max(least * of.tasks as f64))
         };
         self.rates = watched.iter().map(rate).collect();
+    }
+
+    /// How often to protect some: `shortest` (CDSM: 10 ms), or longer where that would be a page or two.
+    pub fn pace(&self, shortest: Duration) -> Duration {
+        let most = self.rates.values().copied().fold(0.0, f64::max);
+        Duration::from_secs_f64((GO / most.max(1.0)).min(LONGEST.as_secs_f64())).max(shortest)
     }
 
     /// Pages a second of a process.
@@ -151,15 +167,19 @@ mod tests {
     fn pages_are_protected_as_far_as_faults_leave_room() {
         let second = Duration::from_secs(1);
         let watched = |tasks, resident_pages| [Watched { process: 7, tasks, resident_pages }];
+        let ten = Duration::from_millis(10);
         let mut budget = PageBudget::new(1.0);
-        budget.update(Duration::ZERO, 0, 0, &watched(2, 0));
-        assert_eq!(budget.rate(7), 1000.0);
+        budget.update(Duration::ZERO, 0, 0, YOUNG, &watched(2, 0));
+        assert_eq!((budget.rate(7), budget.pace(ten)), (1000.0, Duration::from_millis(16)));
         // The agent's own faults are no reason to do less; others are.
-        budget.update(second, 800, 800, &watched(2, 300_000));
-        assert_eq!(budget.rate(7), 3000.0);
-        budget.update(2 * second, 2800, 1600, &watched(2, 300_000));
+        budget.update(second, 800, 800, YOUNG, &watched(2, 300_000));
+        assert_eq!((budget.rate(7), budget.pace(ten)), (3000.0, ten));
+        budget.update(2 * second, 2800, 1600, YOUNG, &watched(2, 300_000));
         assert_eq!(budget.rate(7), 1800.0);
-        budget.update(3 * second, 99_000, 1600, &watched(2, 300_000));
+        budget.update(3 * second, 99_000, 1600, YOUNG, &watched(2, 300_000));
         assert_eq!((budget.rate(7), budget.rate(8)), (1000.0, 0.0));
+        // Where the mapping holds there is less to find out.
+        budget.update(4 * second, 99_000, 1600, 8 * YOUNG, &watched(2, 300));
+        assert_eq!((budget.rate(7), budget.pace(ten)), (125.0, LONGEST));
     }
 }
