@@ -159,7 +159,7 @@ impl Ledger {
     }
 
     /// Gives a setting that was changed the value it had before, for a while, or the changed one again. Nothing is done
-    /// where another cohabit uses it too, or somebody else has changed it since. Whether it was done.
+    /// where another cohabit uses it too, or somebody else has changed it since. Whether it has that value now.
     ///
     /// # Errors
     /// Where it cannot be read or written.
@@ -167,10 +167,14 @@ impl Ledger {
         let _lock = lock(&self.folder)?;
         let Some(changed) = self.entry.settings.get(path) else { return Ok(false) };
         let (from, to) = if paused { (&changed.set, &changed.before) } else { (&changed.before, &changed.set) };
-        if self.setting_of_others(path).is_some() || read_setting(path)? != *from {
+        if self.setting_of_others(path).is_some() {
             return Ok(false);
         }
-        write_setting(path, to).map(|()| true)
+        match read_setting(path)? {
+            now if now == *to => Ok(true),
+            now if now == *from => write_setting(path, to).map(|()| true),
+            _ => Ok(false),
+        }
     }
 
     /// Puts back every setting that no other cohabit uses.
@@ -386,7 +390,7 @@ mod tests {
         assert!(!ledger.pause(&setting, true).unwrap());
         ledger.set(&setting, "1").unwrap();
         assert!(ledger.pause(&setting, true).unwrap());
-        assert_eq!((value(), ledger.pause(&setting, true).unwrap()), ("0".to_owned(), false));
+        assert_eq!((value(), ledger.pause(&setting, true).unwrap()), ("0".to_owned(), true));
         assert!(ledger.pause(&setting, false).unwrap());
         assert_eq!(value(), "1");
         // Somebody else's value stays.

@@ -1,6 +1,7 @@
 //! Online: detects, maps and moves while programs run. What `run` without a profile, `attach` and `top` have in common.
 
 pub mod args;
+mod extra;
 mod log;
 pub mod node;
 mod report;

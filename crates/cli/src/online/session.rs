@@ -2,9 +2,10 @@
 
 use super::Log;
 use super::args::OnlineArgs;
+use super::extra::Extra;
 use super::node::{Node, WELCOME_EVERY, WELCOMED_SOON};
 use super::report::{Report, own_cpu};
-use super::sources::{agent, extra_faults, source};
+use super::sources::source;
 use super::tasks::Tasks;
 use super::words::{list, saves, shown, tell_restored};
 use crate::machine::MachineArgs;
@@ -14,15 +15,11 @@ use cohabit_apply::online::ledger::{self, Ledger};
 use cohabit_apply::online::placer::Placer;
 use cohabit_apply::online::policy::{Decision, Policy, Request, Settings, Verdict, View};
 use cohabit_apply::online::progress::{Progress, Reported, Sample};
-use cohabit_apply::online::settings::HintFaults;
 use cohabit_apply::online::threads;
 use cohabit_map::{Options, Problem, mapper};
 use cohabit_model::{Error, Result, Topology};
-use cohabit_observe::faults::{
-    self, ARM_EVERY, Agent, Counters, HintBudget, Instructions, PageBudget, ProgressPage, Reading, Recorder, Source,
-    Watched,
-};
-use std::collections::{BTreeMap, BTreeSet};
+use cohabit_observe::faults::{self, Counters, Instructions, ProgressPage, Reading, Recorder, Source};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -34,8 +31,6 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 const MAPPINGS_EVERY: Duration = Duration::from_millis(250);
 /// How soon after a process has started or become another program.
 const MAPPINGS_SOON: Duration = Duration::from_millis(20);
-/// How often what hint faults take is looked at.
-const BUDGET_EVERY: Duration = Duration::from_secs(1);
 /// New tasks are looked at no more often than this: one that inherits its creator's PU is let go so much later.
 const BETWEEN_ARRIVALS: Duration = Duration::from_millis(2);
 /// How long the mapper may search at each interval.
@@ -47,17 +42,10 @@ const TASKS_LISTED: usize = 1024;
 /// A session that follows programs.
 pub struct Session {
     source: Box<dyn Source>,
-    agent: Option<Agent>,
+    extra: Extra,
     /// What the program says of its progress, where one is run.
     page: Option<ProgressPage>,
     instructions: Instructions,
-    /// What the agent may do.
-    page_budget: PageBudget,
-    /// What hint faults may take, where there are any.
-    hint_budget: Option<HintBudget>,
-    next_budget: Duration,
-    paused: bool,
-    said_pause: bool,
     ledger: Ledger,
     placer: Placer,
     policy: Policy,
@@ -126,19 +114,13 @@ impl Session {
         tell_restored(&mut log, &restored);
         let options = faults::Options { block_bytes: args.block, ..faults::Options::default() };
         let source = source(&options, &mut log)?;
-        let hint_faults = extra_faults(args.faults, &mut ledger, &mut log);
-        let agent = agent(args.faults, runs_program, &mut log);
+        let extra = Extra::start(args, runs_program, &mut ledger, &mut log);
         Ok(Self {
             source,
-            agent,
+            extra,
             // Without it the program is judged by what can be seen from outside.
             page: if runs_program { ProgressPage::new().ok() } else { None },
             instructions: Instructions::default(),
-            page_budget: PageBudget::new(args.fault_budget),
-            hint_budget: hint_faults.map(|_| HintBudget::default()),
-            next_budget: Duration::ZERO,
-            paused: false,
-            said_pause: false,
             ledger,
             placer: Placer::new(),
             policy: Policy::new(Settings { always: args.always, dry_run: args.dry_run }),
@@ -169,9 +151,8 @@ impl Session {
 
     /// What the environment of a program that is to be run needs.
     pub fn environment(&self) -> Vec<(String, OsString)> {
-        let agent = self.agent.as_ref().map(|agent| agent.environment().map(|(name, value)| (name.to_owned(), value)));
         let page = self.page.as_ref().map(ProgressPage::environment).map(|(name, value)| (name.to_owned(), value));
-        agent.into_iter().flatten().chain(page).collect()
+        self.extra.environment().chain(page).collect()
     }
 
     /// Follows the ranks that other cohabits of this node hand over, too.
@@ -204,8 +185,9 @@ impl Session {
             let now = self.started.elapsed();
             if now >= self.next_mappings {
                 self.source.refresh()?;
-                self.refresh_agent(now);
-                self.limit_hint_faults(now);
+                let (interval, ran) = (self.policy.interval.get(), self.tasks.progress(now).ran);
+                self.extra.refresh(now, self.counters.faults, interval, &self.tasks, &mut self.log);
+                self.extra.limit_hint_faults(now, ran, &mut self.ledger, &mut self.log);
                 self.next_mappings = now + MAPPINGS_EVERY;
                 view(&self.snapshot(now));
             }
@@ -215,7 +197,7 @@ impl Session {
             }
             let next = self.next_decision.min(self.next_mappings);
             let sleep = next.saturating_sub(self.started.elapsed()).min(LONGEST_SLEEP);
-            let sleep = if self.arm(now) { sleep.min(self.page_budget.pace(ARM_EVERY)) } else { sleep };
+            let sleep = self.extra.protect(now).map_or(sleep, |pace| sleep.min(pace));
             let ranks_may_come = self.node.is_some() && now < WELCOMED_SOON;
             let sleep = if ranks_may_come { sleep.min(WELCOME_EVERY) } else { sleep };
             if somebody_came {
@@ -253,8 +235,8 @@ impl Session {
             undone: self.undone,
             time,
             own_cpu: own_cpu(),
-            pages_protected: self.agent.as_ref().map_or(0, |agent| agent.armed_pages),
-            programs_with_agent: self.agent.as_ref().map_or(0, |agent| agent.announced),
+            pages_protected: self.extra.pages_protected(),
+            programs_with_agent: self.extra.programs_with_agent(),
         })
     }
 
@@ -308,64 +290,10 @@ impl Session {
             log: &self.log,
             interval: self.policy.interval.get(),
             moves: self.moves,
-            pages_protected: self.agent.as_ref().map_or(0, |agent| agent.armed_pages),
+            pages_protected: self.extra.pages_protected(),
             source: self.source.name(),
             own_cpu: own_cpu(),
         }
-    }
-
-    fn refresh_agent(&mut self, now: Duration) {
-        let Some(agent) = &mut self.agent else { return };
-        let before = agent.announced;
-        agent.welcome(|process| self.tasks.living.values().any(|living| living.process == process));
-        agent.refresh();
-        if before == 0 && agent.announced > 0 {
-            let text = format!(
-                "extra faults by the agent (userfaultfd: writes; at most {} % of the pages in use a second)",
-                self.args.fault_budget
-            );
-            self.log.tell(now, "setting", text, Vec::new());
-        }
-        let armed_pages = agent.armed_pages;
-        let mut tasks: BTreeMap<i32, usize> = BTreeMap::new();
-        self.tasks.living.values().for_each(|living| *tasks.entry(living.process).or_default() += 1);
-        let watched = |(process, tasks)| Watched { process, tasks, resident_pages: threads::resident_pages(process) };
-        let watched: Vec<Watched> = tasks.into_iter().map(watched).collect();
-        self.page_budget.update(now, self.counters.faults, armed_pages, self.policy.interval.get(), &watched);
-    }
-
-    /// Lets hint faults pause where they take too much, or go on.
-    fn limit_hint_faults(&mut self, now: Duration) {
-        let Some(budget) = self.hint_budget.as_mut().filter(|_| now >= self.next_budget) else { return };
-        self.next_budget = now + BUDGET_EVERY;
-        let Some(faults) = HintFaults::so_far() else { return };
-        let pauses = budget.pauses(faults, self.tasks.progress(now).ran);
-        if pauses == self.paused {
-            return;
-        }
-        match HintFaults::pause(&mut self.ledger, pauses) {
-            Ok(done) => {
-                if done && !self.said_pause {
-                    self.said_pause = true;
-                    let text = "NUMA balancing is off now and then: its faults would take more than 0.5 % of the time";
-                    self.log.tell(now, "setting", text.to_owned(), Vec::new());
-                }
-                self.paused ^= done;
-            }
-            Err(error) => {
-                self.hint_budget = None;
-                let text = format!("hint faults are not limited: {}", error.cause);
-                self.log.tell(now, "warning", text, Vec::new());
-            }
-        }
-    }
-
-    /// Protects pages of programs with the agent, up to the budget, as far as faults from elsewhere leave room in it. Whether
-    /// there is anything to protect.
-    fn arm(&mut self, now: Duration) -> bool {
-        let Some(agent) = self.agent.as_mut().filter(|agent| agent.has_processes()) else { return false };
-        agent.arm(now, |process| self.page_budget.rate(process));
-        true
     }
 
     /// Takes what was seen; whether tasks came or went.

@@ -1,0 +1,164 @@
+//! Extra faults: who makes them, NUMA balancing and the agent, and how many there may be.
+
+use super::Log;
+use super::args::{ExtraFaults, OnlineArgs};
+use super::tasks::Tasks;
+use cohabit_apply::online::ledger::Ledger;
+use cohabit_apply::online::settings::{HintFaults, enable_hint_faults};
+use cohabit_apply::online::threads;
+use cohabit_observe::faults::{ARM_EVERY, Agent, HintBudget, PageBudget, Watched};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// How often what hint faults take is looked at.
+const BUDGET_EVERY: Duration = Duration::from_secs(1);
+
+/// What makes extra faults in a session.
+pub struct Extra {
+    agent: Option<Agent>,
+    /// What the agent may do: the share that was asked for, in percent, and what that is now.
+    percent: f64,
+    pages: PageBudget,
+    /// What hint faults may take, where there are any.
+    hints: Option<HintBudget>,
+    next_look: Duration,
+    paused: bool,
+    said_pause: bool,
+}
+
+impl Extra {
+    /// Gets ready what was asked for, as far as it works here, and says so. The agent is for programs that are run.
+    pub fn start(args: &OnlineArgs, runs_program: bool, ledger: &mut Ledger, log: &mut Log) -> Self {
+        let hints = hint_faults(args.faults, ledger, log).map(|_| HintBudget::default());
+        Self {
+            agent: agent(args.faults, runs_program, log),
+            percent: args.fault_budget,
+            pages: PageBudget::new(args.fault_budget),
+            hints,
+            next_look: Duration::ZERO,
+            paused: false,
+            said_pause: false,
+        }
+    }
+
+    /// What the environment of a program needs for the agent.
+    pub fn environment(&self) -> impl Iterator<Item = (String, OsString)> {
+        let agent = self.agent.as_ref().map(Agent::environment);
+        agent.into_iter().flatten().map(|(name, value)| (name.to_owned(), value))
+    }
+
+    /// Looks at the programs again; to be called a few times a second. `faults` is how many there have been, `interval` the
+    /// mapping interval.
+    pub fn refresh(&mut self, now: Duration, faults: u64, interval: Duration, tasks: &Tasks, log: &mut Log) {
+        let Some(agent) = &mut self.agent else { return };
+        let before = agent.announced;
+        agent.welcome(|process| tasks.living.values().any(|living| living.process == process));
+        agent.refresh();
+        if before == 0 && agent.announced > 0 {
+            let text = format!(
+                "extra faults by the agent (userfaultfd: writes; at most {} % of the pages in use a second)",
+                self.percent
+            );
+            log.tell(now, "setting", text, Vec::new());
+        }
+        let mut count: BTreeMap<i32, usize> = BTreeMap::new();
+        tasks.living.values().for_each(|living| *count.entry(living.process).or_default() += 1);
+        let watched = |(process, tasks)| Watched { process, tasks, resident_pages: threads::resident_pages(process) };
+        let watched: Vec<Watched> = count.into_iter().map(watched).collect();
+        self.pages.update(now, faults, agent.armed_pages, interval, &watched);
+    }
+
+    /// Lets hint faults pause where they take too much, or go on. `ran` is how long the tasks have run.
+    pub fn limit_hint_faults(&mut self, now: Duration, ran: Duration, ledger: &mut Ledger, log: &mut Log) {
+        let Some(budget) = self.hints.as_mut().filter(|_| now >= self.next_look) else { return };
+        self.next_look = now + BUDGET_EVERY;
+        let Some(faults) = HintFaults::so_far() else { return };
+        let pauses = budget.pauses(faults, ran);
+        if pauses == self.paused {
+            return;
+        }
+        match HintFaults::pause(ledger, pauses) {
+            Ok(true) => {
+                self.paused = pauses;
+                if !std::mem::replace(&mut self.said_pause, true) {
+                    let text = "NUMA balancing is off now and then: its faults would take more than 0.5 % of the time";
+                    log.tell(now, "setting", text.to_owned(), Vec::new());
+                }
+            }
+            Ok(false) => {}
+            Err(error) => {
+                self.hints = None;
+                log.tell(now, "warning", format!("hint faults are not limited: {}", error.cause), Vec::new());
+            }
+        }
+    }
+
+    /// Protects pages of programs with the agent, as far as the budget goes. When to come again, where there are such programs.
+    pub fn protect(&mut self, now: Duration) -> Option<Duration> {
+        let agent = self.agent.as_mut().filter(|agent| agent.has_processes())?;
+        agent.arm(now, |process| self.pages.rate(process));
+        Some(self.pages.pace(ARM_EVERY))
+    }
+
+    /// Pages that the agent has protected.
+    pub fn pages_protected(&self) -> u64 {
+        self.agent.as_ref().map_or(0, |agent| agent.armed_pages)
+    }
+
+    /// Programs whose agent has answered.
+    pub fn programs_with_agent(&self) -> u64 {
+        self.agent.as_ref().map_or(0, |agent| agent.announced)
+    }
+}
+
+/// Gets extra faults from the kernel, if they are asked for, and says which there are. None where there are no hint faults.
+fn hint_faults(which: ExtraFaults, ledger: &mut Ledger, log: &mut Log) -> Option<HintFaults> {
+    let mut tell = |what, text: String| log.tell(Duration::ZERO, what, text, Vec::new());
+    match which {
+        ExtraFaults::Auto | ExtraFaults::Hint => {}
+        ExtraFaults::Agent => return None,
+        ExtraFaults::None => {
+            tell("source", "no extra faults: each page is seen once, when it is first touched".to_owned());
+            return None;
+        }
+    }
+    let enabled = enable_hint_faults(ledger);
+    match &enabled {
+        Ok(hint) => {
+            let switched = if hint.was_on { "was on already" } else { "turned on, and off again at the end" };
+            let rate = match &hint.rate {
+                Ok(()) => "scan rate set".to_owned(),
+                Err(cause) => format!("scan rate left to the kernel: {cause}"),
+            };
+            tell("setting", format!("extra faults by NUMA balancing ({switched}; {rate})"));
+        }
+        Err(error) => {
+            let remedy = error.remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
+            tell("warning", format!("no extra faults by NUMA balancing: {}{remedy}", error.cause));
+        }
+    }
+    let huge = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    if huge.contains("[always]") {
+        tell(
+            "warning",
+            "transparent huge pages are on: a fault shows 2 MiB as one place, so less is seen of memory in them"
+                .to_owned(),
+        );
+    }
+    enabled.ok()
+}
+
+/// The agent, where it is asked for and a program is to be run.
+fn agent(which: ExtraFaults, runs_program: bool, log: &mut Log) -> Option<Agent> {
+    if !runs_program || !matches!(which, ExtraFaults::Auto | ExtraFaults::Agent) {
+        return None;
+    }
+    match Agent::start() {
+        Ok(agent) => Some(agent),
+        Err(error) => {
+            log.tell(Duration::ZERO, "warning", format!("no agent: {}", error.cause), Vec::new());
+            None
+        }
+    }
+}
