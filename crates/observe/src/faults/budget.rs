@@ -69,7 +69,7 @@ impl PageBudget {
     pub fn update(&mut self, now: Duration, faults: u64, protected: u64, interval: Duration, watched: &[Watched]) {
         let elapsed = now.saturating_sub(self.measured);
         if elapsed >= EVERY {
-            let others = (faults - self.sums.0).saturating_sub(protected - self.sums.1);
+            let others = faults.saturating_sub(self.sums.0).saturating_sub(protected.saturating_sub(self.sums.1));
             self.elsewhere = others as f64 / elapsed.as_secs_f64();
             (self.measured, self.sums) = (now, (faults, protected));
         }

@@ -2,8 +2,8 @@
 //! has touched, while the program runs.
 //!
 //! `bpf` is the source for root: the detector in the kernel (`native/bpf`). `perf` is the one for everybody, with the same
-//! detector in Rust (`table`). `agent` makes programs fault again that preload `native/agent`, as far as `budget` allows. `mappings` finds the memory
-//! that processes share.
+//! detector in Rust (`table`). `agent` makes programs fault again that preload `native/agent`, as far as `budget` allows.
+//! `mappings` finds the memory that processes share.
 
 #[allow(missing_docs, non_camel_case_types, dead_code, clippy::all)]
 #[rustfmt::skip]
