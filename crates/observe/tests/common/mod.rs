@@ -3,6 +3,7 @@
 use cohabit_observe::reference::ReferenceDetector;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 /// What a workload says of itself on standard output (workloads/README.md).
 pub struct Truth {
@@ -26,7 +27,10 @@ pub fn build(target: &str) -> Option<PathBuf> {
     if !has("make") || !has("cc") {
         return None;
     }
-    // A folder for each target, so that tests that run at the same time do not write the same files.
+    // One at a time: two tests that build the same target would run what the other is writing. Test programs, which may run
+    // at the same time, have a folder each.
+    static BUILDING: Mutex<()> = Mutex::new(());
+    let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
     let build = Path::new(env!("CARGO_TARGET_TMPDIR")).join(env!("CARGO_CRATE_NAME")).join(target.replace('/', "-"));
     let workloads = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
     let mut make = Command::new("make");
