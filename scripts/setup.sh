@@ -107,7 +107,7 @@ rust_packages() {
 # A toolchain of rustup's, where it is there: the user's default stays what it is, if there is one.
 setup_toolchain() {
     say "installing a Rust toolchain with rustup"
-    rustup toolchain install stable --profile minimal --component rustfmt,clippy >&2
+    rustup toolchain install stable --no-self-update --profile minimal --component rustfmt,clippy >&2
     if rustup default >/dev/null 2>&1; then
         rustup override set stable >&2
     else
