@@ -14,7 +14,7 @@ pub fn node_text(node: &Node) -> String {
     let mut series = Vec::new();
     for at in &node.levels {
         series.extend([&at.one_way, &at.both_ways]);
-        series.extend(&at.several);
+        series.extend(at.several.iter().chain(&at.all));
     }
     let mut text = table(&series);
     if !node.latency_s.is_empty() && node.pus.len() <= TABLE {
@@ -61,7 +61,7 @@ fn rate(rate: f64) -> String {
 /// The document of a node.
 pub fn node_fields(node: &Node) -> Value {
     let level = |at: &cohabit_observe::measure::node::AtLevel| {
-        let all = [Some(&at.one_way), Some(&at.both_ways), at.several.as_ref()];
+        let all = [Some(&at.one_way), Some(&at.both_ways), at.several.as_ref(), at.all.as_ref()];
         json!({ "level": at.level.name(), "series": all.into_iter().flatten().map(fields).collect::<Vec<_>>() })
     };
     let rows: Vec<Vec<f64>> =

@@ -2,6 +2,7 @@
 //! for each switch, its neighbouring ports: a pair one way, both ways, as many pairs as there are ranks, and all ports of the
 //! switch at once (IBM report, Figure 1: in a subnet, across subnets, two tasks, four tasks).
 
+use super::node::SHARED;
 use super::{Options, Point, Series, Way};
 use crate::mpi::install::pingpong;
 use crate::mpi::launcher::{is_launcher, version};
@@ -18,8 +19,6 @@ use std::process::{Command, Stdio};
 const MARK: &str = "cohabit-pingpong ";
 /// Pairs at once, at most: as many as the program takes.
 const MOST_PAIRS: usize = 1024;
-/// A switch bounds all its ports together where they get less than this share of what they get alone.
-const SHARED: f64 = 0.8;
 
 /// What was found between hosts.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,7 +79,7 @@ pub fn measure_hosts(
     let program = program(command)?;
     let ranks = hosts_of(&run(command, &program, &[])?)?;
     let file = file.cloned().unwrap_or_else(|| known_by_ranks(&ranks));
-    let mut file = ClusterFile { port: Vec::new(), ..file };
+    let mut file = ClusterFile { place: Vec::new(), port: Vec::new(), ..file };
     let topology = cluster::build(&file)?;
     let plan = Plan::new(&topology, &ranks)?;
     let lengths: Vec<String> = options.lengths.iter().map(u64::to_string).collect();

@@ -2,7 +2,7 @@
 
 use super::exchange::measure;
 use super::{Options, Series, Way};
-use cohabit_model::topology::cluster::{ClusterFile, HostTable, Names};
+use cohabit_model::topology::cluster::{ClusterFile, HostTable, Names, PlaceTable};
 use cohabit_model::topology::{Level, NodeId};
 use cohabit_model::{Error, Result, Topology};
 use std::time::Duration;
@@ -11,6 +11,8 @@ use std::time::Duration;
 const MOST_PUS: usize = 256;
 /// Pairs at once, at most.
 const MOST_PAIRS: usize = 64;
+/// A place bounds all that goes through it where all pairs at once get less than this share of what they get alone.
+pub(super) const SHARED: f64 = 0.8;
 /// Bytes of the messages in the matrix: a cache line.
 const LINE_BYTES: u64 = 64;
 
@@ -36,6 +38,10 @@ pub struct AtLevel {
     pub both_ways: Series,
     /// As many pairs as the two places have PUs, both ways.
     pub several: Option<Series>,
+    /// The place they are in: what all messages between them go through.
+    pub through: Level,
+    /// As many pairs as all places have PUs, both ways, where those are more.
+    pub all: Option<Series>,
 }
 
 /// Measures the machine this runs on, between the PUs that may be used.
@@ -72,21 +78,31 @@ fn partings(topology: &Topology) -> Vec<(NodeId, Level)> {
 }
 
 fn at_level(topology: &Topology, node: NodeId, level: Level, options: &Options) -> Result<AtLevel> {
-    let children = &topology.nodes[node].children;
-    let pus = |child: NodeId| topology.pus[topology.nodes[child].pus.clone()].iter().map(|pu| pu.os_index);
-    let pairs: Vec<(u32, u32)> = pus(children[0]).zip(pus(children[1])).take(MOST_PAIRS).collect();
+    let all = pairs_across(topology, &topology.nodes[node].children);
+    let pairs = pairs_across(topology, &topology.nodes[node].children[..2]);
     let between = format!("{level}s");
-    let series = |pairs: &[(u32, u32)], way| {
+    let series = |between: &str, pairs: &[(u32, u32)], way| {
         let points = options.lengths.iter().map(|&length| figure(pairs, length, way, options.time));
         let points = points.collect::<Result<_>>()?;
-        Ok::<_, Error>(Series { between: between.clone(), way, pairs: pairs.len(), points })
+        Ok::<_, Error>(Series { between: between.to_owned(), way, pairs: pairs.len(), points })
     };
+    let several = (pairs.len() > 1).then(|| series(&between, &pairs, Way::BothWays));
+    let all = (all.len() > pairs.len()).then(|| series(&format!("all {between}"), &all, Way::BothWays));
     Ok(AtLevel {
         level,
-        one_way: series(&pairs[..1], Way::OneWay)?,
-        both_ways: series(&pairs[..1], Way::BothWays)?,
-        several: if pairs.len() > 1 { Some(series(&pairs, Way::BothWays)?) } else { None },
+        one_way: series(&between, &pairs[..1], Way::OneWay)?,
+        both_ways: series(&between, &pairs[..1], Way::BothWays)?,
+        several: several.transpose()?,
+        through: topology.nodes[node].level,
+        all: all.transpose()?,
     })
+}
+
+/// PUs of neighbouring places, each with one of the other: the first place with the second, the third with the fourth.
+fn pairs_across(topology: &Topology, places: &[NodeId]) -> Vec<(u32, u32)> {
+    let pus = |place: NodeId| topology.pus[topology.nodes[place].pus.clone()].iter().map(|pu| pu.os_index);
+    let pairs = places.chunks_exact(2).flat_map(|two| pus(two[0]).zip(pus(two[1])));
+    pairs.take(MOST_PAIRS).collect()
 }
 
 fn figure(pairs: &[(u32, u32)], length: u64, way: Way, time: Duration) -> Result<super::Point> {
@@ -111,10 +127,28 @@ fn matrix(pus: &[u32], time: Duration) -> Result<Vec<f64>> {
 impl Node {
     /// A cluster file of this one host.
     pub fn cluster(&self, name: &str, live: &Topology) -> ClusterFile {
-        let host = HostTable { names: Some(Names::one(name)), topology: live.text.clone(), max_bandwidth: None };
+        let mut host = HostTable { names: Some(Names::one(name)), topology: live.text.clone(), max_bandwidth: None };
         let port =
             |at: &AtLevel| Some(at.one_way.port(None, Some(at.level.key()?), at.several.as_ref(), Series::highest));
-        ClusterFile::new(vec![host], Vec::new(), self.levels.iter().filter_map(port).collect())
+        let mut place = Vec::new();
+        for (through, rate) in self.levels.iter().filter_map(|at| Some((at.through, at.bound()?))) {
+            match through.key() {
+                Some(key) => place.push(PlaceTable::measured(key, rate)),
+                None => host.limit(rate),
+            }
+        }
+        let ports = self.levels.iter().filter_map(port).collect();
+        ClusterFile { place, ..ClusterFile::new(vec![host], Vec::new(), ports) }
+    }
+}
+
+impl AtLevel {
+    /// Bytes/s through the place that they are in, in all, where it bounds what all its pairs get at once: each message of
+    /// either direction goes through it once.
+    fn bound(&self) -> Option<f64> {
+        let together = self.all.as_ref().or(self.several.as_ref())?;
+        let alone = self.both_ways.highest() * together.pairs as f64;
+        (together.highest() < SHARED * alone).then(|| 2.0 * together.highest())
     }
 }
 
@@ -133,6 +167,48 @@ mod tests {
         assert_eq!(shape("pu:1"), []);
     }
 
+    #[test]
+    fn all_places_are_paired_with_a_neighbour() {
+        let pairs = |text: &str| {
+            let topology = Topology::load(text).unwrap();
+            let (node, _) = partings(&topology)[0];
+            pairs_across(&topology, &topology.nodes[node].children)
+        };
+        assert_eq!(pairs("pack:4 core:2 pu:1"), [(0, 2), (1, 3), (4, 6), (5, 7)]);
+        assert_eq!(pairs("pack:3 core:2 pu:1"), [(0, 2), (1, 3)]);
+        assert_eq!(pairs("pack:2 core:200 pu:1").len(), MOST_PAIRS);
+    }
+
+    /// Eight cores below an L3: alone a pair gets 10 GB/s each way; what all four get says whether the cache bounds them.
+    #[test]
+    fn what_all_pairs_lose_bounds_the_place_they_are_in() {
+        let series = |pairs: usize, rate: f64| {
+            let points = vec![super::super::Point { length: 1000, seconds: vec![1000.0 / rate; pairs] }];
+            Series { between: String::new(), way: Way::BothWays, pairs, points }
+        };
+        let node = |text: &str, all: f64| {
+            let topology = Topology::load(text).unwrap();
+            let (node, level) = partings(&topology)[0];
+            let through = topology.nodes[node].level;
+            let all = Some(series(4, all));
+            let at =
+                AtLevel { level, one_way: series(1, 10e9), both_ways: series(1, 10e9), several: None, through, all };
+            let node = Node { levels: vec![at], pus: Vec::new(), latency_s: Vec::new() };
+            (node.cluster("here", &topology), through)
+        };
+        let bounds = |file: &ClusterFile, through: Level| {
+            let topology = Topology::parse_text(&file.to_toml()).unwrap();
+            let hct = topology.hct().unwrap();
+            topology.nodes_at(through).map(|node| hct.max_bandwidth(node)).collect::<Vec<_>>()
+        };
+        let (file, through) = node("l3:1 core:8 pu:1", 5e9);
+        assert_eq!((bounds(&file, through), file.place.len()), (vec![Some(40e9)], 1));
+        let (file, through) = node("core:8 pu:1", 5e9);
+        assert_eq!((bounds(&file, through), file.place.len()), (vec![Some(40e9)], 0));
+        let (file, through) = node("l3:1 core:8 pu:1", 9e9);
+        assert_eq!(bounds(&file, through), [None]);
+    }
+
     /// Figures depend on the machine and the moment; that there are some, and that they are times, does not.
     #[test]
     fn this_machine_is_measured_and_its_file_reads_back() {
@@ -147,7 +223,8 @@ mod tests {
         assert_eq!(nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap(), affinity);
         assert!(!node.levels.is_empty());
         for at in &node.levels {
-            for series in [Some(&at.one_way), Some(&at.both_ways), at.several.as_ref()].into_iter().flatten() {
+            let all = [Some(&at.one_way), Some(&at.both_ways), at.several.as_ref(), at.all.as_ref()];
+            for series in all.into_iter().flatten() {
                 assert_eq!(series.points.iter().map(|point| point.length).collect::<Vec<_>>(), options.lengths);
                 let positive = |point: &super::super::Point| {
                     point.seconds.len() == series.pairs && point.seconds.iter().all(|&s| s > 0.0 && s.is_finite())

@@ -24,6 +24,9 @@ pub struct ClusterFile {
     /// Switches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub switch: Vec<SwitchTable>,
+    /// Places inside hosts that messages go through: caches, NUMA nodes, packages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub place: Vec<PlaceTable>,
     /// Ports of hosts, of switches, and of places inside hosts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub port: Vec<PortTable>,
@@ -54,6 +57,19 @@ pub struct SwitchTable {
     /// Bytes/s through the switch in all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_bandwidth: Option<toml::Value>,
+}
+
+/// Places inside hosts that messages go through.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlaceTable {
+    /// Hosts; none: all hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<Names>,
+    /// What they are.
+    pub level: String,
+    /// Bytes/s through each of them in all.
+    pub max_bandwidth: toml::Value,
 }
 
 /// What joins a host, a switch or a place inside hosts to what is above it.
@@ -122,7 +138,7 @@ impl ClusterFile {
 impl ClusterFile {
     /// A file of these tables.
     pub fn new(host: Vec<HostTable>, switch: Vec<SwitchTable>, port: Vec<PortTable>) -> Self {
-        Self { format: FORMAT, slurm: None, host, switch, port }
+        Self { format: FORMAT, slurm: None, host, switch, place: Vec::new(), port }
     }
 }
 
@@ -130,6 +146,20 @@ impl SwitchTable {
     /// Says how many bytes/s go through it in all.
     pub fn limit(&mut self, rate: f64) {
         self.max_bandwidth = Some(toml::Value::Float(rounded(rate)));
+    }
+}
+
+impl HostTable {
+    /// Says how many bytes/s go through each host in all.
+    pub fn limit(&mut self, rate: f64) {
+        self.max_bandwidth = Some(toml::Value::Float(rounded(rate)));
+    }
+}
+
+impl PlaceTable {
+    /// The places of a level in all hosts, with the bytes/s that were measured through one.
+    pub fn measured(level: &str, rate: f64) -> Self {
+        Self { of: None, level: level.to_owned(), max_bandwidth: toml::Value::Float(rounded(rate)) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a cluster file says of ports and switches, and with it the hardware communication topology (IBM report, 3.1): an
 //! element for each node of the topology, with the same number.
 
-use super::file::{ClusterFile, PortTable};
+use super::file::{ClusterFile, Names, PlaceTable, PortTable};
 use super::quantity;
 use crate::hct::{Hct, Port};
 use crate::topology::{Level, NodeId, Topology};
@@ -57,7 +57,28 @@ impl Ports {
                 found.limit(&named.name, host.max_bandwidth.as_ref(), &node_of)?;
             }
         }
+        for table in &file.place {
+            found
+                .limit_places(table, topology, &node_of)
+                .map_err(|error| error.at(format!("place {}", table.level)))?;
+        }
         Ok(found)
+    }
+
+    fn limit_places(&mut self, table: &PlaceTable, topology: &Topology, node_of: &HashMap<&str, NodeId>) -> Result<()> {
+        let rate = quantity::rate(&table.max_bandwidth).map_err(|error| error.at("max_bandwidth"))?;
+        if Level::Pu.key() == Some(&table.level) {
+            return Err(Error::new("messages end at a PU, and none go through it")
+                .remedy("[[port]] level = \"pu\" says how fast its port is"));
+        }
+        for node in places(&named(table.of.as_ref(), topology, node_of)?, &table.level, topology)? {
+            if self.max_bandwidth.insert(node, rate).is_some() {
+                return Err(
+                    Error::new("a place has two maximum bandwidths").remedy("one [[place]] says all of a place")
+                );
+            }
+        }
+        Ok(())
     }
 
     fn limit(&mut self, name: &str, limit: Option<&toml::Value>, node_of: &HashMap<&str, NodeId>) -> Result<()> {
@@ -131,31 +152,37 @@ fn port(table: &PortTable) -> Result<Port> {
 
 /// The nodes whose port the table describes.
 fn nodes(table: &PortTable, topology: &Topology, node_of: &HashMap<&str, NodeId>) -> Result<Vec<NodeId>> {
-    let mut named = Vec::new();
-    match &table.of {
-        None => named.extend(topology.hosts().map(|(node, _)| node)),
-        Some(names) => {
-            for name in names.expand()? {
-                named.push(node_of.get(name.as_str()).copied().ok_or_else(|| {
-                    Error::new(format!("{name} is neither a host nor a switch"))
-                        .remedy("'of' names hosts or switches; 'level' is for places inside hosts")
-                })?);
-            }
+    let named = named(table.of.as_ref(), topology, node_of)?;
+    match &table.level {
+        Some(level) => places(&named, level, topology),
+        None if named.contains(&0) => {
+            Err(Error::new(format!("nothing is above {}, so it has no port upwards", topology.names[&0]))
+                .remedy("max_bandwidth in its own table says what it lets through in all"))
         }
+        None => Ok(named),
     }
-    let Some(level) = &table.level else {
-        return match named.contains(&0) {
-            true => Err(Error::new(format!("nothing is above {}, so it has no port upwards", topology.names[&0]))
-                .remedy("max_bandwidth in its own table says what it lets through in all")),
-            false => Ok(named),
-        };
+}
+
+/// The hosts and switches of these names, or all hosts.
+fn named(names: Option<&Names>, topology: &Topology, node_of: &HashMap<&str, NodeId>) -> Result<Vec<NodeId>> {
+    let Some(names) = names else { return Ok(topology.hosts().map(|(node, _)| node).collect()) };
+    let node = |name: String| {
+        node_of.get(name.as_str()).copied().ok_or_else(|| {
+            Error::new(format!("{name} is neither a host nor a switch"))
+                .remedy("'of' names hosts or switches; 'level' is for places inside hosts")
+        })
     };
+    names.expand()?.into_iter().map(node).collect()
+}
+
+/// The places of a level inside those hosts, or below those switches.
+fn places(named: &[NodeId], level: &str, topology: &Topology) -> Result<Vec<NodeId>> {
     let Some(level) = LEVELS.into_iter().find(|known| known.key() == Some(level)) else {
         let known = LEVELS.map(|level| level.key().unwrap_or_default()).join(", ");
         return Err(Error::new(format!("{level:?} is no level inside a host")).remedy(format!("one of: {known}")));
     };
     let mut found = Vec::new();
-    for node in named {
+    for &node in named {
         let before = found.len();
         found.extend(topology.below(node).filter(|&below| topology.nodes[below].level == level));
         if found.len() == before {

@@ -88,6 +88,32 @@ bandwidth = 4000
 }
 
 #[test]
+fn places_inside_hosts_bound_what_goes_through_them() {
+    let cluster = |rest: &str| {
+        parse(&format!("[[host]]\nnames = 'n[1-2]'\ntopology = 'pack:2 l3:1 core:2 pu:1'\n{rest}")).and_then(
+            |topology| {
+                let hct = topology.hct()?;
+                Ok(topology.nodes_at(Level::L3).map(|node| hct.max_bandwidth(node)).collect::<Vec<_>>())
+            },
+        )
+    };
+    let place = |of: &str, level: &str| format!("[[place]]\n{of}level = '{level}'\nmax_bandwidth = '1 kB/s'\n");
+    assert_eq!(cluster(&place("", "l3")), Ok(vec![Some(1e3); 4]));
+    assert_eq!(cluster(&place("of = 'n2'\n", "l3")), Ok(vec![None, None, Some(1e3), Some(1e3)]));
+    assert_eq!(cluster(&place("", "package")), Ok(vec![None; 4]));
+    for (rest, cause) in [
+        (place("", "pu"), "place pu: messages end at a PU"),
+        (place("", "numa"), "place numa: n1 has no NUMA node"),
+        (place("of = 'n3'\n", "l3"), "place l3: n3 is neither a host nor a switch"),
+        (place("", "l3") + &place("of = 'n1'\n", "l3"), "place l3: a place has two maximum bandwidths"),
+        (place("", "l3").replace("1 kB/s", "0 B/s"), "place l3: max_bandwidth"),
+    ] {
+        let found = cluster(&rest).unwrap_err().cause;
+        assert!(found.contains(cause), "{found}");
+    }
+}
+
+#[test]
 fn hosts_need_no_switch_and_may_differ() {
     let alone = parse("[[host]]\nnames = 'n1'\ntopology = 'core:2 pu:2'").unwrap();
     assert_eq!((alone.nodes[0].level, alone.host_of(3)), (Level::Machine, Some("n1")));
