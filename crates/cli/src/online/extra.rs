@@ -6,7 +6,7 @@ use super::tasks::Tasks;
 use cohabit_apply::online::ledger::Ledger;
 use cohabit_apply::online::settings::{HintFaults, enable_hint_faults};
 use cohabit_apply::online::threads;
-use cohabit_observe::faults::{ARM_EVERY, Agent, HintBudget, PageBudget, Watched};
+use cohabit_observe::faults::{ARM_EVERY, Agent, HintBudget, LEAST_A_TASK, PageBudget, Watched};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -57,8 +57,8 @@ impl Extra {
         agent.refresh();
         if before == 0 && agent.announced > 0 {
             let text = format!(
-                "extra faults by the agent (userfaultfd: writes; at most {} % of the pages in use a second)",
-                self.percent
+                "extra faults by the agent (userfaultfd: writes; at most {} % of the pages in use a second, or {} a task)",
+                self.percent, LEAST_A_TASK
             );
             log.tell(now, "setting", text, Vec::new());
         }

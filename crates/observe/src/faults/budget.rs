@@ -20,7 +20,7 @@ const SAVED: Duration = Duration::from_secs(2);
 
 /// A task may cause this many extra faults a second, however little memory is in use and wherever else faults come from, while
 /// the mapping is young: hint faults come in few passes, each of which shows one moment of the program.
-const LEAST_A_TASK: f64 = 500.0;
+pub const LEAST_A_TASK: f64 = 500.0;
 
 /// From this mapping interval on it may cause fewer, in proportion: where the mapping holds there is little to find out.
 const YOUNG: Duration = Duration::from_millis(250);
