@@ -2,16 +2,17 @@
 """What mappings of MPI ranks over several hosts are worth, measured on the emulated cluster (workloads/cluster) of the
 IBM report, as Markdown tables for docs/benchmarks-mpi.md.
 
-    benches/cluster.py [--npb NPB3.3-MPI/bin] [--minutes 30] [--random 6] [--shuffled 3] [--programs a,b] [--results F]
+    benches/cluster.py [--npb NPB3.3-MPI/bin] [--minutes 30] [--random 6] [--shuffled 3] [--programs a,b] [--keep DIR]
 
 Each program is profiled once, on the linear mapping. Then it runs under each mapping by turns, in an order that
 changes from round to round, until the time is up: linear (ranks fill one host after the other, which is what Open MPI
 does by slot), by node (one rank a host at a time), random ones, linear with the ranks' numbers shuffled, and cohabit's,
 by distance (`best`) and by estimated time; "taken" is the one that `cohabit evaluate` advises. All are started by
-`cohabit run --mapping`, so all are bound alike. Medians and ranges (least to most) of at least three runs.
+`cohabit run --mapping`, so all are bound alike. Medians and ranges (least to most) of at least three runs. Of the random
+mappings all run in the first round, and from then on those that were fastest in it.
 
 Programs: our stencil (workloads/mpi/halo.c) and LAMMPS (Debian package lammps) always, the NAS Parallel Benchmarks
-where their binaries are given (any of NAME.CLASS.RANKS). `--results` keeps the measurements, and goes on from them.
+where their binaries are given (any of NAME.CLASS.RANKS). `--keep` keeps profiles, mappings and measurements, and goes on from them.
 Root; python3, iproute2, Open MPI.
 """
 
@@ -35,6 +36,10 @@ HOSTS, PUS = 8, 2
 LEAST_GAIN = 0.01
 # DT takes its graph as an argument, and the graph says how many ranks.
 DATA_TRAFFIC = {"dt.S": ("SH", 12), "dt.W": ("BH", 11)}
+# Its main returns 1 where all went well.
+STATUS_OF_DATA_TRAFFIC = 1
+# So many of the random mappings run in every round.
+FASTEST = 3
 TOOK = re.compile(r"(?:Time in seconds\s*=|Loop time of)\s*([0-9.]+)")
 MELT = """units lj
 atom_style atomic
@@ -119,6 +124,7 @@ class Bench:
 
     def __init__(self, cluster, folder, name, ranks, words):
         self.cluster, self.folder, self.name, self.ranks, self.words = cluster, f"{folder}/{name}", name, ranks, words
+        self.status = STATUS_OF_DATA_TRAFFIC if name.startswith("dt.") else 0
         os.makedirs(self.folder, exist_ok=True)
 
     def on(self, *words):
@@ -126,16 +132,18 @@ class Bench:
 
     def prepare(self, random_count, shuffled_count):
         """Profiles the program and makes the mappings; false, said aloud, where it does not run."""
-        launch = ["mpirun", "--hostfile", f"{self.cluster}/hostfile", "--bind-to", "none", "-n", str(self.ranks)]
-        ran = self.on(cohabit(), "profile", "-o", "p.npz", "--", *launch, *self.words)
-        if ran.returncode != 0:
-            print(f"skipped: {self.name}: {said(ran.stderr)}", file=sys.stderr)
-            return False
         topology = ["--topology", f"{self.cluster}/cluster.toml"]
-        for mapping, options in [("linear", ["--mapper", "packed"]), ("best", []), ("time", ["--objective", "time"])]:
-            made = run([cohabit(), "map", "p.npz", *topology, *options, "-o", f"{mapping}.json"], cwd=self.folder)
-            if made.returncode != 0:
-                sys.exit(f"bench: {self.name}, {mapping}: {made.stderr}")
+        made = [("linear", ["--mapper", "packed"]), ("best", []), ("time", ["--objective", "time"])]
+        if not all(os.path.exists(f"{self.folder}/{mapping}.json") for mapping, _ in made):
+            launch = ["mpirun", "--hostfile", f"{self.cluster}/hostfile", "--bind-to", "none", "-n", str(self.ranks)]
+            ran = self.on(cohabit(), "profile", "-o", "p.npz", "--", *launch, *self.words)
+            if ran.returncode != self.status:
+                print(f"skipped: {self.name}: {said(ran.stderr)}", file=sys.stderr)
+                return False
+            for mapping, options in made:
+                ran = run([cohabit(), "map", "p.npz", *topology, *options, "-o", f"{mapping}.json"], cwd=self.folder)
+                if ran.returncode != 0:
+                    sys.exit(f"bench: {self.name}, {mapping}: {ran.stderr}")
         with open(f"{self.folder}/linear.json", encoding="utf-8") as file:
             linear = json.load(file)
         kinds = [("by node", 0)] + [("random", n) for n in range(random_count)]
@@ -169,10 +177,17 @@ class Bench:
         launch = ["mpirun", "-n", str(self.ranks)]
         ran = self.on(cohabit(), "run", "--mapping", f"{mapping}.json", "--", *launch, *self.words)
         took = TOOK.search(ran.stdout)
-        if ran.returncode != 0 or not took or "cohabit: rank" in ran.stderr:
+        if ran.returncode != self.status or not took or "cohabit: rank" in ran.stderr:
             print(f"bench: {self.name}, {mapping}: {said(ran.stderr)}", file=sys.stderr)
             return None
         return float(took.group(1))
+
+
+def due(mappings, times):
+    """The mappings that run in this round: all but the slow ones of the random mappings that have run."""
+    drawn = [name for name in mappings if name.startswith("random") and times.get(name)]
+    drawn.sort(key=lambda name: times[name][0])
+    return [name for name in mappings if name not in drawn[FASTEST:]]
 
 
 def measure_all(arguments, cluster, folder, results):
@@ -185,27 +200,33 @@ def measure_all(arguments, cluster, folder, results):
             entry = results.setdefault(name, {"ranks": ranks, "times": {}})
             entry.update(bench.estimates())
             benches.append(bench)
-            save(arguments, results)
+            save(folder, results)
     number = 0
     while benches:
         generator = random.Random(number)
         for bench in benches:
             times = results[bench.name]["times"]
-            for mapping in generator.sample(bench.mappings, len(bench.mappings)):
+            mappings = due(bench.mappings, times)
+            for mapping in generator.sample(mappings, len(mappings)):
                 if time.monotonic() > deadline:
                     return
                 took = bench.measure(mapping)
                 if took is not None:
                     times.setdefault(mapping, []).append(took)
-            save(arguments, results)
+            save(folder, results)
         number += 1
 
 
-def save(arguments, results):
-    if arguments.results:
-        with open(arguments.results + ".new", "w", encoding="utf-8") as file:
-            json.dump(results, file, indent=1)
-        os.replace(arguments.results + ".new", arguments.results)
+def save(folder, results):
+    with open(f"{folder}/results.json.new", "w", encoding="utf-8") as file:
+        json.dump(results, file, indent=1)
+    os.replace(f"{folder}/results.json.new", f"{folder}/results.json")
+
+
+def judged(entry):
+    """The runs that count, of mappings with three and more. The run that a random mapping was chosen by is none."""
+    runs = {name: runs[name.startswith("random"):] for name, runs in entry["times"].items()}
+    return {name: times for name, times in runs.items() if len(times) >= 3}
 
 
 def median_of(times, kind):
@@ -233,49 +254,72 @@ def cell(values):
     return f"{statistics.median(values):.2f} ({min(values):.2f}-{max(values):.2f})"
 
 
+def row(name, entry, times):
+    """A program's row of the first table."""
+    linear = statistics.median(times["linear"])
+    ours = statistics.median(times[entry["chosen"]])
+    first = [runs[0] for mapping, runs in entry["times"].items() if mapping.startswith("random")]
+    fastest = min(median_of(times, "random"), default=float("nan"))
+    drawn = f"{fastest:.2f}; {statistics.median(first):.2f} of {len(first)}" if first else "-"
+    others = [linear, statistics.median(times["by node 0"])] + median_of(times, "random")
+    shuffled = median_of(times, "shuffled")
+    renumbered = statistics.mean(shuffled) if shuffled else float("nan")
+    over_shuffled = statistics.mean(gains_over_shuffled(entry, times) or [float("nan")])
+    fields = [name, f"{entry['share'] or 0:.0%}", str(min(len(runs) for runs in times.values())), cell(times["linear"]),
+              cell(times["by node 0"]), drawn, f"{renumbered:.2f}", cell(times["best"]), cell(times["time"]),
+              entry["chosen"], f"{1 - ours / linear:+.0%}", f"{ours / min(others) - 1:+.0%}", f"{over_shuffled:+.0%}"]
+    return f"| {' | '.join(fields)} |", over_shuffled
+
+
+def directions(entry, times):
+    """Of the pairs of mappings that differ measurably: how many, how many the estimate orders rightly, and how many it
+    takes for equal, which is not right."""
+    pairs = right = equal = 0
+    known = [mapping for mapping in times if mapping in entry["estimates"]]
+    for at, one in enumerate(known):
+        for other in known[at + 1:]:
+            if differ(times[one], times[other]):
+                estimates = [entry["estimates"][mapping] for mapping in (one, other)]
+                faster = statistics.median(times[one]) < statistics.median(times[other])
+                same = abs(estimates[0] - estimates[1]) <= LEAST_GAIN * max(estimates)
+                pairs += 1
+                equal += same
+                right += not same and faster == (estimates[0] < estimates[1])
+    return pairs, right, equal
+
+
 def tables(results):
     """The tables of what ran three times and more, and what was wanted."""
-    lines = ["| program, ranks | in MPI | runs | linear | by node | random | linear, shuffled | best | by time | taken "
-             "| gain over linear | over shuffled |", "|---|---|---|---|---|---|---|---|---|---|---|---|"]
+    lines = ["| program, ranks | in MPI | runs | linear | by node | random: fastest; median | linear, shuffled | best "
+             "| by time | taken | gain over linear | over the fastest | gain over shuffled |",
+             "|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
     figure = ["| program, ranks | mapping | estimated gain | actual gain |", "|---|---|---|---|"]
-    right = pairs = 0
-    gains = []
+    direction = ["| program, ranks | pairs that differ | right | estimated equal |", "|---|---|---|---|"]
+    sums, gains = [0, 0, 0], []
     for name, entry in results.items():
-        times = {mapping: runs for mapping, runs in entry["times"].items() if len(runs) >= 3}
+        times = judged(entry)
         if any(kind not in times for kind in ("linear", "best", "time", "by node 0")):
             continue
+        line, gain = row(name, entry, times)
+        lines.append(line)
+        gains.append(gain)
         linear = statistics.median(times["linear"])
-        ours = statistics.median(times[entry["chosen"]])
-        drawn, shuffled = median_of(times, "random"), median_of(times, "shuffled")
-        renumbered = statistics.mean(shuffled) if shuffled else float("nan")
-        over_shuffled = statistics.mean(gains_over_shuffled(entry, times) or [float("nan")])
-        gains.append(over_shuffled)
-        spread = f"{min(drawn):.2f}, {statistics.median(drawn):.2f}, {max(drawn):.2f}" if drawn else "-"
-        lines.append(
-            f"| {name} | {entry['share'] or 0:.0%} | {min(len(runs) for runs in times.values())} "
-            f"| {cell(times['linear'])} | {cell(times['by node 0'])} | {spread} | {renumbered:.2f} "
-            f"| {cell(times['best'])} | {cell(times['time'])} "
-            f"| {entry['chosen']} | {1 - ours / linear:+.0%} | {over_shuffled:+.0%} |")
         estimates, share = entry["estimates"], entry["share"] or 1.0
         for mapping in ("time", "best", "by node 0"):
             estimated = (1 - estimates[mapping] / estimates["linear"]) * share
             actual = 1 - statistics.median(times[mapping]) / linear
             figure.append(f"| {name} | {mapping.removesuffix(' 0')} | {estimated:+.1%} | {actual:+.1%} |")
-        known = [mapping for mapping in times if mapping in estimates]
-        for at, one in enumerate(known):
-            for other in known[at + 1:]:
-                if differ(times[one], times[other]):
-                    pairs += 1
-                    faster = statistics.median(times[one]) < statistics.median(times[other])
-                    right += faster == (estimates[one] < estimates[other])
+        counts = directions(entry, times)
+        direction.append(f"| {name} | {counts[0]} | {counts[1]} | {counts[2]} |")
+        sums = [sum(both) for both in zip(sums, counts)]
     summary = []
     if gains:
         mean = statistics.mean(gains)
         summary.append(f"Gain over linear with shuffled numbers, mean over {len(gains)} programs: {mean:+.1%}.")
-    if pairs:
-        share = right / pairs
-        summary.append(f"Direction right in {right} of {pairs} pairs of mappings that differ measurably ({share:.0%}).")
-    return "\n".join(lines + [""] + figure + [""] + summary)
+    if sums[0]:
+        summary.append(f"Direction right in {sums[1]} of {sums[0]} pairs of mappings that differ measurably "
+                       f"({sums[1] / sums[0]:.0%}), {sums[2]} estimated equal.")
+    return "\n".join(lines + [""] + figure + [""] + direction + [""] + summary)
 
 
 def main():
@@ -285,17 +329,18 @@ def main():
     parser.add_argument("--random", type=int, default=6)
     parser.add_argument("--shuffled", type=int, default=3)
     parser.add_argument("--programs", metavar="NAME,NAME...")
-    parser.add_argument("--results", metavar="FILE")
+    parser.add_argument("--keep", metavar="DIR")
     arguments = parser.parse_args()
     # So that the cluster is removed.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     results = {}
-    if arguments.results and os.path.exists(arguments.results):
-        with open(arguments.results, encoding="utf-8") as file:
-            results = json.load(file)
-    with tempfile.TemporaryDirectory(prefix="bench") as folder:
-        cluster = f"{folder}/c"
+    with tempfile.TemporaryDirectory(prefix="bench") as temporary:
+        cluster, folder = f"{temporary}/c", os.path.abspath(arguments.keep or temporary)
+        os.makedirs(folder, exist_ok=True)
+        if os.path.exists(f"{folder}/results.json"):
+            with open(f"{folder}/results.json", encoding="utf-8") as file:
+                results = json.load(file)
         made = run([sys.executable, CLUSTER, "create", cluster])
         if made.returncode != 0:
             print(f"skipped: {made.stderr.strip()}", file=sys.stderr)
