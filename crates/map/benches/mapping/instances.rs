@@ -20,10 +20,16 @@ pub const TREES: &[(usize, &str)] = &[
     (1_048_576, "pack:64 core:128 pu:128"),
 ];
 
-/// The tree of a size, with level costs 100, 10, 1.
+/// The tree of a size.
+pub fn tree(size: usize) -> &'static str {
+    TREES.iter().find(|tree| tree.0 == size).expect("a size of the suite").1
+}
+
+/// It as a topology with level costs 100, 10, 1.
 pub fn topology(size: usize) -> Topology {
-    let tree = TREES.iter().find(|tree| tree.0 == size).expect("a size of the suite").1;
-    Topology::load(tree).and_then(|topology| topology.with_level_costs(&[100, 10, 1])).expect("a tree of three levels")
+    Topology::load(tree(size))
+        .and_then(|topology| topology.with_level_costs(&[100, 10, 1]))
+        .expect("a tree of three levels")
 }
 
 /// The graph of a kind and seed.

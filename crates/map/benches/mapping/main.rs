@@ -4,10 +4,12 @@
 //!     cargo bench -p cohabit-map -- --sizes 64,256 --seeds 4,5    some, other seeds than those of the table
 //!     cargo bench -p cohabit-map -- --mappers metis,best:10       mappers, `best` with its budgets in ms
 //!     cargo bench -p cohabit-map -- --mappers best=metis          `best` with a tenth more time than METIS took
+//!     cargo bench -p cohabit-map -- --mappers scotch:10000        Scotch with seed after seed for 10 s, the best of them
 //!     cargo bench -p cohabit-map -- --each                        every problem by itself, and the kinds of graphs
 //!     cargo bench -p cohabit-map -- --steps 100 --threads 2       `best` by steps, with threads
 //!     cargo bench -p cohabit-map -- --wall                        budgets in wall time, as on the command line
 //!     cargo bench -p cohabit-map -- --record 10                   look for better ones, 10 s a problem
+//!     COHABIT_VIEM=viem cargo bench -p cohabit-map -- --mappers viem-eco,best=viem-eco        VieM, where it is
 //!
 //! J over the best known, geometric mean and worst, CPU and wall time. Budgets are CPU time of the thread, so that what
 //! else the machine does changes little. What is better than the best known is told, and how often `best` was worse
@@ -15,6 +17,7 @@
 
 mod best_known;
 mod instances;
+mod viem;
 
 use best_known::Key;
 use cohabit_map::options::TimeSource;
@@ -155,7 +158,26 @@ impl Asked {
         }
         let (plain, budget) = name.split_once(':').map_or((name, None), |(plain, ms)| (plain, Some(ms)));
         let budget = budget.map(|ms| ms.parse::<f64>().expect("a number of ms"));
-        (run(key, plain, self.options(budget)), None)
+        match budget {
+            Some(ms) if plain != "best" => (self.repeat(key, plain, ms), None),
+            _ => (run(key, plain, self.options(budget)), None),
+        }
+    }
+
+    /// A mapper that knows no budget: again and again with other seeds until the time is used up; the best of all runs.
+    fn repeat(&self, key: &Key, name: &str, ms: f64) -> Measured {
+        let mut all = run(key, name, self.options(None));
+        for seed in 2.. {
+            // Another run would be over the budget by more than half of itself.
+            if all.cpu_ms * (1.0 + 0.5 / (seed - 1) as f64) > ms {
+                break;
+            }
+            let next = run(key, name, Options { seed, ..self.options(None) });
+            all.cost = all.cost.min(next.cost);
+            all.cpu_ms += next.cpu_ms;
+            all.wall_ms += next.wall_ms;
+        }
+        all
     }
 
     fn options(&self, budget_ms: Option<f64>) -> Options {
@@ -171,7 +193,10 @@ fn run(key: &Key, name: &str, options: Options) -> Measured {
     let weight = instances::graph(&key.1, key.0, key.2);
     let problem = Problem { weight: &weight, load: &[], topology: &topology, options: &options };
     let (began, before) = (Instant::now(), cpu_ms());
-    let placement = mapper(name).and_then(|mapper| mapper.map(&problem)).expect("the problem can be mapped");
+    let placement = match viem::preconfiguration(name) {
+        Some(preconfiguration) => viem::map(&problem, instances::tree(key.0), preconfiguration),
+        None => mapper(name).and_then(|mapper| mapper.map(&problem)).expect("the problem can be mapped"),
+    };
     let (cpu_ms, wall_ms) = (cpu_ms() - before, began.elapsed().as_secs_f64() * 1e3);
     Measured { cost: distance_cost(&weight, &topology, &placement), cpu_ms, wall_ms }
 }
@@ -182,10 +207,18 @@ fn thread_cpu() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// CPU time of the process in ms.
+/// CPU time of the process, and of programs that it has run, in ms.
 fn cpu_ms() -> f64 {
     let time = cpu(libc::CLOCK_PROCESS_CPUTIME_ID);
-    time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
+    // SAFETY: all zeros are a value of it, and the call fills it.
+    let children = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
+        usage
+    };
+    let of_children =
+        [children.ru_utime, children.ru_stime].map(|time| time.tv_sec as f64 * 1e3 + time.tv_usec as f64 / 1e3);
+    time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6 + of_children.iter().sum::<f64>()
 }
 
 fn cpu(clock: libc::clockid_t) -> libc::timespec {
@@ -201,7 +234,8 @@ fn record(key: &Key, seconds: f64, known: &mut BTreeMap<Key, u128>) {
     let budget = Some(Duration::from_secs_f64(seconds));
     let mut best = known.get(key).copied().unwrap_or(u128::MAX);
     let before = best;
-    for name in ["metis", "scotch", "best"] {
+    let rivals = ["metis", "scotch"].into_iter().chain(viem::is_here().then_some("viem-strong"));
+    for name in rivals.chain(["best"]) {
         let time_source = Some(TimeSource(thread_cpu));
         best = best.min(run(key, name, Options { seed, budget, time_source, ..Options::default() }).cost);
     }
