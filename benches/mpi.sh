@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What observing MPI ranks costs, as Markdown tables for docs/benchmarks-mpi.md: CPU ns a message of a rank with itself
 # (Irecv, Send, Wait: it waits for nobody, so that a busy machine does not show), ns a message on a ping-pong of two ranks, and LAMMPS (Debian package lammps), natively, with cohabit's library alone, with Open MPI's monitoring alone,
-# and with both (what `cohabit profile` does). Runs alternate; medians of ROUNDS (default 9).
+# and with both (what `cohabit profile` does). Runs alternate; medians of ROUNDS (default 9). VARIANTS="native library" leaves
+# out the others.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +20,7 @@ median() { sort -g | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : 
 observed=(-x "COHABIT_MPI_PARTS=$work/parts" -x "COHABIT_MPI_GATHERED=$work/gathered" -x COHABIT_MPI_WINDOW_NS=1000000)
 library=(-x "LD_PRELOAD=$native/libcohabit-mpi-openmpi.so" "${observed[@]}")
 monitoring=(--mca pml_monitoring_enable 2 --mca pml_monitoring_enable_output 3 --mca pml_monitoring_filename "$work/m")
-variants=(native library monitoring both)
+read -ra variants <<<"${VARIANTS:-native library monitoring both}"
 options() {
     case $1 in
     native) words=() ;;
@@ -36,7 +37,7 @@ measure() {
     for ((round = 0; round < rounds; round++)); do
         for variant in "${variants[@]}"; do
             options "$variant"
-            mpirun.openmpi -n "$ranks" --bind-to none "${words[@]}" "$workloads/pingpong-openmpi" "$bytes" $messages |
+            mpirun.openmpi -n "$ranks" --bind-to core "${words[@]}" "$workloads/pingpong-openmpi" "$bytes" $messages |
                 awk -v c="$column" '{ print $c }' >>"$work/$ranks.$bytes.$variant"
         done
     done
@@ -45,8 +46,12 @@ measure() {
     echo "$row"
 }
 
-echo "| ns a message | native | cohabit's library | Open MPI's monitoring | both |"
-echo "|---|---|---|---|---|"
+header() {
+    printf '| %s |' "$1" "${variants[@]}" | sed 's/||/|/g'
+    printf '\n|---|%s\n' "$(printf -- '---|%.0s' "${variants[@]}")"
+}
+
+header 'ns a message'
 measure 1 8 4 "Open MPI, itself, 8 bytes, CPU"
 measure 1 1024 4 "Open MPI, itself, 1,024 bytes, CPU"
 if command -v mpirun.mpich >/dev/null; then
@@ -88,14 +93,13 @@ for ((round = 0; round < rounds; round++)); do
     for variant in "${variants[@]}"; do
         options "$variant"
         TIMEFORMAT='%U %S'
-        { time mpirun.openmpi -n 2 --bind-to none --mca mpi_yield_when_idle 1 "${words[@]}" "$lammps" -log none -in "$work/melt.lmp" >"$work/out" 2>"$work/err"; } 2>"$work/time"
+        { time mpirun.openmpi -n 2 --bind-to core --mca mpi_yield_when_idle 1 "${words[@]}" "$lammps" -log none -in "$work/melt.lmp" >"$work/out" 2>"$work/err"; } 2>"$work/time"
         awk '{ print $1 + $2 }' "$work/time" >>"$work/lammps.$variant"
         sed -n 's/^Loop time of \([0-9.]*\).*/\1/p' "$work/out" >>"$work/loop.$variant"
     done
 done
 echo
-echo "| LAMMPS, 2 ranks | native | cohabit's library | Open MPI's monitoring | both |"
-echo "|---|---|---|---|---|"
+header 'LAMMPS, 2 ranks'
 for what in lammps loop; do
     base=$(median <"$work/$what.native")
     row="| $([ $what = lammps ] && echo CPU s || echo loop s) |"
@@ -104,4 +108,14 @@ for what in lammps loop; do
         row="$row $value ($(awk -v a="$value" -v b="$base" 'BEGIN { printf "%+.1f %%", 100 * (a / b - 1) }')) |"
     done
     echo "$row"
+done
+
+# The ratio of each run to the native one beside it, with a 95 % interval (bootstrap of the pairs).
+for variant in "${variants[@]:1}"; do
+    paste "$work/loop.native" "$work/loop.$variant" | python3 -c "
+import random, statistics, sys
+ratios = [float(other) / float(native) for native, other in map(str.split, sys.stdin)]
+drawn = sorted(statistics.median(random.choices(ratios, k=len(ratios))) for _ in range(4000))
+low, middle, high = (100 * (value - 1) for value in (drawn[100], statistics.median(ratios), drawn[3899]))
+print(f'loop, $variant: {middle:+.1f} % ({low:+.1f} to {high:+.1f}), {len(ratios)} pairs')"
 done
