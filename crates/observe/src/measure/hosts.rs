@@ -2,8 +2,7 @@
 //! for each switch, its neighbouring ports: a pair one way, both ways, as many pairs as there are ranks, and all ports of the
 //! switch at once (IBM report, Figure 1: in a subnet, across subnets, two tasks, four tasks).
 
-use super::node::SHARED;
-use super::{Options, Point, Series, Way};
+use super::{Options, Point, SHARED, Series, Way};
 use crate::mpi::install::pingpong;
 use crate::mpi::launcher::{is_launcher, version};
 use cohabit_model::command::CommandError;

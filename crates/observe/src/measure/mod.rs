@@ -12,6 +12,10 @@ use std::time::Duration;
 /// Lengths of messages in bytes, where none are asked for.
 pub const LENGTHS: [u64; 8] = [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 
+/// A switch, or a place inside a host, bounds what goes through it where all pairs at once get less than this share of what
+/// they get alone.
+const SHARED: f64 = 0.8;
+
 /// How messages go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Way {

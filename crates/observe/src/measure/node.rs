@@ -1,7 +1,7 @@
 //! A node: messages between PUs that part at each level of its tree, and the latency between every two PUs.
 
 use super::exchange::measure;
-use super::{Options, Series, Way};
+use super::{Options, SHARED, Series, Way};
 use cohabit_model::topology::cluster::{ClusterFile, HostTable, Names, PlaceTable};
 use cohabit_model::topology::{Level, NodeId};
 use cohabit_model::{Error, Result, Topology};
@@ -11,8 +11,6 @@ use std::time::Duration;
 const MOST_PUS: usize = 256;
 /// Pairs at once, at most.
 const MOST_PAIRS: usize = 64;
-/// A place bounds all that goes through it where all pairs at once get less than this share of what they get alone.
-pub(super) const SHARED: f64 = 0.8;
 /// Bytes of the messages in the matrix: a cache line.
 const LINE_BYTES: u64 = 64;
 
