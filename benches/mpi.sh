@@ -2,7 +2,7 @@
 # What observing MPI ranks costs, as Markdown tables for docs/benchmarks-mpi.md: CPU ns a message of a rank with itself
 # (Irecv, Send, Wait: it waits for nobody, so that a busy machine does not show), ns a message on a ping-pong of two ranks, and LAMMPS (Debian package lammps), natively, with cohabit's library alone, with Open MPI's monitoring alone,
 # and with both (what `cohabit profile` does). Runs alternate; medians of ROUNDS (default 9). VARIANTS="native library" leaves
-# out the others.
+# out the others; native comes first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -61,7 +61,11 @@ if command -v mpirun.mpich >/dev/null; then
             -genv COHABIT_MPI_GATHERED "$work/gathered" -genv COHABIT_MPI_WINDOW_NS 1000000 \
             "$workloads/pingpong-mpich" 8 1000000 | awk '{ print $4 }' >>"$work/mpich.library"
     done
-    echo "| MPICH, itself, 8 bytes, CPU | $(median <"$work/mpich.native") | $(median <"$work/mpich.library") | - | - |"
+    row='| MPICH, itself, 8 bytes, CPU |'
+    for variant in "${variants[@]}"; do
+        case $variant in native | library) row="$row $(median <"$work/mpich.$variant") |" ;; *) row="$row - |" ;; esac
+    done
+    echo "$row"
 fi
 if [ "$(nproc)" -gt 1 ]; then
     measure 2 8 1 "Open MPI, two ranks, 8 bytes, wall"
