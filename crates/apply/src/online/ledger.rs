@@ -336,20 +336,7 @@ fn lock(folder: &Path) -> Result<Flock<fs::File>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::{Command, Stdio};
-
-    struct Killed(std::process::Child);
-
-    impl Drop for Killed {
-        fn drop(&mut self) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
-        }
-    }
-
-    fn sleeper() -> Killed {
-        Killed(Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap())
-    }
+    use crate::online::testing::sleeper;
 
     /// A page of a cohabit that does not run.
     fn of_the_dead(folder: &Path, mut entry: Entry) {

@@ -14,4 +14,6 @@ pub mod policy;
 mod policy_tests;
 pub mod progress;
 pub mod settings;
+#[cfg(test)]
+mod testing;
 pub mod threads;

@@ -24,7 +24,7 @@ pub enum Held {
 /// The affinities of followed threads.
 #[derive(Debug)]
 pub struct Placer {
-    /// What threads may use that nobody has placed; grows no narrower than the first thread seen of a process.
+    /// What threads might use when they were first seen, before anybody placed them.
     allowed: BTreeMap<i32, CpuMask>,
     own: BTreeSet<i32>,
 }
@@ -49,11 +49,13 @@ impl Placer {
     pub fn started(&mut self, ledger: &mut Ledger, tid: i32, parent: Option<i32>) -> Result<()> {
         let Ok(now) = CpuMask::of_thread(tid) else { return Ok(()) };
         let inherited = parent.and_then(|parent| ledger.entry.affinities.get(&parent)).cloned();
-        let parents = parent.and_then(|parent| self.allowed.get(&parent)).cloned();
-        if let (Some(changed), Some(parents)) = (inherited, parents) {
-            if now == CpuMask::single(changed.pu) && parents != now && parents.apply(tid).is_ok() {
-                self.allowed.insert(tid, parents);
-                return Ok(());
+        if let Some(changed) = inherited {
+            let parents = CpuMask::parse(&changed.before).filter(|parents| *parents != now);
+            if let (true, Some(parents)) = (now == CpuMask::single(changed.pu), parents) {
+                if parents.apply(tid).is_ok() {
+                    self.allowed.insert(tid, parents);
+                    return Ok(());
+                }
             }
         }
         self.allowed.insert(tid, now);
@@ -105,9 +107,11 @@ impl Placer {
         let formerly = ledger.entry.affinities.clone();
         for &(tid, pu) in moves {
             let (Some(pu), Some(ticks)) = (pu, start_ticks(tid)) else { continue };
-            let Some(before) = self.allowed.get(&tid) else { continue };
-            let from = formerly.get(&tid).map(|changed| changed.pu);
-            let changed = ChangedAffinity { start_ticks: ticks, before: before.to_string(), pu, from };
+            // As it is at this moment, for it may be another than when the thread was looked at.
+            let now = || CpuMask::of_thread(tid).ok().map(|mask| mask.to_string());
+            let earlier = formerly.get(&tid);
+            let Some(before) = earlier.map(|changed| changed.before.clone()).or_else(now) else { continue };
+            let changed = ChangedAffinity { start_ticks: ticks, before, pu, from: earlier.map(|changed| changed.pu) };
             ledger.entry.affinities.insert(tid, changed);
         }
         // Written before anything is done.
@@ -148,5 +152,42 @@ impl Placer {
         }
         ledger.write()?;
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::online::testing::sleeper;
+
+    #[test]
+    fn what_a_thread_may_use_when_it_is_moved_is_given_back() {
+        let all = CpuMask::of_thread(0).unwrap();
+        let &[first, second, ..] = all.pus().as_slice() else {
+            println!("skipped: what_a_thread_may_use_when_it_is_moved_is_given_back: one PU");
+            return;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let (mut ledger, _) = Ledger::open(folder.path().join("ledger")).unwrap();
+        let (mut placer, creator) = (Placer::new(), sleeper());
+        let tid = creator.0.id() as i32;
+        // Seen while the program holds it on a PU for a moment.
+        CpuMask::single(first).apply(tid).unwrap();
+        placer.started(&mut ledger, tid, None).unwrap();
+        assert_eq!(placer.look(&mut ledger, tid, &all), Held::Own);
+        all.apply(tid).unwrap();
+        assert_eq!(placer.look(&mut ledger, tid, &all), Held::Free);
+        for pu in [first, second] {
+            assert_eq!(placer.place(&mut ledger, &[(tid, Some(pu))]).unwrap(), []);
+            assert_eq!(placer.look(&mut ledger, tid, &all), Held::Ours(pu));
+        }
+        // One that it creates inherits the PU, and is let go to where its creator may run.
+        let child = sleeper();
+        let created = child.0.id() as i32;
+        CpuMask::single(second).apply(created).unwrap();
+        placer.started(&mut ledger, created, Some(tid)).unwrap();
+        assert_eq!(CpuMask::of_thread(created).unwrap(), all);
+        assert_eq!(placer.place(&mut ledger, &[(tid, None)]).unwrap(), []);
+        assert_eq!(CpuMask::of_thread(tid).unwrap(), all);
     }
 }
