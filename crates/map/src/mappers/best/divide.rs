@@ -21,8 +21,8 @@ pub struct Divider<'a> {
     pub tries: usize,
     /// How much time the first level may take, where more than one cut of each of its parts is wanted.
     pub pace: Option<Pace>,
-    /// How many cuts of each part that allows.
-    parents: Option<usize>,
+    /// How many cuts of each part that allows, or how many are wanted.
+    pub parents: Option<usize>,
     /// By what part weights are blurred.
     pub blur: f32,
     /// Threads that may work on large parts.

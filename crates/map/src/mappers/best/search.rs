@@ -1,6 +1,7 @@
 //! The search itself: from a start, repartition after repartition; where nothing gets better any more, a kick.
 
 use super::anneal::{Cooling, anneal, descend};
+use super::chain::{Chain, regroup};
 use super::clock::Clock;
 use super::divide::{Divider, Pace};
 use super::layout::Layout;
@@ -16,8 +17,21 @@ const PROPOSALS: u64 = 4_000_000;
 /// Repartitions without success, and one for five vertices, after which nothing better is near.
 const PATIENCE: usize = 16;
 
-/// The same after a kick.
-const PATIENCE_KICKED: usize = 6;
+/// The same after a kick, in a small problem and in a larger one.
+const PATIENCE_KICKED: (usize, usize) = (6, 10);
+
+/// The same in a small problem where it is to be seen which of several divisions is a good one; one for eight vertices in a
+/// larger one.
+const PATIENCE_FIRST: usize = 10;
+
+/// Of the time, in a hundred, how much goes to several divisions, if so many would fit into all of it; and how many of
+/// them are gone on with.
+const TIME_FOR_STARTS: u128 = 40;
+const LEAST_STARTS: u128 = 8;
+const ENDS_KEPT: usize = 2;
+
+/// Chains of moves are made up to this number of vertices.
+const MOST_CHAINED: usize = 2_048;
 
 /// How often, in a hundred, the next kick starts from the best: a small problem is walked through, in a large one what
 /// got worse in many places would add up.
@@ -51,7 +65,7 @@ impl<'a> Ground<'a> {
         let talking = self.net.talking();
         let mut state = match start {
             Some(start) => State::new(self.net, self.layout, self.rules, start),
-            None => self.first_state(clock, random),
+            None => self.divided(false, clock, random),
         };
         let everywhere = 0..self.layout.groups() as u32;
         let everywhere = std::slice::from_ref(&everywhere);
@@ -71,45 +85,26 @@ impl<'a> Ground<'a> {
         let mut repartition = Repartition::new(divider, &talking, &state);
         repartition.match_pairs(&mut state);
         best.keep(&state);
-        let long = PATIENCE + self.net.len() / 5;
-        let back = if self.net.len() <= SMALL { BACK.0 } else { BACK.1 };
-        let mut patience = long;
-        let mut stale = 0;
-        while clock.step() {
-            let before = state.total;
-            repartition.step(&mut state, random, false);
-            stale = if state.total < before { 0 } else { stale + 1 };
-            if stale < patience {
-                continue;
-            }
-            stale = 0;
-            if is_close(&state, &best) {
-                repartition.match_pairs(&mut state);
-            }
-            if repartition.focus.is_empty() || state.total < best.total {
-                descend(&mut state, &talking, everywhere, Some(clock));
-            }
-            best.keep(&state);
-            if state.total > best.total && random.below(100) < back {
-                restore(&mut state, &best.slot_of);
-            }
-            repartition.kick(&mut state, random);
-            patience = PATIENCE_KICKED;
+        let mut walk = Walk { ground: *self, talking: &talking, state, best, repartition, clock };
+        let holds = self.rules.held.iter().any(|&held| held);
+        if walk.reach_an_end(start.is_none() && !holds, random) {
+            while walk.go_on(!holds && self.is_chained(), random) {}
         }
-        descend(&mut state, &talking, everywhere, Some(clock));
-        if is_close(&state, &best) {
-            repartition.match_pairs(&mut state);
-        }
-        best.keep(&state);
-        best
+        walk.best
     }
 
-    /// The vertices divided over the whole tree.
-    fn first_state(&self, clock: &Clock, random: &mut Random) -> State<'a> {
+    /// Whether chains of moves are made: in a small problem swaps find all there is, in a large one they take too long.
+    fn is_chained(&self) -> bool {
+        (SMALL + 1..=MOST_CHAINED).contains(&self.net.len())
+    }
+
+    /// The vertices divided over the whole tree; as well as half of the time allows, or in a hurry.
+    fn divided(&self, hurries: bool, clock: &Clock, random: &mut Random) -> State<'a> {
         let tree = &self.layout.tree;
         let mut slot_of = vec![0; self.net.len()];
         let mut divider = Divider::new(self.net, tree, 4);
         divider.pace = Some(Pace::new(clock, tree.children(0, &(0..tree.groups() as u32)).len()));
+        divider.parents = hurries.then_some(1);
         divider.divide((0..self.net.len() as u32).collect(), 0, 0..tree.groups() as u32, &mut slot_of, random);
         State::new(self.net, self.layout, self.rules, &slot_of)
     }
@@ -132,6 +127,107 @@ impl<'a> Ground<'a> {
                 restore(state, &best.slot_of);
             }
         }
+    }
+}
+
+/// A search on its way.
+struct Walk<'a> {
+    ground: Ground<'a>,
+    talking: &'a [u32],
+    state: State<'a>,
+    best: Found,
+    repartition: Repartition<'a>,
+    clock: &'a mut Clock,
+}
+
+impl Walk<'_> {
+    /// Repartitions until nothing better is near; where the time allows, from several divisions for a while, and from the
+    /// best of them to the end. False where the time is over.
+    fn reach_an_end(&mut self, may_divide: bool, random: &mut Random) -> bool {
+        let count = self.ground.net.len();
+        let first = if count <= SMALL { PATIENCE_FIRST } else { count / 8 };
+        let all = self.clock.left();
+        let mut goes_on = self.climb(first, random);
+        let mut one = all - self.clock.left();
+        let mut ends = vec![self.found()];
+        while may_divide
+            && goes_on
+            && one * LEAST_STARTS <= all
+            && (all - self.clock.left() + one) * 100 < all * TIME_FOR_STARTS
+        {
+            let before = self.clock.left();
+            self.state = self.ground.divided(true, self.clock, random);
+            self.descend();
+            self.repartition.match_pairs(&mut self.state);
+            goes_on = self.climb(first, random);
+            self.best.keep(&self.state);
+            ends.push(self.found());
+            one = one.max(before - self.clock.left());
+        }
+        ends.sort_by_key(|end| end.total);
+        for end in ends.iter().take(ENDS_KEPT).rev() {
+            if goes_on {
+                restore(&mut self.state, &end.slot_of);
+                goes_on = self.climb(PATIENCE + count / 5, random);
+            }
+            self.settle(!goes_on);
+        }
+        goes_on
+    }
+
+    /// A kick, and what gets better after it. False where the time is over.
+    fn go_on(&mut self, is_chained: bool, random: &mut Random) -> bool {
+        let is_small = self.ground.net.len() <= SMALL;
+        let back = if is_small { BACK.0 } else { BACK.1 };
+        if self.state.total > self.best.total && random.below(100) < back {
+            restore(&mut self.state, &self.best.slot_of);
+        }
+        self.repartition.kick(&mut self.state, random);
+        let patience = if is_small { PATIENCE_KICKED.0 } else { PATIENCE_KICKED.1 };
+        let goes_on = self.climb(patience, random);
+        if is_chained && goes_on {
+            let chain = Chain::new(&self.state);
+            let (total, group_of) = chain.run(self.talking, random, || self.clock.step());
+            if total < self.state.total {
+                regroup(&mut self.state, &group_of);
+            }
+        }
+        self.settle(!goes_on);
+        goes_on
+    }
+
+    /// Repartitions until so many in a row were no use; false where the time is over.
+    fn climb(&mut self, patience: usize, random: &mut Random) -> bool {
+        let mut stale = 0;
+        while self.clock.step() {
+            let before = self.state.total;
+            self.repartition.step(&mut self.state, random, false);
+            stale = if self.state.total < before { 0 } else { stale + 1 };
+            if stale >= patience {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Small changes where they may make the best, which is kept.
+    fn settle(&mut self, is_last: bool) {
+        if is_close(&self.state, &self.best) {
+            self.repartition.match_pairs(&mut self.state);
+        }
+        if self.repartition.focus.is_empty() || self.state.total < self.best.total || is_last {
+            self.descend();
+        }
+        self.best.keep(&self.state);
+    }
+
+    fn descend(&mut self) {
+        let everywhere = 0..self.ground.layout.groups() as u32;
+        descend(&mut self.state, self.talking, std::slice::from_ref(&everywhere), Some(self.clock));
+    }
+
+    fn found(&self) -> Found {
+        Found { total: self.state.total, slot_of: self.state.slot_of.clone() }
     }
 }
 

@@ -99,6 +99,11 @@ impl<'a> State<'a> {
         self.cost[vertex * self.layout.groups() + group]
     }
 
+    /// What every vertex pays in every group, `[vertex][group]`.
+    pub fn costs(&self) -> &[i32] {
+        &self.cost
+    }
+
     /// What a vertex saves by its home when it is in one group and not in another.
     pub fn homesick(&self, vertex: usize, stay: usize, leave: usize) -> i32 {
         match self.rules.home.get(vertex) {
