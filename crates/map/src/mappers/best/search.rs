@@ -17,8 +17,9 @@ const PROPOSALS: u64 = 4_000_000;
 /// Repartitions without success, and one for five vertices, after which nothing better is near.
 const PATIENCE: usize = 16;
 
-/// The same after a kick, in a small problem and in a larger one.
-const PATIENCE_KICKED: (usize, usize) = (6, 10);
+/// The same after a kick, and where a chain of moves follows.
+const PATIENCE_KICKED: usize = 6;
+const PATIENCE_CHAINED: usize = 10;
 
 /// The same in a small problem where it is to be seen which of several divisions is a good one; one for eight vertices in a
 /// larger one.
@@ -27,8 +28,12 @@ const PATIENCE_FIRST: usize = 10;
 /// Of the time, in a hundred, how much goes to several divisions, if so many would fit into all of it; and how many of
 /// them are gone on with.
 const TIME_FOR_STARTS: u128 = 40;
-const LEAST_STARTS: u128 = 8;
+const LEAST_STARTS: u128 = 24;
 const ENDS_KEPT: usize = 2;
+
+/// How often, in a hundred, a chain of moves is made at first, and at least: later as often as it helped lately.
+const CHAINED_AT_FIRST: usize = 50;
+const CHAINED_ANYWAY: usize = 5;
 
 /// Chains of moves are made up to this number of vertices.
 const MOST_CHAINED: usize = 2_048;
@@ -85,7 +90,8 @@ impl<'a> Ground<'a> {
         let mut repartition = Repartition::new(divider, &talking, &state);
         repartition.match_pairs(&mut state);
         best.keep(&state);
-        let mut walk = Walk { ground: *self, talking: &talking, state, best, repartition, clock };
+        let mut walk =
+            Walk { ground: *self, talking: &talking, state, best, repartition, clock, chain_helps: CHAINED_AT_FIRST };
         let holds = self.rules.held.iter().any(|&held| held);
         if walk.reach_an_end(start.is_none() && !holds, random) {
             while walk.go_on(!holds && self.is_chained(), random) {}
@@ -138,6 +144,8 @@ struct Walk<'a> {
     best: Found,
     repartition: Repartition<'a>,
     clock: &'a mut Clock,
+    /// How often, in a hundred, a chain of moves has helped lately.
+    chain_helps: usize,
 }
 
 impl Walk<'_> {
@@ -183,12 +191,15 @@ impl Walk<'_> {
             restore(&mut self.state, &self.best.slot_of);
         }
         self.repartition.kick(&mut self.state, random);
-        let patience = if is_small { PATIENCE_KICKED.0 } else { PATIENCE_KICKED.1 };
+        let is_chained = is_chained && random.below(100) < self.chain_helps.max(CHAINED_ANYWAY);
+        let patience = if is_chained { PATIENCE_CHAINED } else { PATIENCE_KICKED };
         let goes_on = self.climb(patience, random);
         if is_chained && goes_on {
             let chain = Chain::new(&self.state);
             let (total, group_of) = chain.run(self.talking, random, || self.clock.step());
-            if total < self.state.total {
+            let helped = if total < self.state.total { 100 } else { 0 };
+            self.chain_helps = (7 * self.chain_helps + helped) / 8;
+            if helped > 0 {
                 regroup(&mut self.state, &group_of);
             }
         }
