@@ -32,6 +32,9 @@ const WINDOW_SECONDS: f64 = 3.476;
 /// How long progress is watched after a move, and how much of it is left out while caches fill.
 const WATCH: Duration = Duration::from_secs(2);
 const SETTLE: Duration = Duration::from_millis(100);
+/// Of the communication, in a hundred, how much a mapping has at the same distances as one that was tried to be as good as
+/// that.
+const SAME: u128 = 95;
 /// Placements that hurt which are remembered.
 const REMEMBERED: usize = 16;
 
@@ -230,7 +233,7 @@ impl Policy {
         let gain = Gain::of(&weight, view.topology, &present, &placement);
         let mapping: Vec<(u32, usize)> = numbers.iter().copied().zip(placement.iter().copied()).collect();
         let moves = moves(view.tasks, &placement);
-        let verdict = self.verdict(view, gain, &moves, &mapping);
+        let verdict = self.verdict(view, gain, &moves, &mapping, &weight);
         let moves = match verdict {
             Verdict::Moved(_) => moves,
             _ => Vec::new(),
@@ -241,7 +244,14 @@ impl Policy {
         Ok(Decision { verdict, moves, mapping })
     }
 
-    fn verdict(&self, view: &View, gain: Gain, moves: &[(u32, Option<usize>)], mapping: &[(u32, usize)]) -> Verdict {
+    fn verdict(
+        &self,
+        view: &View,
+        gain: Gain,
+        moves: &[(u32, Option<usize>)],
+        mapping: &[(u32, usize)],
+        weight: &Matrix,
+    ) -> Verdict {
         if moves.is_empty() || gain.saved() <= 0.0 {
             return Verdict::Holds;
         }
@@ -253,7 +263,7 @@ impl Policy {
             if gain.share() < LEAST_SHARE || !is_worth(gain, moves.len(), view) {
                 return Verdict::NotWorth(gain);
             }
-            if self.hurtful.iter().any(|placement| is_equivalent(view.topology, placement, mapping)) {
+            if self.hurtful.iter().any(|tried| is_as_tried(view.topology, tried, mapping, weight)) {
                 return Verdict::TriedBefore(gain);
             }
         }
@@ -304,11 +314,43 @@ fn furthest(topology: &Topology) -> u64 {
     .max(1)
 }
 
-/// Whether a mapping keeps every two tasks as far apart as a placement did.
-fn is_equivalent(topology: &Topology, placement: &BTreeMap<u32, usize>, mapping: &[(u32, usize)]) -> bool {
-    let both: Vec<(usize, usize)> =
-        mapping.iter().filter_map(|&(task, pu)| Some((pu, *placement.get(&task)?))).collect();
-    let is_same =
-        |i: usize, j: usize| topology.distance(both[i].0, both[j].0) == topology.distance(both[i].1, both[j].1);
-    both.len() == mapping.len() && (0..both.len()).all(|i| (0..i).all(|j| is_same(i, j)))
+/// Whether a mapping keeps those who talk as far apart as one that was tried did: nearly all of the communication counts,
+/// for tasks that hardly talk are now here and now there.
+fn is_as_tried(topology: &Topology, tried: &BTreeMap<u32, usize>, mapping: &[(u32, usize)], weight: &Matrix) -> bool {
+    let (mut same, mut all) = (0, 0);
+    for (a, b, units) in weight.iter() {
+        let ((a, now_a), (b, now_b)) = (mapping[a as usize], mapping[b as usize]);
+        all += u128::from(units);
+        if let (Some(&then_a), Some(&then_b)) = (tried.get(&a), tried.get(&b)) {
+            if topology.distance(now_a, now_b) == topology.distance(then_a, then_b) {
+                same += u128::from(units);
+            }
+        }
+    }
+    100 * same >= SAME * all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_hardly_talks_does_not_make_a_mapping_another_one() {
+        let topology = Topology::load("pack:2 core:3 pu:1").unwrap().with_level_costs(&[10, 1]).unwrap();
+        let weight = |light: u64| Matrix::from_triplets(5, [(0, 1, 500), (2, 3, 500), (1, 4, light)]);
+        let tried: BTreeMap<u32, usize> = [(10, 0), (11, 1), (12, 3), (13, 4), (14, 2)].into();
+        let mapping = |pus: [usize; 5]| -> Vec<(u32, usize)> { (10..).zip(pus).collect() };
+        for (what, mapping, light, is_same) in [
+            ("the same", mapping([0, 1, 3, 4, 2]), 30, true),
+            ("packages exchanged", mapping([3, 4, 0, 1, 5]), 30, true),
+            ("one who hardly talks elsewhere", mapping([0, 1, 3, 4, 5]), 30, true),
+            ("one who talks elsewhere", mapping([0, 1, 3, 4, 5]), 300, false),
+            ("a pair apart", mapping([0, 3, 1, 4, 2]), 30, false),
+        ] {
+            assert_eq!(is_as_tried(&topology, &tried, &mapping, &weight(light)), is_same, "{what}");
+        }
+        // One that has come since, and talks much.
+        let fewer: BTreeMap<u32, usize> = tried.into_iter().filter(|&(task, _)| task != 10).collect();
+        assert!(!is_as_tried(&topology, &fewer, &mapping([0, 1, 3, 4, 2]), &weight(30)));
+    }
 }
