@@ -25,8 +25,8 @@ const PATIENCE_CHAINED: usize = 10;
 /// larger one.
 const PATIENCE_FIRST: usize = 10;
 
-/// Of the time, in a hundred, how much goes to several divisions, if so many would fit into all of it; and how many of
-/// them are gone on with.
+/// Of the time, in a hundred, how much goes to several divisions, if so many and no fewer than one for ten vertices would
+/// fit into all of it (what is larger gets better for longer); and how many of them are gone on with.
 const TIME_FOR_STARTS: u128 = 40;
 const LEAST_STARTS: u128 = 24;
 const ENDS_KEPT: usize = 2;
@@ -160,7 +160,7 @@ impl Walk<'_> {
         let mut ends = vec![self.found()];
         while may_divide
             && goes_on
-            && one * LEAST_STARTS <= all
+            && one * LEAST_STARTS.max(count as u128 / 10) <= all
             && (all - self.clock.left() + one) * 100 < all * TIME_FOR_STARTS
         {
             let before = self.clock.left();
