@@ -5,7 +5,7 @@ mod common;
 use cohabit_model::profile::{Kind, Meta};
 use cohabit_model::{Matrix, Profile, Task};
 use cohabit_observe::npz::write_profile;
-use common::cluster::Cluster;
+use common::cluster::{Cluster, is_late, until_it_ends};
 use common::slurm::{Slurm, TOPOLOGY};
 use common::{Ran, Room};
 use serde_json::Value;
@@ -364,20 +364,12 @@ fn an_mpi_without_our_library_is_run_and_not_read_back() {
     }
 }
 
-/// Whether a command that was given some seconds ran out of them.
-fn is_late(ran: &Ran) -> bool {
-    ran.status == Some(137) || ran.signal == Some(libc::SIGKILL)
-}
-
-/// Runs it, again where it did not end: MPICH 4.0.2 often waits for ever in its own MPI_Finalize when its ranks are on
-/// several hosts, some in UCX over TCP, others in the barrier behind it. None, said aloud, where it never ended and
-/// `alone`, the same ranks without cohabit, does not always end either.
+/// Runs it, again where it did not end. None, said aloud, where it never ended and `alone`, the same ranks without cohabit,
+/// does not always end either.
 fn over_hosts(test: &str, command: &mut Command, alone: &mut Command) -> Option<Ran> {
-    for _ in 0..5 {
-        let ran = Ran::of(command.output().unwrap());
-        if !is_late(&ran) {
-            return Some(ran);
-        }
+    let ran = until_it_ends(command);
+    if !is_late(&ran) {
+        return Some(ran);
     }
     let stuck = (0..5).any(|_| is_late(&Ran::of(alone.output().unwrap())));
     assert!(stuck, "{test}: the launcher does not end, and without cohabit it does");

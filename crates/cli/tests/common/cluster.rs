@@ -1,5 +1,6 @@
 //! The emulated cluster of `workloads/cluster`: created in a folder, gone when dropped.
 
+use super::Ran;
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -80,6 +81,24 @@ impl Drop for Cluster {
             self.destroy();
         }
     }
+}
+
+/// Whether a command that was given some seconds ran out of them.
+pub fn is_late(ran: &Ran) -> bool {
+    ran.status == Some(137) || ran.signal == Some(libc::SIGKILL)
+}
+
+/// Runs a command that is given some seconds, up to five times until it ends within them: MPICH 4.0.2 often waits for ever in
+/// its own MPI_Finalize when its ranks are on several hosts, some in UCX over TCP, others in the barrier behind it.
+pub fn until_it_ends(command: &mut Command) -> Ran {
+    let mut run = || Ran::of(command.output().unwrap());
+    let mut ran = run();
+    for _ in 1..5 {
+        if is_late(&ran) {
+            ran = run();
+        }
+    }
+    ran
 }
 
 /// Network namespaces by inode, of those whose name begins with the tag.
