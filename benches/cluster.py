@@ -8,7 +8,7 @@ Each program is profiled once, on the linear mapping. Then it runs under each ma
 changes from round to round, until the time is up: linear (ranks fill one host after the other, which is what Open MPI
 does by slot), by node (one rank a host at a time), random ones, linear with the ranks' numbers shuffled, and cohabit's,
 by distance (`best`) and by estimated time; "taken" is the one that `cohabit evaluate` advises. All are started by
-`cohabit run --mapping`, so all are bound alike. Medians and ranges (least to most) of at least three runs. Of the random
+`cohabit run --mapping`, so all are bound alike. Where the machine has 16 PUs or more, each host has two to itself. Medians and ranges (least to most) of at least three runs. Of the random
 mappings all run in the first round, and from then on those that were fastest in it.
 
 Programs: our stencil (workloads/mpi/halo.c) and LAMMPS (Debian package lammps) always, the NAS Parallel Benchmarks
@@ -122,8 +122,9 @@ def said(text):
 class Bench:
     """One program with its profile and mappings."""
 
-    def __init__(self, cluster, folder, name, ranks, words):
-        self.cluster, self.folder, self.name, self.ranks, self.words = cluster, f"{folder}/{name}", name, ranks, words
+    def __init__(self, cluster, own_pus, folder, name, ranks, words):
+        self.cluster, self.own_pus = cluster, own_pus
+        self.folder, self.name, self.ranks, self.words = f"{folder}/{name}", name, ranks, words
         self.status = STATUS_OF_DATA_TRAFFIC if name.startswith("dt.") else 0
         os.makedirs(self.folder, exist_ok=True)
 
@@ -150,7 +151,7 @@ class Bench:
         kinds += [("shuffled", n) for n in range(shuffled_count)]
         for kind, seed in kinds:
             for task, slot in zip(linear["tasks"], slots(kind, self.ranks, seed)):
-                task["host"], task["pu"] = f"n{slot // PUS}", slot % PUS
+                task["host"], task["pu"] = f"n{slot // PUS}", slot if self.own_pus else slot % PUS
             with open(f"{self.folder}/{kind} {seed}.json", "w", encoding="utf-8") as file:
                 json.dump(linear, file)
         self.mappings = ["linear", "best", "time"] + [f"{kind} {seed}" for kind, seed in kinds]
@@ -190,12 +191,12 @@ def due(mappings, times):
     return [name for name in mappings if name not in drawn[FASTEST:]]
 
 
-def measure_all(arguments, cluster, folder, results):
+def measure_all(arguments, cluster, own_pus, folder, results):
     """Round after round until the time is up."""
     deadline = time.monotonic() + 60 * arguments.minutes
     benches = []
     for name, (ranks, words) in programs(arguments, folder).items():
-        bench = Bench(cluster, folder, name, ranks, words)
+        bench = Bench(cluster, own_pus, folder, name, ranks, words)
         if bench.prepare(arguments.random, arguments.shuffled):
             entry = results.setdefault(name, {"ranks": ranks, "times": {}})
             entry.update(bench.estimates())
@@ -341,12 +342,13 @@ def main():
         if os.path.exists(f"{folder}/results.json"):
             with open(f"{folder}/results.json", encoding="utf-8") as file:
                 results = json.load(file)
-        made = run([sys.executable, CLUSTER, "create", cluster])
+        own_pus = (os.cpu_count() or 1) >= HOSTS * PUS
+        made = run([sys.executable, CLUSTER] + ["--own-pus"] * own_pus + ["create", cluster])
         if made.returncode != 0:
             print(f"skipped: {made.stderr.strip()}", file=sys.stderr)
             return 0
         try:
-            measure_all(arguments, cluster, folder, results)
+            measure_all(arguments, cluster, own_pus, folder, results)
         finally:
             run([sys.executable, CLUSTER, "destroy", cluster])
     print(tables(results))

@@ -10,7 +10,8 @@ port and the trunk between the subnets 100 Mbit/s. Needs root, ip and tc (iprout
     cluster.py with CMD...            creates one, runs CMD on its first host with CLUSTER=DIR, and destroys it
 
 A host has its name, its address, its /etc/hosts, its /dev/shm, its TMPDIR; files and processors it shares with the
-machine. mpirun (Open MPI) and mpiexec (MPICH) that are run on one host start their ranks on the others. In DIR:
+machine, and says that its processors are PUs 0 and 1. With --own-pus, where the machine has two PUs for each host, the
+first host has PUs 0 and 1, the next 2 and 3, and so on. mpirun (Open MPI) and mpiexec (MPICH) that are run on one host start their ranks on the others. In DIR:
 
     on            runs a command on a host          hosts         /etc/hosts of the hosts
     agent         the same in the place of ssh      hostfile      for Open MPI
@@ -29,6 +30,7 @@ import time
 
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NETWORK = "10.77.0"
+PUS = 2  # of a host
 # What a host runs is told this of the MPIs: no ssh, the cluster's network, and ranks that wait give their processor up,
 # since all hosts share the machine's.
 ENVIRONMENT = {
@@ -112,11 +114,17 @@ def host_names(subnets):
     return [[next(names) for _ in range(size)] for size in subnets]
 
 
-def cluster_file(subnets, rate_mbit):
+def cluster_file(subnets, rate_mbit, own_pus):
     """The cluster as cohabit reads it (docs/cluster.md)."""
     last = sum(subnets) - 1
-    text = "# Made by cluster.py: emulated hosts, all with the processors of one machine.\n"
-    text += f'[[host]]\nnames = "n[0-{last}]"\ntopology = "core:2 pu:1"\n\n'
+    if own_pus:
+        text = "# Made by cluster.py: emulated hosts, each with two processors of one machine.\n"
+        for number in range(last + 1):
+            pus = f"{PUS * number},{PUS * number + 1}"
+            text += f'[[host]]\nnames = "n{number}"\ntopology = "core:2 pu:1(indexes={pus})"\n\n'
+    else:
+        text = "# Made by cluster.py: emulated hosts, all with the processors of one machine.\n"
+        text += f'[[host]]\nnames = "n[0-{last}]"\ntopology = "core:2 pu:1"\n\n'
     first = 0
     for number, size in enumerate(subnets):
         text += f'[[switch]]\nname = "s{number}"\nmembers = "n[{first}-{first + size - 1}]"\n\n'
@@ -131,9 +139,11 @@ def cluster_file(subnets, rate_mbit):
     return text + '# Through memory, which is no bottleneck here.\n[[port]]\nlevel = "pu"\nbandwidth = "1 GB/s"\n'
 
 
-def create(folder, subnets, rate_mbit):
+def create(folder, subnets, rate_mbit, own_pus):
     """Makes the cluster; where that fails, or is interrupted, nothing is left."""
     check_possible()
+    if own_pus and PUS * sum(subnets) > (os.cpu_count() or 1):
+        raise Failure(f"--own-pus needs {PUS * sum(subnets)} PUs, and this machine has {os.cpu_count()}")
     folder = os.path.abspath(folder)
     if any(character in folder for character in " '\"$\\`"):
         raise Failure(f"{folder}: choose a path without blanks and quotes: shells of MPI launchers will read it")
@@ -145,7 +155,7 @@ def create(folder, subnets, rate_mbit):
         # First of all the name under which everything is found again.
         tag = f"cohabit-{secrets.token_hex(4)}"
         write(f"{folder}/tag", tag + "\n")
-        write_files(folder, tag, subnets, rate_mbit)
+        write_files(folder, tag, subnets, rate_mbit, own_pus)
         make_network(tag, host_names(subnets), rate_mbit)
     except BaseException:
         destroy(folder)
@@ -153,14 +163,14 @@ def create(folder, subnets, rate_mbit):
     return folder
 
 
-def write_files(folder, tag, subnets, rate_mbit):
+def write_files(folder, tag, subnets, rate_mbit, own_pus):
     names = [name for subnet in host_names(subnets) for name in subnet]
     addresses = "".join(f"{NETWORK}.{number + 1} {name}\n" for number, name in enumerate(names))
     exports = "\n".join(f'export {key}="{value.format(folder=folder)}"' for key, value in ENVIRONMENT.items())
     write(f"{folder}/hosts", "127.0.0.1 localhost\n" + addresses)
-    write(f"{folder}/hostfile", "".join(f"{name} slots=2\n" for name in names))
-    write(f"{folder}/machinefile", "".join(f"{name}:2\n" for name in names))
-    write(f"{folder}/cluster.toml", cluster_file(subnets, rate_mbit))
+    write(f"{folder}/hostfile", "".join(f"{name} slots={PUS}\n" for name in names))
+    write(f"{folder}/machinefile", "".join(f"{name}:{PUS}\n" for name in names))
+    write(f"{folder}/cluster.toml", cluster_file(subnets, rate_mbit, own_pus))
     write(f"{folder}/on", ON.format(folder=folder, tag=tag, exports=exports), 0o755)
     write(f"{folder}/agent", AGENT.format(folder=folder), 0o755)
     for name in names:
@@ -274,12 +284,12 @@ def run(folder, host, command):
         raise Failure(f"{folder}: no cluster is there ({error.strerror})") from error
 
 
-def run_within(command, subnets, rate_mbit):
+def run_within(command, subnets, rate_mbit, own_pus):
     """A cluster for as long as a command takes."""
     parent = tempfile.mkdtemp(prefix="cluster-")
     folder = f"{parent}/c"
     try:
-        create(folder, subnets, rate_mbit)
+        create(folder, subnets, rate_mbit, own_pus)
         status = subprocess.Popen([f"{folder}/on", "n0"] + command).wait()
     finally:
         if os.path.exists(folder):
@@ -306,6 +316,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--subnets", type=counts, default=[5, 3], metavar="N,N...", help="hosts of each subnet (5,3)")
     parser.add_argument("--rate-mbit", type=int, default=100, metavar="N", help="rate of ports and trunk (100)")
+    parser.add_argument("--own-pus", action="store_true", help="each host has two PUs of the machine for itself")
     commands = parser.add_subparsers(dest="action", required=True)
     commands.add_parser("create").add_argument("folder", metavar="DIR")
     commands.add_parser("destroy").add_argument("folder", metavar="DIR")
@@ -319,13 +330,13 @@ def main():
         signal.signal(number, interrupted)
     try:
         if arguments.action == "create":
-            create(arguments.folder, arguments.subnets, arguments.rate_mbit)
+            create(arguments.folder, arguments.subnets, arguments.rate_mbit, arguments.own_pus)
         elif arguments.action == "destroy":
             destroy(arguments.folder)
         elif arguments.action == "run":
             run(arguments.folder, arguments.host, arguments.command)
         else:
-            return run_within(arguments.command, arguments.subnets, arguments.rate_mbit)
+            return run_within(arguments.command, arguments.subnets, arguments.rate_mbit, arguments.own_pus)
     except Failure as failure:
         print(f"cluster: {failure}", file=sys.stderr)
         return 125
