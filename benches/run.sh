@@ -2,7 +2,7 @@
 # What profiling costs: CPU time of programs under cohabit over their native CPU time, with valgrind's cachegrind beside
 # it, as a Markdown table for docs/benchmarks.md.
 #
-#   COHABIT_NPB=.../NPB3.3-OMP benches/run.sh [--quick] [PROGRAM.CLASS]...
+#   [OMP_NUM_THREADS=4] COHABIT_NPB=.../NPB3.3-OMP benches/run.sh [--quick] [PROGRAM.CLASS]...
 #
 # The programs are the NAS Parallel Benchmarks (OpenMP), which are not ours to ship: COHABIT_NPB names a tree with
 # bin/bt.W and so on, built with gcc -O3 -fopenmp. Each has to verify. --quick leaves cachegrind out.
@@ -18,8 +18,8 @@ if [ "${1:-}" = --quick ]; then
     shift
 fi
 [ $# -eq 0 ] || programs=("$@")
-cores=$(nproc) # before the variable below, which it obeys
-export OMP_NUM_THREADS=4 OMP_WAIT_POLICY=passive
+cores=$(env -u OMP_NUM_THREADS nproc) # which obeys it
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-4} OMP_WAIT_POLICY=passive
 
 bin=${COHABIT_NPB:-}/bin
 if [ ! -x "$bin/${programs[0]}" ]; then
