@@ -3,7 +3,13 @@
  * A block's line is found by the hash of its key. A task that faults is credited with every task that has faulted on the
  * block since the task itself last did, as far as the block remembers (its last four tasks). CDSM credits all that are
  * remembered; then two tasks that left a block would be credited for ever by two others that use it now, because
- * nobody pushes them out. crates/observe/src/faults/table.rs is the same in Rust, and a test compares the two.
+ * nobody pushes them out.
+ *
+ * A page that was write-protected faults once, wherever it is written to first. Blocks would rarely meet, and whole pages
+ * would take neighbours in memory for partners. So such a page is one block of the table, which remembers from where to
+ * where in it each task has written: tasks are credited with one another where these spans overlap.
+ *
+ * crates/observe/src/faults/table.rs is the same in Rust, and a test compares the two.
  *
  * SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
  */
@@ -29,7 +35,7 @@ struct {
     __uint(map_flags, BPF_F_NO_PREALLOC);
     __uint(max_entries, 1);
     __type(key, cohabit_u32);
-    __type(value, cohabit_u64);
+    __type(value, struct cohabit_events);
 } matrix SEC(".maps");
 
 struct {
@@ -57,47 +63,83 @@ static __always_inline cohabit_u64 mix(cohabit_u64 x)
     return x;
 }
 
-static __always_inline void credit(cohabit_u32 a, cohabit_u32 b)
+/* A function of its own, not static and not inlined: the verifier goes through such a one once, not for each way that
+ * leads to it. */
+__attribute__((noinline)) int credit(cohabit_u32 a, cohabit_u32 b, cohabit_u32 kind)
 {
     cohabit_u32 key = a < b ? a << 16 | b : b << 16 | a;
-    cohabit_u64 *value = bpf_map_lookup_elem(&matrix, &key);
-    if (value) {
-        __sync_fetch_and_add(value, 1);
-        return;
+    kind &= COHABIT_KINDS - 1;
+    struct cohabit_events *events = bpf_map_lookup_elem(&matrix, &key);
+    if (!events) {
+        struct cohabit_events none = {};
+        /* Fails where somebody was faster, or the matrix is full. */
+        bpf_map_update_elem(&matrix, &key, &none, BPF_NOEXIST);
+        events = bpf_map_lookup_elem(&matrix, &key);
     }
-    cohabit_u64 one = 1;
-    if (bpf_map_update_elem(&matrix, &key, &one, BPF_NOEXIST) == 0)
-        return;
-    /* Somebody was faster, or the matrix is full. */
-    value = bpf_map_lookup_elem(&matrix, &key);
-    if (value)
-        __sync_fetch_and_add(value, 1);
+    if (events)
+        __sync_fetch_and_add(&events->of_kind[kind], 1);
     else
         count(COHABIT_COUNT_PAIRS_LOST, 1);
+    return 0;
+}
+
+/* Comparisons as numbers, without branches: the kernel's verifier follows every way through a program. Of what is
+ * compared both are less than 2^63 apart. */
+static __always_inline cohabit_u64 is_less(cohabit_u64 a, cohabit_u64 b)
+{
+    cohabit_u64 less = (a - b) >> 63;
+    __asm__ __volatile__("" : "+r"(less));
+    return less;
+}
+
+/* `a` where `condition` is 0, `b` where it is 1. */
+static __always_inline cohabit_u64 chosen(cohabit_u64 condition, cohabit_u64 a, cohabit_u64 b)
+{
+    return a ^ ((a ^ b) & (0 - condition));
+}
+
+static __always_inline cohabit_u64 recent_at(cohabit_u64 recent, cohabit_u32 place)
+{
+    return recent >> (place * COHABIT_RECENT_BITS & 63) & 0xffff;
 }
 
 /* Where in a block's recent tasks `task` (a slot plus 1) is; COHABIT_RECENT_TASKS where it is not. */
 static __always_inline cohabit_u32 place_of(cohabit_u64 recent, cohabit_u64 task)
 {
-    cohabit_u32 place = 0;
+    cohabit_u64 place = 0, others = 1;
 #pragma unroll
     for (cohabit_u32 i = 0; i < COHABIT_RECENT_TASKS; i++) {
-        if ((recent >> (i * COHABIT_RECENT_BITS) & 0xffff) == task)
-            break;
-        place++;
+        others &= is_less(0, recent_at(recent, i) ^ task);
+        place += others;
     }
     return place;
 }
 
-/* The recent tasks with `task` moved to the front from `place`, or put there. */
-static __always_inline cohabit_u64 to_front(cohabit_u64 recent, cohabit_u32 place, cohabit_u64 task)
+/* The recent tasks, or their spans, with `first` put at the front, from `place` if it had one. */
+static __always_inline cohabit_u64 to_front(cohabit_u64 recent, cohabit_u32 place, cohabit_u64 first)
 {
     if (place >= COHABIT_RECENT_TASKS - 1)
-        return recent << COHABIT_RECENT_BITS | task;
+        return recent << COHABIT_RECENT_BITS | first;
     cohabit_u32 bits = (place + 1) * COHABIT_RECENT_BITS & 63;
     cohabit_u64 behind = recent >> bits << bits;
     cohabit_u64 ahead = recent & (((cohabit_u64)1 << (place * COHABIT_RECENT_BITS & 63)) - 1);
-    return behind | ahead << COHABIT_RECENT_BITS | task;
+    return behind | ahead << COHABIT_RECENT_BITS | first;
+}
+
+#define SPAN_MASK ((1u << COHABIT_SPAN_BITS) - 1)
+
+/* The span of the task at `place`, made to hold `block`; that alone where the task has none yet. */
+static __always_inline cohabit_u64 span_with(cohabit_u64 spans, cohabit_u32 place, cohabit_u64 block)
+{
+    cohabit_u64 span = chosen(is_less(place, COHABIT_RECENT_TASKS), block | block << COHABIT_SPAN_BITS, recent_at(spans, place));
+    cohabit_u64 first = span & SPAN_MASK, last = span >> COHABIT_SPAN_BITS;
+    return chosen(is_less(block, first), first, block) | chosen(is_less(last, block), last, block) << COHABIT_SPAN_BITS;
+}
+
+/* 1 where two spans have a block in common, else 0. */
+static __always_inline cohabit_u64 overlap(cohabit_u64 a, cohabit_u64 b)
+{
+    return 1 ^ (is_less(b >> COHABIT_SPAN_BITS, a & SPAN_MASK) | is_less(a >> COHABIT_SPAN_BITS, b & SPAN_MASK));
 }
 
 /* The way of `line` that holds `key`, or that held the block which makes room for it. */
@@ -119,7 +161,8 @@ static __always_inline cohabit_u32 way_of(struct cohabit_block_line *line, cohab
 
 /* The way of `line` for `key`, taken for it where it had none; COHABIT_WAYS where there is nothing left to do. Two tasks may
  * come for the same new block at the same time: the one that is later finds the key there, and forgets nothing. */
-static __always_inline cohabit_u32 own_way(struct cohabit_block_line *line, cohabit_u64 key, cohabit_u64 task)
+static __always_inline cohabit_u32 own_way(struct cohabit_block_line *line, cohabit_u64 key, cohabit_u64 task,
+                                           cohabit_u64 block)
 {
     for (int attempt = 0; attempt < 3; attempt++) {
         int found;
@@ -134,45 +177,53 @@ static __always_inline cohabit_u32 own_way(struct cohabit_block_line *line, coha
             return way;
         count(COHABIT_COUNT_EVICTIONS, 1);
         /* The tasks of the block that was there go, unless somebody has touched the new one already. */
-        return __sync_val_compare_and_swap(&line->recent[way], recent, task) == recent ? COHABIT_WAYS : way;
+        if (__sync_val_compare_and_swap(&line->recent[way], recent, task) != recent)
+            return way;
+        line->spans[way] = span_with(0, COHABIT_RECENT_TASKS, block);
+        return COHABIT_WAYS;
     }
     count(COHABIT_COUNT_RACES, 1);
     return COHABIT_WAYS;
 }
 
-/* A task in `slot` has touched the block of `key`. */
-static __always_inline void touch(cohabit_u64 key, cohabit_u32 slot)
+/* A task in `slot` has touched the block of `key`, or block `block` of the page of `key`. Like credit(), verified once. */
+__attribute__((noinline)) int touch(cohabit_u64 key, cohabit_u64 block, cohabit_u32 slot, cohabit_u32 kind)
 {
     cohabit_u32 index = key & settings.line_mask;
     struct cohabit_block_line *line = bpf_map_lookup_elem(&blocks, &index);
     if (!line)
-        return;
+        return 0;
     cohabit_u64 task = (cohabit_u64)slot + 1;
-    cohabit_u32 way = own_way(line, key, task);
+    cohabit_u32 way = own_way(line, key, task, block);
     if (way >= COHABIT_WAYS)
-        return;
+        return 0;
     for (int attempt = 0; attempt < 4; attempt++) {
-        cohabit_u64 recent = line->recent[way];
+        cohabit_u64 recent = line->recent[way], spans = line->spans[way];
         cohabit_u32 place = place_of(recent, task);
-        if (place == 0)
-            return;
+        cohabit_u64 own = span_with(spans, place, block);
+        if (place == 0 && own == recent_at(spans, 0))
+            return 0;
         cohabit_u64 next = to_front(recent, place, task);
         if (__sync_val_compare_and_swap(&line->recent[way], recent, next) != recent)
             continue;
+        /* Two words: of two tasks that come at the same moment, the spans of the later one stay, and what the other has
+         * added to them is lost. */
+        line->spans[way] = to_front(spans, place, own);
         cohabit_u64 events = 0;
 #pragma unroll
         for (cohabit_u32 i = 0; i < COHABIT_RECENT_TASKS; i++) {
-            cohabit_u64 other = recent >> (i * COHABIT_RECENT_BITS) & 0xffff;
-            if (i >= place || other == 0)
-                break;
-            credit(slot, other - 1);
-            events++;
+            cohabit_u64 other = recent_at(recent, i);
+            cohabit_u64 meets = is_less(i, place) & is_less(0, other) & overlap(own, recent_at(spans, i));
+            events += meets;
+            if (meets)
+                credit(slot, other - 1, kind);
         }
         if (events)
             count(COHABIT_COUNT_EVENTS, events);
-        return;
+        return 0;
     }
     count(COHABIT_COUNT_RACES, 1);
+    return 0;
 }
 
 #endif

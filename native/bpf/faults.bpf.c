@@ -9,6 +9,8 @@
 #include "detect.h"
 #include <bpf/bpf_tracing.h>
 
+#define PAGE_SHIFT 12
+
 /* Bits of an x86 page fault's error code: the page was there, and an instruction was fetched. */
 #define WAS_PRESENT 0x01
 #define FETCHED_INSTRUCTION 0x10
@@ -53,12 +55,12 @@ struct {
 } shared SEC(".maps");
 
 /* The key of an address in one of the process's shared mappings; 0 where it is in none. */
-static __always_inline cohabit_u64 shared_key(cohabit_u32 process, cohabit_u64 address)
+__attribute__((noinline)) cohabit_u64 shared_key(cohabit_u32 process, cohabit_u64 address, cohabit_u32 shift)
 {
     struct cohabit_ranges *ranges = bpf_map_lookup_elem(&shared, &process);
     if (!ranges)
         return 0;
-    /* How many ranges start at or before the address. Without branches: the kernel's verifier follows every way through a
+    /* How many ranges start at or before the address. Without branches, as in detect.h: the verifier follows every way through a
      * program, and with them there are so many that loading it took a second. */
     cohabit_u64 count = ranges->count, low = 0;
 #pragma unroll
@@ -75,7 +77,7 @@ static __always_inline cohabit_u64 shared_key(cohabit_u32 process, cohabit_u64 a
     struct cohabit_range *range = &ranges->range[low - 1];
     if (address >= range->end)
         return 0;
-    cohabit_u64 block = (address - range->start + range->offset) >> settings.block_shift;
+    cohabit_u64 block = (address - range->start + range->offset) >> shift;
     return mix(range->object + block) | 1ull << 63;
 }
 
@@ -92,7 +94,12 @@ int BPF_PROG(on_fault, unsigned long address, void *registers, unsigned long err
         count(COHABIT_COUNT_CODE, 1);
         return 0;
     }
-    cohabit_u64 key = state.any_shared ? shared_key(process, address) : 0;
+    /* A page that is there was write-protected (detect.h): its key is the page's. */
+    cohabit_u64 written = error_code & WAS_PRESENT;
+    cohabit_u64 in_page = written & is_less(settings.block_shift, PAGE_SHIFT);
+    cohabit_u64 block = chosen(in_page, 0, (address & ((1 << PAGE_SHIFT) - 1)) >> settings.block_shift);
+    cohabit_u32 shift = chosen(in_page, settings.block_shift, PAGE_SHIFT);
+    cohabit_u64 key = state.any_shared ? shared_key(process, address, shift) : 0;
     if (!key) {
         struct task_struct *task = (void *)bpf_get_current_task_btf();
         if (task->signal->nr_threads < 2) {
@@ -100,12 +107,12 @@ int BPF_PROG(on_fault, unsigned long address, void *registers, unsigned long err
             return 0;
         }
         /* An address space of 57 bits in blocks of 16 bytes and up leaves room for no id: both are mixed. */
-        key = mix((address >> settings.block_shift) + mix(process)) & ~(1ull << 63);
+        key = mix((address >> shift) + mix(process)) & ~(1ull << 63);
         key += key == 0;
     }
     /* Write protection shows who writes next, hint faults and first touches who uses the memory next. Each kind has a history of
      * its own: a pair of one and the other says more about who writes than about who shares. */
-    touch(key ^ (error_code & WAS_PRESENT) << 1, *slot);
+    touch(key ^ written << 1, block, *slot, written ? COHABIT_WRITTEN : COHABIT_USED);
     return 0;
 }
 
@@ -244,7 +251,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 SEC("syscall")
 int replay(struct cohabit_replay *fault)
 {
-    touch(fault->key, fault->slot);
+    touch(fault->key, fault->block, fault->slot, fault->kind);
     return 0;
 }
 

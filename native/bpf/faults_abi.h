@@ -19,6 +19,10 @@ typedef unsigned long long cohabit_u64;
 /* Slots of tasks that live, or whose counts have not been collected yet. A slot is used again after all others. */
 #define COHABIT_MAX_SLOTS 65535u
 
+/* Where in a page a task of a block's recent ones has faulted: the first and the last of the page's blocks, 8 bits each, in
+ * the order of the tasks. Blocks have 16 bytes and more, so that a page has 256 at most. */
+#define COHABIT_SPAN_BITS 8u
+
 /* Blocks that share one line of the table. */
 #define COHABIT_WAYS 4u
 
@@ -55,10 +59,21 @@ struct cohabit_task_event {
     cohabit_u64 time_ns;     /* CLOCK_MONOTONIC */
 };
 
-/* A line of the block table: 64 bytes. */
+/* A line of the block table. */
 struct cohabit_block_line {
     cohabit_u64 key[COHABIT_WAYS]; /* 0: empty */
     cohabit_u64 recent[COHABIT_WAYS];
+    cohabit_u64 spans[COHABIT_WAYS];
+};
+
+/* What a fault says: who used memory next, or who wrote to it next. */
+#define COHABIT_USED 0u
+#define COHABIT_WRITTEN 1u
+#define COHABIT_KINDS 2u
+
+/* Events of a pair of tasks, by what the faults said. */
+struct cohabit_events {
+    cohabit_u64 of_kind[COHABIT_KINDS];
 };
 
 /* A shared mapping in one process. Two processes that map the same object get the same keys for the same bytes. */
@@ -106,7 +121,8 @@ struct cohabit_follow {
 struct cohabit_replay {
     cohabit_u64 key;
     cohabit_u32 slot;
-    cohabit_u32 padding;
+    cohabit_u16 block; /* in its page, where the key is a page's; else 0 */
+    cohabit_u16 kind;  /* COHABIT_USED or COHABIT_WRITTEN */
 };
 
 #endif

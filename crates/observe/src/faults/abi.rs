@@ -3,6 +3,7 @@
 pub const COHABIT_RECENT_TASKS: u32 = 4;
 pub const COHABIT_RECENT_BITS: u32 = 16;
 pub const COHABIT_MAX_SLOTS: u32 = 65535;
+pub const COHABIT_SPAN_BITS: u32 = 8;
 pub const COHABIT_WAYS: u32 = 4;
 pub const COHABIT_MAX_RANGES: u32 = 256;
 pub const COHABIT_RANGES_LOG2: u32 = 8;
@@ -20,6 +21,9 @@ pub const COHABIT_COUNTERS: u32 = 10;
 pub const COHABIT_TASK_STARTED: u32 = 1;
 pub const COHABIT_TASK_ENDED: u32 = 2;
 pub const COHABIT_TASK_EXEC: u32 = 3;
+pub const COHABIT_USED: u32 = 0;
+pub const COHABIT_WRITTEN: u32 = 1;
+pub const COHABIT_KINDS: u32 = 2;
 pub const COHABIT_FREE_SLOTS: u32 = 65536;
 pub const COHABIT_FOLLOWED: u32 = 0;
 pub const COHABIT_FOLLOWED_BEFORE: u32 = 1;
@@ -58,13 +62,26 @@ const _: () = {
 pub struct cohabit_block_line {
     pub key: [cohabit_u64; 4usize],
     pub recent: [cohabit_u64; 4usize],
+    pub spans: [cohabit_u64; 4usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cohabit_block_line"][::std::mem::size_of::<cohabit_block_line>() - 64usize];
+    ["Size of cohabit_block_line"][::std::mem::size_of::<cohabit_block_line>() - 96usize];
     ["Alignment of cohabit_block_line"][::std::mem::align_of::<cohabit_block_line>() - 8usize];
     ["Offset of field: cohabit_block_line::key"][::std::mem::offset_of!(cohabit_block_line, key) - 0usize];
     ["Offset of field: cohabit_block_line::recent"][::std::mem::offset_of!(cohabit_block_line, recent) - 32usize];
+    ["Offset of field: cohabit_block_line::spans"][::std::mem::offset_of!(cohabit_block_line, spans) - 64usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct cohabit_events {
+    pub of_kind: [cohabit_u64; 2usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of cohabit_events"][::std::mem::size_of::<cohabit_events>() - 16usize];
+    ["Alignment of cohabit_events"][::std::mem::align_of::<cohabit_events>() - 8usize];
+    ["Offset of field: cohabit_events::of_kind"][::std::mem::offset_of!(cohabit_events, of_kind) - 0usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -149,7 +166,8 @@ const _: () = {
 pub struct cohabit_replay {
     pub key: cohabit_u64,
     pub slot: cohabit_u32,
-    pub padding: cohabit_u32,
+    pub block: cohabit_u16,
+    pub kind: cohabit_u16,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -157,5 +175,6 @@ const _: () = {
     ["Alignment of cohabit_replay"][::std::mem::align_of::<cohabit_replay>() - 8usize];
     ["Offset of field: cohabit_replay::key"][::std::mem::offset_of!(cohabit_replay, key) - 0usize];
     ["Offset of field: cohabit_replay::slot"][::std::mem::offset_of!(cohabit_replay, slot) - 8usize];
-    ["Offset of field: cohabit_replay::padding"][::std::mem::offset_of!(cohabit_replay, padding) - 12usize];
+    ["Offset of field: cohabit_replay::block"][::std::mem::offset_of!(cohabit_replay, block) - 12usize];
+    ["Offset of field: cohabit_replay::kind"][::std::mem::offset_of!(cohabit_replay, kind) - 14usize];
 };

@@ -2,9 +2,10 @@
 //! the userfaultfd that each hands over, a few at a time, and a write to one is a fault that the kernel settles by itself
 //! (Documentation/admin-guide/mm/pagemap.rst, PAGEMAP_SCAN; Linux 6.7).
 //!
-//! As CDSM's thread does (section 4): every 10 ms, from where the last walk ended, up to a share of the pages in use.
+//! As by CDSM's thread (section 4) every 10 ms, up to a share of the pages in use; which ones, says `sample`.
 
 use super::mappings::armable;
+use super::sample::{Places, Protect};
 use crate::dbi::install::{LIBDIR_VARIABLE, candidates};
 use cohabit_model::{Error, Result};
 use nix::sys::socket::{
@@ -29,10 +30,6 @@ const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 pub const EVERY: Duration = Duration::from_millis(10);
 /// Pages protected in one go, at most.
 const MOST_PAGES: u64 = 4096;
-/// Memory that is looked through in one go, at most: most of it may be protected still, or in huge pages.
-const MOST_BYTES: u64 = 64 << 20;
-/// How long a process is left alone after a walk that found fewer pages than it might have protected.
-const REST: Duration = Duration::from_millis(500);
 
 /// Write-protects pages of the programs that run with the agent.
 pub struct Agent {
@@ -52,11 +49,9 @@ struct Armed {
     pagemap: File,
     /// Ranges that are registered, ascending.
     ranges: Vec<(u64, u64)>,
-    /// Where the last walk ended.
-    cursor: u64,
+    places: Places,
     /// Pages that may be protected, saved up.
     credit: f64,
-    rests_until: Duration,
 }
 
 impl Agent {
@@ -103,8 +98,7 @@ impl Agent {
             let Some(userfaultfd) = received(&connection).filter(|_| is_followed(peer.pid())) else { continue };
             let Ok(pagemap) = File::open(format!("/proc/{}/pagemap", peer.pid())) else { continue };
             self.announced += 1;
-            let armed =
-                Armed { userfaultfd, pagemap, ranges: Vec::new(), cursor: 0, credit: 0.0, rests_until: Duration::ZERO };
+            let armed = Armed { userfaultfd, pagemap, ranges: Vec::new(), places: Places::default(), credit: 0.0 };
             self.processes.insert(peer.pid(), armed);
         }
     }
@@ -134,42 +128,18 @@ impl Agent {
             return;
         }
         self.armed_at = now;
-        for (&pid, armed) in self.processes.iter_mut().filter(|(_, armed)| now >= armed.rests_until) {
+        for (&pid, armed) in &mut self.processes {
             let rate = pages_per_second(pid);
             // No more is saved up than a few goes' worth.
             let most = 1.0 + rate * (5 * EVERY).max(elapsed).as_secs_f64();
             armed.credit = (armed.credit + rate * elapsed.as_secs_f64()).min(most);
             let pages = (armed.credit as u64).min(MOST_PAGES);
             if pages > 0 {
-                let protected = armed.walk(pages);
+                let protected = armed.places.look(now, &armed.ranges, pages, rate, &mut Pages(&armed.pagemap));
                 armed.credit -= protected as f64;
-                if protected < pages {
-                    armed.rests_until = now + REST;
-                }
                 self.armed_pages += protected;
             }
         }
-    }
-}
-
-impl Armed {
-    /// Protects up to `pages` pages from where the last walk ended, at most once around; how many.
-    fn walk(&mut self, pages: u64) -> u64 {
-        let first = self.ranges.partition_point(|&(_, end)| end <= self.cursor);
-        let (before, after) = self.ranges.split_at(first);
-        let (mut protected, mut walked) = (0, 0);
-        for &(start, end) in after.iter().chain(before) {
-            let from = if (start..end).contains(&self.cursor) { self.cursor } else { start };
-            let end = end.min(from + (MOST_BYTES - walked));
-            let Some((count, walked_to)) = protect(&self.pagemap, from, end, pages - protected) else { continue };
-            protected += count;
-            walked += walked_to.saturating_sub(from).min(MOST_BYTES - walked);
-            self.cursor = walked_to;
-            if protected >= pages || walked >= MOST_BYTES {
-                break;
-            }
-        }
-        protected
     }
 }
 
@@ -233,9 +203,18 @@ struct Region {
     categories: u64,
 }
 
-/// Write-protects up to `pages` pages of a range that are in memory, small, and not protected: how many, and how far it
-/// came. None where the kernel refuses.
-fn protect(pagemap: &File, start: u64, end: u64, pages: u64) -> Option<(u64, u64)> {
+/// A process's pages, by its pagemap.
+struct Pages<'a>(&'a File);
+
+impl Protect for Pages<'_> {
+    fn protect(&mut self, start: u64, end: u64, pages: u64) -> Option<(u64, u64, u64)> {
+        protect(self.0, start, end, pages)
+    }
+}
+
+/// Write-protects up to `pages` pages of a range that are in memory, small, and not protected: how many, where the first
+/// of them starts, and how far it came. None where the kernel refuses.
+fn protect(pagemap: &File, start: u64, end: u64, pages: u64) -> Option<(u64, u64, u64)> {
     const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610;
     const WRITE_PROTECT_MATCHING: u64 = 1;
     const CHECK_ASYNCHRONOUS: u64 = 1 << 1;
@@ -262,7 +241,8 @@ fn protect(pagemap: &File, start: u64, end: u64, pages: u64) -> Option<(u64, u64
     // SAFETY: the record is as the kernel has it, and both it and the regions live through the call.
     let count = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) };
     let found = regions.get(..usize::try_from(count).ok()?)?;
-    Some((found.iter().map(|region| (region.end - region.start) / 4096).sum(), scan.walk_end))
+    let first = found.first().map_or(scan.walk_end, |region| region.start);
+    Some((found.iter().map(|region| (region.end - region.start) / 4096).sum(), first, scan.walk_end))
 }
 
 fn find() -> Result<PathBuf> {

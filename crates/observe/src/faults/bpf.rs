@@ -3,6 +3,7 @@
 use super::abi::{self, cohabit_task_event as Event};
 use super::mappings::{self, Range};
 use super::object::{self, as_bytes, refused};
+use super::weigh::{Scales, Seen};
 use super::{Counters, Options, Reading, Source, TaskEvent, follow};
 use cohabit_model::{Error, Result};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ProgramInput, RingBuffer, RingBufferBuilder};
@@ -11,7 +12,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Pairs read from the kernel at a time.
 const BATCH: u32 = 4096;
@@ -37,6 +38,8 @@ pub struct BpfFaults {
     processes: BTreeMap<i32, Vec<Range>>,
     /// Events of pairs that no living task stands behind any more.
     stale: u64,
+    scales: Scales,
+    started: Instant,
     object: Object,
 }
 
@@ -89,6 +92,8 @@ impl BpfFaults {
             next_task: 0,
             processes,
             stale: 0,
+            scales: Scales::default(),
+            started: Instant::now(),
             object,
         })
     }
@@ -140,8 +145,12 @@ impl BpfFaults {
     /// # Errors
     /// Where the kernel does not run the program.
     #[doc(hidden)]
-    pub fn replay(&self, key: u64, slot: u32) -> Result<()> {
-        self.run("replay", as_bytes(&abi::cohabit_replay { key, slot, padding: 0 })).map(drop)
+    pub fn replay(&self, key: u64, block: u8, slot: u32) -> Result<()> {
+        self.run(
+            "replay",
+            as_bytes(&abi::cohabit_replay { key, slot, block: block.into(), kind: u16::from(block > 0) }),
+        )
+        .map(drop)
     }
 
     /// Runs a program that takes a record; what it returns.
@@ -175,16 +184,20 @@ impl BpfFaults {
     }
 
     /// Takes the pairs out of the kernel's matrix, so that it holds no more than what one interval brings.
-    fn take_pairs(&mut self) -> Result<Vec<(u32, u32, u64)>> {
+    pub(super) fn take_pairs(&mut self) -> Result<Vec<Seen>> {
         let taken = self.maps.matrix.lookup_and_delete_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
         let taken = taken.map_err(|error| refused("reading the matrix of", &error))?;
         let mut pairs = Vec::new();
         for (key, value) in taken {
-            let (Ok(key), Ok(value)) = (key.as_slice().try_into(), value.as_slice().try_into()) else { continue };
-            let (key, events) = (u32::from_ne_bytes(key), u64::from_ne_bytes(value));
+            let Ok(key) = key.as_slice().try_into() else { continue };
+            let key = u32::from_ne_bytes(key);
+            let mut events = value.chunks_exact(8).filter_map(|word| Some(u64::from_ne_bytes(word.try_into().ok()?)));
+            let (used, written) = (events.next().unwrap_or(0), events.next().unwrap_or(0));
             match (self.slots.get(&(key >> 16)), self.slots.get(&(key & 0xffff))) {
-                (Some(a), Some(b)) => pairs.push((a.task.min(b.task), a.task.max(b.task), events)),
-                _ => self.stale += events,
+                (Some(a), Some(b)) => {
+                    pairs.push(Seen { pair: (a.task.min(b.task), a.task.max(b.task)), used, written });
+                }
+                _ => self.stale += used + written,
             }
         }
         Ok(pairs)
@@ -286,7 +299,8 @@ impl Source for BpfFaults {
         if !with_pairs {
             return Ok(Reading { tasks, pairs: Vec::new(), counters: self.known });
         }
-        let pairs = self.take_pairs()?;
+        let seen = self.take_pairs()?;
+        let pairs = self.scales.weigh(self.started.elapsed(), &seen);
         let ended = std::mem::take(&mut self.unread);
         self.free(ended)?;
         self.known = self.counters()?;

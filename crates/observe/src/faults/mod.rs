@@ -2,7 +2,8 @@
 //! has touched, while the program runs.
 //!
 //! `bpf` is the source for root: the detector in the kernel (`native/bpf`). `perf` is the one for everybody, with the same
-//! detector in Rust (`table`). `agent` makes programs fault again that preload `native/agent`, as far as `budget` allows.
+//! detector in Rust (`table`). `agent` makes programs fault again that preload `native/agent`, as far as `budget` allows and
+//! where `sample` says. `weigh` makes one count of what hint faults show and what write protection shows.
 //! `mappings` finds the memory that processes share.
 
 #[allow(missing_docs, non_camel_case_types, dead_code, clippy::all)]
@@ -21,9 +22,11 @@ mod progress;
 mod ranks;
 mod record;
 mod ring;
+mod sample;
 pub mod table;
 #[cfg(test)]
 mod tests;
+mod weigh;
 
 pub use agent::{Agent, EVERY as ARM_EVERY};
 pub use bpf::BpfFaults;

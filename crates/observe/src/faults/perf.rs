@@ -5,7 +5,7 @@ use super::event::page_faults;
 use super::follow;
 use super::mappings::{self, Range};
 use super::ring::{Record, Ring};
-use super::table::{Table, private_key, shared_key};
+use super::table::{Table, private_key, shared_key, within_page};
 use super::{Counters, Options, Reading, Source, TaskEvent};
 use cohabit_model::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
@@ -102,15 +102,17 @@ impl PerfFaults {
             return;
         }
         let Some(process) = self.processes.get(&living.process) else { return };
+        // What made it fault is not told; mostly it is the agent.
+        let (block, shift) = within_page(address, self.block_shift);
         let key = match mappings::find(&process.shared, address) {
-            Some(range) => shared_key(range.object, address - range.start + range.offset, self.block_shift),
-            None if process.threads > 1 => private_key(living.process as u32, address, self.block_shift),
+            Some(range) => shared_key(range.object, address - range.start + range.offset, shift),
+            None if process.threads > 1 => private_key(living.process as u32, address, shift),
             None => {
                 self.counters.private += 1;
                 return;
             }
         };
-        self.table.touch(key, living.task);
+        self.table.touch(key, block, living.task);
     }
 
     fn record(&mut self, record: Record) {

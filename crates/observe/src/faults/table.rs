@@ -1,7 +1,9 @@
 //! The block table of CDSM (sections 2.1 and 2.3) in Rust, fault for fault what `native/bpf/detect.h` does: the last four
 //! tasks of a block, in a hashed table of bounded size. For sources that hand over single faults, and for tests.
 //!
-//! A task that faults is credited with every task that has faulted on the block since it last did itself.
+//! A task that faults is credited with every task that has faulted on the block since it last did itself. Where the
+//! block is a page that faults wherever it is touched first, only with those whose spans in it, from the first block that they
+//! have touched to the last, overlap with its own.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +11,7 @@ use std::collections::BTreeMap;
 pub const RECENT_TASKS: usize = 4;
 /// Blocks that share a line of the table.
 const WAYS: usize = 4;
+const PAGE_SHIFT: u32 = 12;
 /// Nobody.
 const NONE: u32 = u32::MAX;
 
@@ -17,8 +20,18 @@ struct Line {
     /// 0: empty.
     keys: [u64; WAYS],
     /// Most recent first.
-    recent: [[u32; RECENT_TASKS]; WAYS],
+    recent: [[Recent; RECENT_TASKS]; WAYS],
 }
+
+/// A task, and from which to which block of a page it has come.
+#[derive(Clone, Copy)]
+struct Recent {
+    task: u32,
+    first: u8,
+    last: u8,
+}
+
+const NOBODY: Recent = Recent { task: NONE, first: 0, last: 0 };
 
 /// Blocks, and the events between tasks since they were last taken.
 pub struct Table {
@@ -35,13 +48,14 @@ pub struct Table {
 impl Table {
     /// A table for this many blocks, rounded up to a power of two.
     pub fn new(blocks: u32) -> Self {
-        let line = Line { keys: [0; WAYS], recent: [[NONE; RECENT_TASKS]; WAYS] };
+        let line = Line { keys: [0; WAYS], recent: [[NOBODY; RECENT_TASKS]; WAYS] };
         let lines = vec![line; lines(blocks) as usize];
         Self { lines, pairs: BTreeMap::new(), events: 0, new_blocks: 0, evictions: 0 }
     }
 
-    /// A task has touched the block of this key (see [`mix`]; never 0).
-    pub fn touch(&mut self, key: u64, task: u32) {
+    /// A task has touched the block of this key (see [`mix`]; never 0), or `block` of the page of this key; 0 where the key
+    /// is a block's.
+    pub fn touch(&mut self, key: u64, block: u8, task: u32) {
         let index = key as usize & (self.lines.len() - 1);
         let line = &mut self.lines[index];
         let way = line.keys.iter().position(|&there| there == key).unwrap_or_else(|| {
@@ -50,17 +64,20 @@ impl Table {
             self.evictions += u64::from(empty.is_none());
             let way = empty.unwrap_or((key >> 60) as usize % WAYS);
             line.keys[way] = key;
-            line.recent[way] = [NONE; RECENT_TASKS];
+            line.recent[way] = [NOBODY; RECENT_TASKS];
             way
         });
         let recent = &mut line.recent[way];
-        let place = recent.iter().position(|&there| there == task).unwrap_or(RECENT_TASKS);
-        for &other in recent[..place].iter().filter(|&&other| other != NONE) {
-            *self.pairs.entry((task.min(other), task.max(other))).or_default() += 1;
+        let place = recent.iter().position(|there| there.task == task).unwrap_or(RECENT_TASKS);
+        let mut own = recent.get(place).copied().unwrap_or(Recent { task, first: block, last: block });
+        (own.first, own.last) = (own.first.min(block), own.last.max(block));
+        let overlap = |other: &&Recent| other.first <= own.last && own.first <= other.last;
+        for other in recent[..place].iter().filter(|other| other.task != NONE).filter(overlap) {
+            *self.pairs.entry((task.min(other.task), task.max(other.task))).or_default() += 1;
             self.events += 1;
         }
         recent[..(place + 1).min(RECENT_TASKS)].rotate_right(1);
-        recent[0] = task;
+        recent[0] = own;
     }
 
     /// The events since the last call: the two tasks, the smaller number first, and how many.
@@ -83,6 +100,12 @@ pub fn mix(mut x: u64) -> u64 {
     x ^ (x >> 33)
 }
 
+/// Which block of its page an address is in, and the shift that makes the page's key; block 0 and the block's own shift
+/// where blocks are no smaller than pages.
+pub fn within_page(address: u64, block_shift: u32) -> (u8, u32) {
+    if block_shift < PAGE_SHIFT { (((address & 0xfff) >> block_shift) as u8, PAGE_SHIFT) } else { (0, block_shift) }
+}
+
 /// The key of a block of a process's own memory.
 pub fn private_key(process: u32, address: u64, block_shift: u32) -> u64 {
     (mix((address >> block_shift).wrapping_add(mix(u64::from(process)))) & !(1 << 63)).max(1)
@@ -100,24 +123,32 @@ pub(crate) mod tests {
     use std::collections::HashMap;
 
     /// The definition: every block remembers all that happened; no table, no bound but the four tasks.
-    pub(crate) fn obvious(touches: &[(u64, u32)]) -> BTreeMap<(u32, u32), u64> {
-        let mut recent: HashMap<u64, Vec<u32>> = HashMap::new();
+    pub(crate) fn obvious(touches: &[(u64, u8, u32)]) -> BTreeMap<(u32, u32), u64> {
+        let mut recent: HashMap<u64, Vec<(u32, Vec<u8>)>> = HashMap::new();
         let mut pairs = BTreeMap::new();
-        for &(key, task) in touches {
+        for &(key, block, task) in touches {
             let tasks = recent.entry(key).or_default();
-            for &other in tasks.iter().take_while(|&&other| other != task) {
-                *pairs.entry((task.min(other), task.max(other))).or_default() += 1;
+            let known = tasks.iter().position(|&(other, _)| other == task);
+            let since = known.unwrap_or(tasks.len());
+            let mut own = known.map_or(Vec::new(), |place| tasks.remove(place).1);
+            own.push(block);
+            let reaches = |inner: &[u8], outer: &[u8]| {
+                inner.iter().any(|block| outer.iter().min() <= Some(block) && Some(block) <= outer.iter().max())
+            };
+            for (other, theirs) in &tasks[..since] {
+                if reaches(&own, theirs) || reaches(theirs, &own) {
+                    *pairs.entry((task.min(*other), task.max(*other))).or_default() += 1;
+                }
             }
-            tasks.retain(|&other| other != task);
-            tasks.insert(0, task);
+            tasks.insert(0, (task, own));
             tasks.truncate(RECENT_TASKS);
         }
         pairs
     }
 
-    fn pairs(touches: &[(u64, u32)]) -> Vec<(u32, u32, u64)> {
+    fn pairs(touches: &[(u64, u8, u32)]) -> Vec<(u32, u32, u64)> {
         let mut table = Table::new(1 << 10);
-        touches.iter().for_each(|&(block, task)| table.touch(mix(block), task));
+        touches.iter().for_each(|&(key, block, task)| table.touch(mix(key), block, task));
         table.take_pairs()
     }
 
@@ -168,21 +199,39 @@ pub(crate) mod tests {
             ),
         ];
         for (what, tasks, expected) in rows {
-            let touches: Vec<(u64, u32)> = tasks.into_iter().map(|task| (7, task)).collect();
+            let touches: Vec<(u64, u8, u32)> = tasks.into_iter().map(|task| (7, 0, task)).collect();
             assert_eq!(pairs(&touches), expected, "{what}");
         }
     }
 
     #[test]
+    fn in_a_page_tasks_meet_where_they_overlap() {
+        type Row = (&'static str, Vec<(u8, u32)>, Vec<(u32, u32, u64)>);
+        let rows: [Row; 4] = [
+            ("each its own part", vec![(0, 0), (9, 1), (3, 0), (12, 1), (1, 0)], vec![]),
+            ("one in the other's part", vec![(2, 0), (9, 0), (5, 1), (5, 0)], vec![(0, 1, 2)]),
+            ("parts grow until they meet", vec![(0, 0), (9, 1), (9, 0), (15, 1), (3, 0)], vec![(0, 1, 3)]),
+            ("again by oneself is no event, and counts later", vec![(0, 0), (7, 0), (5, 1)], vec![(0, 1, 1)]),
+        ];
+        for (what, faults, expected) in rows {
+            let touches: Vec<(u64, u8, u32)> = faults.into_iter().map(|(block, task)| (7, block, task)).collect();
+            assert_eq!(pairs(&touches), expected, "{what}");
+        }
+        assert_eq!(within_page(0x7fff_1234_5fff, 8), (15, 12));
+        assert_eq!(within_page(0x7fff_1234_5fff, 4), (255, 12));
+        assert_eq!(within_page(0x7fff_1234_5fff, 16), (0, 16));
+    }
+
+    #[test]
     fn blocks_that_find_no_room_are_counted() {
         let mut table = Table::new(4);
-        (1..=6).for_each(|key| table.touch(key << 60 | 1, 0));
+        (1..=6).for_each(|key| table.touch(key << 60 | 1, 0, 0));
         assert_eq!((table.new_blocks, table.evictions), (6, 2));
     }
 
     proptest! {
         #[test]
-        fn the_table_is_as_the_definition_says(touches in prop::collection::vec((1..40u64, 0..7u32), 0..300)) {
+        fn the_table_is_as_the_definition_says(touches in prop::collection::vec((1..40u64, 0..8u8, 0..7u32), 0..300)) {
             let expected: Vec<_> = obvious(&touches).into_iter().map(|((a, b), events)| (a, b, events)).collect();
             prop_assert_eq!(pairs(&touches), expected);
         }

@@ -52,13 +52,15 @@ fn the_kernel_counts_what_the_table_counts() {
         for round in 0..20 {
             for _ in 0..300 {
                 random = mix(random.wrapping_add(0x9e37_79b9_7f4a_7c15));
-                let (key, task) = (mix(1 + random % 60), (random >> 32) as u32 % 7);
-                source.replay(key, task).unwrap();
-                table.touch(key, task);
+                let (key, block, task) = (mix(1 + random % 60), (random >> 24) as u8 % 6, (random >> 32) as u32 % 7);
+                source.replay(key, block, task).unwrap();
+                table.touch(key, block, task);
+            }
+            let mut pairs = BTreeMap::new();
+            for seen in source.take_pairs().unwrap() {
+                *pairs.entry(seen.pair).or_default() += seen.used + seen.written;
             }
             let reading = source.read(true).unwrap();
-            let mut pairs = BTreeMap::new();
-            reading.pairs.iter().for_each(|&(a, b, events)| *pairs.entry((a, b)).or_default() += events);
             let pairs: Vec<(u32, u32, u64)> = pairs.into_iter().map(|((a, b), events)| (a, b, events)).collect();
             assert_eq!(pairs, table.take_pairs(), "round {round} with {blocks} blocks");
             let seen = reading.counters - before;

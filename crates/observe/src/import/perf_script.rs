@@ -46,7 +46,7 @@ pub(super) fn read(path: &Path) -> Result<Profile> {
             return Err(Error::new(format!("more than {TASKS_LIMIT} threads")));
         }
         if sample.address != 0 {
-            table.touch(private_key(sample.process, sample.address, BLOCK_SHIFT), task);
+            table.touch(private_key(sample.process, sample.address, BLOCK_SHIFT), 0, task);
         }
     }
     if tasks.is_empty() {
