@@ -135,7 +135,8 @@ impl Agent {
             armed.credit = (armed.credit + rate * elapsed.as_secs_f64()).min(most);
             let pages = (armed.credit as u64).min(MOST_PAGES);
             if pages > 0 {
-                let protected = armed.places.look(now, &armed.ranges, pages, rate, &mut Pages(&armed.pagemap));
+                let protected =
+                    armed.places.look(now, elapsed, &armed.ranges, (pages, rate), &mut Pages(&armed.pagemap));
                 armed.credit -= protected as f64;
                 self.armed_pages += protected;
             }

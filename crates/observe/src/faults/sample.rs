@@ -19,7 +19,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// Memory that is searched for pages to protect at once.
 const SEARCHED: u64 = 8 << 20;
 /// After so many searches in one go that found nothing, none is made for a while.
-const FRUITLESS: u32 = 8;
+const FRUITLESS: u32 = 4;
 const REST: Duration = Duration::from_millis(500);
 const PAGE_BYTES: u64 = 4096;
 
@@ -47,22 +47,27 @@ struct Place {
 }
 
 impl Places {
-    /// Protects up to `pages` pages of `ranges` (ascending); how many. `rate` is how many that may be in a second, in the long run.
+    /// Protects up to `pages` pages of `ranges` (ascending); how many. `rate` is how many that may be in a second in the long
+    /// run, and `elapsed` the time since the last call.
     pub fn look(
         &mut self,
         now: Duration,
+        elapsed: Duration,
         ranges: &[(u64, u64)],
-        pages: u64,
-        rate: f64,
+        (pages, rate): (u64, f64),
         kernel: &mut impl Protect,
     ) -> u64 {
         let of_a_place = ((rate / MOST_LOOKS).ceil() as u64).clamp(LEAST_PAGES, MOST_PAGES);
+        let looks = (MOST_LOOKS * elapsed.as_secs_f64()).ceil() as u32;
         let (mut protected, mut fruitless) = (0, 0);
-        while protected < pages {
+        for _ in 0..looks {
+            let most = of_a_place.min(pages - protected);
+            if most == 0 {
+                break;
+            }
             let due = self.due.first_entry().filter(|entry| entry.key().0 <= now);
             if let Some(entry) = due {
                 let mut place = entry.remove();
-                let most = of_a_place.min(pages - protected);
                 let Some((count, ..)) = kernel.protect(place.start, place.end, most) else { continue };
                 protected += count;
                 place.looks += 1;
@@ -74,19 +79,15 @@ impl Places {
             if now < self.rests_until {
                 break;
             }
-            let most = of_a_place.min(pages - protected);
-            let found = self.draw(ranges).and_then(|(start, end)| kernel.protect(start, end, most));
-            match found {
+            match self.draw(ranges).and_then(|(start, end)| kernel.protect(start, end, most)) {
                 Some((count, start, end)) if count > 0 => {
                     protected += count;
                     self.put(now, Place { start, end, looks: 1 });
                 }
-                _ => {
-                    fruitless += 1;
-                    if fruitless == FRUITLESS {
-                        self.rests_until = now + REST;
-                    }
-                }
+                _ => fruitless += 1,
+            }
+            if fruitless == FRUITLESS {
+                self.rests_until = now + REST;
             }
         }
         protected
@@ -167,12 +168,13 @@ mod tests {
         let mut protected = 0;
         for go in 0..200 {
             memory.write_everywhere();
-            let now = places.look(GO * go, &ranges, 10, 1000.0, &mut memory);
-            assert!(now <= 10);
+            let calls = memory.calls;
+            let now = places.look(GO * go, GO, &ranges, (10, 1000.0), &mut memory);
+            assert!(now <= 10 && memory.calls - calls <= 5);
             protected += now;
         }
-        // Ten a go, all of which could be had.
-        assert_eq!(protected, 2000);
+        // Ten a go, and a few less where a place overlapped with one that had just been protected.
+        assert!((1900..=2000).contains(&protected), "{protected}");
         let looked_at = memory.times().filter(|&times| times > 0).count() as u64;
         // Each again and again; some are in several places, which were drawn beside one another.
         assert!((protected / u64::from(2 * LOOKS)..protected / 2).contains(&looked_at), "{looked_at}");
@@ -187,7 +189,7 @@ mod tests {
         let ranges = ranges();
         for (rate, pages) in [(10.0, LEAST_PAGES), (3.5 * MOST_LOOKS, 4), (1e9, MOST_PAGES)] {
             let (mut memory, mut places) = (Memory::of(&ranges), Places::default());
-            assert_eq!(places.look(GO, &ranges, pages, rate, &mut memory), pages);
+            assert_eq!(places.look(GO, GO, &ranges, (pages, rate), &mut memory), pages);
             assert_eq!(memory.calls, 1, "{rate}");
         }
     }
@@ -198,21 +200,18 @@ mod tests {
         let mut memory = Memory::of(&ranges);
         let mut protected = 0;
         for go in 0..1000 {
-            protected += places.look(GO * go, &ranges, 100, 10_000.0, &mut memory);
+            protected += places.look(GO * go, GO, &ranges, (100, 10_000.0), &mut memory);
         }
         assert_eq!(protected as usize, memory.times().filter(|&times| times == 1).count());
         assert!(protected > 1900, "{protected}");
         let before = memory.calls;
         for go in 1000..2000 {
-            assert!(places.look(GO * go, &ranges, 100, 10_000.0, &mut memory) <= 100);
+            assert!(places.look(GO * go, GO, &ranges, (100, 10_000.0), &mut memory) <= 100);
         }
-        // A few searches each half second, in ten seconds.
-        assert!(
-            memory.calls - before <= 21 * FRUITLESS + u32::from(memory.calls > before) * 200,
-            "{}",
-            memory.calls - before
-        );
+        // A few searches each half second, in ten seconds, some of which find a page that was left.
+        let searches = memory.calls - before;
+        assert!((80..200).contains(&searches), "{searches}");
         // And no memory at all is no trouble.
-        assert_eq!(Places::default().look(GO, &[], 100, 10_000.0, &mut memory), 0);
+        assert_eq!(Places::default().look(GO, GO, &[], (100, 10_000.0), &mut memory), 0);
     }
 }
