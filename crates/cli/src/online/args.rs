@@ -25,7 +25,7 @@ pub struct OnlineArgs {
     /// Where page faults come from besides the program's own
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = ExtraFaults::Auto)]
     pub faults: ExtraFaults,
-    /// Of the pages in use, how many extra faults a second the agent may cause, in percent; up to 250 for each task are
+    /// Of the pages in use, how many extra faults a second the agent may cause, in percent; up to 500 for each task are
     /// always allowed
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
     pub fault_budget: f64,

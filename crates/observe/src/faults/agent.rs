@@ -135,8 +135,10 @@ impl Agent {
             armed.credit = (armed.credit + rate * elapsed.as_secs_f64()).min(most);
             let pages = (armed.credit as u64).min(MOST_PAGES);
             if pages > 0 {
-                let protected =
-                    armed.places.look(now, elapsed, &armed.ranges, (pages, rate), &mut Pages(&armed.pagemap));
+                let (ranges, kernel) = (&armed.ranges, &mut Pages(&armed.pagemap));
+                let walked = armed.places.walk(ranges, pages.div_ceil(2), kernel);
+                let looked = armed.places.look(now, elapsed, ranges, (pages - walked, rate / 2.0), kernel);
+                let protected = walked + looked;
                 armed.credit -= protected as f64;
                 self.armed_pages += protected;
             }

@@ -20,7 +20,7 @@ const SAVED: Duration = Duration::from_secs(2);
 
 /// A task may cause this many extra faults a second, however little memory is in use and wherever else faults come from, while
 /// the mapping is young: hint faults come in few passes, each of which shows one moment of the program.
-pub const LEAST_A_TASK: f64 = 250.0;
+pub const LEAST_A_TASK: f64 = 500.0;
 
 /// From this mapping interval on it may cause fewer, in proportion: where the mapping holds there is little to find out.
 const YOUNG: Duration = Duration::from_millis(250);
@@ -170,16 +170,16 @@ mod tests {
         let ten = Duration::from_millis(10);
         let mut budget = PageBudget::new(1.0);
         budget.update(Duration::ZERO, 0, 0, YOUNG, &watched(2, 0));
-        assert_eq!((budget.rate(7), budget.pace(ten)), (500.0, Duration::from_millis(32)));
+        assert_eq!((budget.rate(7), budget.pace(ten)), (1000.0, Duration::from_millis(16)));
         // The agent's own faults are no reason to do less; others are.
         budget.update(second, 800, 800, YOUNG, &watched(2, 300_000));
         assert_eq!((budget.rate(7), budget.pace(ten)), (3000.0, ten));
         budget.update(2 * second, 2800, 1600, YOUNG, &watched(2, 300_000));
         assert_eq!(budget.rate(7), 1800.0);
         budget.update(3 * second, 99_000, 1600, YOUNG, &watched(2, 300_000));
-        assert_eq!((budget.rate(7), budget.rate(8)), (500.0, 0.0));
+        assert_eq!((budget.rate(7), budget.rate(8)), (1000.0, 0.0));
         // Where the mapping holds there is less to find out.
         budget.update(4 * second, 99_000, 1600, 8 * YOUNG, &watched(2, 300));
-        assert_eq!((budget.rate(7), budget.pace(ten)), (62.5, LONGEST));
+        assert_eq!((budget.rate(7), budget.pace(ten)), (125.0, LONGEST));
     }
 }

@@ -1,4 +1,5 @@
-//! Which pages of a process fault again, and when: places, each of which is looked at over and over for a while.
+//! Which pages of a process fault again, and when: a walk through all, and places, each of which is looked at over and over for
+//! a while.
 //!
 //! A fault says who uses a page next. Only several of them on the same memory, at different moments, say who shares it. A
 //! walk over all memory (CDSM, section 4: from where the last one ended) comes back to a page after seconds or minutes, the later
@@ -17,7 +18,7 @@ const LOOKS: u32 = 4;
 /// After this time, give or take a half, it is looked at again: others have had their turn by then.
 const AGAIN: Duration = Duration::from_millis(50);
 /// Memory that is searched for pages to protect at once.
-const SEARCHED: u64 = 8 << 20;
+const SEARCHED: u64 = 64 << 20;
 /// After so many searches in one go that found nothing, none is made for a while.
 const FRUITLESS: u32 = 4;
 const REST: Duration = Duration::from_millis(500);
@@ -35,6 +36,8 @@ pub struct Places {
     /// By when they are due; the number tells apart those that are due at once.
     due: BTreeMap<(Duration, u64), Place>,
     drawn: u64,
+    /// Where the last walk ended.
+    cursor: u64,
     random: fastrand::Rng,
     rests_until: Duration,
 }
@@ -47,6 +50,26 @@ struct Place {
 }
 
 impl Places {
+    /// Protects up to `pages` pages from where the last walk ended, at most once around; how many. What is written to all the
+    /// time, be it ever so little, is found so: the rest is protected still.
+    pub fn walk(&mut self, ranges: &[(u64, u64)], pages: u64, kernel: &mut impl Protect) -> u64 {
+        let first = ranges.partition_point(|&(_, end)| end <= self.cursor);
+        let (before, after) = ranges.split_at(first);
+        let (mut protected, mut walked) = (0, 0);
+        for &(start, end) in after.iter().chain(before) {
+            let from = if (start..end).contains(&self.cursor) { self.cursor } else { start };
+            let end = end.min(from + (SEARCHED - walked));
+            let Some((count, _, walked_to)) = kernel.protect(from, end, pages - protected) else { continue };
+            protected += count;
+            walked += walked_to.saturating_sub(from).min(SEARCHED - walked);
+            self.cursor = walked_to;
+            if protected >= pages || walked >= SEARCHED {
+                break;
+            }
+        }
+        protected
+    }
+
     /// Protects up to `pages` pages of `ranges` (ascending); how many. `rate` is how many that may be in a second in the long
     /// run, and `elapsed` the time since the last call.
     pub fn look(
@@ -71,7 +94,8 @@ impl Places {
                 let Some((count, ..)) = kernel.protect(place.start, place.end, most) else { continue };
                 protected += count;
                 place.looks += 1;
-                if place.looks < LOOKS {
+                // Where no other is to be found, those that are written to are all there is to see.
+                if count > 0 && (place.looks < LOOKS || now < self.rests_until) {
                     self.put(now, place);
                 }
                 continue;
