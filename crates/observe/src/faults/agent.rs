@@ -136,7 +136,7 @@ impl Agent {
             let pages = (armed.credit as u64).min(MOST_PAGES);
             if pages > 0 {
                 let (ranges, kernel) = (&armed.ranges, &mut Pages(&armed.pagemap));
-                let walked = armed.places.walk(ranges, pages.div_ceil(2), kernel);
+                let walked = armed.places.walk(now, ranges, pages.div_ceil(2), kernel);
                 let looked = armed.places.look(now, elapsed, ranges, (pages - walked, rate / 2.0), kernel);
                 let protected = walked + looked;
                 armed.credit -= protected as f64;

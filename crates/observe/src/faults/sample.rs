@@ -38,6 +38,8 @@ pub struct Places {
     drawn: u64,
     /// Where the last walk ended.
     cursor: u64,
+    /// When the next may begin.
+    walks_at: Duration,
     random: fastrand::Rng,
     rests_until: Duration,
 }
@@ -51,8 +53,12 @@ struct Place {
 
 impl Places {
     /// Protects up to `pages` pages from where the last walk ended, at most once around; how many. What is written to all the
-    /// time, be it ever so little, is found so: the rest is protected still.
-    pub fn walk(&mut self, ranges: &[(u64, u64)], pages: u64, kernel: &mut impl Protect) -> u64 {
+    /// time, be it ever so little, is found so: the rest is protected still. Where that is less than might be protected, there is
+    /// no walk for a while.
+    pub fn walk(&mut self, now: Duration, ranges: &[(u64, u64)], pages: u64, kernel: &mut impl Protect) -> u64 {
+        if now < self.walks_at {
+            return 0;
+        }
         let first = ranges.partition_point(|&(_, end)| end <= self.cursor);
         let (before, after) = ranges.split_at(first);
         let (mut protected, mut walked) = (0, 0);
@@ -66,6 +72,9 @@ impl Places {
             if protected >= pages || walked >= SEARCHED {
                 break;
             }
+        }
+        if protected < pages {
+            self.walks_at = now + REST;
         }
         protected
     }
@@ -206,6 +215,20 @@ mod tests {
         assert!((10..100).contains(&places.due.len()), "{}", places.due.len());
         let in_the_first = memory.pages.range(..BASE + (1 << 30)).filter(|(_, (times, _))| *times > 0).count() as u64;
         assert!((looked_at / 8..looked_at / 2).contains(&in_the_first), "{in_the_first} of {looked_at}");
+    }
+
+    #[test]
+    fn a_walk_goes_on_where_it_ended_and_rests_where_little_is_left() {
+        let (ranges, mut places) = (ranges(), Places::default());
+        let mut memory = Memory::of(&ranges);
+        let walked: Vec<u64> = (0..5).map(|go| places.walk(GO * go, &ranges, 450, &mut memory)).collect();
+        assert_eq!(walked, [450, 450, 450, 450, 200]);
+        assert!(memory.times().all(|times| times == 1));
+        // Of all that is protected one page is written to: it is found, but not before the rest is over.
+        memory.pages.insert(BASE, (1, false));
+        let calls = memory.calls;
+        assert_eq!((places.walk(GO * 5, &ranges, 450, &mut memory), memory.calls), (0, calls));
+        assert_eq!(places.walk(GO * 4 + REST, &ranges, 450, &mut memory), 1);
     }
 
     #[test]
