@@ -214,7 +214,7 @@ def measure_all(arguments, cluster, own_pus, folder, results):
                 took = bench.measure(mapping)
                 if took is not None:
                     times.setdefault(mapping, []).append(took)
-            save(folder, results)
+                    save(folder, results)
         number += 1
 
 
