@@ -1,10 +1,13 @@
 //! Tabu search by moves of single vertices: one leaves its group, another follows it or fills the hole it left, and so on
 //! until the chain closes (Benlic and Hao, "An effective multilevel tabu search approach for balanced graph
-//! partitioning", 2011, with J for the cut). One group lacks a vertex and one has one too many at most, so that a move is
-//! chosen among few, where a swap would be chosen among the square of all.
+//! partitioning", 2011, with J for the cut). A move is chosen among those out of the fullest group and into the emptiest,
+//! where a swap would be chosen among the square of all.
+//!
+//! What a vertex would pay in each group is kept by vertex and by group, with [`CLOSED`] added where it may not go, so that
+//! looking for the cheapest move is reading a few rows from end to end.
 
-use super::repartition::arrange;
-use super::state::State;
+use super::layout::Layout;
+use super::piece::Piece;
 use crate::random::Random;
 
 /// For how many moves a vertex may not return to a group, in vertices that it talks with on average: that, and up to half
@@ -12,42 +15,57 @@ use crate::random::Random;
 const TENURE: usize = 2;
 const LEAST_TENURE: usize = 5;
 
-/// So many moves, times the square of the vertices that one talks with, that led to nothing better are enough.
-const PATIENCE: usize = 8;
-const LEAST_PATIENCE: usize = 300;
+/// What is added to the cost where a vertex may not go: where it is, and where it has been lately. Twice the most that
+/// any pays (see [`super::net::Net::new`]).
+const CLOSED: i32 = 1 << 28;
 
-/// Where no move leads, and where a vertex is.
+/// No cost.
 const NEVER: i32 = i32::MAX;
 
-/// A search with its own copy of what a state knows.
+/// Rows are a multiple of this many numbers.
+const LANES: usize = 8;
+
+/// A search over the vertices of a graph, one for each slot, none of which is held.
 #[derive(Debug)]
-pub struct Chain<'a, 'b> {
-    state: &'b State<'a>,
-    groups: usize,
-    /// What each vertex would pay in each group, `[vertex][group]`.
+pub struct Chain<'a> {
+    graph: &'a Piece,
+    layout: &'a Layout,
+    /// Numbers in a row of `cost`, and in one of `by_group`.
+    wide: usize,
+    tall: usize,
+    /// What each vertex would pay in each group, `[vertex][group]`, and `[group][vertex]`.
     cost: Vec<i32>,
+    by_group: Vec<i32>,
     /// What it pays where it is.
     own: Vec<i32>,
-    /// The move from which on a vertex may go to a group, `[vertex][group]`.
-    open_from: Vec<i32>,
     group_of: Vec<u32>,
     /// The vertices of each group, and where in the list each is.
     members: Vec<Vec<u32>>,
     place: Vec<u32>,
+    /// What opens again at each move to come, in a ring.
+    opening: Vec<Vec<(u32, u32)>>,
     /// Moves made.
-    now: i32,
+    now: usize,
     total: i64,
     /// The group that lacks a vertex and the one that has one too many; none where all are full.
     ends: Option<(usize, usize)>,
-    best_total: i64,
-    best_group_of: Vec<u32>,
+    best: Division,
     tenure: usize,
-    patience: usize,
     /// Room for differences of distances.
     change: Vec<i32>,
 }
 
+/// All vertices in groups that are full.
+#[derive(Debug, Clone)]
+pub struct Division {
+    /// What all pay to each other in different vertices, each pair once.
+    pub total: i64,
+    /// Group of each vertex.
+    pub group_of: Vec<u32>,
+}
+
 /// A move of a vertex to a group.
+#[derive(Debug, Clone, Copy)]
 struct Step {
     change: i32,
     vertex: usize,
@@ -59,104 +77,157 @@ impl Step {
     const NONE: Self = Self { change: NEVER, vertex: usize::MAX, to: 0 };
 }
 
-impl<'a, 'b> Chain<'a, 'b> {
-    /// A search from a state, no vertex of which is held.
-    pub fn new(state: &'b State<'a>) -> Self {
-        let (groups, count) = (state.layout.groups(), state.net.len());
-        let mut members = vec![Vec::new(); groups];
-        let (mut place, mut own, mut open_from) = (vec![0; count], vec![0; count], vec![0; count * groups]);
-        for vertex in 0..count {
-            let group = state.group_of[vertex] as usize;
+impl<'a> Chain<'a> {
+    /// A search from a start, in which every vertex may move.
+    pub fn new(graph: &'a Piece, layout: &'a Layout, group_of: Vec<u32>) -> Self {
+        let (groups, count) = (layout.groups(), graph.len());
+        let (wide, tall) = (groups.next_multiple_of(LANES), count.next_multiple_of(LANES));
+        let (mut members, mut place) = (vec![Vec::new(); groups], vec![0; count]);
+        for (vertex, &group) in group_of.iter().enumerate() {
+            let group = group as usize;
             place[vertex] = members[group].len() as u32;
             members[group].push(vertex as u32);
-            own[vertex] = state.cost(vertex, group);
-            open_from[vertex * groups + group] = NEVER;
         }
-        let degree = (0..count).map(|vertex| state.net.row(vertex).len()).sum::<usize>() / count.max(1);
-        Self {
-            state,
-            groups,
-            cost: state.costs().to_vec(),
-            own,
-            open_from,
-            group_of: state.group_of.clone(),
+        let tenure = (TENURE * graph.arcs.len() / count.max(1)).max(LEAST_TENURE);
+        let mut chain = Self {
+            graph,
+            layout,
+            wide,
+            tall,
+            cost: vec![0; count * wide],
+            by_group: vec![CLOSED; groups * tall],
+            own: vec![0; tall],
+            best: Division { total: 0, group_of: Vec::new() },
+            group_of,
             members,
             place,
-            now: 1,
-            total: state.total,
+            opening: vec![Vec::new(); tenure + tenure / 2 + 2],
+            now: 0,
+            total: 0,
             ends: None,
-            best_total: state.total,
-            best_group_of: state.group_of.clone(),
-            tenure: (TENURE * degree).max(LEAST_TENURE),
-            patience: (PATIENCE * degree * degree).max(LEAST_PATIENCE),
+            tenure,
             change: vec![0; groups],
+        };
+        chain.fill();
+        chain.best = Division { total: chain.total, group_of: chain.group_of.clone() };
+        chain
+    }
+
+    fn fill(&mut self) {
+        let groups = self.layout.groups();
+        let mut twice = 0;
+        for (vertex, row) in self.cost.chunks_exact_mut(self.wide).enumerate() {
+            let (row, beyond) = row.split_at_mut(groups);
+            beyond.fill(CLOSED);
+            for &(other, weight) in self.graph.neighbours(vertex) {
+                let there = self.group_of[other as usize] as usize;
+                let distances = &self.layout.distance[there * groups..(there + 1) * groups];
+                row.iter_mut().zip(distances).for_each(|(cost, distance)| *cost += weight * distance);
+            }
+            let own = self.group_of[vertex] as usize;
+            self.own[vertex] = row[own];
+            twice += i64::from(row[own]);
+            row[own] += CLOSED;
+        }
+        self.total = twice / 2;
+        for (vertex, row) in self.cost.chunks_exact(self.wide).enumerate() {
+            for (group, &cost) in row[..groups].iter().enumerate() {
+                self.by_group[group * self.tall + vertex] = cost;
+            }
         }
     }
 
-    /// Moves until nothing better was found for long, or `goes_on` says no; returns the best with its J, the groups of
-    /// all vertices.
-    pub fn run(mut self, talking: &[u32], random: &mut Random, goes_on: impl FnMut() -> bool) -> (i64, Vec<u32>) {
+    /// Moves until `patience` moves found nothing better, or `goes_on` says no; returns the best.
+    pub fn run(mut self, patience: usize, random: &mut Random, goes_on: impl FnMut() -> bool) -> Division {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") {
             // SAFETY: the processor has what the function was compiled for.
-            unsafe { self.run_avx2(talking, random, goes_on) };
-            return (self.best_total, self.best_group_of);
+            unsafe { self.run_avx2(patience, random, goes_on) };
+            return self.best;
         }
-        self.run_anywhere(talking, random, goes_on);
-        (self.best_total, self.best_group_of)
+        self.run_anywhere(patience, random, goes_on);
+        self.best
     }
 
     /// [`Self::run_anywhere`], eight groups an instruction.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
-    unsafe fn run_avx2(&mut self, talking: &[u32], random: &mut Random, goes_on: impl FnMut() -> bool) {
-        self.run_anywhere(talking, random, goes_on);
+    unsafe fn run_avx2(&mut self, patience: usize, random: &mut Random, goes_on: impl FnMut() -> bool) {
+        self.run_anywhere(patience, random, goes_on);
     }
 
     #[inline(always)]
-    fn run_anywhere(&mut self, talking: &[u32], random: &mut Random, mut goes_on: impl FnMut() -> bool) {
+    fn run_anywhere(&mut self, patience: usize, random: &mut Random, mut goes_on: impl FnMut() -> bool) {
         let mut since = 0;
-        while since < self.patience && goes_on() {
+        while since < patience && goes_on() {
             for _ in 0..MOVES_A_STEP {
-                let before = self.best_total;
-                self.step(talking, random);
-                since = if self.best_total < before { 0 } else { since + 1 };
+                let found = self.step(random);
+                since = if found { 0 } else { since + 1 };
             }
         }
     }
 
+    /// A move; whether it led to something better than all before.
     #[inline(always)]
-    fn step(&mut self, talking: &[u32], random: &mut Random) {
+    fn step(&mut self, random: &mut Random) -> bool {
         self.now += 1;
+        self.open();
         let mut best = Step::NONE;
         match self.ends {
-            None => self.look_out_of(self.group_of[talking[random.below(talking.len())] as usize] as usize, &mut best),
+            None => {
+                let vertex = random.below(self.group_of.len());
+                self.look_out_of(self.group_of[vertex] as usize, &mut best);
+            }
             Some((hole, surplus)) => {
                 let close = self.closing(hole, surplus);
-                if self.total + i64::from(close.change) < self.best_total {
-                    // However long it may be forbidden.
-                    return self.go(&close, random);
-                }
-                self.look_out_of(surplus, &mut best);
-                self.look_into(hole, &mut best);
-                if best.vertex == usize::MAX {
+                if self.total + i64::from(close.change) < self.best.total {
+                    // However lately it was there.
                     best = close;
+                } else {
+                    self.look_out_of(surplus, &mut best);
+                    self.look_into(hole, &mut best);
+                    if best.vertex == usize::MAX {
+                        best = close;
+                    }
                 }
             }
         }
         if best.vertex != usize::MAX {
             self.go(&best, random);
         }
+        let better = self.ends.is_none() && self.total < self.best.total;
+        if better {
+            self.best.total = self.total;
+            self.best.group_of.clone_from(&self.group_of);
+        }
+        better
     }
 
-    /// The cheapest move that makes all groups full again.
+    /// Opens what is to open at this move.
+    #[inline(always)]
+    fn open(&mut self) {
+        let at = self.now % self.opening.len();
+        while let Some((vertex, group)) = self.opening[at].pop() {
+            self.add(vertex as usize, group as usize, -CLOSED);
+        }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, vertex: usize, group: usize, more: i32) {
+        self.cost[vertex * self.wide + group] += more;
+        self.by_group[group * self.tall + vertex] += more;
+    }
+
+    /// The cheapest move from one group to another, closed or not.
     #[inline(always)]
     fn closing(&self, hole: usize, surplus: usize) -> Step {
         let mut close = Step::NONE;
         for &vertex in &self.members[surplus] {
-            let change = self.cost[vertex as usize * self.groups + hole] - self.own[vertex as usize];
+            let vertex = vertex as usize;
+            let cost = self.cost[vertex * self.wide + hole];
+            let change = if cost >= CLOSED { cost - CLOSED } else { cost } - self.own[vertex];
             if change < close.change {
-                close = Step { change, vertex: vertex as usize, to: hole };
+                close = Step { change, vertex, to: hole };
             }
         }
         close
@@ -165,18 +236,29 @@ impl<'a, 'b> Chain<'a, 'b> {
     /// The cheapest open move out of a group, if it is cheaper than `best`.
     #[inline(always)]
     fn look_out_of(&self, group: usize, best: &mut Step) {
-        let now = self.now;
-        let open = |(&cost, &from): (&i32, &i32)| if from > now { NEVER } else { cost };
-        for &vertex in &self.members[group] {
-            let at = vertex as usize * self.groups;
-            let row = &self.cost[at..at + self.groups];
-            let open_from = &self.open_from[at..at + self.groups];
-            let least = row.iter().zip(open_from).map(open).fold(NEVER, i32::min);
-            if least == NEVER || least - row[group] >= best.change {
+        let members = &self.members[group];
+        for start in (0..self.wide).step_by(LANES) {
+            let row = |vertex: u32| {
+                let at = vertex as usize * self.wide + start;
+                (&self.cost[at..at + LANES], self.own[vertex as usize])
+            };
+            let mut lanes = [NEVER; LANES];
+            for &vertex in members {
+                let (row, own) = row(vertex);
+                lanes.iter_mut().zip(row).for_each(|(lane, cost)| *lane = (*lane).min(cost - own));
+            }
+            let least = lanes.into_iter().fold(NEVER, i32::min);
+            if least >= best.change || least >= CLOSED / 2 {
                 continue;
             }
-            if let Some(to) = row.iter().zip(open_from).position(|entry| open(entry) == least) {
-                *best = Step { change: least - row[group], vertex: vertex as usize, to };
+            let is_it = |&&vertex: &&u32| {
+                let (row, own) = row(vertex);
+                row.iter().fold(false, |found, cost| found | (cost - own == least))
+            };
+            if let Some(&vertex) = members.iter().find(is_it) {
+                let (row, own) = row(vertex);
+                let lane = row.iter().position(|cost| cost - own == least).unwrap_or(0);
+                *best = Step { change: least, vertex: vertex as usize, to: start + lane };
             }
         }
     }
@@ -184,23 +266,32 @@ impl<'a, 'b> Chain<'a, 'b> {
     /// The cheapest open move into a group, if it is cheaper than `best`.
     #[inline(always)]
     fn look_into(&self, group: usize, best: &mut Step) {
-        let (rows, open_from) = (self.cost.chunks_exact(self.groups), self.open_from.chunks_exact(self.groups));
-        for (vertex, ((row, open_from), own)) in rows.zip(open_from).zip(&self.own).enumerate() {
-            let change = if open_from[group] > self.now { NEVER } else { row[group] - own };
-            if change < best.change {
-                *best = Step { change, vertex, to: group };
+        let row = &self.by_group[group * self.tall..(group + 1) * self.tall];
+        let mut lanes = [NEVER; LANES];
+        for (costs, own) in row.chunks_exact(LANES).zip(self.own.chunks_exact(LANES)) {
+            lanes.iter_mut().zip(costs.iter().zip(own)).for_each(|(lane, (cost, own))| *lane = (*lane).min(cost - own));
+        }
+        let least = lanes.into_iter().fold(NEVER, i32::min);
+        if least < best.change && least < CLOSED / 2 {
+            if let Some(vertex) = row.iter().zip(&self.own).position(|(cost, own)| cost - own == least) {
+                *best = Step { change: least, vertex, to: group };
             }
         }
     }
 
     #[inline(always)]
     fn go(&mut self, step: &Step, random: &mut Random) {
-        let (vertex, to, groups) = (step.vertex, step.to, self.groups);
+        let (vertex, to) = (step.vertex, step.to);
         let from = self.group_of[vertex] as usize;
-        self.total += i64::from(step.change);
+        if self.cost[vertex * self.wide + to] >= CLOSED {
+            self.reopen(vertex, to);
+        }
+        // Where it is is closed, and where it was stays so for a while.
+        self.add(vertex, to, CLOSED);
         let tenure = self.tenure + random.below(self.tenure / 2 + 1);
-        self.open_from[vertex * groups + from] = self.now.saturating_add(tenure as i32);
-        self.open_from[vertex * groups + to] = NEVER;
+        let at = (self.now + tenure) % self.opening.len();
+        self.opening[at].push((vertex as u32, from as u32));
+        self.total += i64::from(step.change);
         self.own[vertex] += step.change;
         self.list_in(vertex, from, to);
         self.ends = match self.ends {
@@ -210,25 +301,38 @@ impl<'a, 'b> Chain<'a, 'b> {
                 Some((if to == hole { from } else { hole }, if from == surplus { to } else { surplus }))
             }
         };
-        let layout = self.state.layout;
-        for range in layout.differing(from, to) {
-            let old = &layout.distance[from * groups..][range.clone()];
-            let new = &layout.distance[to * groups..][range.clone()];
+        let groups = self.layout.groups();
+        for range in self.layout.differing(from, to) {
+            let old = &self.layout.distance[from * groups..][range.clone()];
+            let new = &self.layout.distance[to * groups..][range.clone()];
             let change = &mut self.change[..range.len()];
             change.iter_mut().zip(old.iter().zip(new)).for_each(|(change, (old, new))| *change = new - old);
-            for &(other, weight) in self.state.net.row(vertex) {
+            for &(other, weight) in self.graph.neighbours(vertex) {
                 let other = other as usize;
-                let row = &mut self.cost[other * groups..][range.clone()];
-                row.iter_mut().zip(change.iter()).for_each(|(cost, change)| *cost += weight * change);
+                // A range is mostly one group or two.
+                for (group, change) in range.clone().zip(change.iter()) {
+                    self.cost[other * self.wide + group] += weight * change;
+                    self.by_group[group * self.tall + other] += weight * change;
+                }
                 let there = self.group_of[other] as usize;
                 if range.contains(&there) {
                     self.own[other] += weight * change[there - range.start];
                 }
             }
         }
-        if self.ends.is_none() && self.total < self.best_total {
-            self.best_total = self.total;
-            self.best_group_of.clone_from(&self.group_of);
+    }
+
+    /// Opens at once what was to open later.
+    #[cold]
+    fn reopen(&mut self, vertex: usize, group: usize) {
+        let wanted = (vertex as u32, group as u32);
+        for at in &mut self.opening {
+            if let Some(place) = at.iter().position(|&entry| entry == wanted) {
+                at.swap_remove(place);
+                self.cost[vertex * self.wide + group] -= CLOSED;
+                self.by_group[group * self.tall + vertex] -= CLOSED;
+                return;
+            }
         }
     }
 
@@ -249,25 +353,13 @@ impl<'a, 'b> Chain<'a, 'b> {
 /// Moves that count as a step of a search.
 const MOVES_A_STEP: usize = 64;
 
-/// Brings every vertex to a slot of its group, those that are there already staying.
-pub fn regroup(state: &mut State, group_of: &[u32]) {
-    let changed: Vec<u32> = (0..group_of.len() as u32)
-        .filter(|&vertex| group_of[vertex as usize] != state.group_of[vertex as usize])
-        .collect();
-    let mut freed: Vec<(u32, u32)> =
-        changed.iter().map(|&vertex| (state.group_of[vertex as usize], state.slot_of[vertex as usize])).collect();
-    freed.sort_unstable();
-    let mut wanted: Vec<(u32, u32)> = changed.iter().map(|&vertex| (group_of[vertex as usize], vertex)).collect();
-    wanted.sort_unstable();
-    let vertices: Vec<u32> = wanted.iter().map(|&(_, vertex)| vertex).collect();
-    arrange(state, &vertices, |at| freed[at].1);
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::layout::{Layout, Tree};
     use super::super::net::Net;
-    use super::super::state::Rules;
+    use super::super::piece::Piece;
+    use super::super::repartition::regroup;
+    use super::super::state::{Rules, State};
     use super::*;
     use crate::Options;
     use crate::graph::Graph;
@@ -290,18 +382,17 @@ mod tests {
             let levels = Levels::new(&topology, &slots).unwrap();
             let layout = Layout::of_tree(Tree::new(&levels, slots.len()), &levels.distance, 1);
             let net = Net::new(&Graph::new(&weight), slots.len(), 100);
-            let free = vec![false; net.len()];
-            let domain = (0..layout.groups() as u32).collect();
-            let spare = vec![24; layout.groups()];
-            let rules = Rules { fixed: free.clone(), held: free, domain, spare, home: Vec::new(), move_cost: 0 };
+            let rules = Rules::holding(vec![false; net.len()], layout.groups());
             let mut state = State::new(&net, &layout, &rules, &(0..24).collect::<Vec<_>>());
             let mut steps = 0..50;
-            let (total, group_of) = Chain::new(&state).run(&net.talking(), &mut random, || steps.next().is_some());
-            assert!(total < state.total, "a mapping in the order of the tasks can be made better");
-            regroup(&mut state, &group_of);
-            assert_eq!((state.total, &state.group_of), (total, &group_of));
+            let whole = Piece::of_net(&net);
+            let chain = Chain::new(&whole, &layout, state.group_of.clone());
+            let found = chain.run(2_000, &mut random, || steps.next().is_some());
+            assert!(found.total < state.total, "a mapping in the order of the tasks can be made better");
+            regroup(&mut state, &found.group_of);
+            assert_eq!((state.total, &state.group_of), (found.total, &found.group_of));
             let placement: Vec<usize> = state.slot_of[..tasks].iter().map(|&slot| slots.pu[slot as usize]).collect();
-            assert_eq!(total as u128, slow_cost(&weight, &topology, &placement));
+            assert_eq!(found.total as u128, slow_cost(&weight, &topology, &placement));
         }
     }
 }

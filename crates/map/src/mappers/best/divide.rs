@@ -362,7 +362,7 @@ impl<'a> Divider<'a> {
 }
 
 /// Moves vertices from one list to the other until the first has `first`: what cutting left uneven.
-fn level_out(a: &mut Vec<u32>, b: &mut Vec<u32>, first: usize) {
+pub fn level_out(a: &mut Vec<u32>, b: &mut Vec<u32>, first: usize) {
     while a.len() > first {
         b.extend(a.pop());
     }

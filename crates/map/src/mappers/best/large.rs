@@ -140,15 +140,7 @@ impl Large<'_> {
         let net = self.prepared.net.part(&sorted, local);
         let layout = Layout::of_tree(Tree::new(&levels, subtree.len()), &levels.distance, self.prepared.scale);
         let held: Vec<bool> = sorted.iter().map(|&vertex| self.held[vertex as usize]).collect();
-        let groups = layout.groups();
-        let rules = Rules {
-            fixed: held.clone(),
-            held,
-            domain: (0..groups as u32).collect(),
-            spare: vec![u32::MAX; groups],
-            home: Vec::new(),
-            move_cost: 0,
-        };
+        let rules = Rules::holding(held, layout.groups());
         let found = Ground { net: &net, layout: &layout, rules: &rules }.search(Some(&order), &mut clock, &mut random);
         let slots = found.slot_of.into_iter().map(|slot| subtree.start as u32 + slot);
         sorted.into_iter().zip(slots).collect()

@@ -79,6 +79,11 @@ impl Tree {
         self.subtree.get(level).map_or(group as u32..group as u32 + 1, |ranges| ranges[group].clone())
     }
 
+    /// All subtrees of a level.
+    pub fn parts(&self, level: usize) -> Vec<Range<u32>> {
+        self.children(level, &(0..self.groups() as u32))
+    }
+
     /// The subtrees that a part of the tree is split into at a level.
     pub fn children(&self, level: usize, groups: &Range<u32>) -> Vec<Range<u32>> {
         let mut children = Vec::new();
@@ -116,6 +121,31 @@ impl Layout {
             tree: Tree { starts: (0..=slots as u32).collect(), subtree: Vec::new() },
             distance: (0..slots * slots).map(entry).collect(),
             parting: Vec::new(),
+        }
+    }
+
+    /// The layout whose groups are the subtrees at a level: what is within one is as far apart as the furthest there.
+    pub fn above(&self, level: usize) -> Self {
+        let old = self.groups();
+        let parts = self.tree.parts(level);
+        let rank = |group: u32| parts.partition_point(|part| part.end <= group) as u32;
+        let mut starts: Vec<u32> = parts.iter().map(|part| self.tree.starts[part.start as usize]).collect();
+        starts.extend(self.tree.starts.last());
+        let ranges = |at: usize| {
+            let range = |part: &Range<u32>| {
+                let groups = self.tree.subtree_at(at, part.start as usize);
+                rank(groups.start)..rank(groups.end - 1) + 1
+            };
+            parts.iter().map(range).collect()
+        };
+        let tree = Tree { starts, subtree: (0..=level).map(ranges).collect() };
+        let firsts = || parts.iter().map(|part| part.start as usize);
+        let distance = |a: usize, b: usize| if a == b { self.inside(level, a) } else { self.distance[a * old + b] };
+        let parting = |a: usize, b: usize| if a == b { level as u8 + 1 } else { self.parting[a * old + b] };
+        Self {
+            tree,
+            distance: firsts().flat_map(|a| firsts().map(move |b| distance(a, b))).collect(),
+            parting: firsts().flat_map(|a| firsts().map(move |b| parting(a, b))).collect(),
         }
     }
 
@@ -171,6 +201,17 @@ mod tests {
         assert_eq!(layout.differing(0, 2), [0..1, 2..3]);
         assert_eq!(layout.differing(0, 4), [0..3, 3..6]);
         assert_eq!((layout.tree.subtree_at(0, 4), layout.inside(0, 4), layout.inside(2, 4)), (3..6, 10, 1));
+    }
+
+    #[test]
+    fn the_layout_above_has_subtrees_for_groups() {
+        let fine = layout(&[2, 3, 2], &[100, 10, 1]);
+        let coarse = fine.above(0);
+        assert_eq!((&coarse.tree.starts[..], &coarse.distance[..]), (&[0, 6, 12][..], &[10, 100, 100, 10][..]));
+        assert_eq!((coarse.tree.levels(), coarse.tree.subtree_at(0, 1)), (1, 1..2));
+        assert_eq!(coarse.differing(0, 1), [0..1, 1..2]);
+        let same = fine.above(1);
+        assert_eq!((same.tree.starts, same.distance, same.parting), (fine.tree.starts, fine.distance, fine.parting));
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! dividing the tasks level by level with small cuts ([`divide`], [`bisect`]) is a good start. It is never the end: what
 //! is best at one level is not for all, nor is halving again and again best for many parts. So subtrees that talk, two to
 //! four at a time, are cut and filled anew ([`repartition`]), swaps make the most of it ([`anneal::descend`]), and where
-//! nothing gets better two grown regions change places, and single tasks move in chains ([`chain`]). Where there is time
+//! nothing gets better two grown regions change places, and single tasks move in chains ([`chain`]). Small and dense problems
+//! begin with such chains instead, and with what the divisions found in that way have in common ([`evolve`]). Where there is time
 //! for it, several divisions are gone on with for a while, and then the best of them ([`search`]). A table of what every
 //! task would pay everywhere ([`state`]) makes a swap cost a few additions. A grid is laid over the tree in boxes instead
 //! ([`tiling`]). Distances that are no tree's are searched with tabu ([`tabu`]) and annealed ([`anneal`]).
@@ -18,6 +19,7 @@ mod chain;
 pub(crate) mod clock;
 mod coarsen;
 mod divide;
+mod evolve;
 mod gains;
 mod large;
 mod layout;

@@ -1,5 +1,7 @@
 //! A part of the tasks' graph that is cut, coarsened or both.
 
+use super::net::Net;
+
 /// A graph to cut. Weights are in units of J.
 #[derive(Debug, Clone, Default)]
 pub struct Piece {
@@ -18,6 +20,34 @@ impl Piece {
     #[inline]
     pub fn len(&self) -> usize {
         self.size.len()
+    }
+
+    /// The graph of a net, a slot a vertex.
+    pub fn of_net(net: &Net) -> Self {
+        let count = net.len();
+        let mut piece = Self { size: vec![1; count], bias: vec![0; count], ..Self::default() };
+        piece.starts.push(0);
+        for vertex in 0..count {
+            piece.arcs.extend_from_slice(net.row(vertex));
+            piece.starts.push(piece.arcs.len() as u32);
+        }
+        piece
+    }
+
+    /// The graph between some of the vertices; `local` has room for all, and is none but in here.
+    pub fn part(&self, vertices: &[u32], local: &mut [u32]) -> Self {
+        vertices.iter().enumerate().for_each(|(at, &vertex)| local[vertex as usize] = at as u32);
+        let mut part = Self::default();
+        part.starts.push(0);
+        for &vertex in vertices {
+            let inside = self.neighbours(vertex as usize).iter().map(|arc| (local[arc.0 as usize], arc.1));
+            part.arcs.extend(inside.filter(|arc| arc.0 != u32::MAX));
+            part.starts.push(part.arcs.len() as u32);
+            part.size.push(self.size[vertex as usize]);
+            part.bias.push(self.bias[vertex as usize]);
+        }
+        vertices.iter().for_each(|&vertex| local[vertex as usize] = u32::MAX);
+        part
     }
 
     /// Divides all weights, so that sums of them fit; what is not zero does not become zero.

@@ -382,3 +382,17 @@ pub fn arrange(state: &mut State, vertices: &[u32], slot: impl Fn(usize) -> u32)
         }
     }
 }
+
+/// Brings every vertex to a slot of its group, those that are there already staying.
+pub fn regroup(state: &mut State, group_of: &[u32]) {
+    let changed: Vec<u32> = (0..group_of.len() as u32)
+        .filter(|&vertex| group_of[vertex as usize] != state.group_of[vertex as usize])
+        .collect();
+    let mut freed: Vec<(u32, u32)> =
+        changed.iter().map(|&vertex| (state.group_of[vertex as usize], state.slot_of[vertex as usize])).collect();
+    freed.sort_unstable();
+    let mut wanted: Vec<(u32, u32)> = changed.iter().map(|&vertex| (group_of[vertex as usize], vertex)).collect();
+    wanted.sort_unstable();
+    let vertices: Vec<u32> = wanted.iter().map(|&(_, vertex)| vertex).collect();
+    arrange(state, &vertices, |at| freed[at].1);
+}

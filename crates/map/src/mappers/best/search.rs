@@ -1,12 +1,14 @@
 //! The search itself: from a start, repartition after repartition; where nothing gets better any more, a kick.
 
 use super::anneal::{Cooling, anneal, descend};
-use super::chain::{Chain, regroup};
+use super::chain::Chain;
 use super::clock::Clock;
 use super::divide::{Divider, Pace};
+use super::evolve::Parts;
 use super::layout::Layout;
 use super::net::Net;
-use super::repartition::{Repartition, arrange};
+use super::piece::Piece;
+use super::repartition::{Repartition, arrange, regroup};
 use super::state::{Rules, State};
 use super::tabu::{self, Tabu};
 use crate::random::Random;
@@ -34,6 +36,10 @@ const ENDS_KEPT: usize = 2;
 /// How often, in a hundred, a chain of moves is made at first, and at least: later as often as it helped lately.
 const CHAINED_AT_FIRST: usize = 50;
 const CHAINED_ANYWAY: usize = 5;
+
+/// So many moves, times the square of the vertices that one talks with, end a chain where they led to nothing better.
+const PATIENCE_OF_CHAIN: usize = 8;
+const LEAST_OF_CHAIN: usize = 300;
 
 /// Chains of moves are made up to this number of vertices.
 const MOST_CHAINED: usize = 2_048;
@@ -70,7 +76,10 @@ impl<'a> Ground<'a> {
         let talking = self.net.talking();
         let mut state = match start {
             Some(start) => State::new(self.net, self.layout, self.rules, start),
-            None => self.divided(false, clock, random),
+            None => match Parts::new(self.net, self.layout) {
+                Some(parts) => self.evolved(&parts, clock, random),
+                None => self.divided(false, clock, random),
+            },
         };
         let everywhere = 0..self.layout.groups() as u32;
         let everywhere = std::slice::from_ref(&everywhere);
@@ -102,6 +111,20 @@ impl<'a> Ground<'a> {
     /// Whether chains of moves are made: in a small problem swaps find all there is, in a large one they take too long.
     fn is_chained(&self) -> bool {
         (SMALL + 1..=MOST_CHAINED).contains(&self.net.len())
+    }
+
+    /// The vertices divided over parts of the tree, and each part's over its groups.
+    fn evolved(&self, parts: &Parts, clock: &mut Clock, random: &mut Random) -> State<'a> {
+        let tree = &self.layout.tree;
+        let found = parts.evolve(clock, random);
+        let mut members = vec![Vec::new(); parts.layout.groups()];
+        found.group_of.iter().enumerate().for_each(|(vertex, &part)| members[part as usize].push(vertex as u32));
+        let mut divider = Divider::new(self.net, tree, 1);
+        let mut slot_of = vec![0; self.net.len()];
+        for (groups, members) in tree.parts(parts.level).into_iter().zip(members) {
+            divider.divide(members, parts.level + 1, groups, &mut slot_of, random);
+        }
+        State::new(self.net, self.layout, self.rules, &slot_of)
     }
 
     /// The vertices divided over the whole tree; as well as half of the time allows, or in a hurry.
@@ -195,12 +218,15 @@ impl Walk<'_> {
         let patience = if is_chained { PATIENCE_CHAINED } else { PATIENCE_KICKED };
         let goes_on = self.climb(patience, random);
         if is_chained && goes_on {
-            let chain = Chain::new(&self.state);
-            let (total, group_of) = chain.run(self.talking, random, || self.clock.step());
-            let helped = if total < self.state.total { 100 } else { 0 };
+            let whole = Piece::of_net(self.ground.net);
+            let degree = whole.arcs.len() / whole.len().max(1);
+            let patience = (PATIENCE_OF_CHAIN * degree * degree).max(LEAST_OF_CHAIN);
+            let chain = Chain::new(&whole, self.ground.layout, self.state.group_of.clone());
+            let found = chain.run(patience, random, || self.clock.step());
+            let helped = if found.total < self.state.total { 100 } else { 0 };
             self.chain_helps = (7 * self.chain_helps + helped) / 8;
             if helped > 0 {
-                regroup(&mut self.state, &group_of);
+                regroup(&mut self.state, &found.group_of);
             }
         }
         self.settle(!goes_on);

@@ -25,6 +25,15 @@ pub struct Rules {
     pub move_cost: i32,
 }
 
+impl Rules {
+    /// Rules that hold some of the vertices, and allow everything else.
+    pub fn holding(held: Vec<bool>, groups: usize) -> Self {
+        let domain = (0..groups as u32).collect();
+        let spare = vec![u32::MAX; groups];
+        Self { fixed: held.clone(), held, domain, spare, home: Vec::new(), move_cost: 0 }
+    }
+}
+
 /// A permutation of vertices over slots with all that the search needs to change it.
 #[derive(Debug, Clone)]
 pub struct State<'a> {
@@ -97,11 +106,6 @@ impl<'a> State<'a> {
     #[inline]
     pub fn cost(&self, vertex: usize, group: usize) -> i32 {
         self.cost[vertex * self.layout.groups() + group]
-    }
-
-    /// What every vertex pays in every group, `[vertex][group]`.
-    pub fn costs(&self) -> &[i32] {
-        &self.cost
     }
 
     /// What a vertex saves by its home when it is in one group and not in another.
@@ -210,13 +214,6 @@ mod tests {
     use crate::testing::{problem, slow_cost, tree};
     use cohabit_model::Matrix;
 
-    /// Rules that allow everything.
-    fn free(vertices: usize, groups: usize) -> Rules {
-        let all = vec![false; vertices];
-        let domain = (0..groups as u32).collect();
-        Rules { fixed: all.clone(), held: all, domain, spare: vec![9; groups], home: Vec::new(), move_cost: 0 }
-    }
-
     #[test]
     fn what_swaps_do_to_j_is_what_the_definition_says() {
         let topology = tree(&[2, 3, 2], &[100, 10, 1]);
@@ -231,7 +228,7 @@ mod tests {
         let flat = Layout::of_distances(slots.len(), |a, b| topology.distance(slots.pu[a], slots.pu[b]) as i32);
         let net = Net::new(&Graph::new(&weight), slots.len(), 100);
         for layout in [tree_layout, flat] {
-            let rules = free(net.len(), layout.groups());
+            let rules = Rules::holding(vec![false; net.len()], layout.groups());
             let mut state = State::new(&net, &layout, &rules, &(0..12).collect::<Vec<_>>());
             for _ in 0..300 {
                 let (a, b) = (random.below(12), random.below(12));

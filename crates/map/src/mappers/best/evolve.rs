@@ -1,0 +1,254 @@
+//! Small or dense problems: the tasks divided over subtrees of the tree that are not too small, by tabu search ([`super::chain`])
+//! from several starts, and then from what two of the divisions found have in common (Benlic and Hao, "A multilevel
+//! memetic approach for improving graph k-partitions", 2011). With few tasks, or many to talk with for each, that finds the
+//! best division sooner than cutting pairs of subtrees anew; in a large sparse graph it is the other way round.
+
+use super::bisect::bisect;
+use super::chain::{Chain, Division};
+use super::clock::Clock;
+use super::divide::level_out;
+use super::layout::{Layout, Tree};
+use super::net::Net;
+use super::piece::Piece;
+use super::search::SMALL;
+use crate::random::Random;
+use std::cmp::Reverse;
+use std::ops::Range;
+
+/// Slots that a part has at least: below, pairs are matched and groups filled by what is cut there.
+const LEAST_SLOTS: usize = 8;
+
+/// From so many others that a task talks with on average a graph is dense, and up to so many tasks it is divided here.
+const DENSE: usize = 24;
+const MOST_DENSE: usize = 1_024;
+
+/// Divisions kept at a time.
+const POPULATION: usize = 6;
+
+/// Recombinations in a row that led to nothing, after which the divisions are too much alike.
+const PATIENCE: usize = 20;
+
+/// Moves without success, for each task, that end a search.
+const MOVES: usize = 5;
+
+/// Of the time, in a hundred, how much goes to divisions.
+const TIME: u128 = 75;
+
+/// Cuts of the coarsest graph that are tried for a start.
+const TRIES: usize = 2;
+
+/// The division of all tasks over the finest subtrees that are large enough.
+#[derive(Debug)]
+pub struct Parts {
+    whole: Piece,
+    /// The subtrees, as groups.
+    pub layout: Layout,
+    /// The level whose subtrees they are.
+    pub level: usize,
+}
+
+impl Parts {
+    /// What there is to divide; none where the graph is large and sparse, or the tree has no such subtrees.
+    pub fn new(net: &Net, layout: &Layout) -> Option<Self> {
+        let whole = Piece::of_net(net);
+        let is_dense = whole.arcs.len() >= DENSE * net.len() && net.len() <= MOST_DENSE;
+        let fits = |&level: &usize| {
+            let parts = layout.tree.parts(level).len();
+            parts > 1 && net.len() / parts >= LEAST_SLOTS
+        };
+        let level = (0..layout.tree.levels()).rev().find(fits)?;
+        (net.len() <= SMALL || is_dense).then(|| Self { whole, layout: layout.above(level), level })
+    }
+
+    /// The best division that is found in [`TIME`] of what is left: group by group of the parts' layout for each vertex.
+    pub fn evolve(&self, clock: &mut Clock, random: &mut Random) -> Division {
+        let all = clock.left();
+        let until = all - all * TIME / 100;
+        let mut population = vec![self.fresh(random, || clock.step())];
+        let mut stale = 0;
+        while clock.left() > until && stale < PATIENCE {
+            let goes_on = || clock.left() > until && clock.step();
+            if population.len() < POPULATION {
+                population.push(self.fresh(random, goes_on));
+                continue;
+            }
+            let a = random.below(POPULATION);
+            let b = (a + 1 + random.below(POPULATION - 1)) % POPULATION;
+            let next = self.recombined(&population[a], &population[b], random, goes_on);
+            let worse = if population[a].total > population[b].total { a } else { b };
+            // Two that cost the same are most likely one.
+            let is_new = population.iter().all(|other| other.total != next.total);
+            if is_new && next.total < population[worse].total {
+                population[worse] = next;
+                stale = 0;
+            } else {
+                stale += 1;
+            }
+        }
+        population.into_iter().min_by_key(|found| found.total).expect("the first is there")
+    }
+
+    /// A division from scratch.
+    fn fresh(&self, random: &mut Random, goes_on: impl FnMut() -> bool) -> Division {
+        let start = self.spread(random);
+        self.searched(start, random, goes_on)
+    }
+
+    fn searched(&self, start: Vec<u32>, random: &mut Random, goes_on: impl FnMut() -> bool) -> Division {
+        Chain::new(&self.whole, &self.layout, start).run(MOVES * self.whole.len(), random, goes_on)
+    }
+
+    /// Searched from where two divisions agree; the other vertices go, one by one, to where they pay least of what has room.
+    fn recombined(&self, a: &Division, b: &Division, random: &mut Random, goes_on: impl FnMut() -> bool) -> Division {
+        let groups = self.layout.groups();
+        let partner = self.partners(a, b);
+        let mut room: Vec<usize> = (0..groups).map(|group| self.layout.tree.slots_of(group).len()).collect();
+        let mut group_of = vec![NOWHERE; a.group_of.len()];
+        let mut waiting = Vec::new();
+        for (vertex, (&of_a, &of_b)) in a.group_of.iter().zip(&b.group_of).enumerate() {
+            if partner[of_a as usize] == of_b as usize {
+                group_of[vertex] = of_a;
+                room[of_a as usize] -= 1;
+            } else {
+                waiting.push(vertex);
+            }
+        }
+        random.shuffle(&mut waiting);
+        let mut pays = vec![0_i64; groups];
+        for vertex in waiting {
+            pays.fill(0);
+            for &(other, weight) in self.whole.neighbours(vertex) {
+                let there = group_of[other as usize];
+                if there != NOWHERE {
+                    let distances = &self.layout.distance[there as usize * groups..][..groups];
+                    pays.iter_mut().zip(distances).for_each(|(pays, distance)| *pays += i64::from(weight * distance));
+                }
+            }
+            let open = (0..groups).filter(|&group| room[group] > 0);
+            let group = open.min_by_key(|&group| pays[group]).expect("as many places as vertices");
+            room[group] -= 1;
+            group_of[vertex] = group as u32;
+        }
+        self.searched(group_of, random, goes_on)
+    }
+
+    /// For each group of `a` the one of `b` that it has most in common with, those with most choosing first.
+    fn partners(&self, a: &Division, b: &Division) -> Vec<usize> {
+        let groups = self.layout.groups();
+        let mut common = vec![0_u32; groups * groups];
+        a.group_of.iter().zip(&b.group_of).for_each(|(&a, &b)| common[a as usize * groups + b as usize] += 1);
+        let mut order: Vec<usize> = (0..groups * groups).filter(|&at| common[at] > 0).collect();
+        order.sort_by_key(|&at| Reverse(common[at]));
+        let (mut partner, mut taken) = (vec![usize::MAX; groups], vec![false; groups]);
+        for at in order {
+            let (of_a, of_b) = (at / groups, at % groups);
+            if partner[of_a] == usize::MAX && !std::mem::replace(&mut taken[of_b], true) {
+                partner[of_a] = of_b;
+            }
+        }
+        partner
+    }
+
+    /// A division by cutting in two again and again.
+    fn spread(&self, random: &mut Random) -> Vec<u32> {
+        let mut group_of = vec![0; self.whole.len()];
+        let mut local = vec![u32::MAX; self.whole.len()];
+        let tree = &self.layout.tree;
+        let mut todo = vec![((0..self.whole.len() as u32).collect::<Vec<_>>(), 0..tree.groups() as u32)];
+        while let Some((vertices, groups)) = todo.pop() {
+            if groups.len() == 1 {
+                vertices.iter().for_each(|&vertex| group_of[vertex as usize] = groups.start);
+                continue;
+            }
+            let middle = middle(tree, &groups);
+            let first = tree.slots_in(&(groups.start..middle)).len();
+            let side = bisect(&self.whole.part(&vertices, &mut local), first as i32, TRIES, random);
+            let of = |own: u8| {
+                let members = vertices.iter().zip(&side).filter(move |(_, side)| **side == own);
+                members.map(|(&vertex, _)| vertex).collect::<Vec<_>>()
+            };
+            let (mut a, mut b) = (of(0), of(1));
+            level_out(&mut a, &mut b, first);
+            todo.extend([(a, groups.start..middle), (b, middle..groups.end)]);
+        }
+        group_of
+    }
+}
+
+/// In no group yet.
+const NOWHERE: u32 = u32::MAX;
+
+/// Where a range of groups is best split in two: between subtrees of the highest level that splits it, near the middle.
+fn middle(tree: &Tree, groups: &Range<u32>) -> u32 {
+    let level = (0..tree.levels()).find(|&level| tree.subtree_at(level, groups.start as usize).end < groups.end);
+    let children = tree.children(level.unwrap_or(tree.levels()), groups);
+    let whole = tree.slots_in(groups).len();
+    let uneven = |child: &&Range<u32>| (2 * tree.slots_in(&(groups.start..child.end)).len()).abs_diff(whole);
+    children[..children.len() - 1].iter().min_by_key(uneven).map_or(groups.start + 1, |child| child.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::state::{Rules, State};
+    use super::*;
+    use crate::Options;
+    use crate::graph::Graph;
+    use crate::levels::Levels;
+    use crate::slots::Slots;
+    use crate::testing::{problem, tree};
+    use cohabit_model::Matrix;
+
+    /// Whether every group is full, and J of the division what the definition says.
+    fn is_right(parts: &Parts, net: &Net, found: &Division) -> bool {
+        let mut next: Vec<u32> = (0..parts.layout.groups()).map(|group| parts.layout.tree.starts[group]).collect();
+        let take = |&group: &u32| {
+            next[group as usize] += 1;
+            next[group as usize] - 1
+        };
+        let slot_of: Vec<u32> = found.group_of.iter().map(take).collect();
+        let is_full = (0..parts.layout.groups()).all(|group| next[group] == parts.layout.tree.starts[group + 1]);
+        let rules = Rules::holding(vec![false; net.len()], parts.layout.groups());
+        is_full && State::new(net, &parts.layout, &rules, &slot_of).total == found.total
+    }
+
+    #[test]
+    fn divisions_fill_every_group_and_count_right() {
+        // The last tree has parts of two levels, the first of one above pairs; some slots stay empty.
+        for (arities, tasks) in [(&[3, 8, 2][..], 48), (&[2, 9, 2], 30), (&[2, 3, 8], 48)] {
+            let topology = tree(arities, &[100, 10, 1]);
+            let options = Options { share_cores: true, ..Options::default() };
+            let mut random = Random::new(tasks as u64);
+            let mut end = || random.below(tasks) as u32;
+            let pairs: Vec<_> = (0..150).map(|_| (end(), end())).filter(|pair| pair.0 != pair.1).collect();
+            let entries = pairs.into_iter().flat_map(|(a, b)| [(a, b, u64::from(1 + a + b)), (b, a, 1)]);
+            let weight = Matrix::from_triplets(tasks, entries);
+            let slots = Slots::new(&problem(&weight, &topology, &options)).unwrap();
+            let levels = Levels::new(&topology, &slots).unwrap();
+            let layout = Layout::of_tree(Tree::new(&levels, slots.len()), &levels.distance, 1);
+            let net = Net::new(&Graph::new(&weight), slots.len(), 100);
+            let parts = Parts::new(&net, &layout).unwrap();
+            assert_eq!(parts.layout.groups(), if arities[2] == 2 { arities[0] } else { 6 });
+            let (a, b) = (parts.fresh(&mut random, || true), parts.fresh(&mut random, || true));
+            let both = parts.recombined(&a, &b, &mut random, || true);
+            assert!([&a, &b, &both].into_iter().all(|found| is_right(&parts, &net, found)), "{arities:?}");
+            let best = parts.evolve(&mut Clock::new(&Options { steps: Some(500), ..options }, 0), &mut random);
+            assert!(is_right(&parts, &net, &best) && best.total <= a.total.max(b.total), "{arities:?}");
+        }
+    }
+
+    #[test]
+    fn what_two_divisions_agree_on_is_kept_whatever_the_groups_are_called() {
+        let topology = tree(&[3, 8], &[100, 1]);
+        let options = Options { share_cores: true, ..Options::default() };
+        let weight = Matrix::from_triplets(24, (0..24).map(|task| (task, (task + 1) % 24, 1)));
+        let slots = Slots::new(&problem(&weight, &topology, &options)).unwrap();
+        let levels = Levels::new(&topology, &slots).unwrap();
+        let layout = Layout::of_tree(Tree::new(&levels, slots.len()), &levels.distance, 1);
+        let parts = Parts::new(&Net::new(&Graph::new(&weight), slots.len(), 100), &layout).unwrap();
+        let a = Division { total: 1, group_of: (0..24).map(|vertex| vertex / 8).collect() };
+        let b = Division { total: 1, group_of: (0..24).map(|vertex| (vertex / 8 + 1) % 3).collect() };
+        assert_eq!(parts.partners(&a, &b), [1, 2, 0]);
+        let mut random = Random::new(1);
+        assert_eq!(parts.recombined(&a, &b, &mut random, || false).group_of, a.group_of);
+    }
+}
