@@ -3,20 +3,22 @@
 //! memetic approach for improving graph k-partitions", 2011). With few tasks, or many to talk with for each, that finds the
 //! best division sooner than cutting pairs of subtrees anew; in a large sparse graph it is the other way round.
 
-use super::bisect::bisect;
+use super::bisect::{bisect, bisect_well};
 use super::chain::{Chain, Division};
 use super::clock::Clock;
 use super::divide::level_out;
 use super::layout::{Layout, Tree};
 use super::net::Net;
 use super::piece::Piece;
-use super::search::SMALL;
 use crate::random::Random;
 use std::cmp::Reverse;
 use std::ops::Range;
 
 /// Slots that a part has at least: below, pairs are matched and groups filled by what is cut there.
 const LEAST_SLOTS: usize = 8;
+
+/// Up to so many tasks there are few enough.
+const FEW: usize = 64;
 
 /// From so many others that a task talks with on average a graph is dense, and up to so many tasks it is divided here.
 const DENSE: usize = 24;
@@ -34,8 +36,9 @@ const MOVES: usize = 5;
 /// Of the time, in a hundred, how much goes to divisions.
 const TIME: u128 = 75;
 
-/// Cuts of the coarsest graph that are tried for a start.
+/// Cuts of the coarsest graph that are tried for a start, and for the first.
 const TRIES: usize = 2;
+const TRIES_FIRST: usize = 4;
 
 /// The division of all tasks over the finest subtrees that are large enough.
 #[derive(Debug)]
@@ -50,21 +53,24 @@ pub struct Parts {
 impl Parts {
     /// What there is to divide; none where the graph is large and sparse, or the tree has no such subtrees.
     pub fn new(net: &Net, layout: &Layout) -> Option<Self> {
-        let whole = Piece::of_net(net);
-        let is_dense = whole.arcs.len() >= DENSE * net.len() && net.len() <= MOST_DENSE;
+        let arcs: usize = (0..net.len()).map(|vertex| net.row(vertex).len()).sum();
+        let is_dense = arcs >= DENSE * net.len() && net.len() <= MOST_DENSE;
         let fits = |&level: &usize| {
             let parts = layout.tree.parts(level).len();
             parts > 1 && net.len() / parts >= LEAST_SLOTS
         };
         let level = (0..layout.tree.levels()).rev().find(fits)?;
-        (net.len() <= SMALL || is_dense).then(|| Self { whole, layout: layout.above(level), level })
+        (net.len() <= FEW || is_dense).then(|| Self { whole: Piece::of_net(net), layout: layout.above(level), level })
     }
 
     /// The best division that is found in [`TIME`] of what is left: group by group of the parts' layout for each vertex.
     pub fn evolve(&self, clock: &mut Clock, random: &mut Random) -> Division {
         let all = clock.left();
         let until = all - all * TIME / 100;
-        let mut population = vec![self.fresh(random, || clock.step())];
+        // Where the time is short there is one start, which should be a good one, and one step.
+        let start = self.spread(random, |piece, first, random| bisect_well(piece, first, TRIES_FIRST, random));
+        let mut is_first = true;
+        let mut population = vec![self.searched(start, random, || std::mem::take(&mut is_first) || clock.step())];
         let mut stale = 0;
         while clock.left() > until && stale < PATIENCE {
             let goes_on = || clock.left() > until && clock.step();
@@ -90,7 +96,7 @@ impl Parts {
 
     /// A division from scratch.
     fn fresh(&self, random: &mut Random, goes_on: impl FnMut() -> bool) -> Division {
-        let start = self.spread(random);
+        let start = self.spread(random, |piece, first, random| bisect(piece, first, TRIES, random));
         self.searched(start, random, goes_on)
     }
 
@@ -150,7 +156,7 @@ impl Parts {
     }
 
     /// A division by cutting in two again and again.
-    fn spread(&self, random: &mut Random) -> Vec<u32> {
+    fn spread(&self, random: &mut Random, cut: impl Fn(&Piece, i32, &mut Random) -> Vec<u8>) -> Vec<u32> {
         let mut group_of = vec![0; self.whole.len()];
         let mut local = vec![u32::MAX; self.whole.len()];
         let tree = &self.layout.tree;
@@ -162,7 +168,7 @@ impl Parts {
             }
             let middle = middle(tree, &groups);
             let first = tree.slots_in(&(groups.start..middle)).len();
-            let side = bisect(&self.whole.part(&vertices, &mut local), first as i32, TRIES, random);
+            let side = cut(&self.whole.part(&vertices, &mut local), first as i32, random);
             let of = |own: u8| {
                 let members = vertices.iter().zip(&side).filter(move |(_, side)| **side == own);
                 members.map(|(&vertex, _)| vertex).collect::<Vec<_>>()
