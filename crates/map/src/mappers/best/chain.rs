@@ -355,33 +355,19 @@ const MOVES_A_STEP: usize = 64;
 
 #[cfg(test)]
 mod tests {
-    use super::super::layout::{Layout, Tree};
-    use super::super::net::Net;
-    use super::super::piece::Piece;
     use super::super::repartition::regroup;
     use super::super::state::{Rules, State};
+    use super::super::testing::{Ready, ready, talking};
     use super::*;
-    use crate::Options;
-    use crate::graph::Graph;
-    use crate::levels::Levels;
-    use crate::slots::Slots;
-    use crate::testing::{problem, slow_cost, tree};
-    use cohabit_model::Matrix;
+    use crate::testing::{slow_cost, tree};
 
     #[test]
     fn chains_keep_groups_full_and_count_right() {
         let topology = tree(&[2, 3, 4], &[100, 10, 1]);
-        let options = Options { share_cores: true, ..Options::default() };
         for (seed, tasks) in [(1, 24), (2, 24), (3, 20)] {
             let mut random = Random::new(seed);
-            let mut end = || random.below(tasks) as u32;
-            let pairs: Vec<_> = (0..80).map(|_| (end(), end())).filter(|pair| pair.0 != pair.1).collect();
-            let entries = pairs.into_iter().flat_map(|(a, b)| [(a, b, u64::from(1 + a + b)), (b, a, 1)]);
-            let weight = Matrix::from_triplets(tasks, entries);
-            let slots = Slots::new(&problem(&weight, &topology, &options)).unwrap();
-            let levels = Levels::new(&topology, &slots).unwrap();
-            let layout = Layout::of_tree(Tree::new(&levels, slots.len()), &levels.distance, 1);
-            let net = Net::new(&Graph::new(&weight), slots.len(), 100);
+            let weight = talking(tasks, 80, &mut random);
+            let Ready { slots, layout, net } = ready(&weight, &topology);
             let rules = Rules::holding(vec![false; net.len()], layout.groups());
             let mut state = State::new(&net, &layout, &rules, &(0..24).collect::<Vec<_>>());
             let mut steps = 0..50;

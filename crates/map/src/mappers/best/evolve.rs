@@ -196,12 +196,10 @@ fn middle(tree: &Tree, groups: &Range<u32>) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::super::state::{Rules, State};
+    use super::super::testing::{Ready, ready, talking};
     use super::*;
     use crate::Options;
-    use crate::graph::Graph;
-    use crate::levels::Levels;
-    use crate::slots::Slots;
-    use crate::testing::{problem, tree};
+    use crate::testing::tree;
     use cohabit_model::Matrix;
 
     /// Whether every group is full, and J of the division what the definition says.
@@ -221,36 +219,25 @@ mod tests {
     fn divisions_fill_every_group_and_count_right() {
         // The last tree has parts of two levels, the first of one above pairs; some slots stay empty.
         for (arities, tasks) in [(&[3, 8, 2][..], 48), (&[2, 9, 2], 30), (&[2, 3, 8], 48)] {
-            let topology = tree(arities, &[100, 10, 1]);
-            let options = Options { share_cores: true, ..Options::default() };
             let mut random = Random::new(tasks as u64);
-            let mut end = || random.below(tasks) as u32;
-            let pairs: Vec<_> = (0..150).map(|_| (end(), end())).filter(|pair| pair.0 != pair.1).collect();
-            let entries = pairs.into_iter().flat_map(|(a, b)| [(a, b, u64::from(1 + a + b)), (b, a, 1)]);
-            let weight = Matrix::from_triplets(tasks, entries);
-            let slots = Slots::new(&problem(&weight, &topology, &options)).unwrap();
-            let levels = Levels::new(&topology, &slots).unwrap();
-            let layout = Layout::of_tree(Tree::new(&levels, slots.len()), &levels.distance, 1);
-            let net = Net::new(&Graph::new(&weight), slots.len(), 100);
+            let weight = talking(tasks, 150, &mut random);
+            let Ready { layout, net, .. } = ready(&weight, &tree(arities, &[100, 10, 1]));
             let parts = Parts::new(&net, &layout).unwrap();
             assert_eq!(parts.layout.groups(), if arities[2] == 2 { arities[0] } else { 6 });
             let (a, b) = (parts.fresh(&mut random, || true), parts.fresh(&mut random, || true));
             let both = parts.recombined(&a, &b, &mut random, || true);
             assert!([&a, &b, &both].into_iter().all(|found| is_right(&parts, &net, found)), "{arities:?}");
-            let best = parts.evolve(&mut Clock::new(&Options { steps: Some(500), ..options }, 0), &mut random);
+            let best =
+                parts.evolve(&mut Clock::new(&Options { steps: Some(500), ..Options::default() }, 0), &mut random);
             assert!(is_right(&parts, &net, &best) && best.total <= a.total.max(b.total), "{arities:?}");
         }
     }
 
     #[test]
     fn what_two_divisions_agree_on_is_kept_whatever_the_groups_are_called() {
-        let topology = tree(&[3, 8], &[100, 1]);
-        let options = Options { share_cores: true, ..Options::default() };
         let weight = Matrix::from_triplets(24, (0..24).map(|task| (task, (task + 1) % 24, 1)));
-        let slots = Slots::new(&problem(&weight, &topology, &options)).unwrap();
-        let levels = Levels::new(&topology, &slots).unwrap();
-        let layout = Layout::of_tree(Tree::new(&levels, slots.len()), &levels.distance, 1);
-        let parts = Parts::new(&Net::new(&Graph::new(&weight), slots.len(), 100), &layout).unwrap();
+        let Ready { layout, net, .. } = ready(&weight, &tree(&[3, 8], &[100, 1]));
+        let parts = Parts::new(&net, &layout).unwrap();
         let a = Division { total: 1, group_of: (0..24).map(|vertex| vertex / 8).collect() };
         let b = Division { total: 1, group_of: (0..24).map(|vertex| (vertex / 8 + 1) % 3).collect() };
         assert_eq!(parts.partners(&a, &b), [1, 2, 0]);

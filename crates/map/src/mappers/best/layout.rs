@@ -179,18 +179,13 @@ impl Layout {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::ready;
     use super::*;
-    use crate::Options;
-    use crate::slots::Slots;
-    use crate::testing::{problem, tree};
+    use crate::testing::tree;
     use cohabit_model::Matrix;
 
     fn layout(arities: &[usize], costs: &[u64]) -> Layout {
-        let (topology, options) = (tree(arities, costs), Options::default());
-        let weight = Matrix::zero(topology.pus.len());
-        let slots = Slots::new(&problem(&weight, &topology, &options)).unwrap();
-        let levels = Levels::new(&topology, &slots).unwrap();
-        Layout::of_tree(Tree::new(&levels, slots.len()), &levels.distance, 1)
+        ready(&Matrix::zero(arities.iter().product()), &tree(arities, costs)).layout
     }
 
     #[test]

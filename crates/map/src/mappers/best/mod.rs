@@ -31,6 +31,8 @@ mod repartition;
 mod search;
 mod state;
 mod tabu;
+#[cfg(test)]
+mod testing;
 mod tiling;
 
 use crate::graph::Graph;

@@ -204,14 +204,10 @@ impl<'a> State<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layout::Tree;
+    use super::super::testing::{Ready, ready};
     use super::*;
-    use crate::Options;
-    use crate::graph::Graph;
-    use crate::levels::Levels;
     use crate::random::Random;
-    use crate::slots::Slots;
-    use crate::testing::{problem, slow_cost, tree};
+    use crate::testing::{slow_cost, tree};
     use cohabit_model::Matrix;
 
     #[test]
@@ -220,13 +216,9 @@ mod tests {
         let mut random = Random::new(4);
         let entries: Vec<_> =
             (0..40).map(|_| (random.below(10) as u32, random.below(10) as u32, 1 + random.below(9) as u64)).collect();
-        let (weight, options) =
-            (Matrix::from_triplets(10, entries), Options { share_cores: true, ..Options::default() });
-        let slots = Slots::new(&problem(&weight, &topology, &options)).unwrap();
-        let levels = Levels::new(&topology, &slots).unwrap();
-        let tree_layout = Layout::of_tree(Tree::new(&levels, slots.len()), &levels.distance, 1);
+        let weight = Matrix::from_triplets(10, entries);
+        let Ready { slots, layout: tree_layout, net } = ready(&weight, &topology);
         let flat = Layout::of_distances(slots.len(), |a, b| topology.distance(slots.pu[a], slots.pu[b]) as i32);
-        let net = Net::new(&Graph::new(&weight), slots.len(), 100);
         for layout in [tree_layout, flat] {
             let rules = Rules::holding(vec![false; net.len()], layout.groups());
             let mut state = State::new(&net, &layout, &rules, &(0..12).collect::<Vec<_>>());

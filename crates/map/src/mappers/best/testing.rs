@@ -1,0 +1,36 @@
+//! What the tests of the search make their problems with.
+
+use super::layout::{Layout, Tree};
+use super::net::Net;
+use crate::Options;
+use crate::graph::Graph;
+use crate::levels::Levels;
+use crate::random::Random;
+use crate::slots::Slots;
+use crate::testing::problem;
+use cohabit_model::{Matrix, Topology};
+
+/// A problem as the search sees it.
+pub struct Ready {
+    pub slots: Slots,
+    pub layout: Layout,
+    pub net: Net,
+}
+
+/// The tasks of a matrix and the PUs of a topology, which may share cores, with costs up to 100.
+pub fn ready(weight: &Matrix, topology: &Topology) -> Ready {
+    let options = Options { share_cores: true, ..Options::default() };
+    let slots = Slots::new(&problem(weight, topology, &options)).unwrap();
+    let levels = Levels::new(topology, &slots).unwrap();
+    let layout = Layout::of_tree(Tree::new(&levels, slots.len()), &levels.distance, 1);
+    let net = Net::new(&Graph::new(weight), slots.len(), 100);
+    Ready { slots, layout, net }
+}
+
+/// Tasks of which up to so many pairs talk, both ways unalike.
+pub fn talking(tasks: usize, pairs: usize, random: &mut Random) -> Matrix {
+    let mut end = || random.below(tasks) as u32;
+    let pairs: Vec<_> = (0..pairs).map(|_| (end(), end())).filter(|pair| pair.0 != pair.1).collect();
+    let entries = pairs.into_iter().flat_map(|(a, b)| [(a, b, u64::from(1 + a + b)), (b, a, 1)]);
+    Matrix::from_triplets(tasks, entries)
+}
