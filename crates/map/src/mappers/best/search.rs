@@ -76,7 +76,7 @@ impl<'a> Ground<'a> {
         let talking = self.net.talking();
         let mut state = match start {
             Some(start) => State::new(self.net, self.layout, self.rules, start),
-            None => match Parts::new(self.net, self.layout) {
+            None => match Parts::new(self.net, self.layout).filter(|_| !talking.is_empty()) {
                 Some(parts) => self.evolved(&parts, clock, random),
                 None => self.divided(false, clock, random),
             },
