@@ -176,6 +176,11 @@ mod tests {
         }
     }
 
+    /// Places that are the same in every run.
+    fn drawn_alike() -> Places {
+        Places { random: fastrand::Rng::with_seed(1), ..Places::default() }
+    }
+
     impl Protect for Memory {
         fn protect(&mut self, start: u64, end: u64, pages: u64) -> Option<(u64, u64, u64)> {
             self.calls += 1;
@@ -196,7 +201,7 @@ mod tests {
 
     #[test]
     fn places_are_looked_at_again_soon_and_then_given_up() {
-        let (ranges, mut places) = (ranges(), Places { random: fastrand::Rng::with_seed(1), ..Places::default() });
+        let (ranges, mut places) = (ranges(), drawn_alike());
         let mut memory = Memory::of(&ranges);
         let mut protected = 0;
         for go in 0..200 {
@@ -235,7 +240,7 @@ mod tests {
     fn the_higher_the_rate_the_larger_the_places() {
         let ranges = ranges();
         for (rate, pages) in [(10.0, LEAST_PAGES), (3.5 * MOST_LOOKS, 4), (1e9, MOST_PAGES)] {
-            let (mut memory, mut places) = (Memory::of(&ranges), Places::default());
+            let (mut memory, mut places) = (Memory::of(&ranges), drawn_alike());
             assert_eq!(places.look(GO, GO, &ranges, (pages, rate), &mut memory), pages);
             assert_eq!(memory.calls, 1, "{rate}");
         }
@@ -243,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_program_that_does_not_write_is_left_alone() {
-        let (ranges, mut places) = (ranges(), Places::default());
+        let (ranges, mut places) = (ranges(), drawn_alike());
         let mut memory = Memory::of(&ranges);
         let mut protected = 0;
         for go in 0..1000 {
