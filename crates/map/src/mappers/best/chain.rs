@@ -1,13 +1,14 @@
 //! Tabu search by moves of single vertices: one leaves its group, another follows it or fills the hole it left, and so on
 //! until the chain closes (Benlic and Hao, "An effective multilevel tabu search approach for balanced graph
-//! partitioning", 2011, with J for the cut). A move is chosen among those out of the fullest group and into the emptiest,
-//! where a swap would be chosen among the square of all.
+//! partitioning", 2011, with J for the cut). One group lacks a vertex and one has one too many at most, so that a move is
+//! chosen among few, where a swap would be chosen among the square of all.
 //!
 //! What a vertex would pay in each group is kept by vertex and by group, with [`CLOSED`] added where it may not go, so that
 //! looking for the cheapest move is reading a few rows from end to end.
 
 use super::layout::Layout;
 use super::piece::Piece;
+use super::state::Rules;
 use crate::random::Random;
 
 /// For how many moves a vertex may not return to a group, in vertices that it talks with on average: that, and up to half
@@ -15,9 +16,9 @@ use crate::random::Random;
 const TENURE: usize = 2;
 const LEAST_TENURE: usize = 5;
 
-/// What is added to the cost where a vertex may not go: where it is, and where it has been lately. Twice the most that
-/// any pays (see [`super::net::Net::new`]).
-const CLOSED: i32 = 1 << 28;
+/// What is added to the cost where a vertex may not go: where it is, and where it has been lately. More than twice what any
+/// pays, moves included (see [`super::net::Net`]).
+const CLOSED: i32 = 1 << 29;
 
 /// No cost.
 const NEVER: i32 = i32::MAX;
@@ -58,7 +59,7 @@ pub struct Chain<'a> {
 /// All vertices in groups that are full.
 #[derive(Debug, Clone)]
 pub struct Division {
-    /// What all pay to each other in different vertices, each pair once.
+    /// J in scaled units, each pair once, and the price of the moves.
     pub total: i64,
     /// Group of each vertex.
     pub group_of: Vec<u32>,
@@ -79,7 +80,7 @@ impl Step {
 
 impl<'a> Chain<'a> {
     /// A search from a start, in which every vertex may move.
-    pub fn new(graph: &'a Piece, layout: &'a Layout, group_of: Vec<u32>) -> Self {
+    pub fn new(graph: &'a Piece, layout: &'a Layout, rules: &Rules, group_of: Vec<u32>) -> Self {
         let (groups, count) = (layout.groups(), graph.len());
         let (wide, tall) = (groups.next_multiple_of(LANES), count.next_multiple_of(LANES));
         let (mut members, mut place) = (vec![Vec::new(); groups], vec![0; count]);
@@ -108,14 +109,14 @@ impl<'a> Chain<'a> {
             tenure,
             change: vec![0; groups],
         };
-        chain.fill();
+        chain.fill(rules);
         chain.best = Division { total: chain.total, group_of: chain.group_of.clone() };
         chain
     }
 
-    fn fill(&mut self) {
+    fn fill(&mut self, rules: &Rules) {
         let groups = self.layout.groups();
-        let mut twice = 0;
+        let (mut twice, mut moves) = (0, 0);
         for (vertex, row) in self.cost.chunks_exact_mut(self.wide).enumerate() {
             let (row, beyond) = row.split_at_mut(groups);
             beyond.fill(CLOSED);
@@ -125,11 +126,12 @@ impl<'a> Chain<'a> {
                 row.iter_mut().zip(distances).for_each(|(cost, distance)| *cost += weight * distance);
             }
             let own = self.group_of[vertex] as usize;
-            self.own[vertex] = row[own];
             twice += i64::from(row[own]);
+            moves += rules.price(vertex, own, row);
+            self.own[vertex] = row[own];
             row[own] += CLOSED;
         }
-        self.total = twice / 2;
+        self.total = twice / 2 + moves;
         for (vertex, row) in self.cost.chunks_exact(self.wide).enumerate() {
             for (group, &cost) in row[..groups].iter().enumerate() {
                 self.by_group[group * self.tall + vertex] = cost;
@@ -356,7 +358,7 @@ const MOVES_A_STEP: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::super::repartition::regroup;
-    use super::super::state::{Rules, State};
+    use super::super::state::State;
     use super::super::testing::{Ready, ready, talking};
     use super::*;
     use crate::testing::{slow_cost, tree};
@@ -368,17 +370,26 @@ mod tests {
             let mut random = Random::new(seed);
             let weight = talking(tasks, 80, &mut random);
             let Ready { slots, layout, net } = ready(&weight, &topology);
-            let rules = Rules::holding(vec![false; net.len()], layout.groups());
+            let mut rules = Rules::holding(vec![false; net.len()], layout.groups());
+            if seed == 2 {
+                // Some are at home where they are, some elsewhere, some nowhere.
+                rules.move_cost = 3_000;
+                rules.home = (0..tasks as u32).map(|task| (task % 3 > 0).then_some(task / 8 + task % 3)).collect();
+            }
             let mut state = State::new(&net, &layout, &rules, &(0..24).collect::<Vec<_>>());
             let mut steps = 0..50;
             let whole = Piece::of_net(&net);
-            let chain = Chain::new(&whole, &layout, state.group_of.clone());
+            let chain = Chain::new(&whole, &layout, &rules, state.group_of.clone());
             let found = chain.run(2_000, &mut random, || steps.next().is_some());
             assert!(found.total < state.total, "a mapping in the order of the tasks can be made better");
             regroup(&mut state, &found.group_of);
             assert_eq!((state.total, &state.group_of), (found.total, &found.group_of));
             let placement: Vec<usize> = state.slot_of[..tasks].iter().map(|&slot| slots.pu[slot as usize]).collect();
-            assert_eq!(found.total as u128, slow_cost(&weight, &topology, &placement));
+            let away = |&vertex: &usize| {
+                rules.home.get(vertex).copied().flatten().is_some_and(|home| home != found.group_of[vertex])
+            };
+            let price = (0..tasks).filter(away).count() as u128 * rules.move_cost as u128;
+            assert_eq!(found.total as u128, slow_cost(&weight, &topology, &placement) + price);
         }
     }
 }

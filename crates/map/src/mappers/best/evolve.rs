@@ -10,6 +10,7 @@ use super::divide::level_out;
 use super::layout::{Layout, Tree};
 use super::net::Net;
 use super::piece::Piece;
+use super::state::Rules;
 use crate::random::Random;
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -48,6 +49,8 @@ pub struct Parts {
     pub layout: Layout,
     /// The level whose subtrees they are.
     pub level: usize,
+    /// Rules that allow everything.
+    rules: Rules,
 }
 
 impl Parts {
@@ -60,7 +63,11 @@ impl Parts {
             parts > 1 && net.len() / parts >= LEAST_SLOTS
         };
         let level = (0..layout.tree.levels()).rev().find(fits)?;
-        (net.len() <= FEW || is_dense).then(|| Self { whole: Piece::of_net(net), layout: layout.above(level), level })
+        (net.len() <= FEW || is_dense).then(|| {
+            let layout = layout.above(level);
+            let rules = Rules::holding(vec![false; net.len()], layout.groups());
+            Self { whole: Piece::of_net(net), layout, level, rules }
+        })
     }
 
     /// The best division that is found in [`TIME`] of what is left: group by group of the parts' layout for each vertex.
@@ -101,7 +108,7 @@ impl Parts {
     }
 
     fn searched(&self, start: Vec<u32>, random: &mut Random, goes_on: impl FnMut() -> bool) -> Division {
-        Chain::new(&self.whole, &self.layout, start).run(MOVES * self.whole.len(), random, goes_on)
+        Chain::new(&self.whole, &self.layout, &self.rules, start).run(MOVES * self.whole.len(), random, goes_on)
     }
 
     /// Searched from where two divisions agree; the other vertices go, one by one, to where they pay least of what has room.
@@ -195,7 +202,7 @@ fn middle(tree: &Tree, groups: &Range<u32>) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::state::{Rules, State};
+    use super::super::state::State;
     use super::super::testing::{Ready, ready, talking};
     use super::*;
     use crate::Options;
@@ -211,8 +218,7 @@ mod tests {
         };
         let slot_of: Vec<u32> = found.group_of.iter().map(take).collect();
         let is_full = (0..parts.layout.groups()).all(|group| next[group] == parts.layout.tree.starts[group + 1]);
-        let rules = Rules::holding(vec![false; net.len()], parts.layout.groups());
-        is_full && State::new(net, &parts.layout, &rules, &slot_of).total == found.total
+        is_full && State::new(net, &parts.layout, &parts.rules, &slot_of).total == found.total
     }
 
     #[test]

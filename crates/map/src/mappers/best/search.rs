@@ -221,7 +221,7 @@ impl Walk<'_> {
             let whole = Piece::of_net(self.ground.net);
             let degree = whole.arcs.len() / whole.len().max(1);
             let patience = (PATIENCE_OF_CHAIN * degree * degree).max(LEAST_OF_CHAIN);
-            let chain = Chain::new(&whole, self.ground.layout, self.state.group_of.clone());
+            let chain = Chain::new(&whole, self.ground.layout, self.ground.rules, self.state.group_of.clone());
             let found = chain.run(patience, random, || self.clock.step());
             let helped = if found.total < self.state.total { 100 } else { 0 };
             self.chain_helps = (7 * self.chain_helps + helped) / 8;

@@ -32,6 +32,14 @@ impl Rules {
         let spare = vec![u32::MAX; groups];
         Self { fixed: held.clone(), held, domain, spare, home: Vec::new(), move_cost: 0 }
     }
+
+    /// Adds what a vertex pays for not being at home to what it pays in every group; what that is where it is now.
+    pub fn price(&self, vertex: usize, now: usize, row: &mut [i32]) -> i64 {
+        let Some(&Some(home)) = self.home.get(vertex) else { return 0 };
+        row.iter_mut().for_each(|cost| *cost += self.move_cost);
+        row[home as usize] -= self.move_cost;
+        i64::from(self.move_cost) * i64::from(now != home as usize)
+    }
 }
 
 /// A permutation of vertices over slots with all that the search needs to change it.
@@ -93,11 +101,7 @@ impl<'a> State<'a> {
             }
             let own = self.group_of[vertex];
             twice += i64::from(row[own as usize]);
-            if let Some(&Some(home)) = self.rules.home.get(vertex) {
-                row.iter_mut().for_each(|cost| *cost += self.rules.move_cost);
-                row[home as usize] -= self.rules.move_cost;
-                moves += i64::from(self.rules.move_cost) * i64::from(own != home);
-            }
+            moves += self.rules.price(vertex, own as usize, row);
         }
         self.total = twice / 2 + moves;
     }
