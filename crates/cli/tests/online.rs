@@ -3,10 +3,12 @@
 
 mod common;
 
+use cohabit_testing::{Killed, sleeper};
 use common::{Ran, Room};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -51,15 +53,6 @@ fn switch() -> String {
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// The pairs that communicate much, from what `show` says.
@@ -150,6 +143,53 @@ fn a_move_after_which_the_program_does_less_is_undone() {
     assert!(text.contains("progress is"), "{text}");
 }
 
+/// A program that uses 200 MB again and again has a hint fault a page in every pass of the kernel's, more than they may take.
+#[test]
+fn hint_faults_pause_where_they_would_take_too_much() {
+    let _alone = alone();
+    let test = "hint_faults_pause_where_they_would_take_too_much";
+    let Some(program) = workload(test, "stencil") else { return };
+    let pages = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    let before = switch();
+    if pages.contains("[always]") || before.trim() != "0" {
+        println!("skipped: {test}: huge pages are on, or NUMA balancing is on already");
+        return;
+    }
+    let room = Room::new();
+    let program = program.to_str().unwrap();
+    let arguments = ["run", "--dry-run", "--faults", "hint", "--json", "r.json", "--", program, "2", "3600", "600"];
+    let watching = AtomicBool::new(true);
+    let mut states = Vec::new();
+    let ran = std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let mut states = vec![switch()];
+            while watching.load(Ordering::Relaxed) {
+                let now = switch();
+                if states.last() != Some(&now) {
+                    states.push(now);
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            states
+        });
+        let ran = online(test, &room, &arguments);
+        watching.store(false, Ordering::Relaxed);
+        states = watcher.join().unwrap();
+        ran
+    });
+    let Some(ran) = ran else { return };
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    assert_eq!(switch(), before);
+    if ran.stderr.contains("no extra faults by NUMA balancing") {
+        println!("skipped: {test}: {}", ran.stderr);
+        return;
+    }
+    let log = document(&room, "r.json")["log"].to_string();
+    assert!(log.contains("NUMA balancing is off now and then"), "{}", ran.stderr);
+    // Off, on, and off again: at the end, or before it for a pause; while it lasts the program runs on.
+    assert!(states.len() >= 3 && states[1].trim() == "1", "{states:?}");
+}
+
 #[test]
 fn settings_and_exit_status_are_as_without() {
     let _alone = alone();
@@ -170,19 +210,19 @@ fn attach_follows_until_it_is_interrupted() {
     let _alone = alone();
     let test = "attach_follows_until_it_is_interrupted";
     let room = Room::new();
-    let sleeper = Killed(Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap());
-    let pid = sleeper.0.id().to_string();
+    let sleeper = sleeper();
+    let pid = sleeper.id().to_string();
     let before = switch();
     let mut attach = room.command(["attach", "--json", "a.json", &pid]);
-    let mut attached = Killed(attach.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let mut attached = Killed::spawn(attach.stdout(Stdio::null()).stderr(Stdio::null()));
     std::thread::sleep(Duration::from_millis(500));
-    let id = nix::unistd::Pid::from_raw(attached.0.id() as i32);
-    if attached.0.try_wait().unwrap().is_some() {
+    let id = nix::unistd::Pid::from_raw(attached.id() as i32);
+    if attached.try_wait().unwrap().is_some() {
         println!("skipped: {test}: page faults cannot be seen here");
         return;
     }
     nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGINT).unwrap();
-    assert_eq!(attached.0.wait().unwrap().code(), Some(0));
+    assert_eq!(attached.wait().unwrap().code(), Some(0));
     assert_eq!(document(&room, "a.json")["tasks"], 1);
     assert_eq!(switch(), before);
 }
@@ -218,12 +258,12 @@ fn a_killed_cohabit_leaves_the_program_and_the_settings() {
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let out = std::fs::File::create(room.path("out")).unwrap();
         let mut command = room.command(["run", "--always", "--", program.to_str().unwrap(), "2", "3000", "64"]);
-        let mut run = Killed(command.stdout(out).stderr(Stdio::null()).spawn().unwrap());
+        let mut run = Killed::spawn(command.stdout(out).stderr(Stdio::null()));
         // It holds the file open as well.
         drop(command);
         std::thread::sleep(Duration::from_millis(u64::from(random >> 16) % 900));
-        run.0.kill().unwrap();
-        run.0.wait().unwrap();
+        run.kill().unwrap();
+        run.wait().unwrap();
         // The program has cohabit's standard output: it is over when nobody has the file open any more.
         let deadline = Instant::now() + Duration::from_secs(60);
         let said = || std::fs::read_to_string(room.path("out")).unwrap();

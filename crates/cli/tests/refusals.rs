@@ -3,9 +3,10 @@
 
 mod common;
 
+use cohabit_testing::sleeper;
 use common::{Ran, Room};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 fn is_root() -> bool {
     // SAFETY: reads this process's user id.
@@ -91,29 +92,20 @@ fn a_kernel_that_is_locked_down() {
     fell_back(test, &ran, "", "locked down (confidentiality)");
 }
 
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn a_process_of_another_user() {
     let test = "a_process_of_another_user";
-    let sleeper = Killed(Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap());
+    let sleeper = sleeper();
     let script = format!(
         "cp $COHABIT cohabit; chmod 755 . cohabit; exec setpriv --reuid 65534 --regid 65534 --clear-groups ./cohabit attach {}",
-        sleeper.0.id()
+        sleeper.id()
     );
     let Some(ran) = apart(test, &Room::new(), &script) else { return };
     assert_eq!((ran.status, ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
     let end: Vec<&str> = ran.stderr.lines().rev().take(2).collect();
     assert!(end[0].contains("root"), "the last line is the remedy: {}", ran.stderr);
     if ran.stderr.contains("by perf events") {
-        let cause = format!("process {} is another user's", sleeper.0.id());
+        let cause = format!("process {} is another user's", sleeper.id());
         assert!(end[1].contains(&cause), "{}", ran.stderr);
     }
 }

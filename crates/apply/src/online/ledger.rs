@@ -336,7 +336,7 @@ fn lock(folder: &Path) -> Result<Flock<fs::File>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::online::testing::sleeper;
+    use cohabit_testing::sleeper;
 
     /// A page of a cohabit that does not run.
     fn of_the_dead(folder: &Path, mut entry: Entry) {
@@ -386,7 +386,7 @@ mod tests {
         fs::write(&setting, "1").unwrap();
         // So does that of a cohabit which came later.
         let sleeper = sleeper();
-        let pid = sleeper.0.id() as i32;
+        let pid = sleeper.id() as i32;
         let other = Entry { pid, start_ticks: start_ticks(pid).unwrap(), ..ledger.entry.clone() };
         let text = serde_json::to_vec(&other).unwrap();
         fs::write(page(&ledger.folder, pid), text).unwrap();
@@ -408,7 +408,7 @@ mod tests {
             fs::write(setting, "1").unwrap();
         }
         let sleeper = sleeper();
-        let tid = sleeper.0.id() as i32;
+        let tid = sleeper.id() as i32;
         let before = CpuMask::of_thread(tid).unwrap();
         let pu = before.pus()[0];
         CpuMask::single(pu).apply(tid).unwrap();

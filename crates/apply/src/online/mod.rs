@@ -14,6 +14,4 @@ pub mod policy;
 mod policy_tests;
 pub mod progress;
 pub mod settings;
-#[cfg(test)]
-mod testing;
 pub mod threads;

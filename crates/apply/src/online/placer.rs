@@ -158,7 +158,7 @@ impl Placer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::online::testing::sleeper;
+    use cohabit_testing::sleeper;
 
     #[test]
     fn what_a_thread_may_use_when_it_is_moved_is_given_back() {
@@ -170,7 +170,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (mut ledger, _) = Ledger::open(folder.path().join("ledger")).unwrap();
         let (mut placer, creator) = (Placer::new(), sleeper());
-        let tid = creator.0.id() as i32;
+        let tid = creator.id() as i32;
         // Seen while the program holds it on a PU for a moment.
         CpuMask::single(first).apply(tid).unwrap();
         placer.started(&mut ledger, tid, None).unwrap();
@@ -183,7 +183,7 @@ mod tests {
         }
         // One that it creates inherits the PU, and is let go to where its creator may run.
         let child = sleeper();
-        let created = child.0.id() as i32;
+        let created = child.id() as i32;
         CpuMask::single(second).apply(created).unwrap();
         placer.started(&mut ledger, created, Some(tid)).unwrap();
         assert_eq!(CpuMask::of_thread(created).unwrap(), all);

@@ -89,17 +89,13 @@ fn variable(environment: &[u8], name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::{Command, Stdio};
+    use cohabit_testing::{Killed, sleeping};
 
     #[test]
     fn a_rank_is_known_by_its_environment() {
-        let mut sleeper = Command::new("sleep");
-        let sleeper =
-            sleeper.arg("60").env_clear().env("PATH", "/usr/bin:/bin").env("PMI_RANK", "3").env("PMI_SIZE", "4");
-        let mut sleeper = sleeper.stdin(Stdio::null()).spawn().unwrap();
-        let place = rank_place(sleeper.id() as i32);
-        let _ = sleeper.kill();
-        sleeper.wait().unwrap();
+        let mut sleeper = sleeping();
+        sleeper.env_clear().env("PATH", "/usr/bin:/bin").env("PMI_RANK", "3").env("PMI_SIZE", "4");
+        let place = rank_place(Killed::spawn(&mut sleeper).id() as i32);
         assert_eq!(place, Some(RankPlace { rank: 3, size: Some(4), one_node: None, job: None }));
         assert_eq!(rank_place(i32::MAX), None);
         for (environment, found) in

@@ -205,26 +205,15 @@ impl Tasks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::{Child, Command, Stdio};
-
-    struct Killed(Child);
-
-    impl Drop for Killed {
-        fn drop(&mut self) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
-        }
-    }
+    use cohabit_testing::{Killed, sleeping};
 
     #[test]
     fn ranks_and_their_threads_are_named() {
         let folder = tempfile::tempdir().unwrap();
         let (mut ledger, _) = Ledger::open(folder.path().join("ledger")).unwrap();
         let (mut placer, mut tasks) = (Placer::new(), Tasks::default());
-        let sleeper =
-            Command::new("sleep").arg("60").env("PMI_RANK", "7").env("PMI_SIZE", "9").stdin(Stdio::null()).spawn();
-        let sleeper = Killed(sleeper.unwrap());
-        let (rank, other) = (sleeper.0.id() as i32, i32::MAX);
+        let sleeper = Killed::spawn(sleeping().env("PMI_RANK", "7").env("PMI_SIZE", "9"));
+        let (rank, other) = (sleeper.id() as i32, i32::MAX);
         // Its environment is there once it is the program.
         while !std::fs::read_to_string(format!("/proc/{rank}/environ")).is_ok_and(|text| text.contains("PMI_RANK=7")) {
             std::thread::yield_now();

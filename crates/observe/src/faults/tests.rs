@@ -2,8 +2,9 @@
 
 use super::table::{Table, mix};
 use super::{BpfFaults, Options, Source, TaskEvent};
+use cohabit_testing::{Killed, sleeper};
 use std::collections::BTreeMap;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// The detector, where it can be loaded.
@@ -11,24 +12,11 @@ fn started(options: &Options) -> Option<BpfFaults> {
     BpfFaults::start(options).map_err(|error| println!("skipped: {}", error.cause)).ok()
 }
 
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn sleeper() -> Killed {
-    Killed(Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().expect("sleep is there"))
-}
-
 /// The detector with a task in each of the slots 0 to `count` - 1, and the processes behind them.
 fn with_tasks(options: &Options, count: u32) -> Option<(BpfFaults, Vec<Killed>)> {
     let mut source = started(options)?;
     let sleepers: Vec<Killed> = (0..count).map(|_| sleeper()).collect();
-    sleepers.iter().for_each(|sleeper| source.follow(sleeper.0.id() as i32).unwrap());
+    sleepers.iter().for_each(|sleeper| source.follow(sleeper.id() as i32).unwrap());
     let tasks = source.read(true).unwrap().tasks;
     let numbers: Vec<u32> = tasks
         .iter()
@@ -75,11 +63,11 @@ fn tasks_are_followed_from_fork_to_exit() {
     let Some(mut source) = started(&Options::default()) else { return };
     // Waits for a line before it starts others, so that it is followed first.
     let script = "read line; sleep 0.01 & sleep 0.01 & wait; exec true";
-    let mut shell = Killed(Command::new("bash").args(["-c", script]).stdin(Stdio::piped()).spawn().unwrap());
-    let pid = shell.0.id() as i32;
+    let mut shell = Killed::spawn(Command::new("bash").args(["-c", script]).stdin(Stdio::piped()));
+    let pid = shell.id() as i32;
     source.follow(pid).unwrap();
-    drop(shell.0.stdin.take());
-    shell.0.wait().unwrap();
+    drop(shell.stdin.take());
+    shell.wait().unwrap();
     let mut events = Vec::new();
     for _ in 0..100 {
         events.extend(source.read(true).unwrap().tasks);
@@ -105,14 +93,11 @@ fn tasks_are_followed_from_fork_to_exit() {
 #[test]
 fn slots_are_given_out_again() {
     let Some(mut source) = started(&Options::default()) else { return };
-    let shell = Command::new("bash")
-        .args(["-c", "read line; for i in $(seq 300); do /bin/true; done"])
-        .stdin(Stdio::piped())
-        .spawn();
-    let mut shell = Killed(shell.unwrap());
-    source.follow(shell.0.id() as i32).unwrap();
-    drop(shell.0.stdin.take());
-    shell.0.wait().unwrap();
+    let script = "read line; for i in $(seq 300); do /bin/true; done";
+    let mut shell = Killed::spawn(Command::new("bash").args(["-c", script]).stdin(Stdio::piped()));
+    source.follow(shell.id() as i32).unwrap();
+    drop(shell.stdin.take());
+    shell.wait().unwrap();
     let (mut started, mut ended) = (0, 0);
     for _ in 0..100 {
         for event in source.read(true).unwrap().tasks {
