@@ -181,7 +181,7 @@ fn disturb(piece: &Piece, side: &mut [u8], random: &mut Random) {
 fn grown(piece: &Piece, first: i32, jumps: bool, random: &mut Random) -> Vec<u8> {
     let count = piece.len();
     let mut side = vec![1; count];
-    let mut gains = Gains::new(count);
+    let mut gains = Gains::new(1, count);
     for vertex in 0..count {
         let row = piece.neighbours(vertex);
         // What J gains when the vertex joins side 0; those without neighbours come last.
@@ -204,7 +204,7 @@ fn grown(piece: &Piece, first: i32, jumps: bool, random: &mut Random) -> Vec<u8>
             }
         }
         gains.set(next, NONE);
-        let Some((place, _)) = gains.largest() else { break };
+        let Some((place, _)) = gains.largest(0) else { break };
         next = place;
         if jumps && random.below(JUMP) == 0 {
             let jump = random.below(count);

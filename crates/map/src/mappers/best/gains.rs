@@ -1,103 +1,120 @@
 //! The largest of many changing numbers, found by scanning: for the few hundred vertices of a typical cut nothing is
 //! faster. Larger sets keep the largest number of each block.
 
-/// Numbers of which the largest is asked for again and again; the least `i32` stands for none.
+/// Rows of numbers of which the largest of a row is asked for again and again; the least `i32` stands for none.
 #[derive(Debug, Clone)]
 pub struct Gains {
     values: Vec<i32>,
     /// The largest of each block; empty where there are few.
     tops: Vec<i32>,
+    /// Places from row to row.
+    stride: usize,
 }
 
 /// No number.
 pub const NONE: i32 = i32::MIN;
 
+/// Numbers that are compared at a time: the compiler makes two vectors of them.
+const LANES: usize = 16;
+
 /// Numbers a block.
 const BLOCK: usize = 128;
 
-/// Up to this many numbers there are no blocks.
+/// Up to this many numbers a row there are no blocks.
 const FEW: usize = 512;
 
 impl Gains {
-    /// As many numbers, all none.
-    pub fn new(count: usize) -> Self {
-        let blocks = if count > FEW { count.div_ceil(BLOCK) } else { 0 };
-        Self { values: vec![NONE; count], tops: vec![NONE; blocks] }
+    /// Rows of as many numbers, all none.
+    #[inline(always)]
+    pub fn new(rows: usize, count: usize) -> Self {
+        let stride = count.next_multiple_of(if count > FEW { BLOCK } else { LANES });
+        let blocks = if count > FEW { rows * stride / BLOCK } else { 0 };
+        Self { values: vec![NONE; rows * stride], tops: vec![NONE; blocks], stride }
     }
 
-    /// These numbers.
+    /// Whether there are so few that all of them are soon copied.
     #[inline(always)]
-    pub fn of(values: Vec<i32>) -> Self {
-        let tops = if values.len() > FEW { values.chunks(BLOCK).map(largest).collect() } else { Vec::new() };
-        Self { values, tops }
+    pub fn are_few(&self) -> bool {
+        self.tops.is_empty()
     }
 
-    /// Adds to one of them.
+    /// Becomes a copy of as many others, where they are few.
     #[inline(always)]
-    pub fn add(&mut self, at: usize, more: i32) {
-        if self.tops.is_empty() {
-            self.values[at] += more;
+    pub fn copy_from(&mut self, others: &Self) {
+        self.values.copy_from_slice(&others.values);
+    }
+
+    /// The place of a number of a row.
+    #[inline(always)]
+    pub fn place(&self, row: usize, at: usize) -> usize {
+        row * self.stride + at
+    }
+
+    /// Adds to the number at a place.
+    #[inline(always)]
+    pub fn add(&mut self, place: usize, more: i32) {
+        if self.are_few() {
+            self.values[place] += more;
         } else {
-            self.set(at, self.values[at] + more);
+            self.set(place, self.values[place] + more);
         }
     }
 
-    /// One of them.
+    /// The number at a place.
     #[inline(always)]
-    pub fn get(&self, at: usize) -> i32 {
-        self.values[at]
+    pub fn get(&self, place: usize) -> i32 {
+        self.values[place]
     }
 
-    /// Sets one of them.
+    /// Sets the number at a place.
     #[inline(always)]
-    pub fn set(&mut self, at: usize, value: i32) {
-        let before = std::mem::replace(&mut self.values[at], value);
-        if let Some(top) = self.tops.get_mut(at / BLOCK) {
+    pub fn set(&mut self, place: usize, value: i32) {
+        let before = std::mem::replace(&mut self.values[place], value);
+        if let Some(top) = self.tops.get_mut(place / BLOCK) {
             if value >= *top {
                 *top = value;
             } else if before == *top {
-                let start = at / BLOCK * BLOCK;
-                let end = (start + BLOCK).min(self.values.len());
-                *top = largest(&self.values[start..end]);
+                let start = place / BLOCK * BLOCK;
+                *top = largest(&self.values[start..start + BLOCK]).0;
             }
         }
     }
 
-    /// The place of the largest and its value.
+    /// Which number of a row is the largest, the first of them, and that number.
     #[inline(always)]
-    pub fn largest(&self) -> Option<(usize, i32)> {
-        if self.tops.is_empty() {
-            return place_of(&self.values, largest(&self.values), 0);
+    pub fn largest(&self, row: usize) -> Option<(usize, i32)> {
+        let row = row * self.stride..(row + 1) * self.stride;
+        let (most, at) = if self.are_few() {
+            largest(&self.values[row])
+        } else {
+            let tops = &self.tops[row.start / BLOCK..row.end / BLOCK];
+            let most = tops.iter().copied().fold(NONE, i32::max);
+            let block = tops.iter().position(|&top| top == most)?;
+            let start = row.start + block * BLOCK;
+            let (most, at) = largest(&self.values[start..start + BLOCK]);
+            (most, block * BLOCK + at)
+        };
+        (most != NONE).then_some((at, most))
+    }
+}
+
+/// The largest of some numbers, which fill all lanes, and the first place of it.
+#[inline(always)]
+fn largest(values: &[i32]) -> (i32, usize) {
+    let (mut most, mut chunk_of) = ([NONE; LANES], [0_i32; LANES]);
+    for (number, chunk) in values.chunks_exact(LANES).enumerate() {
+        for lane in 0..LANES {
+            chunk_of[lane] = if chunk[lane] > most[lane] { number as i32 } else { chunk_of[lane] };
+            most[lane] = most[lane].max(chunk[lane]);
         }
-        let most = largest(&self.tops);
-        let (block, _) = place_of(&self.tops, most, 0)?;
-        let start = block * BLOCK;
-        let end = (start + BLOCK).min(self.values.len());
-        place_of(&self.values[start..end], most, start)
     }
-}
-
-#[inline(always)]
-fn place_of(values: &[i32], most: i32, start: usize) -> Option<(usize, i32)> {
-    if most == NONE {
-        return None;
+    let all = most.iter().copied().fold(NONE, i32::max);
+    let mut first = i32::MAX;
+    for lane in 0..LANES {
+        let place = chunk_of[lane] * LANES as i32 + lane as i32;
+        first = first.min(if most[lane] == all { place } else { i32::MAX });
     }
-    // Sixteen at a time: the compiler turns each into a few vector comparisons.
-    let chunk =
-        values.chunks(16).position(|chunk| chunk.iter().fold(false, |found, &value| found | (value == most)))?;
-    let within = values[chunk * 16..].iter().position(|&value| value == most)?;
-    Some((start + chunk * 16 + within, most))
-}
-
-#[inline(always)]
-fn largest(values: &[i32]) -> i32 {
-    let mut lanes = [NONE; 16];
-    let chunks = values.chunks_exact(16);
-    let rest = chunks.remainder();
-    for chunk in chunks {
-        lanes.iter_mut().zip(chunk).for_each(|(lane, &value)| *lane = (*lane).max(value));
-    }
-    lanes.iter().chain(rest).copied().fold(NONE, i32::max)
+    (all, first as usize)
 }
 
 #[cfg(test)]
@@ -108,15 +125,18 @@ mod tests {
     #[test]
     fn the_largest_is_found_in_few_and_many() {
         for count in [1, 15, 16, 17, 200, 600, 5_000] {
-            let mut gains = Gains::new(count);
-            assert_eq!(gains.largest(), None);
+            let mut gains = Gains::new(2, count);
+            assert_eq!((gains.largest(0), gains.largest(1)), (None, None));
             let mut random = Random::new(count as u64);
             for _ in 0..500 {
                 let value = if random.below(4) == 0 { NONE } else { random.below(100) as i32 - 50 };
-                gains.set(random.below(count), value);
-                let most = (0..count).map(|at| gains.get(at)).max().filter(|&most| most != NONE);
-                assert_eq!(gains.largest().map(|found| found.1), most, "{count}");
-                assert!(gains.largest().is_none_or(|(at, value)| gains.get(at) == value));
+                gains.set(gains.place(random.below(2), random.below(count)), value);
+                for row in 0..2 {
+                    let all: Vec<i32> = (0..count).map(|at| gains.get(gains.place(row, at))).collect();
+                    let most = all.iter().copied().max().filter(|&most| most != NONE);
+                    let first = most.and_then(|most| all.iter().position(|&value| value == most));
+                    assert_eq!(gains.largest(row), first.zip(most), "{count}");
+                }
             }
         }
     }

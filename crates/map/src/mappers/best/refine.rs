@@ -54,8 +54,10 @@ struct Passes<'a> {
     slack: i32,
     /// Slots on side 0.
     filled: i32,
-    /// What a move of each vertex gains, kept with the side that it is on; less [`LOCKED`] once it has moved in a pass.
-    gain: [Gains; 2],
+    /// What a move of each vertex gains, in the row of the side that it is on; less [`LOCKED`] once it has moved in a pass.
+    gain: Gains,
+    /// The same where the cut was best, if there are few.
+    kept: Option<Gains>,
     moves: Vec<u32>,
     patience: usize,
 }
@@ -67,22 +69,23 @@ impl<'a> Passes<'a> {
     #[inline(always)]
     fn new(piece: &'a Piece, side: &[u8], first: i32) -> Self {
         let count = piece.len();
-        let (mut zero, mut one) = (vec![NONE; count], vec![NONE; count]);
+        let mut gains = Gains::new(2, count);
         let mut filled = 0;
         for vertex in 0..count {
             let own = side[vertex];
             let signed = |arc: &(u32, i32)| if side[arc.0 as usize] == own { -arc.1 } else { arc.1 };
             let gain = piece.neighbours(vertex).iter().map(signed).sum::<i32>();
+            let place = gains.place(usize::from(own), vertex);
             if own == 0 {
-                zero[vertex] = gain - piece.bias[vertex];
+                gains.set(place, gain - piece.bias[vertex]);
                 filled += piece.size[vertex];
             } else {
-                one[vertex] = gain + piece.bias[vertex];
+                gains.set(place, gain + piece.bias[vertex]);
             }
         }
-        let gain = [Gains::of(zero), Gains::of(one)];
-        let patience = PATIENCE + count / 64;
-        Self { piece, first, slack: slack(piece), filled, gain, moves: Vec::with_capacity(count), patience }
+        let kept = gains.are_few().then(|| gains.clone());
+        let (moves, patience) = (Vec::with_capacity(count), PATIENCE + count / 64);
+        Self { piece, first, slack: slack(piece), filled, gain: gains, kept, moves, patience }
     }
 
     /// Slots by which side 0 is further from `first` than it may be.
@@ -95,35 +98,53 @@ impl<'a> Passes<'a> {
     #[inline(always)]
     fn run(&mut self, side: &mut [u8]) -> bool {
         self.moves.clear();
-        let before = self.off();
+        let (before, mut filled) = (self.off(), self.filled);
         let (mut total, mut best, mut best_off, mut kept) = (0_i64, 0_i64, before, 0);
         while self.moves.len() < self.piece.len() {
             let Some((vertex, gain)) = self.next() else { break };
+            if let Some(saved) = self.kept.as_mut().filter(|_| self.moves.len() == kept) {
+                saved.copy_from(&self.gain);
+            }
             total += i64::from(gain);
             self.go(vertex, side, gain, LOCKED);
             self.moves.push(vertex as u32);
             let off = self.off();
             if off < best_off || (off == best_off && total > best) {
-                (best, best_off, kept) = (total, off, self.moves.len());
+                (best, best_off, kept, filled) = (total, off, self.moves.len(), self.filled);
             } else if self.moves.len() > kept + self.patience {
                 break;
             }
         }
-        for at in (kept..self.moves.len()).rev() {
-            let vertex = self.moves[at] as usize;
-            let gain = self.gain[side[vertex] as usize].get(vertex) + LOCKED;
-            self.go(vertex, side, gain, 0);
+        if self.moves.len() > kept {
+            self.go_back(kept, filled, side);
         }
         for &vertex in &self.moves[..kept] {
-            self.gain[side[vertex as usize] as usize].add(vertex as usize, LOCKED);
+            let vertex = vertex as usize;
+            self.gain.add(self.gain.place(usize::from(side[vertex]), vertex), LOCKED);
         }
         best > 0 || best_off < before
+    }
+
+    /// Takes back all moves but the first.
+    #[inline(always)]
+    fn go_back(&mut self, kept: usize, filled: i32, side: &mut [u8]) {
+        if let Some(saved) = &self.kept {
+            self.gain.copy_from(saved);
+            self.filled = filled;
+            self.moves[kept..].iter().for_each(|&vertex| side[vertex as usize] ^= 1);
+            return;
+        }
+        for at in (kept..self.moves.len()).rev() {
+            let vertex = self.moves[at] as usize;
+            let gain = self.gain.get(self.gain.place(usize::from(side[vertex]), vertex)) + LOCKED;
+            self.go(vertex, side, gain, 0);
+        }
     }
 
     /// The vertex to move: from the side that has too much, or else the better of both sides.
     #[inline(always)]
     fn next(&self) -> Option<(usize, i32)> {
-        let open = |side: usize| self.gain[side].largest().filter(|found| found.1 > -LOCKED / 2);
+        let open = |side: usize| self.gain.largest(side).filter(|found| found.1 > -LOCKED / 2);
         if self.filled > self.first + self.slack {
             open(0)
         } else if self.filled < self.first - self.slack {
@@ -140,12 +161,95 @@ impl<'a> Passes<'a> {
         let from = side[vertex];
         side[vertex] ^= 1;
         self.filled += if from == 0 { -self.piece.size[vertex] } else { self.piece.size[vertex] };
-        self.gain[from as usize].set(vertex, NONE);
-        self.gain[usize::from(from ^ 1)].set(vertex, -gain - lock);
+        self.gain.set(self.gain.place(usize::from(from), vertex), NONE);
+        self.gain.set(self.gain.place(usize::from(from ^ 1), vertex), -gain - lock);
         for &(other, weight) in self.piece.neighbours(vertex) {
             let there = side[other as usize];
             let more = if there == from { 2 * weight } else { -2 * weight };
-            self.gain[there as usize & 1].add(other as usize, more);
+            self.gain.add(self.gain.place(usize::from(there), other as usize), more);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    fn drawn(count: usize, largest: usize, random: &mut Random) -> Piece {
+        let mut weight = vec![0; count * count];
+        for _ in 0..4 * count {
+            let (a, b) = (random.below(count), random.below(count));
+            if a != b {
+                let more = 1 + random.below(90) as i32;
+                weight[a * count + b] += more;
+                weight[b * count + a] += more;
+            }
+        }
+        let mut piece = Piece { starts: vec![0], ..Piece::default() };
+        for row in weight.chunks_exact(count) {
+            let arcs = row.iter().enumerate().filter(|arc| *arc.1 > 0);
+            piece.arcs.extend(arcs.map(|(other, &weight)| (other as u32, weight)));
+            piece.starts.push(piece.arcs.len() as u32);
+            piece.size.push(1 + random.below(largest) as i32);
+            piece.bias.push(random.below(60) as i32 - 30);
+        }
+        piece
+    }
+
+    /// What the cut costs more when a vertex goes to the other side.
+    fn change(piece: &Piece, side: &[u8], vertex: usize) -> i32 {
+        let row = piece.neighbours(vertex).iter();
+        let kept: i32 = row.map(|arc| if side[arc.0 as usize] == side[vertex] { arc.1 } else { -arc.1 }).sum();
+        if side[vertex] == 0 { kept + piece.bias[vertex] } else { kept - piece.bias[vertex] }
+    }
+
+    /// The same passes, every gain counted anew for every move.
+    fn slowly(piece: &Piece, side: &mut Vec<u8>, first: i32) {
+        let off = |side: &[u8]| {
+            let filled: i32 = piece.size.iter().zip(side).filter(|(_, side)| **side == 0).map(|(size, _)| size).sum();
+            (filled - first, ((filled - first).abs() - slack(piece)).max(0))
+        };
+        for _ in 0..PASSES {
+            let start = (off(side).1, piece.cost(side));
+            let (mut now, mut best, mut kept) = (side.clone(), start, 0);
+            let mut moved = Vec::new();
+            while moved.len() < piece.len() && moved.len() <= kept + PATIENCE + piece.len() / 64 {
+                let more = off(&now).0;
+                let may = |vertex: &usize| match now[*vertex] {
+                    0 => more >= -slack(piece),
+                    _ => more <= slack(piece),
+                };
+                let price = |&vertex: &usize| (change(piece, &now, vertex), now[vertex], vertex);
+                let open = (0..piece.len()).filter(|vertex| !moved.contains(vertex));
+                let Some(vertex) = open.filter(may).min_by_key(price) else { break };
+                now[vertex] ^= 1;
+                moved.push(vertex);
+                let next = (off(&now).1, piece.cost(&now));
+                if next < best {
+                    (best, kept) = (next, moved.len());
+                    side.clone_from(&now);
+                }
+            }
+            if best == start {
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_kept_from_move_to_move_is_what_counting_anew_gives() {
+        for (count, largest, runs) in [(1, 1, 1), (9, 1, 20), (40, 1, 20), (40, 5, 20), (600, 1, 1)] {
+            let mut random = Random::new(count as u64);
+            for _ in 0..runs {
+                let piece = drawn(count, largest, &mut random);
+                let first = piece.size.iter().sum::<i32>() / 2;
+                let mut side: Vec<u8> = (0..count).map(|at| u8::from(at >= count / 2)).collect();
+                let mut slow = side.clone();
+                refine(&piece, &mut side, first);
+                slowly(&piece, &mut slow, first);
+                assert_eq!(side, slow, "{count} vertices of up to {largest} slots");
+            }
         }
     }
 }
