@@ -61,7 +61,9 @@ def cohabit():
     """COHABIT, else what was built last."""
     built = [f"{ROOT}/target/{kind}/cohabit" for kind in ("release", "debug")]
     built = sorted((path for path in built if os.path.exists(path)), key=os.path.getmtime)
-    return os.environ.get("COHABIT") or (built[-1] if built else sys.exit("bench: build cohabit first (make)"))
+    path = os.environ.get("COHABIT") or (built[-1] if built else sys.exit("bench: build cohabit first (make)"))
+    # The programs run in folders of their own.
+    return os.path.abspath(path)
 
 
 def programs(arguments, folder):
