@@ -32,8 +32,8 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CLUSTER = f"{ROOT}/workloads/cluster/cluster.py"
 HOSTS, PUS = 8, 2
-# Below this share of the run `cohabit run` takes a gain for none.
-LEAST_GAIN = 0.01
+# Below this share of the run, or of the communication, `cohabit run` takes a gain for none.
+LEAST_GAIN, LEAST_SAVED = 0.01, 0.05
 # DT takes its graph as an argument, and the graph says how many ranks.
 DATA_TRAFFIC = {"dt.S": ("SH", 12), "dt.W": ("BH", 11)}
 # Its main returns 1 where all went well.
@@ -242,9 +242,10 @@ def gains_over_shuffled(entry, times):
     found = []
     for mapping in times:
         if mapping.startswith("shuffled"):
-            predicted = (1 - entry["estimates"]["time"] / entry["estimates"][mapping]) * (entry["share"] or 1.0)
+            saved = 1 - entry["estimates"]["time"] / entry["estimates"][mapping]
             gain = 1 - statistics.median(times["time"]) / statistics.median(times[mapping])
-            found.append(gain if predicted >= LEAST_GAIN else 0.0)
+            is_gain = saved >= LEAST_SAVED and saved * (entry["share"] or 1.0) >= LEAST_GAIN
+            found.append(gain if is_gain else 0.0)
     return found
 
 

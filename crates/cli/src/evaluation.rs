@@ -1,7 +1,7 @@
 //! What `cohabit evaluate` says: a line a mapping, what communication waits for, and whether to leave the default mapping.
 
 use crate::number;
-use cohabit_evaluate::{Cost, advised, mpi_share, predicted_gain};
+use cohabit_evaluate::{Cost, Prediction, advised, largest, mpi_share};
 use cohabit_model::estimator::Resource;
 use cohabit_model::hct::Direction;
 use cohabit_model::mapping::Weight;
@@ -39,29 +39,33 @@ pub struct Evaluation<'a> {
 }
 
 impl Evaluation<'_> {
-    /// The predicted gain of each mapping, of the run where its share of time in MPI is known, else of the communication.
-    fn gains(&self) -> Option<Vec<f64>> {
+    /// What each mapping is predicted to save, of the run where its share of time in MPI is known, else of the communication.
+    fn predictions(&self) -> Option<Vec<Prediction>> {
         let share = mpi_share(self.profile).unwrap_or(1.0);
         let default = self.mappings[0].time.as_ref()?.seconds;
-        let gain = |mapping: &Evaluated| Some(predicted_gain(default, mapping.time.as_ref()?.seconds, share));
-        self.mappings.iter().map(gain).collect()
+        let of = |mapping: &Evaluated| Some(Prediction::new(default, mapping.time.as_ref()?.seconds, share));
+        self.mappings.iter().map(of).collect()
     }
 
     /// One sentence: which mapping to take.
     fn verdict(&self) -> String {
         let of = if mpi_share(self.profile).is_some() { "the run" } else { "the time in communication" };
-        let Some(gains) = self.gains() else {
+        let Some(predictions) = self.predictions() else {
             let (best, default) = (self.mappings.iter().min_by_key(|mapping| mapping.distance), &self.mappings[0]);
             return match best.filter(|best| best.distance < default.distance) {
                 Some(best) => format!("{} has the least distance cost; no time is estimated", best.name),
                 None => "keep the default mapping: no other has a lower distance cost".to_owned(),
             };
         };
-        match advised(&gains) {
-            Some(best) => {
-                format!("{} is predicted to save {:.1} % of {of}", self.mappings[best].name, 100.0 * gains[best])
-            }
-            None => "keep the default mapping: no gain is predicted".to_owned(),
+        // What is written as 0.0 % is none.
+        let Some(best) = largest(&predictions).filter(|&best| predictions[best].gain >= 0.0005) else {
+            return "keep the default mapping: no gain is predicted".to_owned();
+        };
+        let (name, prediction) = (&self.mappings[best].name, &predictions[best]);
+        let saves = format!("{name} is predicted to save {:.1} % of {of}", 100.0 * prediction.gain);
+        match prediction.is_gain() {
+            true => saves,
+            false => format!("keep the default mapping: {saves}, which is too little to tell from none"),
         }
     }
 }
@@ -78,13 +82,14 @@ pub fn text(evaluation: &Evaluation) -> String {
         Some(share) => text += &format!("; {:.1} % of the time in MPI\n", 100.0 * share),
         None => text += "; the profile does not know the time in MPI, so gains are of communication alone\n",
     }
-    let gains = evaluation.gains();
+    let predictions = evaluation.predictions();
     let name_width = mappings.iter().map(|mapping| mapping.name.chars().count()).max().unwrap_or(0);
     let cost_width = mappings.iter().map(|mapping| mapping.distance.to_string().len()).max().unwrap_or(0);
     for (number, mapping) in mappings.iter().enumerate() {
         text += &format!("{:<name_width$}  J {:>cost_width$}", mapping.name, mapping.distance);
-        if let (Some(time), Some(gains)) = (&mapping.time, &gains) {
-            let gain = if number == 0 { "default".to_owned() } else { format!("{:+.1} %", 100.0 * gains[number]) };
+        if let (Some(time), Some(predictions)) = (&mapping.time, &predictions) {
+            let gain =
+                if number == 0 { "default".to_owned() } else { format!("{:+.1} %", 100.0 * predictions[number].gain) };
             text += &format!("  time {:>9}  gain {gain:>8}", number::seconds(time.seconds));
             if let Some((resource, _)) = time.bottlenecks.first() {
                 text += &format!("  {}", words(*resource, topology));
@@ -108,7 +113,7 @@ pub fn text(evaluation: &Evaluation) -> String {
 
 /// The document for programs.
 pub fn fields(evaluation: &Evaluation) -> Value {
-    let gains = evaluation.gains();
+    let predictions = evaluation.predictions();
     let topology = evaluation.topology;
     let phase = |(estimate, weight): (&cohabit_model::Estimate, &f64)| {
         json!({
@@ -132,7 +137,7 @@ pub fn fields(evaluation: &Evaluation) -> Value {
             "name": mapping.name,
             "distance_cost": number::sum(mapping.distance),
             "estimated_seconds": time.map(|time| time.seconds),
-            "predicted_gain": gains.as_ref().map(|gains| gains[number]),
+            "predicted_gain": predictions.as_ref().map(|predictions| predictions[number].gain),
             "bottlenecks": bottlenecks,
             "phases": phases,
         })
@@ -141,7 +146,7 @@ pub fn fields(evaluation: &Evaluation) -> Value {
         "weight": evaluation.weight,
         "mpi_share": mpi_share(evaluation.profile),
         "mappings": evaluation.mappings.iter().enumerate().map(mapping).collect::<Vec<_>>(),
-        "advised": gains.as_deref().and_then(advised),
+        "advised": predictions.as_deref().and_then(advised),
         "verdict": evaluation.verdict(),
         "coverage": evaluation.profile.meta.coverage,
     })

@@ -6,8 +6,34 @@ use cohabit_model::estimator::Resource;
 use cohabit_model::{Error, Hct, Profile, Result, estimate};
 use std::collections::BTreeMap;
 
-/// A gain below this share of the run is none: two runs of the same mapping differ by more, and so do estimate and run.
-pub const LEAST_GAIN: f64 = 0.01;
+/// A gain below this share of the run is none: two runs of the same mapping differ by more.
+const LEAST_GAIN: f64 = 0.01;
+
+/// Nor is one below this share of the communication: mappings that are estimated nearer to each other than that are faster or
+/// slower by up to a tenth as it happens (docs/benchmarks-mpi.md).
+const LEAST_SAVED: f64 = 0.05;
+
+/// What a mapping is predicted to save against the default one. Negative where it is slower; 0 where nothing is sent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prediction {
+    /// The share of the communication's estimated time.
+    pub saved: f64,
+    /// The share of the whole run: that, times the share of the time that is spent in MPI (7.1).
+    pub gain: f64,
+}
+
+impl Prediction {
+    /// The prediction for a mapping whose communication is estimated at `seconds`, and the default one's at `default_seconds`.
+    pub fn new(default_seconds: f64, seconds: f64, mpi_share: f64) -> Self {
+        let saved = if default_seconds > 0.0 { (default_seconds - seconds) / default_seconds } else { 0.0 };
+        Self { saved, gain: saved * mpi_share.clamp(0.0, 1.0) }
+    }
+
+    /// Whether it is worth leaving the default mapping for.
+    pub fn is_gain(&self) -> bool {
+        self.saved >= LEAST_SAVED && self.gain >= LEAST_GAIN
+    }
+}
 
 /// What communication takes under one mapping.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,16 +77,15 @@ pub fn mpi_share(profile: &Profile) -> Option<f64> {
     (!profile.mpi_ns.is_empty() && run > 0.0).then(|| (mpi / run).clamp(0.0, 1.0))
 }
 
-/// By which share of the whole run a mapping is predicted to be faster than the default one: the difference in cost
-/// times the share of the time that is spent in MPI (7.1). Negative where it is slower; 0 where nothing is sent.
-pub fn predicted_gain(default_seconds: f64, seconds: f64, mpi_share: f64) -> f64 {
-    if default_seconds > 0.0 { (default_seconds - seconds) / default_seconds * mpi_share.clamp(0.0, 1.0) } else { 0.0 }
+/// Which mapping is predicted to save most, the first of them.
+pub fn largest(predictions: &[Prediction]) -> Option<usize> {
+    let numbers = 0..predictions.len();
+    numbers.max_by(|&a, &b| predictions[a].saved.total_cmp(&predictions[b].saved).then(b.cmp(&a)))
 }
 
-/// Which of the gains is the largest, where that is one: else the default mapping stays.
-pub fn advised(gains: &[f64]) -> Option<usize> {
-    let best = gains.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)))?;
-    (*best.1 >= LEAST_GAIN).then_some(best.0)
+/// The same, where it is a gain: else the default mapping stays.
+pub fn advised(predictions: &[Prediction]) -> Option<usize> {
+    largest(predictions).filter(|&best| predictions[best].is_gain())
 }
 
 #[cfg(test)]
@@ -94,10 +119,22 @@ mod tests {
         for (default, seconds, share, gain) in
             [(4.0, 3.0, 0.5, 0.125), (4.0, 5.0, 0.5, -0.125), (0.0, 0.0, 0.5, 0.0), (4.0, 2.0, 7.0, 0.5)]
         {
-            assert_eq!(predicted_gain(default, seconds, share), gain);
+            assert_eq!(Prediction::new(default, seconds, share).gain, gain);
         }
-        for (gains, best) in [(&[][..], None), (&[-0.1, 0.0], None), (&[0.0005], None), (&[0.1, 0.2, 0.2], Some(1))] {
-            assert_eq!(advised(gains), best);
+        // Of 100 s with another mapping, in a program that spends half of its time in MPI.
+        let all = |seconds: &[f64]| -> Vec<Prediction> {
+            seconds.iter().map(|&seconds| Prediction::new(100.0, seconds, 0.5)).collect()
+        };
+        for (seconds, best, saves) in [
+            (&[][..], None, None),
+            (&[110.0, 100.0], Some(1), None),
+            (&[96.0], Some(0), None),
+            (&[94.0], Some(0), Some(0)),
+            (&[90.0, 80.0, 80.0], Some(1), Some(1)),
+        ] {
+            assert_eq!((largest(&all(seconds)), advised(&all(seconds))), (best, saves), "{seconds:?}");
         }
+        // Much of a communication that takes no time.
+        assert_eq!(advised(&[Prediction::new(100.0, 50.0, 0.01)]), None);
     }
 }

@@ -7,5 +7,5 @@
 pub mod comparison;
 pub mod phases;
 
-pub use comparison::{Cost, advised, cost, mpi_share, predicted_gain};
+pub use comparison::{Cost, Prediction, advised, cost, largest, mpi_share};
 pub use phases::Phase;

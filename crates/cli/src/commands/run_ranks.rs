@@ -10,7 +10,7 @@ use crate::output::note;
 use crate::verdict::verdict;
 use cohabit_apply::Placement;
 use cohabit_apply::ranks::{Difference, Expected, Given, RankLaunch, Seen, differences, threads_elsewhere};
-use cohabit_evaluate::comparison::{LEAST_GAIN, mpi_share, predicted_gain};
+use cohabit_evaluate::{Prediction, mpi_share};
 use cohabit_model::launcher::Launcher;
 use cohabit_model::{Error, Mapping, Matrix, Profile, Result, Topology};
 use cohabit_observe::mpi;
@@ -145,10 +145,11 @@ fn no_gain(profile: &Profile, topology: &Topology, made: &Made) -> Result<Option
     let (Some(linear), Some(predicted_ns)) = (linear, made.mapping.cost.predicted_ns) else {
         return Ok((costs.mapped >= costs.packed).then_some(verdict.text));
     };
-    let gain = predicted_gain(linear, predicted_ns / 1e9, mpi_share(profile).unwrap_or(1.0));
-    Ok((gain < LEAST_GAIN).then(|| {
-        let seconds = predicted_ns / 1e9;
-        format!("no gain is predicted: communication is estimated at {seconds:.3} s, and at {linear:.3} s with ranks in the order of hosts")
+    let seconds = predicted_ns / 1e9;
+    let prediction = Prediction::new(linear, seconds, mpi_share(profile).unwrap_or(1.0));
+    Ok((!prediction.is_gain()).then(|| {
+        let none = if prediction.gain > 0.0 { "too little gain is predicted to tell it from none" } else { "no gain is predicted" };
+        format!("{none}: communication is estimated at {seconds:.3} s, and at {linear:.3} s with ranks in the order of hosts")
     }))
 }
 
