@@ -57,8 +57,7 @@ impl Evaluation<'_> {
                 None => "keep the default mapping: no other has a lower distance cost".to_owned(),
             };
         };
-        // What is written as 0.0 % is none.
-        let Some(best) = largest(&predictions).filter(|&best| predictions[best].gain >= 0.0005) else {
+        let Some(best) = largest(&predictions).filter(|&best| !predictions[best].is_none()) else {
             return "keep the default mapping: no gain is predicted".to_owned();
         };
         let (name, prediction) = (&self.mappings[best].name, &predictions[best]);

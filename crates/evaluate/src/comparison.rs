@@ -29,6 +29,11 @@ impl Prediction {
         Self { saved, gain: saved * mpi_share.clamp(0.0, 1.0) }
     }
 
+    /// Whether nothing is saved, to a tenth of a percent of the run.
+    pub fn is_none(&self) -> bool {
+        self.gain < 0.0005
+    }
+
     /// Whether it is worth leaving the default mapping for.
     pub fn is_gain(&self) -> bool {
         self.saved >= LEAST_SAVED && self.gain >= LEAST_GAIN
@@ -134,6 +139,7 @@ mod tests {
         ] {
             assert_eq!((largest(&all(seconds)), advised(&all(seconds))), (best, saves), "{seconds:?}");
         }
+        assert!(Prediction::new(100.0, 99.95, 0.5).is_none() && !Prediction::new(100.0, 99.0, 0.5).is_none());
         // Much of a communication that takes no time.
         assert_eq!(advised(&[Prediction::new(100.0, 50.0, 0.01)]), None);
     }

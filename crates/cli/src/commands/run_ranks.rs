@@ -148,7 +148,7 @@ fn no_gain(profile: &Profile, topology: &Topology, made: &Made) -> Result<Option
     let seconds = predicted_ns / 1e9;
     let prediction = Prediction::new(linear, seconds, mpi_share(profile).unwrap_or(1.0));
     Ok((!prediction.is_gain()).then(|| {
-        let none = if prediction.gain > 0.0 { "too little gain is predicted to tell it from none" } else { "no gain is predicted" };
+        let none = if prediction.is_none() { "no gain is predicted" } else { "too little gain is predicted to tell it from none" };
         format!("{none}: communication is estimated at {seconds:.3} s, and at {linear:.3} s with ranks in the order of hosts")
     }))
 }
