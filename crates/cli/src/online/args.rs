@@ -22,7 +22,7 @@ pub struct OnlineArgs {
     /// Width of a bin of the profile's time series
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = number::duration)]
     pub window: Duration,
-    /// Where page faults come from besides the program's own
+    /// What shows who shares memory, besides the program's own page faults
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = ExtraFaults::Auto)]
     pub faults: ExtraFaults,
     /// Of the pages in use, how many extra faults a second the agent may cause, in percent; up to 500 for each task are
@@ -43,6 +43,8 @@ pub enum ExtraFaults {
     Hint,
     /// Those that the preloaded agent makes possible: writes (run only)
     Agent,
+    /// Watchpoints: reads and writes, in the processor's debug registers; no extra faults
+    Watch,
     /// None: the program's own faults only
     None,
 }

@@ -1,4 +1,5 @@
-//! Extra faults: who makes them, NUMA balancing and the agent, and how many there may be.
+//! What shows more than the program's own page faults: extra faults, NUMA balancing's and the agent's, and how many there may be,
+//! and watchpoints.
 
 use super::Log;
 use super::args::{ExtraFaults, OnlineArgs};
@@ -7,15 +8,23 @@ use cohabit_apply::online::ledger::Ledger;
 use cohabit_apply::online::settings::{HintFaults, enable_hint_faults};
 use cohabit_apply::online::threads;
 use cohabit_observe::faults::{ARM_EVERY, Agent, HintBudget, LEAST_A_TASK, PageBudget, Watched};
+use cohabit_observe::watch::{self, Watcher};
+use cohabit_observe::weigh::Seen;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
 
+/// Pairs that watchpoints have to have shown for the agent to do as little as where a mapping has held for long.
+const ENOUGH_WATCHED: u64 = 100;
+/// The mapping interval then.
+const LITTLE_TO_FIND_OUT: Duration = Duration::from_secs(2);
+
 /// How often what hint faults take is looked at.
 const BUDGET_EVERY: Duration = Duration::from_secs(1);
 
-/// What makes extra faults in a session.
+/// What makes extra faults in a session, and watches.
 pub struct Extra {
+    watcher: Option<Watcher>,
     agent: Option<Agent>,
     /// What the agent may do: the share that was asked for, in percent, and what that is now.
     percent: f64,
@@ -32,6 +41,7 @@ impl Extra {
     pub fn start(args: &OnlineArgs, runs_program: bool, ledger: &mut Ledger, log: &mut Log) -> Self {
         let hints = hint_faults(args.faults, ledger, log).map(|_| HintBudget::default());
         Self {
+            watcher: watcher(args.faults, log),
             agent: agent(args.faults, runs_program, log),
             percent: args.fault_budget,
             pages: PageBudget::new(args.fault_budget),
@@ -51,6 +61,7 @@ impl Extra {
     /// Looks at the programs again; to be called a few times a second. `faults` is how many there have been, `interval` the
     /// mapping interval.
     pub fn refresh(&mut self, now: Duration, faults: u64, interval: Duration, tasks: &Tasks, log: &mut Log) {
+        let shown = self.watched().events;
         let Some(agent) = &mut self.agent else { return };
         let before = agent.announced;
         agent.welcome(|process| tasks.living.values().any(|living| living.process == process));
@@ -66,6 +77,8 @@ impl Extra {
         tasks.living.values().for_each(|living| *count.entry(living.process).or_default() += 1);
         let watched = |(process, tasks)| Watched { process, tasks, resident_pages: threads::resident_pages(process) };
         let watched: Vec<Watched> = count.into_iter().map(watched).collect();
+        // Watchpoints show what faults would, and more of it.
+        let interval = if shown > ENOUGH_WATCHED { interval.max(LITTLE_TO_FIND_OUT) } else { interval };
         self.pages.update(now, faults, agent.armed_pages, interval, &watched);
     }
 
@@ -94,6 +107,23 @@ impl Extra {
         }
     }
 
+    /// Watches places of the programs' memory, as far as that may take time: when to come again, where it does.
+    pub fn watch(&mut self, now: Duration, tasks: &Tasks) -> Option<Duration> {
+        let living = tasks.living.iter();
+        let living = living.map(|(&task, living)| watch::Living { task, tid: living.tid, process: living.process });
+        Some(self.watcher.as_mut()?.step(now, living))
+    }
+
+    /// Who used the same places since the last call.
+    pub fn take_watched(&mut self) -> Vec<Seen> {
+        self.watcher.as_mut().map(|watcher| watcher.take().collect()).unwrap_or_default()
+    }
+
+    /// What was watched so far.
+    pub fn watched(&self) -> watch::Sums {
+        self.watcher.as_ref().map(|watcher| watcher.sums).unwrap_or_default()
+    }
+
     /// Protects pages of programs with the agent, as far as the budget goes. When to come again, where there are such programs.
     pub fn protect(&mut self, now: Duration) -> Option<Duration> {
         let agent = self.agent.as_mut().filter(|agent| agent.has_processes())?;
@@ -117,7 +147,7 @@ fn hint_faults(which: ExtraFaults, ledger: &mut Ledger, log: &mut Log) -> Option
     let mut tell = |what, text: String| log.tell(Duration::ZERO, what, text, Vec::new());
     match which {
         ExtraFaults::Auto | ExtraFaults::Hint => {}
-        ExtraFaults::Agent => return None,
+        ExtraFaults::Agent | ExtraFaults::Watch => return None,
         ExtraFaults::None => {
             tell("source", "no extra faults: each page is seen once, when it is first touched".to_owned());
             return None;
@@ -147,6 +177,25 @@ fn hint_faults(which: ExtraFaults, ledger: &mut Ledger, log: &mut Log) -> Option
         );
     }
     enabled.ok()
+}
+
+/// Watchpoints, if they are asked for and work here, which is said.
+fn watcher(which: ExtraFaults, log: &mut Log) -> Option<Watcher> {
+    if !matches!(which, ExtraFaults::Auto | ExtraFaults::Watch) {
+        return None;
+    }
+    let mut tell = |what, text: String| log.tell(Duration::ZERO, what, text, Vec::new());
+    match Watcher::start() {
+        Ok(watcher) => {
+            tell("source", "watchpoints: who reads or writes the same places, drawn at random".to_owned());
+            Some(watcher)
+        }
+        Err(error) => {
+            let remedy = error.remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
+            tell("warning", format!("no watchpoints: {}{remedy}", error.cause));
+            None
+        }
+    }
 }
 
 /// The agent, where it is asked for and a program is to be run.

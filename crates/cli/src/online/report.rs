@@ -3,6 +3,7 @@
 use super::Log;
 use cohabit_model::{Profile, Task};
 use cohabit_observe::faults::Counters;
+use cohabit_observe::watch;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub struct Report {
     pub own_cpu: Duration,
     /// Pages that were write-protected.
     pub pages_protected: u64,
+    /// Places that were watched.
+    pub watched: watch::Sums,
     /// Programs whose agent answered.
     pub programs_with_agent: u64,
 }
@@ -58,6 +61,8 @@ impl Report {
             "events": counters.events, "events_lost": counters.events_lost, "evictions": counters.evictions,
             "tasks_lost": counters.tasks_lost,
             "pages_protected": self.pages_protected, "programs_with_agent": self.programs_with_agent,
+            "windows_watched": self.watched.windows, "places_watched": self.watched.places,
+            "places_used": self.watched.used, "events_watched": self.watched.events,
             "moves": self.moves, "undone": self.undone,
             "coverage": self.profile.meta.coverage,
             "task_list": self.task_list(),

@@ -18,7 +18,9 @@ use cohabit_apply::online::progress::{Progress, Reported, Sample};
 use cohabit_apply::online::threads;
 use cohabit_map::{Options, Problem, mapper};
 use cohabit_model::{Error, Result, Topology};
-use cohabit_observe::faults::{self, Counters, Instructions, ProgressPage, Reading, Recorder, Source};
+use cohabit_observe::faults::{self, Counters, ProgressPage, Reading, Recorder, Source};
+use cohabit_observe::perf_event::Instructions;
+use cohabit_observe::weigh::Scales;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,6 +54,7 @@ pub struct Session {
     matrix: AgedMatrix,
     progress: Progress,
     tasks: Tasks,
+    scales: Scales,
     recorder: Recorder,
     topology: Topology,
     /// What happened.
@@ -127,6 +130,7 @@ impl Session {
             matrix: AgedMatrix::default(),
             progress: Progress::default(),
             tasks: Tasks::default(),
+            scales: Scales::default(),
             recorder: match args.output {
                 Some(_) => Recorder::new(args.window),
                 None => Recorder::new(args.window).without_series(),
@@ -198,6 +202,8 @@ impl Session {
             let next = self.next_decision.min(self.next_mappings);
             let sleep = next.saturating_sub(self.started.elapsed()).min(LONGEST_SLEEP);
             let sleep = self.extra.protect(now).map_or(sleep, |pace| sleep.min(pace));
+            let watch_again = self.extra.watch(now, &self.tasks);
+            let sleep = watch_again.map_or(sleep, |next| sleep.min(next.saturating_sub(self.started.elapsed())));
             let ranks_may_come = self.node.is_some() && now < WELCOMED_SOON;
             let sleep = if ranks_may_come { sleep.min(WELCOME_EVERY) } else { sleep };
             if somebody_came {
@@ -236,6 +242,7 @@ impl Session {
             time,
             own_cpu: own_cpu(),
             pages_protected: self.extra.pages_protected(),
+            watched: self.extra.watched(),
             programs_with_agent: self.extra.programs_with_agent(),
         })
     }
@@ -298,10 +305,15 @@ impl Session {
 
     /// Takes what was seen; whether tasks came or went.
     fn read(&mut self, with_pairs: bool) -> Result<bool> {
-        let reading = self.source.read(with_pairs)?;
+        let Reading { tasks, pairs: mut seen, mut counters } = self.source.read(with_pairs)?;
         let now = self.started.elapsed();
-        self.recorder.add(&reading, now);
-        let Reading { tasks, pairs, counters } = reading;
+        if with_pairs {
+            seen.extend(self.extra.take_watched());
+        }
+        counters.events += self.extra.watched().events;
+        let pairs = self.scales.weigh(now, &seen);
+        self.recorder.add_tasks(&tasks);
+        self.recorder.add(&seen, &pairs, counters, now);
         let (mut ended, any) = (BTreeSet::new(), !tasks.is_empty());
         for event in tasks {
             // Another program or process maps its memory soon.

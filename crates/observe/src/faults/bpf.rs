@@ -3,8 +3,8 @@
 use super::abi::{self, cohabit_task_event as Event};
 use super::mappings::{self, Range};
 use super::object::{self, as_bytes, refused};
-use super::weigh::{Scales, Seen};
 use super::{Counters, Options, Reading, Source, TaskEvent, follow};
+use crate::weigh::Seen;
 use cohabit_model::{Error, Result};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ProgramInput, RingBuffer, RingBufferBuilder};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Pairs read from the kernel at a time.
 const BATCH: u32 = 4096;
@@ -38,8 +38,6 @@ pub struct BpfFaults {
     processes: BTreeMap<i32, Vec<Range>>,
     /// Events of pairs that no living task stands behind any more.
     stale: u64,
-    scales: Scales,
-    started: Instant,
     object: Object,
 }
 
@@ -92,8 +90,6 @@ impl BpfFaults {
             next_task: 0,
             processes,
             stale: 0,
-            scales: Scales::default(),
-            started: Instant::now(),
             object,
         })
     }
@@ -195,7 +191,7 @@ impl BpfFaults {
             let (used, written) = (events.next().unwrap_or(0), events.next().unwrap_or(0));
             match (self.slots.get(&(key >> 16)), self.slots.get(&(key & 0xffff))) {
                 (Some(a), Some(b)) => {
-                    pairs.push(Seen { pair: (a.task.min(b.task), a.task.max(b.task)), used, written });
+                    pairs.push(Seen { used, written, ..Seen::of(a.task, b.task) });
                 }
                 _ => self.stale += used + written,
             }
@@ -299,8 +295,7 @@ impl Source for BpfFaults {
         if !with_pairs {
             return Ok(Reading { tasks, pairs: Vec::new(), counters: self.known });
         }
-        let seen = self.take_pairs()?;
-        let pairs = self.scales.weigh(self.started.elapsed(), &seen);
+        let pairs = self.take_pairs()?;
         let ended = std::mem::take(&mut self.unread);
         self.free(ended)?;
         self.known = self.counters()?;

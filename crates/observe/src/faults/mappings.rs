@@ -73,6 +73,22 @@ pub fn armable(maps: &str, has_threads: bool) -> Vec<(u64, u64)> {
     found
 }
 
+/// Bytes of ranges.
+pub fn bytes(ranges: &[(u64, u64)]) -> u64 {
+    ranges.iter().map(|(start, end)| end - start).sum()
+}
+
+/// Byte `at` of ranges that are laid end to end: its address, and where its range ends; none where they have no such byte.
+pub fn byte_of(ranges: &[(u64, u64)], mut at: u64) -> Option<(u64, u64)> {
+    for &(start, end) in ranges {
+        if at < end - start {
+            return Some((start + at, end));
+        }
+        at -= end - start;
+    }
+    None
+}
+
 /// The range that an address lies in, of ascending ones.
 pub fn find(ranges: &[Range], address: u64) -> Option<&Range> {
     let after = ranges.partition_point(|range| range.start <= address);
@@ -137,6 +153,15 @@ c0000-d0000 rw-p 00000000 00:00 0 [stack]
 ";
         assert_eq!(armable(maps, true), [(0x2000, 0x3000), (0x3000, 0x5000), (0xa0000, 0xb0000)]);
         assert_eq!(armable(maps, false), [(0xa0000, 0xb0000)]);
+    }
+
+    #[test]
+    fn bytes_of_ranges_are_counted_through() {
+        let ranges = [(100, 110), (200, 201), (300, 305)];
+        assert_eq!(bytes(&ranges), 16);
+        let found: Vec<_> = [0, 9, 10, 11, 15, 16].map(|at| byte_of(&ranges, at)).into();
+        let last = Some((304, 305));
+        assert_eq!(found, [Some((100, 110)), Some((109, 110)), Some((200, 201)), Some((300, 305)), last, None]);
     }
 
     proptest! {

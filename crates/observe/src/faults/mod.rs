@@ -3,8 +3,7 @@
 //!
 //! `bpf` is the source for root: the detector in the kernel (`native/bpf`). `perf` is the one for everybody, with the same
 //! detector in Rust (`table`). `agent` makes programs fault again that preload `native/agent`, as far as `budget` allows and
-//! where `sample` says. `weigh` makes one count of what hint faults show and what write protection shows.
-//! `mappings` finds the memory that processes share.
+//! where `sample` says. `mappings` finds the memory that processes share.
 
 #[allow(missing_docs, non_camel_case_types, dead_code, clippy::all)]
 #[rustfmt::skip]
@@ -12,7 +11,6 @@ pub(crate) mod abi;
 mod agent;
 mod bpf;
 mod budget;
-mod event;
 mod follow;
 mod kernel;
 pub mod mappings;
@@ -26,17 +24,16 @@ mod sample;
 pub mod table;
 #[cfg(test)]
 mod tests;
-mod weigh;
 
 pub use agent::{Agent, EVERY as ARM_EVERY};
 pub use bpf::BpfFaults;
 pub use budget::{HintBudget, LEAST_A_TASK, PageBudget, Watched};
-pub use event::Instructions;
 pub use object::{OBJECT, load_check};
 pub use perf::PerfFaults;
 pub use progress::ProgressPage;
 pub use record::Recorder;
 
+use crate::weigh::Seen;
 use std::ops::{AddAssign, Sub};
 
 /// How faults are turned into events. CDSM's Table 1 has the defaults.
@@ -139,8 +136,8 @@ pub enum TaskEvent {
 pub struct Reading {
     /// Tasks that came and went, in that order.
     pub tasks: Vec<TaskEvent>,
-    /// Events between two tasks, the smaller number first; a pair may be there more than once.
-    pub pairs: Vec<(u32, u32, u64)>,
+    /// Events between two tasks; a pair may be there more than once.
+    pub pairs: Vec<Seen>,
     /// Since the source was started.
     pub counters: Counters,
 }

@@ -1,12 +1,13 @@
 //! Page faults as perf events (perf_event_open(2)): needs no privilege for one's own programs where
 //! kernel.perf_event_paranoid is 2 or less. The detector is the one in Rust. One ring a PU, which all threads share.
 
-use super::event::page_faults;
 use super::follow;
 use super::mappings::{self, Range};
 use super::ring::{Record, Ring};
 use super::table::{Table, private_key, shared_key, within_page};
 use super::{Counters, Options, Reading, Source, TaskEvent};
+use crate::perf_event::{page_faults, refused};
+use crate::weigh::Seen;
 use cohabit_model::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -176,7 +177,9 @@ impl Source for PerfFaults {
         self.counters.events = self.table.events;
         self.counters.new_blocks = self.table.new_blocks;
         self.counters.evictions = self.table.evictions;
-        let by_task = self.table.take_pairs();
+        // Mostly it is the agent that makes them fault.
+        let seen = |(a, b, written)| Seen { written, ..Seen::of(a, b) };
+        let by_task = self.table.take_pairs().into_iter().map(seen).collect();
         Ok(Reading { tasks: std::mem::take(&mut self.told), pairs: by_task, counters: self.counters })
     }
 
@@ -207,19 +210,6 @@ fn online_pus() -> Vec<u32> {
         Some(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?)
     };
     text.trim().split(',').filter_map(range).flatten().collect()
-}
-
-/// What the kernel refused, and what to do about it.
-fn refused(error: io::Error) -> Error {
-    let failed = Error::new(format!("perf events: {error}"));
-    match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => {
-            failed.remedy("as root: sysctl kernel.perf_event_paranoid=2 (a container: --cap-add=PERFMON); another user's programs need root")
-        }
-        Some(libc::ENOSYS | libc::ENOENT) => failed.remedy("this kernel was built without perf events"),
-        Some(libc::EMFILE) => failed.remedy("raise the number of open files: ulimit -n"),
-        _ => failed,
-    }
 }
 
 impl Ring {

@@ -66,7 +66,8 @@ fn processes_of_ranks(tasks: &[Task], pairs: &BTreeMap<(u32, u32), u64>) -> BTre
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Reading, Recorder, TaskEvent};
+    use super::super::{Counters, Recorder, TaskEvent};
+    use crate::weigh::Seen;
     use cohabit_model::profile::Kind;
     use std::time::Duration;
 
@@ -84,8 +85,10 @@ mod tests {
             started(4, 30, 30, Some(0)),
             started(5, 31, 31, Some(4)),
         ];
-        let pairs = vec![(2, 3, 5), (0, 1, 1), (3, 5, 2)];
-        recorder.add(&Reading { tasks, pairs, ..Reading::default() }, Duration::from_millis(50));
+        let pairs = [(2, 3, 5), (0, 1, 1), (3, 5, 2)];
+        let seen = pairs.map(|(a, b, used)| Seen { used, ..Seen::of(a, b) });
+        recorder.add_tasks(&tasks);
+        recorder.add(&seen, &pairs, Counters::default(), Duration::from_millis(50));
         for (task, rank) in [(1, 1), (2, 1), (3, 1), (4, 0), (5, 0), (9, 1)] {
             recorder.rank(task, Some(rank));
         }

@@ -1,8 +1,11 @@
-//! What an online run has seen, as a profile: the matrix of the whole run and its series, both symmetric, because a page
-//! fault does not tell who wrote.
+//! What an online run has seen, as a profile: the matrix of the whole run and its series, both symmetric, because neither page
+//! faults nor watchpoints tell who wrote.
+//!
+//! The matrix is weighed (`weigh`) when all is known, the rows of the series as they come.
 
-use super::{Counters, Reading, TaskEvent, ranks};
+use super::{Counters, TaskEvent, ranks};
 use crate::series::{bound_profile_series, bound_series};
+use crate::weigh::{Scales, Seen};
 use cohabit_model::profile::{Coverage, Kind, Meta, SeriesRow};
 use cohabit_model::{Matrix, Profile, Task};
 use std::collections::{BTreeMap, HashMap};
@@ -25,7 +28,7 @@ pub struct Recorder {
     index: HashMap<u32, u32>,
     /// Process ids in the order in which they were first seen, and how many tasks each has had.
     processes: HashMap<i32, (u32, u32)>,
-    pairs: BTreeMap<(u32, u32), u64>,
+    pairs: BTreeMap<(u32, u32), Seen>,
     series: Vec<SeriesRow>,
     /// Whether the series is kept at all.
     keeps_series: bool,
@@ -65,28 +68,36 @@ impl Recorder {
         Self { keeps_series: false, ..self }
     }
 
-    /// Adds what was seen up to `now` (since following began).
-    pub fn add(&mut self, reading: &Reading, now: Duration) {
-        reading.tasks.iter().for_each(|event| self.task(event));
+    /// Adds who has come.
+    pub fn add_tasks(&mut self, tasks: &[TaskEvent]) {
+        tasks.iter().for_each(|event| self.task(event));
+    }
+
+    /// Adds what was seen up to `now` (since following began), for the matrix, and the same weighed, for the series.
+    pub fn add(&mut self, seen: &[Seen], weighed: &[(u32, u32, u64)], counters: Counters, now: Duration) {
         let bin = (now.as_nanos() / self.window.as_nanos()) as u64;
-        for &(a, b, events) in &reading.pairs {
-            let (Some(&a), Some(&b)) = (self.index.get(&a), self.index.get(&b)) else {
-                self.lost += events;
-                continue;
-            };
-            if self.pairs.len() >= MOST_PAIRS && !self.pairs.contains_key(&(a, b)) {
-                self.lost += events;
+        for seen in seen {
+            let known = |task| self.index.get(&task).copied();
+            let pair = known(seen.pair.0).zip(known(seen.pair.1));
+            let is_full = |pair| self.pairs.len() >= MOST_PAIRS && !self.pairs.contains_key(&pair);
+            match pair.filter(|&pair| !is_full(pair)) {
+                Some((a, b)) => self.pairs.entry((a, b)).or_insert(Seen::of(a, b)).add(seen),
+                None => self.lost += seen.events(),
+            }
+        }
+        for &(a, b, events) in weighed.iter().filter(|_| self.keeps_series) {
+            let (Some(&a), Some(&b)) = (self.index.get(&a), self.index.get(&b)) else { continue };
+            if !self.pairs.contains_key(&(a, b)) {
                 continue;
             }
-            *self.pairs.entry((a, b)).or_default() += events;
-            for (source, destination) in [(a, b), (b, a)].into_iter().filter(|_| self.keeps_series) {
+            for (source, destination) in [(a, b), (b, a)] {
                 self.series.push(SeriesRow { bin, source, destination, messages: events, bytes: 0 });
             }
         }
         if self.series.len() >= self.merge_at {
             self.merge_series();
         }
-        self.counters = reading.counters;
+        self.counters = counters;
     }
 
     /// Names a task as it is called now.
@@ -116,17 +127,15 @@ impl Recorder {
         self.tasks.get(*self.index.get(&number)? as usize)
     }
 
-    /// The matrix so far, symmetric.
-    pub fn matrix(&self) -> Matrix {
-        let both = self.pairs.iter().flat_map(|(&(a, b), &events)| [(a, b, events), (b, a, events)]);
-        Matrix::from_triplets(self.tasks.len(), both)
-    }
-
     /// The profile of all that was seen.
     pub fn profile(mut self, block_bytes: u32, detector: &str) -> Profile {
         self.merge_series();
-        let others = ranks::keep_ranks(&mut self.tasks, &mut self.pairs, &mut self.series);
-        let matrix = self.matrix();
+        let seen: Vec<Seen> = self.pairs.into_values().collect();
+        let weighed = Scales::default().weigh(Duration::ZERO, &seen);
+        let mut pairs = weighed.into_iter().map(|(a, b, events)| ((a, b), events)).collect();
+        let others = ranks::keep_ranks(&mut self.tasks, &mut pairs, &mut self.series);
+        let both = pairs.iter().flat_map(|(&(a, b), &events)| [(a, b, events), (b, a, events)]);
+        let matrix = Matrix::from_triplets(self.tasks.len(), both);
         let processes = self.tasks.iter().all(|task| task.spawn_index == 0) && self.tasks.len() > 1;
         let ranks = self.tasks.iter().any(|task| task.rank.is_some());
         let kind = match (ranks, processes) {
@@ -229,10 +238,10 @@ mod tests {
         let rows = (MOST_ROWS + ROWS_BETWEEN_MERGES) as u64 / 2;
         let gather = |mut recorder: Recorder| {
             let tasks = vec![started(0, 10, 10, None), started(1, 11, 10, Some(0))];
-            recorder.add(&Reading { tasks, ..Reading::default() }, Duration::ZERO);
+            recorder.add_tasks(&tasks);
+            let seen = [Seen { used: 1, ..Seen::of(0, 1) }];
             for bin in 0..rows {
-                let reading = Reading { pairs: vec![(0, 1, 1)], ..Reading::default() };
-                recorder.add(&reading, window * bin as u32);
+                recorder.add(&seen, &[(0, 1, 1)], Counters::default(), window * bin as u32);
                 assert!(recorder.series.len() <= ROWS_BETWEEN_MERGES);
             }
             recorder.profile(256, "page faults")
@@ -250,12 +259,13 @@ mod tests {
     fn readings_become_a_profile() {
         let mut recorder = Recorder::new(Duration::from_millis(100));
         let tasks = vec![started(0, 10, 10, None), started(1, 11, 10, Some(0)), started(2, 20, 20, Some(1))];
-        recorder
-            .add(&Reading { tasks, pairs: vec![(0, 1, 5)], counters: Counters::default() }, Duration::from_millis(50));
+        let used = |a, b, used| Seen { used, ..Seen::of(a, b) };
+        recorder.add_tasks(&tasks);
+        recorder.add(&[used(0, 1, 5)], &[(0, 1, 5)], Counters::default(), Duration::from_millis(50));
         let counters = Counters { events_lost: 3, evictions: 7, ..Counters::default() };
         // Task 9 was never seen to start.
-        let pairs = vec![(0, 1, 2), (1, 2, 1), (0, 9, 4)];
-        recorder.add(&Reading { tasks: vec![], pairs, counters }, Duration::from_millis(250));
+        let seen = [used(0, 1, 2), used(1, 2, 1), used(0, 9, 4)];
+        recorder.add(&seen, &[(0, 1, 2), (1, 2, 1), (0, 9, 4)], counters, Duration::from_millis(250));
         recorder.name(1, "worker");
         let profile = recorder.profile(256, "page faults");
         assert_eq!(profile.messages.iter().collect::<Vec<_>>(), [(0, 1, 7), (1, 0, 7), (1, 2, 1), (2, 1, 1)]);

@@ -5,6 +5,7 @@
 //! walk over all memory (CDSM, section 4: from where the last one ended) comes back to a page after seconds or minutes, the later
 //! the more memory there is; with the same number of faults, places drawn at random and looked at again soon show more.
 
+use super::mappings::{byte_of, bytes};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -134,15 +135,9 @@ impl Places {
 
     /// A range that starts at any page of `ranges`.
     fn draw(&mut self, ranges: &[(u64, u64)]) -> Option<(u64, u64)> {
-        let bytes: u64 = ranges.iter().map(|(start, end)| end - start).sum();
-        let mut at = self.random.u64(0..bytes.max(1)) / PAGE_BYTES * PAGE_BYTES;
-        for &(start, end) in ranges {
-            if at < end - start {
-                return Some((start + at, end.min(start + at + SEARCHED)));
-            }
-            at -= end - start;
-        }
-        None
+        let at = self.random.u64(0..bytes(ranges).max(1)) / PAGE_BYTES * PAGE_BYTES;
+        let (start, end) = byte_of(ranges, at)?;
+        Some((start, end.min(start + SEARCHED)))
     }
 }
 

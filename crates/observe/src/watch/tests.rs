@@ -1,0 +1,104 @@
+//! Windows over threads of this process whose accesses are known.
+
+use super::*;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+const WORDS: usize = 3;
+
+/// Threads each of which reads or writes some of a few words over and over, while `observe` looks at them; task numbers are those of
+/// the threads.
+fn beside(threads: &[(&[usize], bool)], observe: impl FnOnce(&[Living], &[AtomicU64])) {
+    let words: [AtomicU64; WORDS] = Default::default();
+    let (over, process) = (AtomicBool::new(false), std::process::id() as i32);
+    thread::scope(|scope| {
+        let (tell, told) = std::sync::mpsc::channel();
+        for (task, &(uses, writes)) in threads.iter().enumerate() {
+            let (tell, words, over) = (tell.clone(), &words, &over);
+            scope.spawn(move || {
+                tell.send(Living { task: task as u32, tid: nix::unistd::gettid().as_raw(), process }).unwrap();
+                while !over.load(Ordering::Relaxed) {
+                    for &word in uses {
+                        match writes {
+                            true => words[word].store(1, Ordering::Relaxed),
+                            false => drop(black_box(words[word].load(Ordering::Relaxed))),
+                        }
+                    }
+                    thread::sleep(Duration::from_micros(200));
+                }
+            });
+        }
+        let mut living: Vec<Living> = (0..threads.len()).map(|_| told.recv().unwrap()).collect();
+        living.sort_unstable_by_key(|living| living.task);
+        observe(&living, &words);
+        over.store(true, Ordering::Relaxed);
+    });
+}
+
+/// A watcher, where there can be one.
+fn watcher() -> Option<Watcher> {
+    Watcher::start().map_err(|error| println!("skipped: watchpoints: {}", error.cause)).ok()
+}
+
+fn place(word: &AtomicU64) -> Place {
+    Place::from([(std::process::id() as i32, (&raw const *word).addr() as u64)])
+}
+
+#[test]
+fn readers_and_writers_of_the_same_word_are_seen_and_nobody_else() {
+    let Some(mut watcher) = watcher() else { return };
+    let uses: [(&[usize], bool); 6] =
+        [(&[0], true), (&[0], false), (&[0, 1], false), (&[1], true), (&[2], false), (&[], true)];
+    beside(&uses, |living, words| {
+        for _ in 0..3 {
+            let places: Vec<Place> = words.iter().map(place).collect();
+            let window = Window::open((Duration::ZERO, 0), &places, living.iter().copied());
+            assert_eq!((window.places, window.tasks.len()), (WORDS, 6));
+            thread::sleep(Duration::from_millis(100));
+            let turns = turns(&window.tasks).1 - window.before.1;
+            let (cost, ran) = watcher.end(window);
+            assert!(cost >= SWITCH * turns as u32 && turns > 100 && ran > Duration::ZERO, "{cost:?} {turns} {ran:?}");
+        }
+    });
+    let seen: Vec<_> = watcher.take().map(|seen| (seen.pair, seen.watched)).collect();
+    assert_eq!(seen, [((0, 1), 3), ((0, 2), 3), ((1, 2), 3), ((2, 3), 3)]);
+    assert_eq!((watcher.sums.used, watcher.sums.events, watcher.take().count()), (9, 12, 0));
+}
+
+#[test]
+fn windows_take_no_more_than_their_share() {
+    let Some(mut watcher) = watcher() else { return };
+    beside(&[(&[0], true), (&[0], false)], |living, words| {
+        let tasks = Window::open((Duration::ZERO, 0), &[place(&words[0])], living.iter().copied()).tasks;
+        let ran_before = turns(&tasks).0;
+        let (start, before) = (std::time::Instant::now(), own_time());
+        let mut windows = 0;
+        while start.elapsed() < Duration::from_secs(3) {
+            let now = start.elapsed();
+            let next = watcher.step(now, living.iter().copied());
+            assert!(next <= now + REST);
+            if watcher.sums.windows > windows {
+                windows = watcher.sums.windows;
+                assert!(watcher.window.as_ref().is_some_and(|window| window.places <= PLACES));
+            }
+            thread::sleep(next.saturating_sub(start.elapsed()));
+        }
+        let share = (own_time() - before).as_secs_f64() / (turns(&tasks).0 - ran_before).as_secs_f64();
+        println!("{windows} windows, {share:.4}");
+        assert!(windows > 1 && share < 3.0 * SHARE, "{windows} windows, {share:.4}");
+    });
+}
+
+#[test]
+fn nobody_and_nothing_to_watch_is_no_trouble() {
+    let Some(mut watcher) = watcher() else { return };
+    let gone = Living { task: 0, tid: i32::MAX, process: i32::MAX };
+    for living in [vec![], vec![gone], vec![gone; 300]] {
+        let now = watcher.next;
+        assert!(watcher.step(now, living.into_iter()) > now && watcher.window.is_none());
+    }
+    let places = [Place::from([(i32::MAX, 64)])];
+    assert!(Window::open((Duration::ZERO, 0), &places, [gone; 300].into_iter()).tasks.is_empty());
+    assert_eq!((watcher.sums, watcher.take().count()), (Sums::default(), 0));
+}
