@@ -6,7 +6,7 @@ mod common;
 use cohabit_testing::{Killed, sleeper};
 use common::{Ran, Room};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -89,37 +89,76 @@ fn processes_that_share_memory_are_seen() {
     assert_eq!(document["moves"], 0);
 }
 
+/// Runs a program online, as a user without rights; none, said aloud, where that cannot be, or that user may not use perf events.
+fn as_ordinary_user(test: &str, room: &Room, program: &Path, options: &[&str], arguments: &[&str]) -> Option<Ran> {
+    if !is_root() {
+        println!("skipped: {test}: only root can become another user");
+        return None;
+    }
+    // Where another user can read them.
+    std::fs::set_permissions(room.path("."), std::fs::Permissions::from_mode(0o777)).unwrap();
+    for (from, to) in [(Path::new(env!("CARGO_BIN_EXE_cohabit")), "cohabit"), (program, "program")] {
+        std::fs::copy(from, room.path(to)).unwrap();
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "./cohabit", "run", "--dry-run"]);
+    command.args(options).args(["-o", "p.npz", "--json", "r.json", "--", "./program"]).args(arguments);
+    let Ok(output) = command.current_dir(room.path(".")).stdin(Stdio::null()).output() else {
+        println!("skipped: {test}: no setpriv");
+        return None;
+    };
+    let ran = Ran::of(output);
+    if ran.stderr.contains("perf_event_paranoid") {
+        println!("skipped: {test}: {}", ran.stderr);
+        return None;
+    }
+    assert!(ran.stderr.contains("no eBPF"), "the fallback is said: {}", ran.stderr);
+    assert_eq!(document(room, "r.json")["source"], "page faults, by perf events");
+    Some(ran)
+}
+
 #[test]
 fn an_ordinary_user_sees_the_same() {
     let _alone = alone();
     let test = "an_ordinary_user_sees_the_same";
     let Some(program) = workload(test, PAIRS) else { return };
-    if !is_root() {
-        println!("skipped: {test}: only root can become another user");
-        return;
-    }
     let room = Room::new();
-    // Where another user can read them.
-    std::fs::set_permissions(room.path("."), std::fs::Permissions::from_mode(0o777)).unwrap();
-    for (from, to) in [(PathBuf::from(env!("CARGO_BIN_EXE_cohabit")), "cohabit"), (program, "program")] {
-        std::fs::copy(from, room.path(to)).unwrap();
-    }
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "./cohabit", "run", "--dry-run"]);
-    command.args(["--faults", "none", "-o", "p.npz", "--json", "r.json", "--", "./program", "2"]);
-    let Ok(output) = command.current_dir(room.path(".")).stdin(Stdio::null()).output() else {
-        println!("skipped: {test}: no setpriv");
-        return;
-    };
-    let ran = Ran::of(output);
-    if ran.stderr.contains("perf_event_paranoid") {
+    let Some(ran) = as_ordinary_user(test, &room, &program, &["--faults", "none"], &["2"]) else { return };
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(0), "right\n"), "{}", ran.stderr);
+    assert_eq!(partners(&room, "p.npz"), [(1, 2), (3, 4)]);
+}
+
+/// Partners read what the other has written: nobody's page faults show that after the first touch.
+#[test]
+fn an_ordinary_user_sees_readers_by_watchpoints() {
+    let _alone = alone();
+    let test = "an_ordinary_user_sees_readers_by_watchpoints";
+    let Some(program) = workload(test, "patterns-pthreads") else { return };
+    let room = Room::new();
+    let arguments = "pairs-near --threads 4 --blocks 65536 --block 64 --words 4 --expect /dev/null --rounds 2500";
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    let Some(ran) = as_ordinary_user(test, &room, &program, &["--faults", "watch"], &arguments) else { return };
+    if ran.stderr.contains("no watchpoints") {
         println!("skipped: {test}: {}", ran.stderr);
         return;
     }
-    assert_eq!((ran.status, ran.stdout.as_str()), (Some(0), "right\n"), "{}", ran.stderr);
-    assert!(ran.stderr.contains("no eBPF"), "the fallback is said: {}", ran.stderr);
-    assert_eq!(document(&room, "r.json")["source"], "page faults, by perf events");
-    assert_eq!(partners(&room, "p.npz"), [(1, 2), (3, 4)]);
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    let document = document(&room, "r.json");
+    let number = |field: &str| document[field].as_u64().unwrap();
+    assert!(number("events_watched") >= 10 && number("places_used") <= number("places_watched"), "{document}");
+    assert!(number("places_watched") <= 3 * number("windows_watched"), "{document}");
+    let weights = room.run("show p.npz --json -");
+    let shown: serde_json::Value = serde_json::from_str(&weights.stdout).unwrap();
+    let pairs = shown["strongest_pairs"].as_array().unwrap_or_else(|| panic!("{}", weights.stdout));
+    let of = |is_wanted: fn(u64, u64) -> bool| {
+        let ends = |pair: &serde_json::Value| (pair["source"].as_u64().unwrap(), pair["destination"].as_u64().unwrap());
+        let wanted = pairs.iter().filter(move |pair| is_wanted(ends(pair).0, ends(pair).1));
+        wanted.map(|pair| pair["value"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    let (partners, others) = (of(|a, b| a / 2 == b / 2), of(|a, b| a / 2 != b / 2));
+    // Both ways.
+    assert_eq!(partners.len(), 4, "{pairs:?}");
+    assert!(partners.iter().all(|&events| others.iter().all(|&other| events > other)), "{pairs:?}");
 }
 
 /// A program that reports its progress, and does less where it is held on a PU: the move is undone, by what it reports.
@@ -275,7 +314,7 @@ fn a_killed_cohabit_leaves_the_program_and_the_settings() {
 }
 
 /// Whether a process has the file open.
-fn has_open(path: &std::path::Path) -> bool {
+fn has_open(path: &Path) -> bool {
     let path = path.canonicalize().unwrap();
     let Ok(processes) = std::fs::read_dir("/proc") else { return false };
     processes.filter_map(Result::ok).filter_map(|process| std::fs::read_dir(process.path().join("fd")).ok()).any(

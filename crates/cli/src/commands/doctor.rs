@@ -7,6 +7,7 @@ use cohabit_map::{MAPPERS, Mapper, Options, Problem};
 use cohabit_model::launcher::{Family, Launcher};
 use cohabit_model::{Error, Matrix, Result, Topology};
 use cohabit_observe::dbi::{self, Installation};
+use cohabit_observe::watch::Watcher;
 use cohabit_observe::{faults, mpi};
 use serde::Serialize;
 use std::os::unix::process::CommandExt;
@@ -59,6 +60,7 @@ impl Doctor {
             ebpf(),
             hint_faults(),
             agent(),
+            watchpoints(),
         ];
         let text: String = checks.iter().map(Check::line).collect();
         self.json.emit("doctor", serde_json::json!({ "checks": checks }), &text)?;
@@ -302,6 +304,18 @@ fn agent() -> Check {
         state: if tried.is_ok() { State::Works } else { State::Missing },
         found: tried.as_ref().map_or_else(|error| error.cause.clone(), |_| "can be preloaded".to_owned()),
         needed_for: "online detection: seeing writes again without privilege, and shared mappings",
+        remedy: tried.err().and_then(|error| error.remedy),
+    }
+}
+
+/// Whether the processor's debug registers can be had.
+fn watchpoints() -> Check {
+    let tried = Watcher::start();
+    Check {
+        name: "watchpoints",
+        state: if tried.is_ok() { State::Works } else { State::Missing },
+        found: tried.as_ref().map_or_else(|error| error.cause.clone(), |_| "can be set".to_owned()),
+        needed_for: "online detection: who reads and who writes the same memory, at cohabit's own rate",
         remedy: tried.err().and_then(|error| error.remedy),
     }
 }

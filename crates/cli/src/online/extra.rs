@@ -14,9 +14,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// Pairs that watchpoints have to have shown for the agent to do as little as where a mapping has held for long.
-const ENOUGH_WATCHED: u64 = 100;
-/// The mapping interval then.
+/// The mapping interval at which the agent does as little as it may.
 const LITTLE_TO_FIND_OUT: Duration = Duration::from_secs(2);
 
 /// How often what hint faults take is looked at.
@@ -61,7 +59,7 @@ impl Extra {
     /// Looks at the programs again; to be called a few times a second. `faults` is how many there have been, `interval` the
     /// mapping interval.
     pub fn refresh(&mut self, now: Duration, faults: u64, interval: Duration, tasks: &Tasks, log: &mut Log) {
-        let shown = self.watched().events;
+        let is_shown = self.watched().meet_the_program();
         let Some(agent) = &mut self.agent else { return };
         let before = agent.announced;
         agent.welcome(|process| tasks.living.values().any(|living| living.process == process));
@@ -77,8 +75,8 @@ impl Extra {
         tasks.living.values().for_each(|living| *count.entry(living.process).or_default() += 1);
         let watched = |(process, tasks)| Watched { process, tasks, resident_pages: threads::resident_pages(process) };
         let watched: Vec<Watched> = count.into_iter().map(watched).collect();
-        // Watchpoints show what faults would, and more of it.
-        let interval = if shown > ENOUGH_WATCHED { interval.max(LITTLE_TO_FIND_OUT) } else { interval };
+        // Watchpoints show what the agent would, and more of it.
+        let interval = if is_shown { interval.max(LITTLE_TO_FIND_OUT) } else { interval };
         self.pages.update(now, faults, agent.armed_pages, interval, &watched);
     }
 

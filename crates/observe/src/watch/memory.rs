@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 /// How long what was read of a process's memory is taken for true.
-const FRESH: Duration = Duration::from_secs(2);
+const FRESH: Duration = Duration::from_secs(1);
 /// Draws of an address that is in memory.
 const DRAWS: u32 = 64;
 const PAGE_BYTES: u64 = 4096;
@@ -31,6 +31,7 @@ struct Memory {
     /// With other processes, ascending.
     shared: Vec<Range>,
     pagemap: Option<File>,
+    has_threads: bool,
     read_at: Duration,
 }
 
@@ -41,7 +42,7 @@ impl Memory {
         let is_own = |&(start, _): &(u64, u64)| find(&shared, start).is_none();
         let own = armable(&maps, has_threads).into_iter().filter(is_own).collect();
         let pagemap = File::open(format!("/proc/{process}/pagemap")).ok();
-        Self { own, shared, pagemap, read_at: now }
+        Self { own, shared, pagemap, has_threads, read_at: now }
     }
 
     /// Whether the page of an address is in memory (Documentation/admin-guide/mm/pagemap.rst).
@@ -63,13 +64,20 @@ impl Memories {
         processes: &BTreeMap<i32, usize>,
         random: &mut fastrand::Rng,
     ) -> Option<Place> {
-        self.known.retain(|process, memory| processes.contains_key(process) && now < memory.read_at + FRESH);
+        self.known.retain(|process, memory| {
+            let tasks = processes.get(process).copied().unwrap_or(0);
+            tasks > 0 && (tasks > 1) == memory.has_threads && now < memory.read_at + FRESH
+        });
         let memory = self.of(now, process, processes);
         let shared: Vec<(u64, u64)> = memory.shared.iter().map(|range| (range.start, range.end)).collect();
         // What processes share is mostly little, and there to be shared.
         let takes_shared = memory.own.is_empty() || !shared.is_empty() && random.bool();
         let ranges = if takes_shared { &shared } else { &memory.own };
-        let address = draw(ranges, |address| memory.has(address), random)?;
+        let Some(address) = draw(ranges, |address| memory.has(address), random) else {
+            // There may be more soon: programs take their memory when they begin.
+            self.known.remove(&process);
+            return None;
+        };
         let Some(&range) = find(&memory.shared, address) else { return Some(Place::from([(process, address)])) };
         let offset = address - range.start + range.offset;
         let there = |process: i32| {

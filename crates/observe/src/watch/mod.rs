@@ -18,6 +18,7 @@ use crate::weigh::Seen;
 use cohabit_model::Result;
 use length::{LENGTHS, Lengths};
 use memory::{Memories, Place};
+use nix::sys::resource::{Resource, getrlimit};
 use nix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,8 +26,10 @@ use std::time::Duration;
 
 /// Addresses watched at a time. x86 has four debug registers for a thread: one is left to debuggers.
 const PLACES: usize = 3;
-/// Tasks that are watched at a time, at most: any of them, where there are more. Each needs as many open files as there are places.
+/// Tasks that are watched at a time, at most: any of them, where there are more.
 const MOST_TASKS: usize = 128;
+/// Of the files that may be open, how many may be watchpoints: each task needs one more than there are places.
+const FILES: f64 = 0.25;
 /// The least time between two windows.
 const BETWEEN: Duration = Duration::from_millis(2);
 /// The longest.
@@ -35,6 +38,8 @@ const REST: Duration = Duration::from_secs(2);
 const NOTHING_THERE: Duration = Duration::from_millis(100);
 /// Of the time that the followed tasks run, what watching may take.
 const SHARE: f64 = 0.005;
+/// Windows that are enough to say how much of the memory is used.
+const ENOUGH: u64 = 10;
 /// What a switch between tasks takes longer while they are watched (docs/benchmarks-online.md).
 const SWITCH: Duration = Duration::from_nanos(2500);
 
@@ -62,6 +67,14 @@ pub struct Sums {
     pub events: u64,
 }
 
+impl Sums {
+    /// Whether places that are drawn at random are mostly ones that the program uses, as far as is known yet. Otherwise what its tasks
+    /// share may be a small part of the memory.
+    pub fn meet_the_program(&self) -> bool {
+        self.windows >= ENOUGH && 4 * self.used >= self.places
+    }
+}
+
 /// Watches places, a few at a time.
 #[derive(Debug)]
 pub struct Watcher {
@@ -70,6 +83,7 @@ pub struct Watcher {
     window: Option<Window>,
     next: Duration,
     pus: usize,
+    most_tasks: usize,
     random: fastrand::Rng,
     seen: BTreeMap<(u32, u32), u64>,
     /// What was watched so far.
@@ -116,6 +130,7 @@ impl Watcher {
             lengths: Lengths::default(),
             window: None,
             next: Duration::ZERO,
+            most_tasks: most_tasks(),
             pus: std::thread::available_parallelism().map_or(1, usize::from),
             random: fastrand::Rng::new(),
             seen: BTreeMap::new(),
@@ -161,7 +176,7 @@ impl Watcher {
             let tasks = |place: &Place| place.keys().map(|process| processes[process]).sum::<usize>();
             places.extend(drawn.filter(|place| tasks(place) > 1));
         }
-        let watched = self.random.choose_multiple(living, MOST_TASKS.min(living.len()));
+        let watched = self.random.choose_multiple(living, self.most_tasks.min(living.len()));
         let length = self.lengths.choose(living.len().div_ceil(self.pus), &mut self.random);
         let window = Window::open((now, length), &places, watched.into_iter().copied());
         let is_any = window.tasks.len() > 1;
@@ -227,6 +242,12 @@ impl Window {
         }
         users
     }
+}
+
+/// Tasks that can be watched with the files that this process may open.
+fn most_tasks() -> usize {
+    let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(now, _)| now);
+    ((files as f64 * FILES) as usize / (PLACES + 1)).clamp(2, MOST_TASKS)
 }
 
 /// CPU time of this thread.
