@@ -41,7 +41,13 @@ struct Process {
     /// Threads that live, and that there have been.
     living: u32,
     started: u32,
+    /// How often it is to be asked yet for the rank that it is.
+    asks: u32,
 }
+
+/// How often a process is asked for its rank when it is looked at, where it was none when it became its program: perf events tell
+/// of that before the kernel has given it its environment.
+const ASKS: u32 = 3;
 
 /// All that live, by their number.
 #[derive(Debug, Default)]
@@ -88,7 +94,7 @@ impl Tasks {
                 placer.started(ledger, tid, parent)?;
                 if !self.processes.contains_key(&process) {
                     let rank = self.rank_of(process);
-                    self.processes.insert(process, Process { rank, ..Process::default() });
+                    self.processes.insert(process, Process { rank, asks: ASKS, ..Process::default() });
                 }
                 let process_of = self.processes.entry(process).or_default();
                 let (rank, thread) = (process_of.rank, process_of.started);
@@ -118,7 +124,7 @@ impl Tasks {
                 // A launcher's child becomes a rank by it.
                 let rank = self.rank_of(process);
                 if let Some(process) = self.processes.get_mut(&process) {
-                    (process.rank, process.started) = (rank, 1);
+                    (process.rank, process.started, process.asks) = (rank, 1, ASKS);
                 }
                 if let Some(living) = self.living.get_mut(&task) {
                     (living.tid, living.rank, living.thread) = (tid, rank, 0);
@@ -147,6 +153,21 @@ impl Tasks {
         Some(place.rank)
     }
 
+    /// Asks the processes that are no ranks, as far as is known, a few times more.
+    fn ask_again(&mut self) {
+        let mut unsure = Vec::new();
+        for (&pid, process) in
+            self.processes.iter_mut().filter(|(_, process)| process.rank.is_none() && process.asks > 0)
+        {
+            process.asks -= 1;
+            unsure.push(pid);
+        }
+        for pid in unsure {
+            let rank = self.rank_of(pid);
+            self.processes.entry(pid).and_modify(|process| process.rank = rank);
+        }
+    }
+
     /// A task that lives, for tests.
     #[cfg(test)]
     pub fn add_for_test(&mut self, task: u32, name: &str, pu: u32, held: Held) {
@@ -155,6 +176,7 @@ impl Tasks {
 
     /// Looks at all that live.
     pub fn look(&mut self, placer: &mut Placer, ledger: &mut Ledger) {
+        self.ask_again();
         let usual = placer.usual();
         for living in self.living.values_mut() {
             let Some(thread) = threads::look(living.tid) else { continue };
@@ -206,6 +228,7 @@ impl Tasks {
 mod tests {
     use super::*;
     use cohabit_testing::{Killed, sleeping};
+    use std::process::{Command, Stdio};
 
     #[test]
     fn ranks_and_their_threads_are_named() {
@@ -231,5 +254,29 @@ mod tests {
             tasks.event(&TaskEvent::Ended { task }, &mut placer, &mut ledger).unwrap();
         }
         assert!(tasks.processes.is_empty() && tasks.living.is_empty());
+    }
+
+    #[test]
+    fn a_process_that_has_its_environment_late_is_asked_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut ledger, _) = Ledger::open(folder.path().join("ledger")).unwrap();
+        let (mut placer, mut tasks) = (Placer::new(), Tasks::default());
+        let script = "read line; PMI_RANK=7 PMI_SIZE=9 exec sleep 1000";
+        let mut late = Killed::spawn(Command::new("sh").args(["-c", script]).stdin(Stdio::piped()));
+        let process = late.id() as i32;
+        tasks
+            .event(&TaskEvent::Started { task: 0, tid: process, process, parent: None }, &mut placer, &mut ledger)
+            .unwrap();
+        tasks.look(&mut placer, &mut ledger);
+        assert_eq!(tasks.living[&0].rank, None);
+        drop(late.stdin.take());
+        while !std::fs::read_to_string(format!("/proc/{process}/environ")).is_ok_and(|text| text.contains("PMI_RANK=7"))
+        {
+            std::thread::yield_now();
+        }
+        tasks.look(&mut placer, &mut ledger);
+        assert_eq!((tasks.living[&0].rank, tasks.living[&0].name.as_str()), (Some(7), "rank 7"));
+        // And no more often than that.
+        assert_eq!(tasks.processes[&process].asks, ASKS - 2);
     }
 }
