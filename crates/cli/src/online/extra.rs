@@ -14,7 +14,9 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// The mapping interval at which the agent does as little as it may.
+/// Pairs that watchpoints have shown when the agent may do as little as where a mapping has held for long.
+const ENOUGH_WATCHED: u64 = 50;
+/// The mapping interval then.
 const LITTLE_TO_FIND_OUT: Duration = Duration::from_secs(2);
 
 /// How often what hint faults take is looked at.
@@ -59,7 +61,7 @@ impl Extra {
     /// Looks at the programs again; to be called a few times a second. `faults` is how many there have been, `interval` the
     /// mapping interval.
     pub fn refresh(&mut self, now: Duration, faults: u64, interval: Duration, tasks: &Tasks, log: &mut Log) {
-        let is_shown = self.watched().meet_the_program();
+        let shown = self.watched().events;
         let Some(agent) = &mut self.agent else { return };
         let before = agent.announced;
         agent.welcome(|process| tasks.living.values().any(|living| living.process == process));
@@ -76,7 +78,7 @@ impl Extra {
         let watched = |(process, tasks)| Watched { process, tasks, resident_pages: threads::resident_pages(process) };
         let watched: Vec<Watched> = count.into_iter().map(watched).collect();
         // Watchpoints show what the agent would, and more of it.
-        let interval = if is_shown { interval.max(LITTLE_TO_FIND_OUT) } else { interval };
+        let interval = if shown >= ENOUGH_WATCHED { interval.max(LITTLE_TO_FIND_OUT) } else { interval };
         self.pages.update(now, faults, agent.armed_pages, interval, &watched);
     }
 

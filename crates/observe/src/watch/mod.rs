@@ -38,8 +38,6 @@ const REST: Duration = Duration::from_secs(2);
 const NOTHING_THERE: Duration = Duration::from_millis(100);
 /// Of the time that the followed tasks run, what watching may take.
 const SHARE: f64 = 0.005;
-/// Windows that are enough to say how much of the memory is used.
-const ENOUGH: u64 = 10;
 /// What a switch between tasks takes longer while they are watched (docs/benchmarks-online.md).
 const SWITCH: Duration = Duration::from_nanos(2500);
 
@@ -65,14 +63,6 @@ pub struct Sums {
     pub used: u64,
     /// Pairs of tasks that used the same place in a window.
     pub events: u64,
-}
-
-impl Sums {
-    /// Whether places that are drawn at random are mostly ones that the program uses, as far as is known yet. Otherwise what its tasks
-    /// share may be a small part of the memory.
-    pub fn meet_the_program(&self) -> bool {
-        self.windows >= ENOUGH && 4 * self.used >= self.places
-    }
 }
 
 /// Watches places, a few at a time.
