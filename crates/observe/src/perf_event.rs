@@ -94,7 +94,11 @@ impl Watchpoints {
                 rest: [address, WATCHED_BYTES, 0, 0, 0, 0, 0, 0],
                 ..Attributes::default()
             };
-            let event = open_in_group(event, tid, -1, leader.as_raw_fd())?;
+            let event = match open_in_group(event, tid, -1, leader.as_raw_fd()) {
+                // Somebody else has some of the thread's debug registers: those that are left have to do.
+                Err(error) if error.raw_os_error() == Some(libc::ENOSPC) && !events.is_empty() => break,
+                event => event?,
+            };
             // How often it may stop the thread.
             control(&event, REFRESH, 1)?;
             events.push(event);
@@ -103,7 +107,7 @@ impl Watchpoints {
         Ok(Self { leader, events })
     }
 
-    /// Which addresses the thread has used, in their order; none where the kernel does not say.
+    /// Which addresses the thread has used, in their order, as many as are watched; none where the kernel does not say.
     pub(crate) fn used(&mut self) -> Option<impl Iterator<Item = bool> + use<>> {
         // How many counts there are, the leader's, and the others'.
         let mut counts = vec![0; 8 * (2 + self.events.len())];

@@ -15,13 +15,14 @@ mod memory;
 
 use crate::perf_event::{Watchpoints, refused};
 use crate::weigh::Seen;
-use cohabit_model::Result;
+use cohabit_model::Error;
 use length::{LENGTHS, Lengths};
 use memory::{Memories, Place};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::time::Duration;
 
 /// Addresses watched at a time. x86 has four debug registers for a thread: one is left to debuggers.
@@ -34,7 +35,7 @@ const FILES: f64 = 0.25;
 const BETWEEN: Duration = Duration::from_millis(2);
 /// The longest.
 const REST: Duration = Duration::from_secs(2);
-/// How long to wait where nothing was found that could be watched.
+/// How long to wait at least where nothing was found that could be watched.
 const NOTHING_THERE: Duration = Duration::from_millis(100);
 /// Of the time that the followed tasks run, what watching may take.
 const SHARE: f64 = 0.005;
@@ -110,11 +111,11 @@ impl Watcher {
     ///
     /// # Errors
     /// Where the kernel, or this user's rights, do not allow it, or the machine has no debug registers.
-    pub fn start() -> Result<Self> {
+    pub fn start() -> Result<Self, Error> {
         // Tried on this thread, so that the refusal comes before anything is run.
         let word = 0u64;
         let address = std::iter::once((&raw const word).addr() as u64);
-        Watchpoints::open(nix::unistd::gettid().as_raw(), address).map_err(refused)?;
+        Watchpoints::open(nix::unistd::gettid().as_raw(), address).map_err(none_to_be_had)?;
         Ok(Self {
             memories: Memories::default(),
             lengths: Lengths::default(),
@@ -140,9 +141,9 @@ impl Watcher {
             self.lengths.learn(length, self.sums.events - shown, self.next - began);
         } else if self.window.is_none() && now >= self.next {
             let living: Vec<Living> = living.collect();
-            self.window = self.begin(now, &living);
-            if self.window.is_none() {
-                self.next = now + NOTHING_THERE;
+            match self.begin(now, &living) {
+                Ok(window) => self.window = Some(window),
+                Err(cost) => self.next = now + cost.div_f64(SHARE).clamp(NOTHING_THERE, REST),
             }
         }
         self.window.as_ref().map_or(self.next, Window::ends)
@@ -154,13 +155,14 @@ impl Watcher {
         seen.into_iter().map(|((a, b), watched)| Seen { watched, ..Seen::of(a, b) })
     }
 
-    fn begin(&mut self, now: Duration, living: &[Living]) -> Option<Window> {
+    /// A window over places that are drawn now; what drawing has taken where nothing was found that could be watched.
+    fn begin(&mut self, now: Duration, living: &[Living]) -> Result<Window, Duration> {
         let before = own_time();
         let mut processes: BTreeMap<i32, usize> = BTreeMap::new();
         living.iter().for_each(|task| *processes.entry(task.process).or_default() += 1);
         let mut places: Vec<Place> = Vec::new();
         for _ in 0..PLACES {
-            let process = self.random.choice(living)?.process;
+            let Some(&Living { process, .. }) = self.random.choice(living) else { break };
             let drawn = self.memories.draw(now, process, &processes, &mut self.random);
             // What one task has for itself is shared with nobody.
             let tasks = |place: &Place| place.keys().map(|process| processes[process]).sum::<usize>();
@@ -169,11 +171,13 @@ impl Watcher {
         let watched = self.random.choose_multiple(living, self.most_tasks.min(living.len()));
         let length = self.lengths.choose(living.len().div_ceil(self.pus), &mut self.random);
         let window = Window::open((now, length), &places, watched.into_iter().copied());
-        let is_any = window.tasks.len() > 1;
-        self.sums.windows += u64::from(is_any);
-        self.sums.places += if is_any { places.len() as u64 } else { 0 };
         let cost = own_time().saturating_sub(before);
-        is_any.then_some(Window { cost, ..window })
+        if window.tasks.len() < 2 {
+            return Err(cost);
+        }
+        self.sums.windows += 1;
+        self.sums.places += places.len() as u64;
+        Ok(Window { cost, ..window })
     }
 
     /// Credits those who used a place with one another; what all of it has taken, and how long the tasks have run meanwhile.
@@ -231,6 +235,18 @@ impl Window {
             used.zip(places).filter(|&(used, _)| used).for_each(|(_, place)| users[place].push(task));
         }
         users
+    }
+}
+
+/// Why there are no watchpoints, and what to do about it.
+fn none_to_be_had(error: io::Error) -> Error {
+    match error.raw_os_error() {
+        Some(libc::ENOSPC | libc::EBUSY) => Error::new("somebody else has the debug registers")
+            .remedy("a debugger or tracer with watchpoints on all threads has them; online detection goes on without"),
+        Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => {
+            Error::new("this kernel or machine has no watchpoints for reads and writes")
+        }
+        _ => refused(error),
     }
 }
 

@@ -85,8 +85,7 @@ fn windows_take_no_more_than_their_share() {
             thread::sleep(next.saturating_sub(start.elapsed()));
         }
         let share = (own_time() - before).as_secs_f64() / (turns(&tasks).0 - ran_before).as_secs_f64();
-        println!("{windows} windows, {share:.4}");
-        assert!(windows > 1 && share < 3.0 * SHARE, "{windows} windows, {share:.4}");
+        assert!(windows > 0 && share < 3.0 * SHARE, "{windows} windows, {share:.4}");
     });
 }
 
@@ -101,4 +100,30 @@ fn nobody_and_nothing_to_watch_is_no_trouble() {
     let places = [Place::from([(i32::MAX, 64)])];
     assert!(Window::open((Duration::ZERO, 0), &places, [gone; 300].into_iter()).tasks.is_empty());
     assert_eq!((watcher.sums, watcher.take().count()), (Sums::default(), 0));
+}
+
+#[test]
+fn where_others_have_debug_registers_the_rest_is_used() {
+    let Some(mut watcher) = watcher() else { return };
+    beside(&[(&[0, 1, 2], true), (&[0, 1, 2], false)], |living, words| {
+        let open = |words: &[AtomicU64]| {
+            let places: Vec<Place> = words.iter().map(place).collect();
+            Window::open((Duration::ZERO, 0), &places, living.iter().copied())
+        };
+        // As a debugger would.
+        let others = open(&words[1..]);
+        let window = open(words);
+        thread::sleep(Duration::from_millis(100));
+        watcher.end(window);
+        // x86 has four: two are left, which are at the first two places.
+        let seen: Vec<_> = watcher.take().map(|seen| (seen.pair, seen.watched)).collect();
+        assert!(matches!(seen[..], [((0, 1), 1..=3)]), "{seen:?}");
+        drop(others);
+        watcher.end({
+            let window = open(words);
+            thread::sleep(Duration::from_millis(100));
+            window
+        });
+        assert_eq!(watcher.take().map(|seen| seen.watched).collect::<Vec<_>>(), [3]);
+    });
 }
