@@ -35,9 +35,9 @@ Examples:
   cohabit run -- ./solver input                   watch it, and move its threads
   cohabit run --dry-run -o p.npz -- ./solver      watch it, and move nothing
 
-Without a profile or a mapping the program is watched through its page faults
-while it runs (root; see 'cohabit doctor'), and its threads are moved where that
-is worth it.
+Without a profile or a mapping the program is watched while it runs, through its
+page faults and watchpoints (see 'cohabit doctor'), and its threads are moved
+where that is worth it.
 
 The program's streams, signals and exit status pass through. What cohabit has to
 say comes on standard error, each line beginning with 'cohabit:': threads that
