@@ -149,6 +149,7 @@ fn an_ordinary_user_sees_readers_by_watchpoints() {
     assert!(number("places_watched") <= 3 * number("windows_watched"), "{document}");
     let weights = room.run("show p.npz --json -");
     let shown: serde_json::Value = serde_json::from_str(&weights.stdout).unwrap();
+    assert_eq!(shown["detector"], "page faults, by perf events, and watchpoints");
     let pairs = shown["strongest_pairs"].as_array().unwrap_or_else(|| panic!("{}", weights.stdout));
     let of = |is_wanted: fn(u64, u64) -> bool| {
         let ends = |pair: &serde_json::Value| (pair["source"].as_u64().unwrap(), pair["destination"].as_u64().unwrap());

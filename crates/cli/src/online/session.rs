@@ -229,7 +229,8 @@ impl Session {
         // The profile keeps the first ones only, where there are very many.
         let task_count = self.tasks.started as usize;
         let tasks = self.recorder.tasks().iter().take(TASKS_LISTED).cloned().collect();
-        let profile = self.recorder.profile(self.args.block, self.source.name());
+        let and_watched = if self.extra.watched().windows > 0 { ", and watchpoints" } else { "" };
+        let profile = self.recorder.profile(self.args.block, &format!("{}{and_watched}", self.source.name()));
         Ok(Report {
             profile,
             tasks,
