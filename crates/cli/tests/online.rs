@@ -147,19 +147,53 @@ fn an_ordinary_user_sees_readers_by_watchpoints() {
     let number = |field: &str| document[field].as_u64().unwrap();
     assert!(number("events_watched") >= 10 && number("places_used") <= number("places_watched"), "{document}");
     assert!(number("places_watched") <= 3 * number("windows_watched"), "{document}");
-    let weights = room.run("show p.npz --json -");
-    let shown: serde_json::Value = serde_json::from_str(&weights.stdout).unwrap();
-    assert_eq!(shown["detector"], "page faults, by perf events, and watchpoints");
-    let pairs = shown["strongest_pairs"].as_array().unwrap_or_else(|| panic!("{}", weights.stdout));
-    let of = |is_wanted: fn(u64, u64) -> bool| {
-        let ends = |pair: &serde_json::Value| (pair["source"].as_u64().unwrap(), pair["destination"].as_u64().unwrap());
-        let wanted = pairs.iter().filter(move |pair| is_wanted(ends(pair).0, ends(pair).1));
-        wanted.map(|pair| pair["value"].as_u64().unwrap()).collect::<Vec<_>>()
+    let detector = partners_stand_out(&room, "p.npz", 4, |a, b| a / 2 == b / 2);
+    assert_eq!(detector, "page faults, by perf events, and watchpoints");
+}
+
+/// Sees that each of as many pairs (both ways) as `are_partners` names has more events than any other; what saw them.
+fn partners_stand_out(room: &Room, profile: &str, count: usize, are_partners: fn(u64, u64) -> bool) -> String {
+    let ran = room.run(&format!("show {profile} --json -"));
+    let shown: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let pairs = shown["strongest_pairs"].as_array().unwrap_or_else(|| panic!("{}", ran.stdout));
+    let number = |pair: &serde_json::Value, key: &str| pair[key].as_u64().unwrap();
+    let of = |wanted: bool| {
+        let is_wanted = move |pair: &&serde_json::Value| {
+            are_partners(number(pair, "source"), number(pair, "destination")) == wanted
+        };
+        pairs.iter().filter(is_wanted).map(|pair| number(pair, "value")).collect::<Vec<_>>()
     };
-    let (partners, others) = (of(|a, b| a / 2 == b / 2), of(|a, b| a / 2 != b / 2));
-    // Both ways.
-    assert_eq!(partners.len(), 4, "{pairs:?}");
+    let (partners, others) = (of(true), of(false));
+    assert_eq!(partners.len(), count, "{pairs:?}");
     assert!(partners.iter().all(|&events| others.iter().all(|&other| events > other)), "{pairs:?}");
+    shown["detector"].as_str().unwrap().to_owned()
+}
+
+/// A program that was there before: it has no agent, and its pages have had their first faults.
+#[test]
+fn threads_of_a_program_that_runs_are_seen_by_watchpoints() {
+    let _alone = alone();
+    let test = "threads_of_a_program_that_runs_are_seen_by_watchpoints";
+    let Some(path) = workload(test, "patterns-pthreads") else { return };
+    let arguments = "pairs-far --threads 4 --blocks 65536 --block 64 --words 4 --expect /dev/null --rounds 1000000";
+    let mut program = Command::new(path);
+    let program = Killed::spawn(program.args(arguments.split(' ')).stdout(Stdio::null()).stderr(Stdio::null()));
+    let threads = || std::fs::read_dir(format!("/proc/{}/task", program.id())).map_or(0, Iterator::count);
+    while threads() < 4 {
+        std::thread::yield_now();
+    }
+    let room = Room::new();
+    let mut attach = Command::new("timeout");
+    attach.args(["-s", "INT", "8", env!("CARGO_BIN_EXE_cohabit"), "attach", "--dry-run", "--faults", "watch"]);
+    attach.args(["-o", "p.npz", &program.id().to_string()]).current_dir(room.path("."));
+    let ran = Ran::of(attach.stdin(Stdio::null()).output().unwrap());
+    if ran.stderr.contains("page faults cannot be seen") || ran.stderr.contains("no watchpoints") {
+        println!("skipped: {test}: {}", ran.stderr);
+        return;
+    }
+    // timeout says that it was it who ended the program.
+    assert_eq!(ran.status, Some(124), "{}", ran.stderr);
+    partners_stand_out(&room, "p.npz", 4, |a, b| a.abs_diff(b) == 2);
 }
 
 /// A program that reports its progress, and does less where it is held on a PU: the move is undone, by what it reports.
