@@ -57,7 +57,7 @@ pub(crate) fn page_faults(tid: i32, pu: i32) -> io::Result<File> {
 }
 
 /// Bytes that a watchpoint stands for, and that its address is a multiple of: all that one of x86's debug registers can watch (Intel's
-/// manual, volume 3, 19.2.4).
+/// manual, volume 3, "Breakpoint Field Recognition").
 pub(crate) const WATCHED_BYTES: u64 = 8;
 
 /// Accesses of one thread to a few addresses, reads and writes, system calls' excepted: which of them there are any to. A thread is

@@ -1,5 +1,5 @@
 //! Watchpoints: who reads and writes the same eight bytes, by the processor's debug registers (perf_event_open(2),
-//! PERF_TYPE_BREAKPOINT; Intel's manual, volume 3, 19.2).
+//! PERF_TYPE_BREAKPOINT; Intel's manual, volume 3, "Debug Registers").
 //!
 //! For a window of time the same few addresses, drawn at random from the memory that is in use (`memory`), are watched in all tasks
 //! that can use them; each task that does is stopped there once, in the kernel, for about a microsecond, and those that were are credited with
