@@ -28,10 +28,14 @@ impl Mapper for Metis {
 
     #[cfg(feature = "metis")]
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
-        use crate::{load::settled, seating::nearest_to, slots::Slots};
+        use crate::{graph::Graph, levels::Levels, load::settled, slots::Slots};
+        use cohabit_model::Error;
         let slots = Slots::new(problem)?;
-        let wished = partition(problem, &slots)?;
-        settled(problem, &slots, &nearest_to(problem.topology, &slots, &wished))
+        let Some(levels) = Levels::new(problem.topology, &slots) else {
+            return Err(Error::new("the mapper `metis` needs a tree whose costs fall towards the PUs")
+                .remedy("take the mapper `best` or `exact` for arbitrary distances"));
+        };
+        settled(problem, &slots, &partitioned(problem, &slots, &Graph::new(problem.weight), &levels)?)
     }
 
     #[cfg(not(feature = "metis"))]
@@ -41,16 +45,17 @@ impl Mapper for Metis {
     }
 }
 
-/// The slot that METIS gives each task, perhaps one to several.
+/// The slot of each task by METIS's parts; what would be one to several, one to each, near it.
+///
+/// # Errors
+/// What the library refused.
 #[cfg(feature = "metis")]
-fn partition(problem: &Problem, slots: &crate::slots::Slots) -> Result<Vec<usize>> {
-    use crate::{graph::Graph, levels::Levels};
-    use cohabit_model::Error;
-    let Some(levels) = Levels::new(problem.topology, slots) else {
-        return Err(Error::new("the mapper `metis` needs a tree whose costs fall towards the PUs")
-            .remedy("take the mapper `best` or `exact` for arbitrary distances"));
-    };
-    let graph = Graph::new(problem.weight);
+pub fn partitioned(
+    problem: &Problem,
+    slots: &crate::slots::Slots,
+    graph: &crate::graph::Graph,
+    levels: &crate::levels::Levels,
+) -> Result<Vec<usize>> {
     let mut wished = vec![0; slots.tasks()];
     // Subtrees to do: the level they are split at, their slots and tasks.
     let mut todo = vec![(0, 0..slots.len(), (0..slots.tasks()).collect::<Vec<usize>>())];
@@ -67,14 +72,14 @@ fn partition(problem: &Problem, slots: &crate::slots::Slots) -> Result<Vec<usize
         let sizes: Vec<usize> = children.iter().map(ExactSizeIterator::len).collect();
         let mut parts = vec![0; tasks.len()];
         if sizes.len() > 1 {
-            parts = library::partition(&graph, &tasks, &sizes, problem.options.seed)?;
-            relieve(&graph, &tasks, &sizes, &mut parts);
+            parts = library::partition(graph, &tasks, &sizes, problem.options.seed)?;
+            relieve(graph, &tasks, &sizes, &mut parts);
         }
         let mut members = vec![Vec::new(); children.len()];
         tasks.iter().zip(parts).for_each(|(&task, part)| members[part].push(task));
         todo.extend(children.iter().cloned().zip(members).map(|(range, tasks)| (level + 1, range, tasks)));
     }
-    Ok(wished)
+    Ok(crate::seating::nearest_to(problem.topology, slots, &wished))
 }
 
 /// Moves what is too many in a part to parts with room, where that adds least to the cut.

@@ -11,7 +11,8 @@
 //! task would pay everywhere ([`state`]) makes a swap cost a few additions. A grid is laid over the tree in boxes instead
 //! ([`tiling`]). Distances that are no tree's are searched with tabu ([`tabu`]) and annealed ([`anneal`]).
 //!
-//! What is returned is never worse than `packed`, `complace` or, where it is allowed, the present placement.
+//! What is returned is never worse than `packed`, `complace` or, where it is allowed, the present placement; nor than `metis`, where
+//! there is no time for much more than that takes ([`hurry`]).
 
 mod anneal;
 mod bisect;
@@ -21,6 +22,7 @@ mod coarsen;
 mod divide;
 mod evolve;
 mod gains;
+mod hurry;
 mod large;
 mod layout;
 mod net;
@@ -77,10 +79,13 @@ impl Mapper for Best {
         let present = present(problem, &slots);
         let prepared = Prepared::new(problem, &slots, &graph)?;
         let tiled = tiled(&prepared, &slots, &graph);
-        let starts = Starts { greedy: &greedy, present: present.as_deref(), tiled: tiled.as_deref() };
+        let is_open = present.is_none() && tiled.is_none();
+        let partitioned = is_open.then(|| hurry::partitioned(problem, &slots, &prepared, &graph, &clock)).flatten();
+        let start = tiled.as_deref().or(partitioned.as_deref());
+        let starts = Starts { greedy: &greedy, present: present.as_deref(), good: start };
         let found = (slots.len() > 1).then(|| search(problem, &slots, &prepared, starts, &mut clock));
         let mut candidates = vec![greedy, packed.finish()];
-        candidates.extend(present.into_iter().chain(tiled).chain(found));
+        candidates.extend(present.into_iter().chain(tiled).chain(partitioned).chain(found));
         let levels = prepared.levels.as_ref().filter(|_| graph.is_exact());
         let codes = levels.and_then(|levels| Codes::new(levels, slots.len()));
         let choice = Choice { problem, slots: &slots, graph: &graph, codes, balance: Balance::new(problem)? };
@@ -176,7 +181,8 @@ fn tiled(prepared: &Prepared, slots: &Slots, graph: &Graph) -> Option<Vec<usize>
 struct Starts<'a> {
     greedy: &'a [usize],
     present: Option<&'a [usize]>,
-    tiled: Option<&'a [usize]>,
+    /// One that is not to be expected to become better by dividing the tasks over the tree.
+    good: Option<&'a [usize]>,
 }
 
 /// The best slots that are found in the time given.
@@ -190,7 +196,7 @@ fn search(problem: &Problem, slots: &Slots, prepared: &Prepared, starts: Starts,
     let ground = Ground { net: &prepared.net, layout: &layout, rules: &rules };
     let divides = layout.tree.levels() > 0 && !rules.held.iter().any(|&held| held);
     // Where moves cost something the present placement is the best to start from.
-    let start = starts.present.filter(|_| rules.move_cost > 0).or(starts.tiled);
+    let start = starts.present.filter(|_| rules.move_cost > 0).or(starts.good);
     let start = start.or((!divides).then_some(starts.greedy)).map(|start| permutation(start, slots.len()));
     let found = in_threads(problem.options.threads.max(1), clock, &random, |clock, mut random| {
         ground.search(start.as_deref(), clock, &mut random)
@@ -213,9 +219,9 @@ fn search_large(
     held.resize(slots.len(), prepare::must_be_taken(slots));
     let threads = problem.options.threads.max(1);
     let large = Large { prepared, levels, held, entries: large::SUBTREE_ENTRIES, threads };
-    let start = permutation(starts.tiled.unwrap_or(starts.greedy), slots.len());
+    let start = permutation(starts.good.unwrap_or(starts.greedy), slots.len());
     let random = Random::new(problem.options.seed);
-    let slot_of = large.search(start, starts.tiled.is_none(), clock, &random);
+    let slot_of = large.search(start, starts.good.is_none(), clock, &random);
     let wished: Vec<usize> = slot_of[..slots.tasks()].iter().map(|&slot| slot as usize).collect();
     nearest_to(problem.topology, slots, &wished)
 }

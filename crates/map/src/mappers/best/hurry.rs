@@ -1,0 +1,90 @@
+//! Where there is time for one division of a sparse problem and no more: the division is then METIS's. One of our own would be as
+//! good on average, but for a given problem either may be better by a tenth and more, and with the time of METIS nobody should
+//! get less than METIS's (docs/benchmarks-mapping.md).
+
+use super::clock::Clock;
+use super::prepare::Prepared;
+use crate::Problem;
+use crate::graph::Graph;
+use crate::slots::Slots;
+
+/// Slots from so many to so many: fewer, and dense problems, are divided by tabu search, which is soon better; with more, a division
+/// of our own is better on average.
+const FEW: usize = 65;
+const MANY: usize = 300;
+/// Others that a task talks with on average, from which on a problem is dense.
+const DENSE: usize = 24;
+/// What METIS takes for a task, and for each other that it talks with, in nanoseconds, about.
+const TASK: u128 = 3_000;
+const ARC: u128 = 240;
+/// Times as much time that is not much more.
+const HURRY: u128 = 2;
+
+/// METIS's mapping, where that is all there is time for.
+#[cfg(feature = "metis")]
+pub fn partitioned(
+    problem: &Problem,
+    slots: &Slots,
+    prepared: &Prepared,
+    graph: &Graph,
+    clock: &Clock,
+) -> Option<Vec<usize>> {
+    let levels = prepared.levels.as_ref()?;
+    let arcs: usize = (0..slots.tasks()).map(|task| prepared.net.row(task).len()).sum();
+    let time = TASK * slots.len() as u128 + ARC * arcs as u128;
+    let suits = (FEW..=MANY).contains(&slots.len()) && arcs < DENSE * slots.tasks();
+    let hurries = suits && !clock.counts() && clock.left() < HURRY * time;
+    hurries.then(|| crate::mappers::metis::partitioned(problem, slots, graph, levels).ok()).flatten()
+}
+
+/// The same without the library.
+#[cfg(not(feature = "metis"))]
+pub fn partitioned(_: &Problem, _: &Slots, _: &Prepared, _: &Graph, _: &Clock) -> Option<Vec<usize>> {
+    None
+}
+
+#[cfg(all(test, feature = "metis"))]
+mod tests {
+    use super::super::testing::talking;
+    use super::*;
+    use crate::options::TimeSource;
+    use crate::random::Random;
+    use crate::testing::tree;
+    use crate::{Options, mapper};
+    use cohabit_model::cost::distance_cost;
+    use std::time::Duration;
+
+    /// Whether METIS's mapping is taken.
+    fn hurries(tasks: usize, pairs: usize, options: &Options) -> bool {
+        let (weight, topology) = (talking(tasks, pairs, &mut Random::new(1)), tree(&[tasks / 16, 2, 8], &[100, 10, 1]));
+        let problem = Problem { weight: &weight, load: &[], topology: &topology, options };
+        let (slots, graph) = (Slots::new(&problem).unwrap(), Graph::new(&weight));
+        let prepared = Prepared::new(&problem, &slots, &graph).unwrap();
+        partitioned(&problem, &slots, &prepared, &graph, &Clock::new(options, 500)).is_some()
+    }
+
+    #[test]
+    fn metis_is_for_those_in_a_hurry() {
+        let stands = Some(TimeSource(|| Duration::ZERO));
+        let within =
+            |ms| Options { budget: Some(Duration::from_millis(ms)), time_source: stands, ..Options::default() };
+        assert!(hurries(256, 700, &within(1)));
+        assert!(!hurries(256, 700, &within(10)));
+        // By steps the same mapping is found on a machine of any speed.
+        assert!(!hurries(256, 700, &Options { steps: Some(1), ..Options::default() }));
+        // Other mappings are better.
+        assert!(!hurries(256, 5000, &within(1)) && !hurries(64, 200, &within(1)) && !hurries(512, 1400, &within(1)));
+    }
+
+    #[test]
+    fn nobody_in_a_hurry_gets_less_than_metis_would_give() {
+        let topology = tree(&[8, 2, 16], &[100, 10, 1]);
+        let options = Options { budget: Some(Duration::from_micros(500)), ..Options::default() };
+        for seed in 0..5 {
+            let weight = talking(256, 700, &mut Random::new(seed));
+            let problem = Problem { weight: &weight, load: &[], topology: &topology, options: &options };
+            let cost = |name| distance_cost(&weight, &topology, &mapper(name).unwrap().map(&problem).unwrap());
+            assert!(cost("best") <= cost("metis"), "{seed}");
+        }
+    }
+}
