@@ -137,7 +137,10 @@ fn an_ordinary_user_sees_readers_by_watchpoints() {
     let room = Room::new();
     let arguments = "pairs-near --threads 4 --blocks 65536 --block 64 --words 4 --expect /dev/null --rounds 2500";
     let arguments: Vec<&str> = arguments.split(' ').collect();
-    let Some(ran) = as_ordinary_user(test, &room, &program, &["--faults", "watch"], &arguments) else { return };
+    let Some(ran) = as_ordinary_user(test, &room, &program, &["--faults", "watch", "--overhead", "30"], &arguments)
+    else {
+        return;
+    };
     if ran.stderr.contains("no watchpoints") {
         println!("skipped: {test}: {}", ran.stderr);
         return;
@@ -184,7 +187,18 @@ fn threads_of_a_program_that_runs_are_seen_by_watchpoints() {
     }
     let room = Room::new();
     let mut attach = Command::new("timeout");
-    attach.args(["-s", "INT", "8", env!("CARGO_BIN_EXE_cohabit"), "attach", "--dry-run", "--faults", "watch"]);
+    attach.args([
+        "-s",
+        "INT",
+        "8",
+        env!("CARGO_BIN_EXE_cohabit"),
+        "attach",
+        "--dry-run",
+        "--faults",
+        "watch",
+        "--overhead",
+        "30",
+    ]);
     attach.args(["-o", "p.npz", &program.id().to_string()]).current_dir(room.path("."));
     let ran = Ran::of(attach.stdin(Stdio::null()).output().unwrap());
     if ran.stderr.contains("page faults cannot be seen") || ran.stderr.contains("no watchpoints") {

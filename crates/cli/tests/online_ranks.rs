@@ -157,7 +157,19 @@ fn messages_through_shared_memory_show_a_ring() {
     let mpi = &MPIS[0];
     let Some(program) = mpi.program(test, "patterns") else { return };
     let room = Room::new();
-    let mut command = room.command(["run", "--dry-run", "--faults", "agent", "--json", "r.json", "-o", "p.npz", "--"]);
+    let mut command = room.command([
+        "run",
+        "--dry-run",
+        "--faults",
+        "agent",
+        "--overhead",
+        "5",
+        "--json",
+        "r.json",
+        "-o",
+        "p.npz",
+        "--",
+    ]);
     command.args(mpi.launcher).args(["-n", "4"]).arg(&program).args(["ring", "--rounds", "300000"]);
     let Some(ran) = run(test, command) else { return };
     if document(&room, "r.json")["pages_protected"] == 0 {

@@ -6,6 +6,7 @@ use crate::json::JsonArgs;
 use cohabit_map::{MAPPERS, Mapper, Options, Problem};
 use cohabit_model::launcher::{Family, Launcher};
 use cohabit_model::{Error, Matrix, Result, Topology};
+use cohabit_observe::allowance::OVERHEAD_PERCENT;
 use cohabit_observe::dbi::{self, Installation};
 use cohabit_observe::watch::Watcher;
 use cohabit_observe::{faults, mpi};
@@ -310,13 +311,23 @@ fn agent() -> Check {
 
 /// Whether the processor's debug registers can be had.
 fn watchpoints() -> Check {
-    let tried = Watcher::start();
+    let tried = Watcher::start(OVERHEAD_PERCENT);
     Check {
         name: "watchpoints",
         state: if tried.is_ok() { State::Works } else { State::Missing },
-        found: tried.as_ref().map_or_else(|error| error.cause.clone(), |_| "can be set".to_owned()),
+        found: tried.as_ref().map_or_else(|error| error.cause.clone(), can_be_set),
         needed_for: "online detection: who reads and who writes the same memory, at cohabit's own rate",
         remedy: tried.err().and_then(|error| error.remedy),
+    }
+}
+
+/// And what that takes of a program here.
+fn can_be_set(watcher: &Watcher) -> String {
+    match 100.0 * watcher.loss() {
+        1.0.. => {
+            format!("can be set, seldom: a program may lose {:.0} % of the time it is watched", 100.0 * watcher.loss())
+        }
+        _ => "can be set".to_owned(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What can be asked of an online session.
 
 use crate::number;
+use cohabit_observe::allowance::OVERHEAD_PERCENT;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,8 +26,11 @@ pub struct OnlineArgs {
     /// What shows who shares memory, besides the program's own page faults
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = ExtraFaults::Auto)]
     pub faults: ExtraFaults,
+    /// How much of the programs' CPU time detection may take, in percent, its start apart
+    #[arg(long, value_name = "PERCENT", default_value_t = OVERHEAD_PERCENT, value_parser = percent)]
+    pub overhead: f64,
     /// Of the pages in use, how many extra faults a second the agent may cause, in percent; up to 500 for each task are
-    /// always allowed
+    /// allowed however little is in use, and all of it within --overhead
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
     pub fault_budget: f64,
     /// Tell every decision, not only what changes

@@ -7,7 +7,8 @@ use super::tasks::Tasks;
 use cohabit_apply::online::ledger::Ledger;
 use cohabit_apply::online::settings::{HintFaults, enable_hint_faults};
 use cohabit_apply::online::threads;
-use cohabit_observe::faults::{ARM_EVERY, Agent, HintBudget, LEAST_A_TASK, PageBudget, Watched};
+use cohabit_observe::allowance::own_time;
+use cohabit_observe::faults::{ARM_EVERY, Agent, HintBudget, LEAST_A_TASK, Others, PageAllowance, PageBudget, Watched};
 use cohabit_observe::watch::{self, Watcher};
 use cohabit_observe::weigh::Seen;
 use std::collections::BTreeMap;
@@ -19,6 +20,9 @@ const ENOUGH_WATCHED: u64 = 50;
 /// The mapping interval then.
 const LITTLE_TO_FIND_OUT: Duration = Duration::from_secs(2);
 
+/// Pairs that hint faults or watchpoints have shown when the agent is not all there is to go by.
+const ENOUGH_OTHERS: u64 = 200;
+
 /// How often what hint faults take is looked at.
 const BUDGET_EVERY: Duration = Duration::from_secs(1);
 
@@ -29,26 +33,38 @@ pub struct Extra {
     /// What the agent may do: the share that was asked for, in percent, and what that is now.
     percent: f64,
     pages: PageBudget,
+    allowance: PageAllowance,
     /// What hint faults may take, where there are any.
     hints: Option<HintBudget>,
     next_look: Duration,
     paused: bool,
     said_pause: bool,
+    /// How long the tasks have run, when last looked at.
+    ran: Duration,
+    /// What else than the agent there is, and how many pairs it has shown.
+    others: Others,
+    others_show: u64,
 }
 
 impl Extra {
     /// Gets ready what was asked for, as far as it works here, and says so. The agent is for programs that are run.
     pub fn start(args: &OnlineArgs, runs_program: bool, ledger: &mut Ledger, log: &mut Log) -> Self {
-        let hints = hint_faults(args.faults, ledger, log).map(|_| HintBudget::default());
+        let hints = hint_faults(args.faults, ledger, log).map(|_| HintBudget::new(args.overhead));
+        let watcher = watcher(args.faults, args.overhead, log);
+        let others = if hints.is_some() || watcher.is_some() { Others::Few } else { Others::None };
         Self {
-            watcher: watcher(args.faults, log),
+            watcher,
             agent: agent(args.faults, runs_program, log),
             percent: args.fault_budget,
             pages: PageBudget::new(args.fault_budget),
+            allowance: PageAllowance::new(others, args.overhead),
+            others,
             hints,
             next_look: Duration::ZERO,
             paused: false,
             said_pause: false,
+            ran: Duration::ZERO,
+            others_show: 0,
         }
     }
 
@@ -84,6 +100,7 @@ impl Extra {
 
     /// Lets hint faults pause where they take too much, or go on. `ran` is how long the tasks have run.
     pub fn limit_hint_faults(&mut self, now: Duration, ran: Duration, ledger: &mut Ledger, log: &mut Log) {
+        self.ran = ran;
         let Some(budget) = self.hints.as_mut().filter(|_| now >= self.next_look) else { return };
         self.next_look = now + BUDGET_EVERY;
         let Some(faults) = HintFaults::so_far() else { return };
@@ -95,7 +112,8 @@ impl Extra {
             Ok(true) => {
                 self.paused = pauses;
                 if !std::mem::replace(&mut self.said_pause, true) {
-                    let text = "NUMA balancing is off now and then: its faults would take more than 0.5 % of the time";
+                    let text =
+                        "NUMA balancing is off now and then: its faults would take too much of the time (--overhead)";
                     log.tell(now, "setting", text.to_owned(), Vec::new());
                 }
             }
@@ -111,12 +129,20 @@ impl Extra {
     pub fn watch(&mut self, now: Duration, tasks: &Tasks) -> Option<Duration> {
         let living = tasks.living.iter();
         let living = living.map(|(&task, living)| watch::Living { task, tid: living.tid, process: living.process });
-        Some(self.watcher.as_mut()?.step(now, living))
+        Some(self.watcher.as_mut()?.step(now, self.ran, living))
     }
 
     /// Who used the same places since the last call.
     pub fn take_watched(&mut self) -> Vec<Seen> {
         self.watcher.as_mut().map(|watcher| watcher.take().collect()).unwrap_or_default()
+    }
+
+    /// Pairs that were seen, by whatever.
+    pub fn saw(&mut self, seen: &[Seen]) {
+        self.others_show += seen.iter().map(|seen| seen.used + seen.watched).sum::<u64>();
+        if self.others == Others::Few && self.others_show >= ENOUGH_OTHERS {
+            self.others = Others::Many;
+        }
     }
 
     /// What was watched so far.
@@ -127,7 +153,10 @@ impl Extra {
     /// Protects pages of programs with the agent, as far as the budget goes. When to come again, where there are such programs.
     pub fn protect(&mut self, now: Duration) -> Option<Duration> {
         let agent = self.agent.as_mut().filter(|agent| agent.has_processes())?;
-        agent.arm(now, |process| self.pages.rate(process));
+        let (began, before) = (own_time(), agent.armed_pages);
+        let is_left = self.allowance.is_left(self.others, self.ran);
+        agent.arm(now, |process| if is_left { self.pages.rate(process) } else { 0.0 });
+        self.allowance.take(agent.armed_pages - before, own_time().saturating_sub(began));
         Some(self.pages.pace(ARM_EVERY))
     }
 
@@ -180,12 +209,12 @@ fn hint_faults(which: ExtraFaults, ledger: &mut Ledger, log: &mut Log) -> Option
 }
 
 /// Watchpoints, if they are asked for and work here, which is said.
-fn watcher(which: ExtraFaults, log: &mut Log) -> Option<Watcher> {
+fn watcher(which: ExtraFaults, overhead_percent: f64, log: &mut Log) -> Option<Watcher> {
     if !matches!(which, ExtraFaults::Auto | ExtraFaults::Watch) {
         return None;
     }
     let mut tell = |what, text: String| log.tell(Duration::ZERO, what, text, Vec::new());
-    match Watcher::start() {
+    match Watcher::start(overhead_percent) {
         Ok(watcher) => {
             tell("source", "watchpoints: who reads or writes the same places, drawn at random".to_owned());
             Some(watcher)

@@ -311,6 +311,7 @@ impl Session {
         if with_pairs {
             seen.extend(self.extra.take_watched());
         }
+        self.extra.saw(&seen);
         counters.events += self.extra.watched().events;
         let pairs = self.scales.weigh(now, &seen);
         self.recorder.add_tasks(&tasks);

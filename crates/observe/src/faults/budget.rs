@@ -3,17 +3,18 @@
 //! The agent's are ours to give out: [`PageBudget`]. NUMA balancing's come at the kernel's rate, a pass over up to 256 MB
 //! of a process at once (`scan_size_mb`), so that all that can be done about them is to let it pause: [`HintBudget`].
 
+use crate::allowance::Allowance;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What an extra fault takes, the eBPF program in it included (docs/benchmarks-online.md).
 const FAULT: Duration = Duration::from_nanos(1500);
 
-/// Of the time that the followed tasks run, what hint faults may take.
-const HINT_SHARE: f64 = 0.005;
+/// Of the time that the followed tasks run, what hint faults may take where all may take one percent.
+const HINT_SHARE: f64 = 0.0025;
 
-/// Hint faults more than there may be, before they pause.
-const TOLERATED: f64 = 5_000.0;
+/// Seconds that hint faults may take beyond it, before they pause.
+const TOLERATED: f64 = 0.0075;
 
 /// Budget that is saved up while there are few hint faults, as running time.
 const SAVED: Duration = Duration::from_secs(2);
@@ -95,26 +96,74 @@ impl PageBudget {
 }
 
 /// Whether hint faults are to pause.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct HintBudget {
-    /// Hint faults and running time, when last asked.
-    last: Option<(u64, Duration)>,
-    /// Hint faults beyond the budget; less than none where some are saved up.
-    debt: f64,
+    allowance: Allowance,
+    /// Hint faults when last asked.
+    faults: Option<u64>,
     paused: bool,
 }
 
 impl HintBudget {
+    /// A budget where all that detection takes may be so many percent of what the tasks run.
+    pub fn new(overhead_percent: f64) -> Self {
+        Self { allowance: Allowance::new(HINT_SHARE * overhead_percent, SAVED), faults: None, paused: false }
+    }
+
     /// Whether they are to pause from now on. `faults` is how many hint faults the machine has had: where it is cohabit that has
     /// turned them on, those of programs that are not followed are its doing too. `ran` is how long the followed tasks have run.
     pub fn pauses(&mut self, faults: u64, ran: Duration) -> bool {
-        let (faults_before, ran_before) = *self.last.get_or_insert((faults, ran));
-        self.last = Some((faults, ran));
-        let allowed = |time: Duration| HINT_SHARE * time.as_secs_f64() / FAULT.as_secs_f64();
-        self.debt += faults.saturating_sub(faults_before) as f64 - allowed(ran.saturating_sub(ran_before));
-        self.debt = self.debt.max(-allowed(SAVED));
-        self.paused = self.debt > if self.paused { 0.0 } else { TOLERATED };
+        let before = self.faults.replace(faults).unwrap_or(faults);
+        self.allowance.take(FAULT.mul_f64(faults.saturating_sub(before) as f64));
+        self.paused = self.allowance.debt(ran) > if self.paused { 0.0 } else { TOLERATED };
         self.paused
+    }
+}
+
+/// What else than the agent there is to go by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Others {
+    /// Nothing that works here.
+    None,
+    /// Hint faults or watchpoints, which have shown little.
+    Few,
+    /// The same, and they have shown much.
+    Many,
+}
+
+impl Others {
+    /// Of the time that the followed tasks run, what the agent may take beside them where all may take one percent.
+    fn page_share(self) -> f64 {
+        match self {
+            Self::None => 0.01,
+            Self::Few => 0.0025,
+            Self::Many => 0.0015,
+        }
+    }
+}
+
+/// What the agent may take: its work and the faults that come of it.
+#[derive(Debug, Clone)]
+pub struct PageAllowance {
+    allowance: Allowance,
+    overhead_percent: f64,
+}
+
+impl PageAllowance {
+    /// For an agent beside others, where all that detection takes may be so many percent of what the tasks run.
+    pub fn new(others: Others, overhead_percent: f64) -> Self {
+        Self { allowance: Allowance::new(others.page_share() * overhead_percent, SAVED), overhead_percent }
+    }
+
+    /// Whether pages may be protected. `ran` is how long the followed tasks have run.
+    pub fn is_left(&mut self, others: Others, ran: Duration) -> bool {
+        self.allowance.set_share(others.page_share() * self.overhead_percent);
+        self.allowance.debt(ran) <= 0.0
+    }
+
+    /// Pages were protected, in so much time of cohabit's.
+    pub fn take(&mut self, pages: u64, own: Duration) {
+        self.allowance.take(own + FAULT.mul_f64(pages as f64));
     }
 }
 
@@ -125,7 +174,7 @@ mod tests {
     /// Hint faults in a thousand seconds, asked once a second: `pass` pages are marked every `period` seconds in which
     /// hint faults do not pause, and used in the second after that.
     fn faults_of(pass: u64, period: u64, tasks_running: u32) -> (u64, usize) {
-        let mut budget = HintBudget::default();
+        let mut budget = HintBudget::new(1.0);
         let (mut faults, mut marked, mut on_for, mut paused, mut pauses) = (0, 0, 0, false, 0);
         for second in 0..1000 {
             faults += std::mem::take(&mut marked);
@@ -142,25 +191,39 @@ mod tests {
 
     #[test]
     fn hint_faults_are_held_to_their_share() {
-        // 0.5 % of 2,000 s, at 1.5 us.
-        let most = 6_666_667;
+        // 0.25 % of 2,000 s, at 1.5 us.
+        let most = 3_333_333;
         let (faults, pauses) = faults_of(65_536, 1, 2);
         assert!(faults > most * 9 / 10 && faults < most + 3 * 65_536, "{faults}");
-        assert!(pauses > 30, "{pauses}");
+        assert!(pauses > 20, "{pauses}");
         // A program of which the budget is never used.
         assert_eq!(faults_of(2_000, 1, 2), (999 * 2_000, 0));
     }
 
     #[test]
     fn what_was_there_before_is_not_counted() {
-        let mut budget = HintBudget::default();
+        let mut budget = HintBudget::new(1.0);
         assert!(!budget.pauses(1 << 40, Duration::from_secs(1000)));
-        assert!(!budget.pauses((1 << 40) + 5_000, Duration::from_secs(1000)));
-        assert!(budget.pauses((1 << 40) + 10_000, Duration::from_secs(1000)));
+        // Those of two seconds, 3,333, and 5,000 that are tolerated.
+        assert!(!budget.pauses((1 << 40) + 8_300, Duration::from_secs(1000)));
+        assert!(budget.pauses((1 << 40) + 8_400, Duration::from_secs(1000)));
         // Two idle hours save no more than two seconds do.
-        assert!(!budget.pauses((1 << 40) + 10_000, Duration::from_secs(8200)));
-        assert!(!budget.pauses((1 << 40) + 21_000, Duration::from_secs(8200)));
-        assert!(budget.pauses((1 << 40) + 22_000, Duration::from_secs(8200)));
+        assert!(!budget.pauses((1 << 40) + 8_400, Duration::from_secs(8200)));
+        assert!(!budget.pauses((1 << 40) + 16_700, Duration::from_secs(8200)));
+        assert!(budget.pauses((1 << 40) + 16_800, Duration::from_secs(8200)));
+    }
+
+    #[test]
+    fn the_agent_may_take_less_the_more_others_show() {
+        for (others, seconds) in [(Others::None, 2.0), (Others::Few, 8.0), (Others::Many, 40.0 / 3.0)] {
+            let mut allowance = PageAllowance::new(others, 2.0);
+            assert!(allowance.is_left(others, Duration::ZERO));
+            // 25 ms of its own and 10,000 faults of 1.5 us: 40 ms, as much as 2 s without others, and what may be had at first.
+            let at_first = allowance.allowance.clone().debt(Duration::ZERO);
+            allowance.take(10_000, Duration::from_secs_f64(0.025 - at_first));
+            assert!(!allowance.is_left(others, Duration::from_secs_f64(seconds - 0.01)), "{others:?}");
+            assert!(allowance.is_left(others, Duration::from_secs_f64(seconds + 0.01)), "{others:?}");
+        }
     }
 
     #[test]

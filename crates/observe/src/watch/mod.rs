@@ -7,19 +7,21 @@
 //! programs that were not started by cohabit too, and at a rate that is ours: what page faults do not do all at once. (To watch what
 //! another thread was seen to access: Sasongko et al., ComDetective, SC 2019, where a PMU names the addresses.)
 //!
-//! What it takes, the watching itself and the debug registers that the kernel has to load where tasks take turns on a PU, is measured,
-//! and the windows are so far apart that it stays within a share of the time that the tasks run.
+//! What it takes, the watching itself and what the tasks lose by it (`price`), is measured, and the windows are so far apart that it
+//! stays within a share of the time that the tasks run.
 
 mod length;
 mod memory;
+mod price;
 
+use crate::allowance::{Allowance, own_time};
 use crate::perf_event::{Watchpoints, refused};
 use crate::weigh::Seen;
 use cohabit_model::Error;
 use length::{LENGTHS, Lengths};
 use memory::{Memories, Place};
 use nix::sys::resource::{Resource, getrlimit};
-use nix::time::{ClockId, clock_gettime};
+use price::Price;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -33,14 +35,17 @@ const MOST_TASKS: usize = 128;
 const FILES: f64 = 0.25;
 /// The least time between two windows.
 const BETWEEN: Duration = Duration::from_millis(2);
-/// The longest.
-const REST: Duration = Duration::from_secs(2);
-/// How long to wait at least where nothing was found that could be watched.
+/// The same where the program loses time in a window, in lengths of it: what may be taken at first is not all for the beginning.
+const APART: u32 = 3;
+/// How long to wait where nothing was found that could be watched, at least and at most.
 const NOTHING_THERE: Duration = Duration::from_millis(100);
-/// Of the time that the followed tasks run, what watching may take.
-const SHARE: f64 = 0.005;
-/// What a switch between tasks takes longer while they are watched (docs/benchmarks-online.md).
-const SWITCH: Duration = Duration::from_nanos(2500);
+const REST: Duration = Duration::from_secs(2);
+/// How soon to look again where watching has taken what it may.
+const LATER: Duration = Duration::from_millis(100);
+/// Of the time that the followed tasks run, what watching may take where all may take one percent, and for how long a time that may be
+/// taken at once.
+const SHARE: f64 = 0.0025;
+const SAVED: Duration = Duration::from_secs(10);
 
 /// A task that lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +76,9 @@ pub struct Sums {
 pub struct Watcher {
     memories: Memories,
     lengths: Lengths,
+    price: Price,
+    share: f64,
+    allowance: Allowance,
     window: Option<Window>,
     next: Duration,
     pus: usize,
@@ -107,18 +115,20 @@ struct Watched {
 }
 
 impl Watcher {
-    /// Ready to watch; nobody is watched yet.
+    /// Ready to watch; nobody is watched yet. All that detection takes may be so many percent of what the tasks run.
     ///
     /// # Errors
     /// Where the kernel, or this user's rights, do not allow it, or the machine has no debug registers.
-    pub fn start() -> Result<Self, Error> {
+    pub fn start(overhead_percent: f64) -> Result<Self, Error> {
         // Tried on this thread, so that the refusal comes before anything is run.
-        let word = 0u64;
-        let address = std::iter::once((&raw const word).addr() as u64);
-        Watchpoints::open(nix::unistd::gettid().as_raw(), address).map_err(none_to_be_had)?;
+        let price = Price::measured().map_err(none_to_be_had)?;
+        let share = SHARE * overhead_percent;
         Ok(Self {
             memories: Memories::default(),
             lengths: Lengths::default(),
+            price,
+            share,
+            allowance: Allowance::new(share, SAVED),
             window: None,
             next: Duration::ZERO,
             most_tasks: most_tasks(),
@@ -129,21 +139,35 @@ impl Watcher {
         })
     }
 
-    /// Ends a window that is over, and begins another where it is time: when to come again. `now` is since any moment.
-    pub fn step(&mut self, now: Duration, living: impl Iterator<Item = Living>) -> Duration {
+    /// What share of the time that they are watched programs may lose, on this machine, whatever they do with the places.
+    pub fn loss(&self) -> f64 {
+        self.price.lost
+    }
+
+    /// Ends a window that is over, and begins another where it is time: when to come again. `now` is since any moment, `ran` how long
+    /// the followed tasks have run since any.
+    pub fn step(&mut self, now: Duration, ran: Duration, living: impl Iterator<Item = Living>) -> Duration {
         if let Some(window) = self.window.take_if(|window| now >= window.ends()) {
             let (began, length, shown) = (window.began, window.length, self.sums.events);
             let (cost, ran) = self.end(window);
+            self.allowance.take(cost);
+            let apart = if self.price.lost > 0.0 { APART * LENGTHS[length] } else { BETWEEN };
+            self.next = now + apart.max(BETWEEN);
             // From the beginning of one window to that of the next the tasks will run so much longer than in this one.
-            let times = cost.as_secs_f64() / (SHARE * ran.as_secs_f64()).max(1e-9);
-            let pause = (now - began).mul_f64((times - 1.0).clamp(0.0, 1000.0));
-            self.next = now + pause.clamp(BETWEEN, REST);
-            self.lengths.learn(length, self.sums.events - shown, self.next - began);
+            let times = cost.as_secs_f64() / (self.share * ran.as_secs_f64()).max(1e-9);
+            self.lengths.learn(length, self.sums.events - shown, (now - began).mul_f64(times.clamp(1.0, 1000.0)));
         } else if self.window.is_none() && now >= self.next {
+            if self.allowance.debt(ran) > 0.0 {
+                self.next = now + LATER;
+                return self.next;
+            }
             let living: Vec<Living> = living.collect();
             match self.begin(now, &living) {
                 Ok(window) => self.window = Some(window),
-                Err(cost) => self.next = now + cost.div_f64(SHARE).clamp(NOTHING_THERE, REST),
+                Err(cost) => {
+                    self.allowance.take(cost);
+                    self.next = now + cost.div_f64(self.share.max(1e-6)).clamp(NOTHING_THERE, REST);
+                }
             }
         }
         self.window.as_ref().map_or(self.next, Window::ends)
@@ -196,8 +220,7 @@ impl Watcher {
                 }
             }
         }
-        let switching = SWITCH * u32::try_from(turns).unwrap_or(u32::MAX);
-        (cost + own_time().saturating_sub(before) + switching, ran)
+        (cost + own_time().saturating_sub(before) + self.price.lost(ran, turns), ran)
     }
 }
 
@@ -254,11 +277,6 @@ fn none_to_be_had(error: io::Error) -> Error {
 fn most_tasks() -> usize {
     let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(now, _)| now);
     ((files as f64 * FILES) as usize / (PLACES + 1)).clamp(2, MOST_TASKS)
-}
-
-/// CPU time of this thread.
-fn own_time() -> Duration {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// How long tasks have run, and how often they have been given a PU, all together (Documentation/scheduler/sched-stats.rst).
