@@ -16,8 +16,10 @@ use std::time::Duration;
 const WRITERS: f64 = 0.5;
 /// Events of faults, over those of watchpoints, once these are enough.
 const FAULTS: f64 = 1.0;
-/// Enough events of the better kind.
-const ENOUGH: f64 = 200.0;
+/// Enough events of the better kind: of users beside writers, and of watchpoints beside faults, whose events come many at a time and
+/// show one moment.
+const ENOUGH_USED: f64 = 200.0;
+const ENOUGH_WATCHED: f64 = 50.0;
 /// What is left after a second of what the weights are reckoned from.
 const FADES: f64 = 0.95;
 /// Pairs whose fractions are kept.
@@ -77,9 +79,9 @@ impl Scales {
         self.used = self.used * left + sum(|seen| seen.used);
         self.written = self.written * left + sum(|seen| seen.written);
         self.watched = self.watched * left + sum(|seen| seen.watched);
-        let of_writers = weight(self.used, self.written, WRITERS);
+        let of_writers = weight((self.used, ENOUGH_USED), self.written, WRITERS);
         self.faults = self.faults * left + sum(|seen| seen.used) + of_writers * sum(|seen| seen.written);
-        let of_faults = weight(self.watched, self.faults, FAULTS);
+        let of_faults = weight((self.watched, ENOUGH_WATCHED), self.faults, FAULTS);
         if self.fractions.len() > MOST_PAIRS {
             self.fractions.clear();
         }
@@ -102,11 +104,11 @@ impl Scales {
     }
 }
 
-/// What an event of the lesser kind counts, beside so many of the better one and of its own, where it is to come to a share of the
-/// better one in all.
-fn weight(better: f64, lesser: f64, share: f64) -> f64 {
+/// What an event of the lesser kind counts, beside so many of the better one, of which so many are enough, and of its own, where it
+/// is to come to a share of the better one in all.
+fn weight((better, enough): (f64, f64), lesser: f64, share: f64) -> f64 {
     let at_last = if lesser > 0.0 { (share * better / lesser).min(1.0) } else { 1.0 };
-    1.0 - (better / ENOUGH).min(1.0) * (1.0 - at_last)
+    at_last.powf((better / enough).min(1.0))
 }
 
 #[cfg(test)]
@@ -168,6 +170,15 @@ mod tests {
         let (watched, faults) = weighed(100, 101);
         assert_eq!(watched, 10_100);
         assert!((faults - weighed(100, 100).1).abs_diff(100) <= 1, "{faults}");
+    }
+
+    #[test]
+    fn many_faults_do_not_drown_some_watchpoints() {
+        let in_all = |watched: f64| 6_000.0 * weight((watched, ENOUGH_WATCHED), 6_000.0, FAULTS);
+        assert!((in_all(0.0), in_all(ENOUGH_WATCHED)) == (6_000.0, ENOUGH_WATCHED));
+        assert!(in_all(0.5 * ENOUGH_WATCHED) < 400.0 && in_all(0.9 * ENOUGH_WATCHED) < 80.0);
+        // Few faults are never more than they are.
+        assert_eq!(weight((10.0, ENOUGH_WATCHED), 5.0, FAULTS), 1.0);
     }
 
     #[test]

@@ -44,7 +44,7 @@ const REST: Duration = Duration::from_secs(2);
 const LATER: Duration = Duration::from_millis(100);
 /// Of the time that the followed tasks run, what watching may take where all may take one percent, and for how long a time that may be
 /// taken at once.
-const SHARE: f64 = 0.0025;
+const SHARE: f64 = 0.005;
 const SAVED: Duration = Duration::from_secs(10);
 
 /// A task that lives.

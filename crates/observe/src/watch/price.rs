@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 /// What a switch between tasks takes longer while they are watched (docs/benchmarks-online.md).
 const SWITCH: Duration = Duration::from_nanos(2500);
-/// Of the time that a program runs, how much it is in stores that cross a cache line: the most that was found (docs/benchmarks-online.md).
-const CROSSING: f64 = 0.015;
+/// Of the time that a program runs, how much it is in stores that cross a cache line, about (docs/benchmarks-online.md).
+const CROSSING: f64 = 0.01;
 /// Bytes from the start of one cache line to that of the next.
 const LINE: usize = 64;
 /// Bytes that are stored to: they stay in the first cache.
