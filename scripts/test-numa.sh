@@ -28,7 +28,7 @@ for program in qemu-system-x86_64 busybox cpio; do
     echo "skipped: the emulated machine: no $program here (scripts/setup.sh guest installs it)"
     exit 0
 done
-if ! busybox --list | grep -qx cttyhack || ldd "$(command -v busybox)" >/dev/null 2>&1; then
+if ! busybox --list | grep -x cttyhack >/dev/null || ldd "$(command -v busybox)" >/dev/null 2>&1; then
     echo "skipped: the emulated machine: busybox here is not Debian's busybox-static"
     exit 0
 fi

@@ -56,6 +56,16 @@ pub(crate) fn page_faults(tid: i32, pu: i32) -> io::Result<File> {
     open(attributes, tid, pu)
 }
 
+/// An event of a thread that counts nothing. While one is open the kernel does not switch its scheduler's part of perf events
+/// on and off with those that come and go: it patches its own code for that, and interrupts all PUs.
+pub(crate) fn nothing(tid: i32) -> io::Result<File> {
+    open(
+        Attributes { kind: SOFTWARE, config: DUMMY, flags: EXCLUDE_KERNEL | DISABLED, ..Attributes::default() },
+        tid,
+        -1,
+    )
+}
+
 /// Bytes that a watchpoint stands for, and that its address is a multiple of: all that one of x86's debug registers can watch (Intel's
 /// manual, volume 3, "Breakpoint Field Recognition").
 pub(crate) const WATCHED_BYTES: u64 = 8;

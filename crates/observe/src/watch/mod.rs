@@ -15,7 +15,7 @@ mod memory;
 mod price;
 
 use crate::allowance::{Allowance, own_time};
-use crate::perf_event::{Watchpoints, refused};
+use crate::perf_event::{Watchpoints, nothing, refused};
 use crate::weigh::Seen;
 use cohabit_model::Error;
 use length::{LENGTHS, Lengths};
@@ -23,7 +23,7 @@ use memory::{Memories, Place};
 use nix::sys::resource::{Resource, getrlimit};
 use price::Price;
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::time::Duration;
 
@@ -35,7 +35,8 @@ const MOST_TASKS: usize = 128;
 const FILES: f64 = 0.25;
 /// The least time between two windows.
 const BETWEEN: Duration = Duration::from_millis(2);
-/// The same where the program loses time in a window, in lengths of it: what may be taken at first is not all for the beginning.
+/// The same where the program loses more in a window than may be taken, in lengths of it: what there is at first is not all for the
+/// beginning.
 const APART: u32 = 3;
 /// How long to wait where nothing was found that could be watched, at least and at most.
 const NOTHING_THERE: Duration = Duration::from_millis(100);
@@ -84,6 +85,8 @@ pub struct Watcher {
     pus: usize,
     most_tasks: usize,
     random: fastrand::Rng,
+    /// An event that stays, between windows too.
+    _stays: File,
     seen: BTreeMap<(u32, u32), u64>,
     /// What was watched so far.
     pub sums: Sums,
@@ -134,6 +137,7 @@ impl Watcher {
             most_tasks: most_tasks(),
             pus: std::thread::available_parallelism().map_or(1, usize::from),
             random: fastrand::Rng::new(),
+            _stays: nothing(nix::unistd::gettid().as_raw()).map_err(none_to_be_had)?,
             seen: BTreeMap::new(),
             sums: Sums::default(),
         })
@@ -151,7 +155,7 @@ impl Watcher {
             let (began, length, shown) = (window.began, window.length, self.sums.events);
             let (cost, ran) = self.end(window);
             self.allowance.take(cost);
-            let apart = if self.price.lost > 0.0 { APART * LENGTHS[length] } else { BETWEEN };
+            let apart = if self.price.lost > self.share { APART * LENGTHS[length] } else { BETWEEN };
             self.next = now + apart.max(BETWEEN);
             // From the beginning of one window to that of the next the tasks will run so much longer than in this one.
             let times = cost.as_secs_f64() / (self.share * ran.as_secs_f64()).max(1e-9);
