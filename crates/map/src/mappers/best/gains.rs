@@ -101,20 +101,20 @@ impl Gains {
 /// The largest of some numbers, which fill all lanes, and the first place of it.
 #[inline(always)]
 fn largest(values: &[i32]) -> (i32, usize) {
-    let (mut most, mut chunk_of) = ([NONE; LANES], [0_i32; LANES]);
+    let mut most = [NONE; LANES];
+    for chunk in values.chunks_exact(LANES) {
+        most.iter_mut().zip(chunk).for_each(|(most, &value)| *most = (*most).max(value));
+    }
+    let all = most.into_iter().fold(NONE, i32::max);
     for (number, chunk) in values.chunks_exact(LANES).enumerate() {
-        for lane in 0..LANES {
-            chunk_of[lane] = if chunk[lane] > most[lane] { number as i32 } else { chunk_of[lane] };
-            most[lane] = most[lane].max(chunk[lane]);
+        // A bit a lane: a vector is compared at once.
+        let is_it = |bits, (lane, &value): (usize, &i32)| bits | u32::from(value == all) << lane;
+        let lanes = chunk.iter().enumerate().fold(0, is_it);
+        if lanes != 0 {
+            return (all, number * LANES + lanes.trailing_zeros() as usize);
         }
     }
-    let all = most.iter().copied().fold(NONE, i32::max);
-    let mut first = i32::MAX;
-    for lane in 0..LANES {
-        let place = chunk_of[lane] * LANES as i32 + lane as i32;
-        first = first.min(if most[lane] == all { place } else { i32::MAX });
-    }
-    (all, first as usize)
+    (all, 0)
 }
 
 #[cfg(test)]
