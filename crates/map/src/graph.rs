@@ -57,6 +57,31 @@ impl Graph {
         }
     }
 
+    /// The graph of groups of tasks, given each task's: the weights of a pair of groups are added, saturating.
+    pub fn of_groups(&self, group_of: &[u32], groups: usize) -> Self {
+        let mut members = vec![Vec::new(); groups];
+        group_of.iter().enumerate().for_each(|(task, &group)| members[group as usize].push(task));
+        let mut graph = Self { starts: vec![0], neighbours: Vec::new(), weights: Vec::new() };
+        let (mut sum, mut others) = (vec![0_u64; groups], Vec::new());
+        for (own, members) in members.into_iter().enumerate() {
+            for (task, weight) in members.into_iter().flat_map(|member| self.row(member)) {
+                let other = group_of[task];
+                if other as usize != own && weight > 0 {
+                    let sum = &mut sum[other as usize];
+                    if *sum == 0 {
+                        others.push(other);
+                    }
+                    *sum = sum.saturating_add(weight);
+                }
+            }
+            others.sort_unstable();
+            graph.weights.extend(others.iter().map(|&other| std::mem::take(&mut sum[other as usize])));
+            graph.neighbours.append(&mut others);
+            graph.starts.push(graph.neighbours.len());
+        }
+        graph
+    }
+
     /// The number of tasks.
     pub fn tasks(&self) -> usize {
         self.starts.len() - 1
@@ -146,6 +171,16 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn groups_have_the_sums_of_their_tasks(
+            entries in prop::collection::vec((0_u32..9, 0_u32..9, 0_u64..100), 0..60),
+            group_of in prop::collection::vec(0_u32..4, 9),
+        ) {
+            let entries_of_groups = entries.iter().map(|&(a, b, weight)| (group_of[a as usize], group_of[b as usize], weight));
+            let expected = Graph::new(&Matrix::from_triplets(4, entries_of_groups));
+            prop_assert_eq!(Graph::new(&Matrix::from_triplets(9, entries)).of_groups(&group_of, 4), expected);
+        }
+
         #[test]
         fn it_equals_the_graph_of_the_model(entries in prop::collection::vec((0_u32..9, 0_u32..9, any::<u64>()), 0..60)) {
             let matrix = Matrix::from_triplets(9, entries);

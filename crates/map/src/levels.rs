@@ -60,6 +60,29 @@ impl Levels {
         part
     }
 
+    /// The levels of blocks of `size` slots in a row, counted from the first; none where a block and a group overlap and neither
+    /// is within the other, or there are not two blocks.
+    pub fn of_blocks(&self, size: usize) -> Option<Self> {
+        let slots = self.groups.last()?.len();
+        let mut blocks = Self { distance: Vec::new(), groups: Vec::new() };
+        if slots % size != 0 || slots == size {
+            return None;
+        }
+        for (groups, &distance) in self.groups.iter().zip(&self.distance) {
+            let are_single = blocks.groups.last().is_some_and(|groups| groups.len() * size == slots);
+            if groups.iter().all(|group| group.start % size == 0 && group.end % size == 0) {
+                blocks.groups.push(groups.iter().map(|group| group.start / size..group.end / size).collect());
+                blocks.distance.push(distance);
+            } else if groups.iter().any(|group| group.start / size != (group.end - 1) / size) {
+                return None;
+            } else if !are_single {
+                blocks.groups.push((0..slots / size).map(|block| block..block + 1).collect());
+                blocks.distance.push(distance);
+            }
+        }
+        Some(blocks)
+    }
+
     /// The number of levels; 0 for up to one slot.
     pub fn depth(&self) -> usize {
         self.distance.len()
@@ -215,6 +238,30 @@ mod tests {
         let part = levels.within(&(4..7));
         assert_eq!((part.distance, part.groups), (vec![5, 1], vec![vec![0..1, 1..3], vec![0..1, 1..2, 2..3]]));
         assert_eq!(levels.within(&(2..4)).distance, [1]);
+    }
+
+    #[test]
+    fn blocks_have_the_levels_above_them() {
+        let levels = |arities: &[usize], costs: &[u64], size: usize| {
+            let (topology, options) = (tree(arities, costs), Options { share_cores: true, ..Options::default() });
+            let weight = Matrix::zero(topology.pus.len());
+            let slots = Slots::new(&problem(&weight, &topology, &options)).unwrap();
+            Levels::new(&topology, &slots).unwrap().of_blocks(size)
+        };
+        let singles = |count: usize| (0..count).map(|block| block..block + 1).collect::<Vec<_>>();
+        let halves = |count: usize| vec![0..count / 2, count / 2..count];
+        let expected =
+            |distance: &[u64], groups: Vec<Vec<Range<usize>>>| Some(Levels { distance: distance.to_vec(), groups });
+        let of = |size| levels(&[2, 3, 4], &[100, 10, 1], size);
+        // Within groups of the last level, all of one, several of one, and across those of the last level but one.
+        assert_eq!(
+            of(2),
+            expected(&[100, 10, 1], vec![halves(12), (0..6).map(|at| 2 * at..2 * at + 2).collect(), singles(12)])
+        );
+        assert_eq!(of(4), expected(&[100, 10], vec![halves(6), singles(6)]));
+        assert_eq!(of(12), expected(&[100], vec![singles(2)]));
+        assert_eq!(levels(&[2, 4, 2], &[100, 10, 1], 4), expected(&[100, 10], vec![halves(4), singles(4)]));
+        assert!([3, 5, 6, 8, 24].into_iter().all(|size| of(size).is_none()));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! Pure and seeded: same problem, options and seed, same mapping. Nothing here starts a process or prints.
 
 pub mod affinity;
-pub mod bottom_up;
+pub mod blocks;
+mod bottom_up;
 pub mod bound;
 pub mod graph;
 pub mod grid;

@@ -1,5 +1,6 @@
 //! What the tests of this crate share: small topologies, random problems, the slow judge of a mapping.
 
+use crate::random::Random;
 use crate::{Options, Problem};
 use cohabit_model::topology::{Level, Node, Pu};
 use cohabit_model::{Matrix, Topology};
@@ -77,4 +78,18 @@ fn slow_distance(topology: &Topology, a: usize, b: usize) -> u64 {
     let holds = |node: &Node| node.pus.contains(&a) && node.pus.contains(&b);
     let lowest = topology.nodes.iter().filter(|node| holds(node)).min_by_key(|node| (node.pus.len(), node.cost));
     if a == b { 0 } else { lowest.expect("the root holds every PU").cost }
+}
+
+/// Tasks in blocks under names at random, and the block of each. All of a block talk much, and each block with the next.
+pub fn in_blocks(blocks: usize, size: usize, random: &mut Random) -> (Matrix, Vec<u32>) {
+    let mut name: Vec<u32> = (0..(blocks * size) as u32).collect();
+    random.shuffle(&mut name);
+    let mut entries = Vec::new();
+    let mut block_of = vec![0; name.len()];
+    for (at, &task) in name.iter().enumerate() {
+        block_of[task as usize] = (at / size) as u32;
+        entries.extend(name[at / size * size..at].iter().map(|&other| (task, other, 100 + random.below(50) as u64)));
+        entries.push((task, name[(at + size) % name.len()], 1));
+    }
+    (Matrix::from_triplets(name.len(), entries), block_of)
 }

@@ -74,6 +74,15 @@ impl Clock {
         Self { steps, time: self.time }
     }
 
+    /// The clock of all of what is left but one of `parts` parts.
+    pub fn most(&mut self, parts: u32) -> Self {
+        let kept = if self.steps == u64::MAX { u64::MAX } else { self.steps / u64::from(parts) };
+        let steps = if kept == u64::MAX { u64::MAX } else { self.steps - kept };
+        self.steps = kept;
+        let time = self.time.map(|time| Time { end: time.end - time.end.saturating_sub(time.now()) / parts, ..time });
+        Self { steps, time }
+    }
+
     /// The clock of one of `count` parts of the work, `done` of which are over.
     pub fn share(&mut self, done: usize, count: usize) -> Self {
         let left = (count - done).max(1);

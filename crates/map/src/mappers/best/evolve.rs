@@ -22,8 +22,17 @@ const LEAST_SLOTS: usize = 8;
 const FEW: usize = 64;
 
 /// From so many others that a task talks with on average a graph is dense, and up to so many tasks it is divided here.
-const DENSE: usize = 24;
-const MOST_DENSE: usize = 1_024;
+pub const DENSE: Dense = Dense { others: 24, tasks: 1_024 };
+
+/// The same where the tasks are blocks of tasks: what one of them talks with is in no order then, more often than not.
+pub const DENSE_OF_BLOCKS: Dense = Dense { others: 12, tasks: 512 };
+
+/// From what number of others on, for each task, and up to how many tasks a graph is divided here.
+#[derive(Debug, Clone, Copy)]
+pub struct Dense {
+    others: usize,
+    tasks: usize,
+}
 
 /// Divisions kept at a time.
 const POPULATION: usize = 6;
@@ -55,9 +64,9 @@ pub struct Parts {
 
 impl Parts {
     /// What there is to divide; none where the graph is large and sparse, or the tree has no such subtrees.
-    pub fn new(net: &Net, layout: &Layout) -> Option<Self> {
+    pub fn new(net: &Net, layout: &Layout, dense: Dense) -> Option<Self> {
         let arcs: usize = (0..net.len()).map(|vertex| net.row(vertex).len()).sum();
-        let is_dense = arcs >= DENSE * net.len() && net.len() <= MOST_DENSE;
+        let is_dense = arcs >= dense.others * net.len() && net.len() <= dense.tasks;
         let fits = |&level: &usize| {
             let parts = layout.tree.parts(level).len();
             parts > 1 && net.len() / parts >= LEAST_SLOTS
@@ -228,7 +237,7 @@ mod tests {
             let mut random = Random::new(tasks as u64);
             let weight = talking(tasks, 150, &mut random);
             let Ready { layout, net, .. } = ready(&weight, &tree(arities, &[100, 10, 1]));
-            let parts = Parts::new(&net, &layout).unwrap();
+            let parts = Parts::new(&net, &layout, DENSE).unwrap();
             assert_eq!(parts.layout.groups(), if arities[2] == 2 { arities[0] } else { 6 });
             let (a, b) = (parts.fresh(&mut random, || true), parts.fresh(&mut random, || true));
             let both = parts.recombined(&a, &b, &mut random, || true);
@@ -243,7 +252,7 @@ mod tests {
     fn what_two_divisions_agree_on_is_kept_whatever_the_groups_are_called() {
         let weight = Matrix::from_triplets(24, (0..24).map(|task| (task, (task + 1) % 24, 1)));
         let Ready { layout, net, .. } = ready(&weight, &tree(&[3, 8], &[100, 1]));
-        let parts = Parts::new(&net, &layout).unwrap();
+        let parts = Parts::new(&net, &layout, DENSE).unwrap();
         let a = Division { total: 1, group_of: (0..24).map(|vertex| vertex / 8).collect() };
         let b = Division { total: 1, group_of: (0..24).map(|vertex| (vertex / 8 + 1) % 3).collect() };
         assert_eq!(parts.partners(&a, &b), [1, 2, 0]);

@@ -4,6 +4,7 @@
 
 use super::clock::Clock;
 use super::divide::{Divider, Pace};
+use super::evolve::DENSE;
 use super::layout::{Layout, Tree};
 use super::prepare::Prepared;
 use super::search::Ground;
@@ -141,7 +142,8 @@ impl Large<'_> {
         let layout = Layout::of_tree(Tree::new(&levels, subtree.len()), &levels.distance, self.prepared.scale);
         let held: Vec<bool> = sorted.iter().map(|&vertex| self.held[vertex as usize]).collect();
         let rules = Rules::holding(held, layout.groups());
-        let found = Ground { net: &net, layout: &layout, rules: &rules }.search(Some(&order), &mut clock, &mut random);
+        let ground = Ground { net: &net, layout: &layout, rules: &rules, dense: DENSE };
+        let found = ground.search(Some(&order), &mut clock, &mut random);
         let slots = found.slot_of.into_iter().map(|slot| subtree.start as u32 + slot);
         sorted.into_iter().zip(slots).collect()
     }

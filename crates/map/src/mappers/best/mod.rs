@@ -9,13 +9,14 @@
 //! begin with such chains instead, and with what the divisions found in that way have in common ([`evolve`]). Where there is time
 //! for it, several divisions are gone on with for a while, and then the best of them ([`search`]). A table of what every
 //! task would pay everywhere ([`state`]) makes a swap cost a few additions. A grid is laid over the tree in boxes instead
-//! ([`tiling`]). Distances that are no tree's are searched with tabu ([`tabu`]) and annealed ([`anneal`]).
+//! ([`tiling`]), and blocks of tasks that nobody would part are mapped as one task each first ([`blocked`]). Distances that are no tree's are searched with tabu ([`tabu`]) and annealed ([`anneal`]).
 //!
 //! What is returned is never worse than `packed`, `complace` or, where it is allowed, the present placement; nor than `metis`, where
 //! there is no time for much more than that takes ([`hurry`]).
 
 mod anneal;
 mod bisect;
+mod blocked;
 mod chain;
 pub(crate) mod clock;
 mod coarsen;
@@ -49,6 +50,7 @@ use crate::stay::{self, moves};
 use crate::{Mapper, Problem};
 use clock::Clock;
 use cohabit_model::{Result, cost};
+use evolve::DENSE;
 use large::Large;
 use prepare::Prepared;
 use search::{Found, Ground};
@@ -80,12 +82,14 @@ impl Mapper for Best {
         let prepared = Prepared::new(problem, &slots, &graph)?;
         let tiled = tiled(&prepared, &slots, &graph);
         let is_open = present.is_none() && tiled.is_none();
+        let blocked = is_open.then(|| blocked::placed(problem, &slots, &prepared, &graph, &mut clock)).flatten();
+        let is_open = is_open && blocked.is_none();
         let partitioned = is_open.then(|| hurry::partitioned(problem, &slots, &prepared, &graph, &clock)).flatten();
-        let start = tiled.as_deref().or(partitioned.as_deref());
+        let start = tiled.as_deref().or(blocked.as_deref()).or(partitioned.as_deref());
         let starts = Starts { greedy: &greedy, present: present.as_deref(), good: start };
         let found = (slots.len() > 1).then(|| search(problem, &slots, &prepared, starts, &mut clock));
         let mut candidates = vec![greedy, packed.finish()];
-        candidates.extend(present.into_iter().chain(tiled).chain(partitioned).chain(found));
+        candidates.extend([present, tiled, blocked, partitioned, found].into_iter().flatten());
         let levels = prepared.levels.as_ref().filter(|_| graph.is_exact());
         let codes = levels.and_then(|levels| Codes::new(levels, slots.len()));
         let choice = Choice { problem, slots: &slots, graph: &graph, codes, balance: Balance::new(problem)? };
@@ -167,12 +171,14 @@ fn present(problem: &Problem, slots: &Slots) -> Option<Vec<usize>> {
     as_before.then_some(placed)
 }
 
+/// Whether every slot is for every task to choose from, and none stays empty.
+fn are_all_open(slots: &Slots) -> bool {
+    slots.len() == slots.tasks() && slots.pinned.iter().all(Option::is_none)
+}
+
 /// The slots of tasks that communicate on a grid, if they do and all slots are for them to choose from.
 fn tiled(prepared: &Prepared, slots: &Slots, graph: &Graph) -> Option<Vec<usize>> {
-    let levels = prepared.levels.as_ref()?;
-    if slots.len() != slots.tasks() || slots.pinned.iter().any(Option::is_some) {
-        return None;
-    }
+    let levels = prepared.levels.as_ref().filter(|_| are_all_open(slots))?;
     tiling::tile(&Grid::of(graph)?, levels, slots.len())
 }
 
@@ -193,7 +199,7 @@ fn search(problem: &Problem, slots: &Slots, prepared: &Prepared, starts: Starts,
     }
     let layout = prepared.layout(problem, slots);
     let rules = prepared.rules(problem, slots, &layout.tree);
-    let ground = Ground { net: &prepared.net, layout: &layout, rules: &rules };
+    let ground = Ground { net: &prepared.net, layout: &layout, rules: &rules, dense: DENSE };
     let divides = layout.tree.levels() > 0 && !rules.held.iter().any(|&held| held);
     // Where moves cost something the present placement is the best to start from.
     let start = starts.present.filter(|_| rules.move_cost > 0).or(starts.good);

@@ -4,7 +4,7 @@ use super::anneal::{Cooling, anneal, descend};
 use super::chain::Chain;
 use super::clock::Clock;
 use super::divide::{Divider, Pace};
-use super::evolve::Parts;
+use super::evolve::{Dense, Parts};
 use super::layout::Layout;
 use super::net::Net;
 use super::piece::Piece;
@@ -60,6 +60,8 @@ pub struct Ground<'a> {
     pub layout: &'a Layout,
     /// What may not be changed.
     pub rules: &'a Rules,
+    /// What is dense.
+    pub dense: Dense,
 }
 
 /// A mapping with its J in scaled units.
@@ -76,7 +78,7 @@ impl<'a> Ground<'a> {
         let talking = self.net.talking();
         let mut state = match start {
             Some(start) => State::new(self.net, self.layout, self.rules, start),
-            None => match Parts::new(self.net, self.layout).filter(|_| !talking.is_empty()) {
+            None => match Parts::new(self.net, self.layout, self.dense).filter(|_| !talking.is_empty()) {
                 Some(parts) => self.evolved(&parts, clock, random),
                 None => self.divided(false, clock, random),
             },
