@@ -23,6 +23,9 @@ const LITTLE_TO_FIND_OUT: Duration = Duration::from_secs(2);
 /// Pairs that hint faults or watchpoints have shown when the agent is not all there is to go by.
 const ENOUGH_OTHERS: u64 = 200;
 
+/// How many times as much watchpoints may take where there are no hint faults: what these might have taken, too.
+const WITHOUT_HINT_FAULTS: f64 = 1.5;
+
 /// How often what hint faults take is looked at.
 const BUDGET_EVERY: Duration = Duration::from_secs(1);
 
@@ -50,7 +53,8 @@ impl Extra {
     /// Gets ready what was asked for, as far as it works here, and says so. The agent is for programs that are run.
     pub fn start(args: &OnlineArgs, runs_program: bool, ledger: &mut Ledger, log: &mut Log) -> Self {
         let hints = hint_faults(args.faults, ledger, log).map(|_| HintBudget::new(args.overhead));
-        let watcher = watcher(args.faults, args.overhead, log);
+        let times = if hints.is_some() { 1.0 } else { WITHOUT_HINT_FAULTS };
+        let watcher = watcher(args.faults, args.overhead * times, log);
         let others = if hints.is_some() || watcher.is_some() { Others::Few } else { Others::None };
         Self {
             watcher,
