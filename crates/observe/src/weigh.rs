@@ -10,7 +10,7 @@
 //! Faults show well with whom a task shares, and less well how much it does: a page faults in whichever task comes to it first, and
 //! that is more often one that ran when pages were marked. So what a task has more or less of them than the others is taken back, as far
 //! as a factor of 1.4 goes. Watchpoints are the fairest sample, of places drawn at random, and a small one: faults count in full
-//! while there are next to none, and later, however many they are, as much as 40 events of watchpoints for each task.
+//! while there are next to none, and later, however many they are, as much as 20 events of watchpoints for each task.
 //! (docs/benchmarks-online.md: correlations with the exact profile for these numbers and others.)
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Events of writers, over those of users, once these are enough.
 const WRITERS: f64 = 0.5;
 /// Events of faults for each task that has any, once those of watchpoints are enough.
-const FAULTS_OF_A_TASK: f64 = 40.0;
+const FAULTS_OF_A_TASK: f64 = 20.0;
 /// How much more or less of its faults may count because a task has less or more of them than the others, where it is usual to have
 /// as many as the second number; with as few as the first nothing tells more from less.
 const EVENED_OUT: f64 = 1.4;
@@ -214,11 +214,11 @@ mod tests {
         assert!(faults - weighed(0, 100).1 <= 1_501, "{faults}");
         let (watched, faults) = weighed(100, 101);
         assert_eq!(watched, 10_100);
-        // Two tasks have 80 in the time that counts, of which a twentieth is forgotten in a second.
-        assert!((faults - weighed(100, 100).1).abs_diff(4) <= 1, "{faults}");
+        // Two tasks have 40 in the time that counts, of which a twentieth is forgotten in a second.
+        assert!((faults - weighed(100, 100).1).abs_diff(2) <= 1, "{faults}");
         // In one go, as for a profile.
         let seen = [Seen { watched: 60, ..Seen::of(0, 1) }, Seen { used: 5_000, ..Seen::of(0, 2) }];
-        assert_eq!(Scales::default().weigh(SECOND, &seen), [(0, 1, 60), (0, 2, 80)]);
+        assert_eq!(Scales::default().weigh(SECOND, &seen), [(0, 1, 60), (0, 2, 40)]);
     }
 
     #[test]
