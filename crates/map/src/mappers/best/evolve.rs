@@ -37,8 +37,8 @@ pub struct Dense {
 /// Divisions kept at a time.
 const POPULATION: usize = 6;
 
-/// Recombinations in a row that led to nothing, after which the divisions are too much alike.
-const PATIENCE: usize = 20;
+/// Recombinations in a row that led to nothing, after which the divisions are too much alike, and all begins anew.
+const PATIENCE: usize = 10;
 
 /// Moves without success, for each task, that end a search.
 const MOVES: usize = 5;
@@ -87,8 +87,12 @@ impl Parts {
         let start = self.spread(random, |piece, first, random| bisect_well(piece, first, TRIES_FIRST, random));
         let mut is_first = true;
         let mut population = vec![self.searched(start, random, || std::mem::take(&mut is_first) || clock.step())];
-        let mut stale = 0;
-        while clock.left() > until && stale < PATIENCE {
+        let (mut stale, mut ended) = (0, None);
+        while clock.left() > until {
+            if stale == PATIENCE {
+                ended = population.drain(..).chain(ended).min_by_key(|found| found.total);
+                stale = 0;
+            }
             let goes_on = || clock.left() > until && clock.step();
             if population.len() < POPULATION {
                 population.push(self.fresh(random, goes_on));
@@ -107,7 +111,7 @@ impl Parts {
                 stale += 1;
             }
         }
-        population.into_iter().min_by_key(|found| found.total).expect("the first is there")
+        population.into_iter().chain(ended).min_by_key(|found| found.total).expect("the first is there")
     }
 
     /// A division from scratch.
