@@ -4,7 +4,7 @@
 
 pub mod affinity;
 pub mod blocks;
-mod bottom_up;
+pub mod bottom_up;
 pub mod bound;
 pub mod graph;
 pub mod grid;
