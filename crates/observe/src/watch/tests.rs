@@ -149,3 +149,90 @@ fn where_others_have_debug_registers_the_rest_is_used() {
         assert_eq!(watcher.take().map(|seen| seen.watched).collect::<Vec<_>>(), [3]);
     });
 }
+
+/// A page of memory that is mapped twice, and a process that writes to it where it is mapped the second time, until this is dropped.
+struct Writer {
+    first: *mut libc::c_void,
+    second: *mut libc::c_void,
+    process: i32,
+}
+
+const PAGE: usize = 4096;
+
+impl Writer {
+    fn start() -> Self {
+        // SAFETY: a mapping of its own, and a second one of the same memory, which mremap(2) makes of shared ones of no length.
+        let (first, second) = unsafe {
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let first = libc::mmap(std::ptr::null_mut(), PAGE, access, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0);
+            assert_ne!(first, libc::MAP_FAILED);
+            let second = libc::mremap(first, 0, PAGE, libc::MREMAP_MAYMOVE);
+            assert_ne!(second, libc::MAP_FAILED);
+            (first, second)
+        };
+        // SAFETY: the child makes system calls and stores, and nothing else: it takes no lock that another thread may hold.
+        let process = unsafe { libc::fork() };
+        assert!(process >= 0);
+        if process == 0 {
+            // SAFETY: as before; it ends with its parent, or is killed.
+            unsafe {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                loop {
+                    (*second.cast::<AtomicU64>()).store(1, Ordering::Relaxed);
+                    libc::usleep(200);
+                }
+            }
+        }
+        Self { first, second, process }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // SAFETY: a child that nobody else waits for, and mappings that are used no more.
+        unsafe {
+            libc::kill(self.process, libc::SIGKILL);
+            libc::waitpid(self.process, std::ptr::null_mut(), 0);
+            libc::munmap(self.first, PAGE);
+            libc::munmap(self.second, PAGE);
+        }
+    }
+}
+
+#[test]
+fn processes_that_use_the_same_memory_are_seen_wherever_each_has_it() {
+    let Some(mut watcher) = watcher() else { return };
+    let writer = Writer::start();
+    // SAFETY: mapped until the writer is dropped, and used atomically by all.
+    let word = unsafe { &*writer.first.cast::<AtomicU64>() };
+    beside(&[(&[0], true), (&[], true)], |living, words| {
+        let own = std::process::id() as i32;
+        let other = Living { task: 2, tid: writer.process, process: writer.process };
+        let all = [living[0], living[1], other];
+        // The second place is used by a thread of this process alone.
+        let places =
+            [Place::from([(own, writer.first as u64), (writer.process, writer.second as u64)]), place(&words[0])];
+        let window = Window::open((Duration::ZERO, 0), &places, all.into_iter());
+        assert_eq!((window.places, window.tasks.len()), (2, 3));
+        thread::sleep(Duration::from_millis(100));
+        watcher.end(window);
+        assert_eq!(watcher.take().count(), 0, "nobody but the writer has used the shared word");
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let (tell, told) = std::sync::mpsc::channel();
+            let (over, _ends) = (&over, Ends(&over));
+            scope.spawn(move || {
+                tell.send(nix::unistd::gettid().as_raw()).unwrap();
+                while !over.load(Ordering::Relaxed) {
+                    black_box(word.load(Ordering::Relaxed));
+                    thread::sleep(Duration::from_micros(200));
+                }
+            });
+            let reader = Living { task: 3, tid: told.recv().unwrap(), process: own };
+            let window = Window::open((Duration::ZERO, 0), &places, all.into_iter().chain([reader]));
+            thread::sleep(Duration::from_millis(100));
+            watcher.end(window);
+        });
+        assert_eq!(watcher.take().map(|seen| (seen.pair, seen.watched)).collect::<Vec<_>>(), [((2, 3), 1)]);
+    });
+}
