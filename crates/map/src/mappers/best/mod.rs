@@ -9,7 +9,8 @@
 //! begin with such chains instead, and with what the divisions found in that way have in common ([`evolve`]). Where there is time
 //! for it, several divisions are gone on with for a while, and then the best of them ([`search`]). A table of what every
 //! task would pay everywhere ([`state`]) makes a swap cost a few additions. A grid is laid over the tree in boxes instead
-//! ([`tiling`]), and blocks of tasks that nobody would part are mapped as one task each first ([`blocked`]). Distances that are no tree's are searched with tabu ([`tabu`]) and annealed ([`anneal`]).
+//! ([`tiling`]), and blocks of tasks that nobody would part are mapped as one task each first ([`blocked`]). Distances that are
+//! no tree's are searched with tabu ([`tabu`]) and annealed ([`anneal`]).
 //!
 //! What is returned is never worse than `packed`, `complace` or, where it is allowed, the present placement; nor than `metis`, where
 //! there is no time for much more than that takes ([`hurry`]).
