@@ -45,6 +45,19 @@ struct {
     __uint(max_entries, 1 << 20);
 } task_events SEC(".maps");
 
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 1);
+} samples SEC(".maps");
+
+/* When the last sample on each PU was taken. */
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, cohabit_u32);
+    __type(value, cohabit_u64);
+} last_sample SEC(".maps");
+
 /* The shared mappings of each process (thread group id), read from /proc by user space. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
@@ -244,6 +257,71 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
         event->former_tid = former;
         bpf_ringbuf_submit(event, 0);
     }
+    return 0;
+}
+
+/* What system calls leave in its place: the number of the call. Interrupts and exceptions leave this. */
+#define NO_SYSTEM_CALL (~0ul)
+/* The code segment of 64-bit programs (asm/segment.h). */
+#define USER_CODE 0x33
+#define CODE_SEGMENT_MASK 0xffff
+
+/* The timer's interrupt, which comes HZ times a second on every PU that has something to do. It tells what a task is about to do
+ * for next to nothing, as no interrupt is added. Which memory that is, user space finds out. Not loaded unless it is wanted. */
+SEC("?tp_btf/local_timer_entry")
+int BPF_PROG(on_timer, int vector)
+{
+    cohabit_u32 tid = bpf_get_current_pid_tgid(), only = 0;
+    cohabit_u32 *slot = bpf_map_lookup_elem(&followed, &tid);
+    if (!slot)
+        return 0;
+    struct task_struct *task = (void *)bpf_get_current_task_btf();
+    if (task->signal->nr_threads < 2 && !state.any_shared)
+        return 0;
+    struct pt_regs *registers = (void *)bpf_task_pt_regs((void *)task);
+    if (registers->orig_ax != NO_SYSTEM_CALL || (registers->cs & CODE_SEGMENT_MASK) != USER_CODE)
+        return 0;
+    cohabit_u64 now = bpf_ktime_get_ns();
+    cohabit_u64 *last = bpf_map_lookup_elem(&last_sample, &only);
+    if (!last || now - *last < settings.sample_every_ns)
+        return 0;
+    *last = now;
+    struct cohabit_sample *sample = bpf_ringbuf_reserve(&samples, sizeof(*sample), 0);
+    if (!sample) {
+        count(COHABIT_COUNT_SAMPLES_LOST, 1);
+        return 0;
+    }
+    sample->time_ns = now;
+    sample->slot = *slot;
+    sample->process = task->tgid;
+    sample->instruction = registers->ip;
+    sample->registers[0] = registers->ax;
+    sample->registers[1] = registers->cx;
+    sample->registers[2] = registers->dx;
+    sample->registers[3] = registers->bx;
+    sample->registers[4] = registers->sp;
+    sample->registers[5] = registers->bp;
+    sample->registers[6] = registers->si;
+    sample->registers[7] = registers->di;
+    sample->registers[8] = registers->r8;
+    sample->registers[9] = registers->r9;
+    sample->registers[10] = registers->r10;
+    sample->registers[11] = registers->r11;
+    sample->registers[12] = registers->r12;
+    sample->registers[13] = registers->r13;
+    sample->registers[14] = registers->r14;
+    sample->registers[15] = registers->r15;
+    sample->code_start = sample->instruction - COHABIT_CODE_BYTES / 2;
+    sample->code_bytes = COHABIT_CODE_BYTES;
+    sample->padding = 0;
+    if (bpf_probe_read_user(sample->code, COHABIT_CODE_BYTES, (void *)sample->code_start)) {
+        sample->code_start = sample->instruction;
+        sample->code_bytes = COHABIT_CODE_BYTES_AT_LEAST;
+        if (bpf_probe_read_user(sample->code, COHABIT_CODE_BYTES_AT_LEAST, (void *)sample->code_start))
+            sample->code_bytes = 0;
+    }
+    /* User space comes by itself; waking it would cost more than the sample. */
+    bpf_ringbuf_submit(sample, BPF_RB_NO_WAKEUP);
     return 0;
 }
 

@@ -41,7 +41,8 @@ typedef unsigned long long cohabit_u64;
 #define COHABIT_COUNT_RACES 7u        /* faults given up after losing the same block again and again */
 #define COHABIT_COUNT_TASKS_LOST 8u   /* tasks not followed: no slot or no room for the event */
 #define COHABIT_COUNT_ENDS_LOST 9u    /* ends of tasks that nobody was told of */
-#define COHABIT_COUNTERS 10u
+#define COHABIT_COUNT_SAMPLES_LOST 10u /* samples that found no room in their ring */
+#define COHABIT_COUNTERS 11u
 
 /* cohabit_task_event.kind */
 #define COHABIT_TASK_STARTED 1u
@@ -90,9 +91,29 @@ struct cohabit_ranges {
     struct cohabit_range range[COHABIT_MAX_RANGES]; /* ascending, disjoint */
 };
 
+/* Bytes of code that come with a sample: half of them before the instruction that the task runs next, where a loop may have begun.
+ * Only a few from there on where that much reaches into a page that is not there. */
+#define COHABIT_CODE_BYTES 256u
+#define COHABIT_CODE_BYTES_AT_LEAST 16u
+#define COHABIT_REGISTERS 16u
+
+/* A task's registers where a timer has interrupted its own code (not the kernel's), and what it runs next. */
+struct cohabit_sample {
+    cohabit_u64 time_ns; /* CLOCK_MONOTONIC */
+    cohabit_u32 slot;
+    cohabit_u32 process;
+    cohabit_u64 instruction;                 /* its address */
+    cohabit_u64 registers[COHABIT_REGISTERS]; /* by the numbers that instructions have for them: ax, cx, dx, bx, sp, bp, si, di, r8 to r15 */
+    cohabit_u64 code_start;                  /* the address of the first byte of the code */
+    cohabit_u32 code_bytes;                  /* how many there are */
+    cohabit_u32 padding;
+    cohabit_u8 code[COHABIT_CODE_BYTES];
+};
+
 /* Set by user space before the programs are loaded. */
 struct cohabit_fault_settings {
     cohabit_u64 line_mask; /* lines of the block table, a power of two, less 1 */
+    cohabit_u64 sample_every_ns; /* at least so long from one sample on a PU to the next */
     cohabit_u32 block_shift;
     cohabit_u32 most_slots; /* at most COHABIT_MAX_SLOTS */
 };

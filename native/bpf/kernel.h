@@ -18,4 +18,9 @@ struct task_struct {
     struct signal_struct *signal;
 } __attribute__((preserve_access_index));
 
+/* x86-64's. */
+struct pt_regs {
+    unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp;
+} __attribute__((preserve_access_index));
+
 #endif

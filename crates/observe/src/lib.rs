@@ -11,6 +11,7 @@ pub mod mpi;
 pub mod npz;
 pub mod perf_event;
 pub mod reference;
+pub mod sampling;
 pub mod series;
 pub mod stream;
 pub mod watch;

@@ -5,6 +5,7 @@ use cohabit_model::Error;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::time::Duration;
 
 /// The part of `struct perf_event_attr` (linux/perf_event.h, PERF_ATTR_SIZE_VER5) that is used.
 #[repr(C)]
@@ -19,13 +20,17 @@ struct Attributes {
     flags: u64,
     wakeup: u32,
     breakpoint: u32,
-    rest: [u64; 8],
+    /// Of a breakpoint its address and length.
+    rest: [u64; 3],
+    registers: u64,
+    last: [u64; 4],
 }
 
 const HARDWARE: u32 = 0;
 const INSTRUCTIONS: u64 = 1;
 const SOFTWARE: u32 = 1;
 const PAGE_FAULTS: u64 = 2;
+const CPU_CLOCK: u64 = 0;
 const DUMMY: u64 = 9;
 /// PERF_FORMAT_GROUP.
 const FORMAT_GROUP: u64 = 1 << 3;
@@ -34,6 +39,12 @@ const BREAKPOINT: u32 = 5;
 const READS_AND_WRITES: u32 = 3;
 /// PERF_SAMPLE_IP | TID | TIME | ADDR.
 const SAMPLE_TYPE: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 3;
+/// PERF_SAMPLE_REGS_USER.
+const SAMPLE_REGISTERS: u64 = 1 << 12;
+/// The general registers and the instruction's address (asm/perf_regs.h), the order they come in being that of their bits.
+const REGISTERS: u64 = 0x1ff | 0xff << 16;
+/// How many these are.
+pub(crate) const REGISTER_COUNT: usize = 17;
 const DISABLED: u64 = 1;
 const INHERIT: u64 = 1 << 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
@@ -51,6 +62,21 @@ pub(crate) fn page_faults(tid: i32, pu: i32) -> io::Result<File> {
         sample_period: 1,
         sample_type: SAMPLE_TYPE,
         flags: INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | COMM | TASK | COMM_EXEC,
+        ..Attributes::default()
+    };
+    open(attributes, tid, pu)
+}
+
+/// Samples of one thread, and of all that it creates, on one PU (-1: on all): its registers each time that it has run so long there,
+/// unless the kernel runs for it.
+pub(crate) fn registers(tid: i32, pu: i32, every: Duration) -> io::Result<File> {
+    let attributes = Attributes {
+        kind: SOFTWARE,
+        config: CPU_CLOCK,
+        sample_period: every.as_nanos() as u64,
+        sample_type: SAMPLE_TYPE | SAMPLE_REGISTERS,
+        flags: INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR,
+        registers: REGISTERS,
         ..Attributes::default()
     };
     open(attributes, tid, pu)
@@ -101,7 +127,7 @@ impl Watchpoints {
                 sample_period: 1,
                 flags,
                 // The address, and how many bytes of it.
-                rest: [address, WATCHED_BYTES, 0, 0, 0, 0, 0, 0],
+                rest: [address, WATCHED_BYTES, 0],
                 ..Attributes::default()
             };
             let event = match open_in_group(event, tid, -1, leader.as_raw_fd()) {

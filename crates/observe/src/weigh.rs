@@ -1,6 +1,6 @@
-//! Events of three kinds as one count: pairs that hint faults have shown, who use memory one after the other, pairs that
-//! write protection has shown, who write to it one after the other, and pairs that watchpoints have shown, who use the same
-//! memory at the same time.
+//! Events of four kinds as one count: pairs that hint faults have shown, who use memory one after the other, pairs that
+//! write protection has shown, who write to it one after the other, pairs that watchpoints have shown, who use the same
+//! memory at the same time, and pairs that samples have shown, who were seen near one another in memory.
 //!
 //! What is wanted is who shares, readers included, and in proportion to how much. Hint faults show readers, but come at the kernel's
 //! rate, seldom, and each pass shows a moment. Write protection comes at ours, and shows no readers. So events of writers
@@ -9,8 +9,9 @@
 //!
 //! Faults show well with whom a task shares, and less well how much it does: a page faults in whichever task comes to it first, and
 //! that is more often one that ran when pages were marked. So what a task has more or less of them than the others is taken back, as far
-//! as a factor of 1.4 goes. Watchpoints are the fairest sample, of places drawn at random, and a small one: faults count in full
-//! while there are next to none, and later, however many they are, as much as 20 events of watchpoints for each task.
+//! as a factor of 1.4 goes. Watchpoints are the fairest sample, of places drawn at random, and a small one; samples are many, in
+//! proportion to the time that is spent in memory. Faults count in full while there are next to none of these, and later, however many
+//! they are, as much as 20 events of watchpoints for each task, and half as much as those of samples.
 //! (docs/benchmarks-online.md: correlations with the exact profile for these numbers and others.)
 
 use std::collections::BTreeMap;
@@ -18,16 +19,17 @@ use std::time::Duration;
 
 /// Events of writers, over those of users, once these are enough.
 const WRITERS: f64 = 0.5;
-/// Events of faults for each task that has any, once those of watchpoints are enough.
+/// Events of faults for each task that has any, once those of watchpoints and samples are enough, and for each event of samples.
 const FAULTS_OF_A_TASK: f64 = 20.0;
+const FAULTS_OF_A_SAMPLE: f64 = 0.5;
 /// How much more or less of its faults may count because a task has less or more of them than the others, where it is usual to have
 /// as many as the second number; with as few as the first nothing tells more from less.
 const EVENED_OUT: f64 = 1.4;
 const TELLING: (f64, f64) = (20.0, 100.0);
-/// Enough events of the better kind: of users beside writers, and of watchpoints beside faults, whose events come many at a time and
-/// show one moment.
+/// Enough events of the better kind: of users beside writers, and of watchpoints and samples, which are drawn at random, beside faults,
+/// whose events come many at a time and show one moment.
 const ENOUGH_USED: f64 = 200.0;
-const ENOUGH_WATCHED: f64 = 50.0;
+const ENOUGH_DRAWN: f64 = 50.0;
 /// What is left after a second of what the weights are reckoned from.
 const FADES: f64 = 0.95;
 /// Faults of a task that are as good as none.
@@ -48,17 +50,19 @@ pub struct Seen {
     pub written: u64,
     /// From watchpoints.
     pub watched: u64,
+    /// From samples.
+    pub sampled: u64,
 }
 
 impl Seen {
     /// Nothing yet between two tasks.
     pub fn of(a: u32, b: u32) -> Self {
-        Self { pair: (a.min(b), a.max(b)), used: 0, written: 0, watched: 0 }
+        Self { pair: (a.min(b), a.max(b)), used: 0, written: 0, watched: 0, sampled: 0 }
     }
 
     /// Events of all kinds.
     pub fn events(&self) -> u64 {
-        self.used + self.written + self.watched
+        self.used + self.written + self.watched + self.sampled
     }
 
     /// Adds what else was seen of the pair.
@@ -66,6 +70,7 @@ impl Seen {
         self.used += more.used;
         self.written += more.written;
         self.watched += more.watched;
+        self.sampled += more.sampled;
     }
 }
 
@@ -77,6 +82,7 @@ pub struct Scales {
     /// Of faults of each task, as they are weighed among themselves.
     faults: BTreeMap<u32, f64>,
     watched: f64,
+    sampled: f64,
     weighed_at: Duration,
     /// What is left over of events that did not make a whole one, so that none is lost.
     fractions: BTreeMap<(u32, u32), f64>,
@@ -91,17 +97,19 @@ impl Scales {
         self.used = self.used * left + sum(|seen| seen.used);
         self.written = self.written * left + sum(|seen| seen.written);
         self.watched = self.watched * left + sum(|seen| seen.watched);
+        self.sampled = self.sampled * left + sum(|seen| seen.sampled);
         let of_writers = weight((self.used, ENOUGH_USED), self.written, WRITERS * self.used);
         let faults_in = |seen: &Seen| seen.used as f64 + of_writers * seen.written as f64;
         self.count_faults(left, seen.iter().map(|seen| (seen.pair, faults_in(seen))));
         let faults = Faults::of(&self.faults);
-        let of_faults = weight((self.watched, ENOUGH_WATCHED), faults.all / 2.0, FAULTS_OF_A_TASK * faults.tasks);
+        let at_last = FAULTS_OF_A_TASK * faults.tasks + FAULTS_OF_A_SAMPLE * self.sampled;
+        let of_faults = weight((self.watched + self.sampled, ENOUGH_DRAWN), faults.all / 2.0, at_last);
         if self.fractions.len() > MOST_PAIRS {
             self.fractions.clear();
         }
         let mut pairs = Vec::with_capacity(seen.len());
         for seen in seen {
-            let mut events = seen.watched;
+            let mut events = seen.watched + seen.sampled;
             let even = |task| faults.usual_over(self.faults.get(&task).copied());
             let faults = of_faults * faults_in(seen) * even(seen.pair.0) * even(seen.pair.1);
             if faults > 0.0 {
@@ -222,12 +230,21 @@ mod tests {
     }
 
     #[test]
+    fn faults_come_to_half_of_what_many_samples_show() {
+        let seen = [Seen { sampled: 4_000, ..Seen::of(0, 1) }, Seen { used: 50_000, ..Seen::of(0, 2) }];
+        // And to 20 for each task.
+        assert_eq!(Scales::default().weigh(SECOND, &seen), [(0, 1, 4_000), (0, 2, 2_040)]);
+        let few = [Seen { sampled: 4_000, ..Seen::of(0, 1) }, Seen { used: 12, ..Seen::of(0, 2) }];
+        assert_eq!(Scales::default().weigh(SECOND, &few), [(0, 1, 4_000), (0, 2, 12)]);
+    }
+
+    #[test]
     fn few_watchpoints_change_little() {
-        let in_all = |watched: f64| 6_000.0 * weight((watched, ENOUGH_WATCHED), 6_000.0, 100.0);
-        assert!((in_all(0.0), in_all(ENOUGH_WATCHED).round()) == (6_000.0, 100.0));
-        assert!(in_all(0.05 * ENOUGH_WATCHED) > 4_500.0 && in_all(0.5 * ENOUGH_WATCHED) < 800.0);
+        let in_all = |watched: f64| 6_000.0 * weight((watched, ENOUGH_DRAWN), 6_000.0, 100.0);
+        assert!((in_all(0.0), in_all(ENOUGH_DRAWN).round()) == (6_000.0, 100.0));
+        assert!(in_all(0.05 * ENOUGH_DRAWN) > 4_500.0 && in_all(0.5 * ENOUGH_DRAWN) < 800.0);
         // Few faults are never more than they are.
-        assert_eq!(weight((10.0, ENOUGH_WATCHED), 5.0, 100.0), 1.0);
+        assert_eq!(weight((10.0, ENOUGH_DRAWN), 5.0, 100.0), 1.0);
     }
 
     #[test]

@@ -17,13 +17,17 @@ pub const COHABIT_COUNT_PAIRS_LOST: u32 = 6;
 pub const COHABIT_COUNT_RACES: u32 = 7;
 pub const COHABIT_COUNT_TASKS_LOST: u32 = 8;
 pub const COHABIT_COUNT_ENDS_LOST: u32 = 9;
-pub const COHABIT_COUNTERS: u32 = 10;
+pub const COHABIT_COUNT_SAMPLES_LOST: u32 = 10;
+pub const COHABIT_COUNTERS: u32 = 11;
 pub const COHABIT_TASK_STARTED: u32 = 1;
 pub const COHABIT_TASK_ENDED: u32 = 2;
 pub const COHABIT_TASK_EXEC: u32 = 3;
 pub const COHABIT_USED: u32 = 0;
 pub const COHABIT_WRITTEN: u32 = 1;
 pub const COHABIT_KINDS: u32 = 2;
+pub const COHABIT_CODE_BYTES: u32 = 256;
+pub const COHABIT_CODE_BYTES_AT_LEAST: u32 = 16;
+pub const COHABIT_REGISTERS: u32 = 16;
 pub const COHABIT_FREE_SLOTS: u32 = 65536;
 pub const COHABIT_FOLLOWED: u32 = 0;
 pub const COHABIT_FOLLOWED_BEFORE: u32 = 1;
@@ -117,21 +121,51 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct cohabit_sample {
+    pub time_ns: cohabit_u64,
+    pub slot: cohabit_u32,
+    pub process: cohabit_u32,
+    pub instruction: cohabit_u64,
+    pub registers: [cohabit_u64; 16usize],
+    pub code_start: cohabit_u64,
+    pub code_bytes: cohabit_u32,
+    pub padding: cohabit_u32,
+    pub code: [cohabit_u8; 256usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of cohabit_sample"][::std::mem::size_of::<cohabit_sample>() - 424usize];
+    ["Alignment of cohabit_sample"][::std::mem::align_of::<cohabit_sample>() - 8usize];
+    ["Offset of field: cohabit_sample::time_ns"][::std::mem::offset_of!(cohabit_sample, time_ns) - 0usize];
+    ["Offset of field: cohabit_sample::slot"][::std::mem::offset_of!(cohabit_sample, slot) - 8usize];
+    ["Offset of field: cohabit_sample::process"][::std::mem::offset_of!(cohabit_sample, process) - 12usize];
+    ["Offset of field: cohabit_sample::instruction"][::std::mem::offset_of!(cohabit_sample, instruction) - 16usize];
+    ["Offset of field: cohabit_sample::registers"][::std::mem::offset_of!(cohabit_sample, registers) - 24usize];
+    ["Offset of field: cohabit_sample::code_start"][::std::mem::offset_of!(cohabit_sample, code_start) - 152usize];
+    ["Offset of field: cohabit_sample::code_bytes"][::std::mem::offset_of!(cohabit_sample, code_bytes) - 160usize];
+    ["Offset of field: cohabit_sample::padding"][::std::mem::offset_of!(cohabit_sample, padding) - 164usize];
+    ["Offset of field: cohabit_sample::code"][::std::mem::offset_of!(cohabit_sample, code) - 168usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct cohabit_fault_settings {
     pub line_mask: cohabit_u64,
+    pub sample_every_ns: cohabit_u64,
     pub block_shift: cohabit_u32,
     pub most_slots: cohabit_u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cohabit_fault_settings"][::std::mem::size_of::<cohabit_fault_settings>() - 16usize];
+    ["Size of cohabit_fault_settings"][::std::mem::size_of::<cohabit_fault_settings>() - 24usize];
     ["Alignment of cohabit_fault_settings"][::std::mem::align_of::<cohabit_fault_settings>() - 8usize];
     ["Offset of field: cohabit_fault_settings::line_mask"]
         [::std::mem::offset_of!(cohabit_fault_settings, line_mask) - 0usize];
+    ["Offset of field: cohabit_fault_settings::sample_every_ns"]
+        [::std::mem::offset_of!(cohabit_fault_settings, sample_every_ns) - 8usize];
     ["Offset of field: cohabit_fault_settings::block_shift"]
-        [::std::mem::offset_of!(cohabit_fault_settings, block_shift) - 8usize];
+        [::std::mem::offset_of!(cohabit_fault_settings, block_shift) - 16usize];
     ["Offset of field: cohabit_fault_settings::most_slots"]
-        [::std::mem::offset_of!(cohabit_fault_settings, most_slots) - 12usize];
+        [::std::mem::offset_of!(cohabit_fault_settings, most_slots) - 20usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

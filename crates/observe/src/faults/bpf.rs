@@ -1,9 +1,10 @@
 //! The detector in the kernel: tasks are followed and pairs are counted by `native/bpf`; here they are named and read.
 
-use super::abi::{self, cohabit_task_event as Event};
+use super::abi::{self, cohabit_sample as Sample, cohabit_task_event as Event};
 use super::mappings::{self, Range};
 use super::object::{self, as_bytes, refused};
 use super::{Counters, Options, Reading, Source, TaskEvent, follow};
+use crate::sampling::{Code, Registers, Sampler, Sums};
 use crate::weigh::Seen;
 use cohabit_model::{Error, Result};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ProgramInput, RingBuffer, RingBufferBuilder};
@@ -20,8 +21,8 @@ const BATCH: u32 = 4096;
 /// Page faults through eBPF. Detaches when dropped.
 pub struct BpfFaults {
     _links: Vec<Link>,
-    ring: RingBuffer<'static>,
-    events: Rc<RefCell<Vec<Event>>>,
+    events: Records<Event>,
+    samples: Option<(Records<Sample>, Sampler)>,
     maps: Maps,
     /// Slots in use, with the task in each.
     slots: HashMap<u32, Living>,
@@ -74,13 +75,17 @@ impl BpfFaults {
             shared: map("shared")?,
             state: map(".data.user")?,
         };
-        let (ring, events) = task_events(&map("task_events")?)?;
-        let links = object::attach(&object)?;
+        let events = Records::of(&map("task_events")?)?;
+        let samples = match options.sample_every {
+            Some(_) => Some((Records::of(&map("samples")?)?, Sampler::default())),
+            None => None,
+        };
+        let links = object::attach(&object, samples.is_some())?;
         let (slots, processes) = (HashMap::new(), BTreeMap::new());
         Ok(Self {
             _links: links,
-            ring,
             events,
+            samples,
             maps,
             slots,
             ended: VecDeque::new(),
@@ -169,13 +174,15 @@ impl BpfFaults {
             faults: self.counter(abi::COHABIT_COUNT_FAULTS)?,
             code: self.counter(abi::COHABIT_COUNT_CODE)?,
             private: self.counter(abi::COHABIT_COUNT_PRIVATE)?,
-            events: self.counter(abi::COHABIT_COUNT_EVENTS)?,
+            events: self.counter(abi::COHABIT_COUNT_EVENTS)? + self.sampled().events,
             new_blocks: self.counter(abi::COHABIT_COUNT_NEW_BLOCKS)?,
             evictions: self.counter(abi::COHABIT_COUNT_EVICTIONS)?,
             events_lost: self.counter(abi::COHABIT_COUNT_PAIRS_LOST)?
                 + self.counter(abi::COHABIT_COUNT_RACES)?
+                + self.counter(abi::COHABIT_COUNT_SAMPLES_LOST)?
                 + self.stale,
             tasks_lost: self.counter(abi::COHABIT_COUNT_TASKS_LOST)? + self.counter(abi::COHABIT_COUNT_ENDS_LOST)?,
+            sampled: self.sampled(),
         })
     }
 
@@ -199,10 +206,28 @@ impl BpfFaults {
         Ok(pairs)
     }
 
+    fn sampled(&self) -> Sums {
+        self.samples.as_ref().map(|(_, sampler)| sampler.sums).unwrap_or_default()
+    }
+
+    /// Finds out what the tasks did that were sampled.
+    fn take_samples(&mut self) -> Result<()> {
+        let Some((records, sampler)) = &mut self.samples else { return Ok(()) };
+        for sample in records.take()? {
+            let Some(living) = self.slots.get(&sample.slot) else { continue };
+            let process = sample.process as i32;
+            let shared = self.processes.get(&process).map(Vec::as_slice).unwrap_or_default();
+            let registers = Registers { instruction: sample.instruction, general: sample.registers };
+            let place = |address| mappings::place(shared, process, address);
+            let code = Code { start: sample.code_start, bytes: &sample.code[..sample.code_bytes as usize] };
+            sampler.add(Duration::from_nanos(sample.time_ns), living.task, &registers, &code, place);
+        }
+        Ok(())
+    }
+
     /// What happened to tasks, and the slots of those that ended.
     fn take_tasks(&mut self) -> Result<(Vec<TaskEvent>, Vec<u32>)> {
-        self.ring.consume().map_err(|error| refused("reading the events of", &error))?;
-        let events = std::mem::take(&mut *self.events.borrow_mut());
+        let events = self.events.take()?;
         let (mut told, mut ended) = (Vec::new(), Vec::new());
         for event in events {
             match event.kind {
@@ -277,6 +302,10 @@ impl Source for BpfFaults {
         "page faults, by eBPF"
     }
 
+    fn samples(&self) -> bool {
+        self.samples.is_some()
+    }
+
     fn follow(&mut self, process: i32) -> Result<()> {
         follow::threads(process, |tid| {
             let record = abi::cohabit_follow { tid: tid as u32, process: process as u32 };
@@ -292,10 +321,13 @@ impl Source for BpfFaults {
     fn read(&mut self, with_pairs: bool) -> Result<Reading> {
         let (tasks, ended) = self.take_tasks()?;
         self.unread.extend(ended);
+        self.take_samples()?;
         if !with_pairs {
             return Ok(Reading { tasks, pairs: Vec::new(), counters: self.known });
         }
-        let pairs = self.take_pairs()?;
+        let mut pairs = self.take_pairs()?;
+        let sampled = self.samples.as_mut().map(|(_, sampler)| sampler.take()).unwrap_or_default();
+        pairs.extend(sampled.into_iter().map(|(a, b, sampled)| Seen { sampled, ..Seen::of(a, b) }));
         let ended = std::mem::take(&mut self.unread);
         self.free(ended)?;
         self.known = self.counters()?;
@@ -304,7 +336,7 @@ impl Source for BpfFaults {
 
     fn wait(&self, at_most: Duration) {
         // SAFETY: the ring's descriptor is open as long as the ring is.
-        let descriptor = unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) };
+        let descriptor = unsafe { BorrowedFd::borrow_raw(self.events.ring.epoll_fd()) };
         // Rounded up: waking too early would be waking again and again.
         let timeout = PollTimeout::try_from(at_most.as_millis() + 1).unwrap_or(PollTimeout::MAX);
         // Interrupted by a signal, or too early: the caller looks at the clock.
@@ -316,19 +348,33 @@ impl Source for BpfFaults {
     }
 }
 
-/// The ring of task events, and where what is read from it goes.
-fn task_events(map: &MapHandle) -> Result<(RingBuffer<'static>, Rc<RefCell<Vec<Event>>>)> {
-    let events = Rc::new(RefCell::new(Vec::new()));
-    let into = Rc::clone(&events);
-    let collect = move |bytes: &[u8]| {
-        if bytes.len() >= size_of::<Event>() {
-            // SAFETY: the record is plain integers, and as many bytes are there.
-            into.borrow_mut().push(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<Event>()) });
-        }
-        0
-    };
-    let mut builder = RingBufferBuilder::new();
-    builder.add(map, collect).map_err(|error| refused("reading", &error))?;
-    let ring = builder.build().map_err(|error| refused("reading", &error))?;
-    Ok((ring, events))
+/// A ring of records of one kind.
+struct Records<T> {
+    ring: RingBuffer<'static>,
+    records: Rc<RefCell<Vec<T>>>,
+}
+
+impl<T: Copy + 'static> Records<T> {
+    /// `T` is a record of `abi`, which the eBPF programs put into this ring.
+    fn of(map: &MapHandle) -> Result<Self> {
+        let records = Rc::new(RefCell::new(Vec::new()));
+        let into = Rc::clone(&records);
+        let collect = move |bytes: &[u8]| {
+            if bytes.len() >= size_of::<T>() {
+                // SAFETY: the record is plain integers, and as many bytes are there.
+                into.borrow_mut().push(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<T>()) });
+            }
+            0
+        };
+        let mut builder = RingBufferBuilder::new();
+        builder.add(map, collect).map_err(|error| refused("reading", &error))?;
+        let ring = builder.build().map_err(|error| refused("reading", &error))?;
+        Ok(Self { ring, records })
+    }
+
+    /// Those that have come since the last call.
+    fn take(&mut self) -> Result<Vec<T>> {
+        self.ring.consume().map_err(|error| refused("reading the events of", &error))?;
+        Ok(std::mem::take(&mut *self.records.borrow_mut()))
+    }
 }

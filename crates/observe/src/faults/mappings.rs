@@ -95,6 +95,14 @@ pub fn find(ranges: &[Range], address: u64) -> Option<&Range> {
     ranges[..after].last().filter(|range| address < range.end)
 }
 
+/// Which memory an address of a process is in, and where in it: the same for all processes that share it.
+pub fn place(shared: &[Range], process: i32, address: u64) -> (u64, u64) {
+    match find(shared, address) {
+        Some(range) => (range.object | 1 << 63, address - range.start + range.offset),
+        None => (process as u64, address),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

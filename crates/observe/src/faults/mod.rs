@@ -33,8 +33,9 @@ pub use perf::PerfFaults;
 pub use progress::ProgressPage;
 pub use record::Recorder;
 
+use crate::sampling::Sums;
 use crate::weigh::Seen;
-use std::ops::{AddAssign, Sub};
+use std::time::Duration;
 
 /// How faults are turned into events. CDSM's Table 1 has the defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,11 +46,13 @@ pub struct Options {
     pub blocks: u32,
     /// Pairs of tasks that can be counted between two readings, which cost in proportion.
     pub pairs: u32,
+    /// Whether tasks are sampled too, and how much time there is at least from one sample on a PU to the next.
+    pub sample_every: Option<Duration>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { block_bytes: 256, blocks: 1 << 20, pairs: 1 << 15 }
+        Self { block_bytes: 256, blocks: 1 << 20, pairs: 1 << 15, sample_every: None }
     }
 }
 
@@ -72,35 +75,8 @@ pub struct Counters {
     pub events_lost: u64,
     /// Tasks that could not be followed, or whose end was not seen.
     pub tasks_lost: u64,
-}
-
-impl Counters {
-    fn each(self) -> [u64; 8] {
-        let Self { faults, code, private, events, new_blocks, evictions, events_lost, tasks_lost } = self;
-        [faults, code, private, events, new_blocks, evictions, events_lost, tasks_lost]
-    }
-
-    fn of([faults, code, private, events, new_blocks, evictions, events_lost, tasks_lost]: [u64; 8]) -> Self {
-        Self { faults, code, private, events, new_blocks, evictions, events_lost, tasks_lost }
-    }
-}
-
-impl Sub for Counters {
-    type Output = Self;
-    fn sub(self, before: Self) -> Self {
-        let before = before.each();
-        let mut each = self.each();
-        each.iter_mut().zip(before).for_each(|(now, before)| *now = now.saturating_sub(before));
-        Self::of(each)
-    }
-}
-
-impl AddAssign for Counters {
-    fn add_assign(&mut self, other: Self) {
-        let mut each = self.each();
-        each.iter_mut().zip(other.each()).for_each(|(sum, more)| *sum += more);
-        *self = Self::of(each);
-    }
+    /// What samples of tasks have shown; the events are among `events`.
+    pub sampled: Sums,
 }
 
 /// Something that happened to a task. Tasks are numbered from 0 in the order in which they are first seen.
@@ -146,6 +122,9 @@ pub struct Reading {
 pub trait Source {
     /// What it is, for the user: a few words.
     fn name(&self) -> &'static str;
+
+    /// Whether it samples tasks, too.
+    fn samples(&self) -> bool;
 
     /// Follows all threads of a process, and all that they start from now on.
     ///

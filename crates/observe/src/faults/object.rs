@@ -14,6 +14,14 @@ use std::sync::Mutex;
 /// The file's name, in the folder of the native parts.
 pub const OBJECT: &str = "cohabit.bpf.o";
 
+/// The program that samples, which is not loaded unless it is asked for.
+const SAMPLER: &str = "on_timer";
+/// A ring has at least a page, and a power of two of them (the kernel's Documentation/bpf/ringbuf.rst).
+const LEAST_RING_BYTES: u32 = 4096;
+/// 300 samples.
+const RING_BYTES_A_PU: u32 = 1 << 16;
+const MOST_RING_BYTES: u32 = 1 << 22;
+
 /// What libbpf warned of, for the cause of a failure: it says more than the error number.
 static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
@@ -47,13 +55,19 @@ pub(crate) fn load(path: &Path, options: &Options) -> Result<Object> {
     let mut builder = ObjectBuilder::default();
     let mut open = builder.open_file(path).map_err(|error| refused("opening", &error))?;
     let line_count = lines(options.blocks);
+    if options.sample_every.is_some() {
+        let mut programs = open.progs_mut().filter(|program| program.name() == SAMPLER);
+        programs.by_ref().for_each(|mut program| program.set_autoload(true));
+    }
     for mut map in open.maps_mut() {
         let set = match map.name().to_str() {
             Some("blocks") => map.set_max_entries(line_count),
             Some("matrix") => map.set_max_entries(options.pairs.max(1)),
+            Some("samples") => map.set_max_entries(options.sample_every.map_or(LEAST_RING_BYTES, |_| ring_bytes())),
             Some(name) if name.ends_with(".rodata") => {
                 let settings = abi::cohabit_fault_settings {
                     line_mask: u64::from(line_count - 1),
+                    sample_every_ns: options.sample_every.map_or(0, |every| every.as_nanos() as u64),
                     block_shift: options.block_bytes.ilog2(),
                     most_slots: abi::COHABIT_MAX_SLOTS,
                 };
@@ -69,9 +83,16 @@ pub(crate) fn load(path: &Path, options: &Options) -> Result<Object> {
     open.load().map_err(|error| refused("loading", &error))
 }
 
-/// Attaches every program but the one for tests.
-pub(crate) fn attach(object: &Object) -> Result<Vec<Link>> {
+/// Bytes of the ring of samples: of all that come in the longest time between two readings.
+fn ring_bytes() -> u32 {
+    let pus = std::thread::available_parallelism().map_or(1, usize::from);
+    (pus as u32 * RING_BYTES_A_PU).next_power_of_two().clamp(16 * LEAST_RING_BYTES, MOST_RING_BYTES)
+}
+
+/// Attaches every program but those for tests, and the one that samples only where it is wanted.
+pub(crate) fn attach(object: &Object, samples: bool) -> Result<Vec<Link>> {
     let programs = object.progs_mut().filter(|program| program.section().as_encoded_bytes().starts_with(b"tp_btf/"));
+    let programs = programs.filter(|program| samples || program.name() != SAMPLER);
     programs.map(|program| program.attach().map_err(|error| refused("attaching", &error))).collect()
 }
 
@@ -91,7 +112,7 @@ pub(crate) fn map(object: &Object, name: &str) -> Result<MapHandle> {
 /// As [`super::BpfFaults::start`].
 pub fn load_check() -> Result<()> {
     let object = load(&find()?, &Options { blocks: 64, pairs: 64, ..Options::default() })?;
-    let links = attach(&object)?;
+    let links = attach(&object, false)?;
     let slot = map(&object, "followed")?.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
     drop(links);
     slot.map(drop).map_err(|error| refused("reading a map of", &error))

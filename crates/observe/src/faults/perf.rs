@@ -6,18 +6,26 @@ use super::mappings::{self, Range};
 use super::ring::{Record, Ring};
 use super::table::{Table, private_key, shared_key, within_page};
 use super::{Counters, Options, Reading, Source, TaskEvent};
-use crate::perf_event::{page_faults, refused};
+use crate::perf_event::{page_faults, refused, registers};
+use crate::sampling::{Code, Registers, Sampler};
 use crate::weigh::Seen;
 use cohabit_model::{Error, Result};
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::unistd::Pid;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 /// An instruction fault's address is the instruction's own, or, where it crosses into the next page, near it.
 const LONGEST_INSTRUCTION: u64 = 16;
+
+/// Each sample is an interrupt of its own here, which takes up to 20 us on a virtual machine (docs/benchmarks-online.md).
+const LEAST_EVERY: Duration = Duration::from_millis(8);
+/// Bytes of code that are read before an instruction, and as many from there on.
+const CODE_BYTES: usize = 128;
 
 /// Page faults through perf events.
 pub struct PerfFaults {
@@ -27,6 +35,8 @@ pub struct PerfFaults {
     events: Vec<File>,
     table: Table,
     block_shift: u32,
+    /// Of a thread's time, how much there is from one sample to the next.
+    samples: Option<(Duration, Sampler)>,
     /// Thread id to number.
     tasks: HashMap<i32, Living>,
     processes: BTreeMap<i32, Process>,
@@ -54,12 +64,18 @@ impl PerfFaults {
     /// Where perf events are not allowed, or the kernel has none.
     pub fn start(options: &Options) -> Result<Self> {
         // Tried on this process, so that the refusal comes before anything is run.
-        page_faults(std::process::id() as i32, -1).map_err(refused)?;
+        let own = std::process::id() as i32;
+        page_faults(own, -1).map_err(refused)?;
+        let every = options.sample_every.map(|every| every.max(LEAST_EVERY));
+        if let Some(every) = every {
+            registers(own, -1, every).map_err(refused)?;
+        }
         Ok(Self {
             rings: Vec::new(),
             events: Vec::new(),
             table: Table::new(options.blocks),
             block_shift: options.block_bytes.ilog2(),
+            samples: every.map(|every| (every, Sampler::default())),
             tasks: HashMap::new(),
             processes: BTreeMap::new(),
             next_task: 0,
@@ -116,6 +132,18 @@ impl PerfFaults {
         self.table.touch(key, block, living.task);
     }
 
+    fn sample(&mut self, time: u64, tid: i32, registers: &Registers) {
+        let (Some(living), Some((_, sampler))) = (self.tasks.get(&tid), &mut self.samples) else { return };
+        let Some(process) = self.processes.get(&living.process) else { return };
+        if process.threads < 2 && process.shared.is_empty() {
+            return;
+        }
+        let mut code = [0; 2 * CODE_BYTES];
+        let code = code_around(living.process, registers.instruction, &mut code);
+        let place = |address| mappings::place(&process.shared, living.process, address);
+        sampler.add(Duration::from_nanos(time), living.task, registers, &code, place);
+    }
+
     fn record(&mut self, record: Record) {
         match record {
             Record::Fork { tid, process, parent, .. } => self.started(tid, process, Some(parent)),
@@ -127,6 +155,7 @@ impl PerfFaults {
                 }
             }
             Record::Fault { tid, instruction, address, .. } => self.fault(tid, instruction, address),
+            Record::Sample { time, tid, registers } => self.sample(time, tid, &registers),
             Record::Lost { count } => self.counters.events_lost += count,
         }
     }
@@ -135,6 +164,10 @@ impl PerfFaults {
 impl Source for PerfFaults {
     fn name(&self) -> &'static str {
         "page faults, by perf events"
+    }
+
+    fn samples(&self) -> bool {
+        self.samples.is_some()
     }
 
     fn follow(&mut self, process: i32) -> Result<()> {
@@ -161,6 +194,13 @@ impl Source for PerfFaults {
                         self.events.push(event);
                     }
                 }
+                // Without them, as where no more files can be opened, faults are what there is.
+                let every = self.samples.as_ref().map(|(every, _)| *every);
+                let samples = every.and_then(|every| registers(tid, pu as i32, every).ok());
+                if let (Some(samples), Some(ring)) = (samples, self.rings.get(index)) {
+                    ring.take_output_of(&samples).map_err(refused)?;
+                    self.events.push(samples);
+                }
             }
             tids.push(tid);
             Ok(())
@@ -174,12 +214,15 @@ impl Source for PerfFaults {
         self.rings.iter_mut().for_each(|ring| ring.read(&mut records));
         records.sort_by_key(Record::time);
         records.into_iter().for_each(|record| self.record(record));
-        self.counters.events = self.table.events;
+        self.counters.sampled = self.samples.as_ref().map(|(_, sampler)| sampler.sums).unwrap_or_default();
+        self.counters.events = self.table.events + self.counters.sampled.events;
         self.counters.new_blocks = self.table.new_blocks;
         self.counters.evictions = self.table.evictions;
         // Mostly it is the agent that makes them fault.
         let seen = |(a, b, written)| Seen { written, ..Seen::of(a, b) };
-        let by_task = self.table.take_pairs().into_iter().map(seen).collect();
+        let sampled = self.samples.as_mut().map(|(_, sampler)| sampler.take()).unwrap_or_default();
+        let sampled = sampled.into_iter().map(|(a, b, sampled)| Seen { sampled, ..Seen::of(a, b) });
+        let by_task = self.table.take_pairs().into_iter().map(seen).chain(sampled).collect();
         Ok(Reading { tasks: std::mem::take(&mut self.told), pairs: by_task, counters: self.counters })
     }
 
@@ -195,6 +238,23 @@ impl Source for PerfFaults {
         }
         Ok(())
     }
+}
+
+/// A process's code around an instruction, or from there on, as far as it can be read.
+fn code_around(process: i32, instruction: u64, bytes: &mut [u8; 2 * CODE_BYTES]) -> Code<'_> {
+    let before = instruction.saturating_sub(CODE_BYTES as u64);
+    // What is before may be in a page that is not there; reading ends before such a one.
+    let (start, length) = match read(process, before, bytes) {
+        length if length > CODE_BYTES => (before, length),
+        _ => (instruction, read(process, instruction, bytes)),
+    };
+    Code { start, bytes: &bytes[..length] }
+}
+
+/// Reads memory of a process: how many bytes could be read.
+fn read(process: i32, address: u64, bytes: &mut [u8]) -> usize {
+    let remote = [RemoteIoVec { base: address as usize, len: bytes.len() }];
+    process_vm_readv(Pid::from_raw(process), &mut [IoSliceMut::new(bytes)], &remote).unwrap_or(0)
 }
 
 fn is_of_another_user(process: i32) -> bool {

@@ -1,5 +1,7 @@
 //! The ring that perf events are written to (perf_event_open(2), "MMAP layout"), and the records in it.
 
+use crate::perf_event::REGISTER_COUNT;
+use crate::sampling::Registers;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use std::fs::File;
 use std::io;
@@ -17,6 +19,11 @@ const TAIL: usize = 1032;
 /// Records longer than this are none of those that are asked for.
 const LONGEST: usize = 256;
 
+/// Of a sample without registers, which is a page fault's.
+const FAULT_BYTES: usize = 32;
+/// PERF_SAMPLE_REGS_ABI_64.
+const ALL_REGISTERS: i32 = 2;
+
 /// What the rings tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Record {
@@ -24,6 +31,7 @@ pub(crate) enum Record {
     Exit { time: u64, tid: i32 },
     Exec { time: u64, tid: i32, process: i32 },
     Fault { time: u64, tid: i32, instruction: u64, address: u64 },
+    Sample { time: u64, tid: i32, registers: Registers },
     Lost { count: u64 },
 }
 
@@ -32,7 +40,7 @@ impl Record {
     pub(crate) fn time(&self) -> u64 {
         match *self {
             Record::Fork { time, .. } | Record::Exit { time, .. } => time,
-            Record::Exec { time, .. } | Record::Fault { time, .. } => time,
+            Record::Exec { time, .. } | Record::Fault { time, .. } | Record::Sample { time, .. } => time,
             Record::Lost { .. } => 0,
         }
     }
@@ -47,10 +55,26 @@ impl Record {
             3 if flags & 1 << 13 != 0 => Some(Record::Exec { time: 0, process: word(0)?, tid: word(4)? }),
             4 => Some(Record::Exit { tid: word(8)?, time: long(16)? }),
             7 => Some(Record::Fork { process: word(0)?, tid: word(8)?, parent: word(12)?, time: long(16)? }),
-            9 => Some(Record::Fault { instruction: long(0)?, tid: word(12)?, time: long(16)?, address: long(24)? }),
+            9 if body.len() == FAULT_BYTES => {
+                Some(Record::Fault { instruction: long(0)?, tid: word(12)?, time: long(16)?, address: long(24)? })
+            }
+            // With what the registers are: none, those of 32 bits, or all.
+            9 if word(FAULT_BYTES)? == ALL_REGISTERS => {
+                let mut given = [0; REGISTER_COUNT];
+                for (index, value) in given.iter_mut().enumerate() {
+                    *value = long(FAULT_BYTES + 8 + 8 * index)?;
+                }
+                Some(Record::Sample { tid: word(12)?, time: long(16)?, registers: registers(&given) })
+            }
             _ => None,
         }
     }
+}
+
+/// Registers by number, of those that are in the order of their bits (asm/perf_regs.h).
+fn registers(given: &[u64; REGISTER_COUNT]) -> Registers {
+    let &[ax, bx, cx, dx, si, di, bp, sp, instruction, r8, r9, r10, r11, r12, r13, r14, r15] = given;
+    Registers { instruction, general: [ax, cx, dx, bx, sp, bp, si, di, r8, r9, r10, r11, r12, r13, r14, r15] }
 }
 
 /// One ring.
@@ -139,9 +163,23 @@ mod tests {
                 Some(Record::Fault { time: 97, tid: 11, instruction: 7, address: 0x1_0000_1000 }),
             ),
             (9, 2, vec![7, 0, 10], None),
+            // Interrupted in a program of 32 bits, or in no program.
+            (9, 2, [vec![7, 0, 10, 11, 97, 0, 0, 0, 1, 0], vec![0; 34]].concat(), None),
+            (9, 2, vec![7, 0, 10, 11, 97, 0, 0, 0, 0, 0], None),
             (12, 0, vec![], None),
         ] {
             assert_eq!(Record::parse(kind, flags, &body(&words)), expected, "{kind}");
         }
+    }
+
+    #[test]
+    fn registers_come_by_their_numbers() {
+        // Each has its place in the order of bits as its value: ax, bx, cx, dx, si, di, bp, sp, ip, r8 to r15.
+        let mut words = vec![7, 0, 10, 11, 97, 0, 0, 0, 2, 0];
+        words.extend((0..REGISTER_COUNT as u32).flat_map(|place| [place, 0]));
+        let general = [0, 2, 3, 1, 7, 6, 4, 5, 9, 10, 11, 12, 13, 14, 15, 16];
+        let expected = Record::Sample { time: 97, tid: 11, registers: Registers { instruction: 8, general } };
+        assert_eq!(Record::parse(9, 2, &body(&words)), Some(expected));
+        assert_eq!(Record::parse(9, 2, &body(&words[..words.len() - 2])), None);
     }
 }

@@ -1,11 +1,15 @@
 //! The detector in the kernel against the one in Rust, and on real processes, where eBPF programs can be loaded.
 
 use super::table::{Table, mix};
-use super::{BpfFaults, Options, Source, TaskEvent};
+use super::{BpfFaults, Options, PerfFaults, Source, TaskEvent};
+use crate::sampling::Sums;
+use crate::weigh::Seen;
 use cohabit_testing::{Killed, sleeper};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The detector, where it can be loaded.
 fn started(options: &Options) -> Option<BpfFaults> {
@@ -51,9 +55,10 @@ fn the_kernel_counts_what_the_table_counts() {
             let reading = source.read(true).unwrap();
             let pairs: Vec<(u32, u32, u64)> = pairs.into_iter().map(|((a, b), events)| (a, b, events)).collect();
             assert_eq!(pairs, table.take_pairs(), "round {round} with {blocks} blocks");
-            let seen = reading.counters - before;
-            assert_eq!((seen.events, seen.new_blocks), (table.events, table.new_blocks));
-            assert_eq!((seen.evictions, seen.events_lost), (table.evictions, 0));
+            let now = reading.counters;
+            let seen = (now.events - before.events, now.new_blocks - before.new_blocks);
+            assert_eq!(seen, (table.events, table.new_blocks));
+            assert_eq!((now.evictions - before.evictions, now.events_lost), (table.evictions, before.events_lost));
         }
     }
 }
@@ -121,4 +126,90 @@ fn a_process_that_is_gone_is_refused() {
     let error = source.follow(i32::MAX).unwrap_err();
     assert!(error.cause.contains("no process"), "{error:?}");
     assert!(BpfFaults::start(&Options { block_bytes: 100, ..Options::default() }).is_err());
+}
+
+/// Four threads in pairs, each pair with memory of its own that both read and write: samples show who is whose partner.
+fn samples_show_partners(mut source: impl Source) {
+    const BYTES: usize = 64 << 10;
+    assert!(source.samples());
+    let memory: [Vec<AtomicU64>; 2] = std::array::from_fn(|_| (0..BYTES / 8).map(|_| AtomicU64::new(0)).collect());
+    let over = AtomicBool::new(false);
+    let (tasks, seen, counters) = thread::scope(|scope| {
+        let (tell, told) = std::sync::mpsc::channel();
+        for thread in 0..4 {
+            let (tell, over, memory) = (tell.clone(), &over, &memory[thread % 2]);
+            scope.spawn(move || {
+                tell.send((nix::unistd::gettid().as_raw(), thread)).unwrap();
+                while !over.load(Ordering::Relaxed) {
+                    memory.iter().for_each(|word| word.store(word.load(Ordering::Relaxed) + 1, Ordering::Relaxed));
+                }
+            });
+        }
+        let _ends = Ends(&over);
+        let threads: HashMap<i32, usize> = (0..4).map(|_| told.recv().unwrap()).collect();
+        source.follow(std::process::id() as i32).unwrap();
+        let (mut tasks, mut seen) = (HashMap::new(), BTreeMap::<_, u64>::new());
+        let began = Instant::now();
+        loop {
+            let reading = source.read(true).unwrap();
+            for event in reading.tasks {
+                if let TaskEvent::Started { task, tid, .. } = event {
+                    threads.get(&tid).map(|thread| tasks.insert(task, *thread));
+                }
+            }
+            // Those of other tests' threads set aside.
+            let ours = |pair: &&Seen| tasks.contains_key(&pair.pair.0) && tasks.contains_key(&pair.pair.1);
+            for pair in reading.pairs.iter().filter(ours) {
+                *seen.entry(pair.pair).or_default() += pair.sampled;
+            }
+            if seen.values().sum::<u64>() >= 100 || began.elapsed() > Duration::from_secs(30) {
+                break (tasks, seen, reading.counters);
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    });
+    assert_eq!(tasks.len(), 4);
+    let among = |partners| {
+        let are = |(a, b): &(u32, u32)| tasks[a] % 2 == tasks[b] % 2;
+        seen.iter().filter(|(pair, _)| are(pair) == partners).map(|(_, events)| events).sum::<u64>()
+    };
+    // The two memories may lie side by side, and are taken for one until enough was seen.
+    let (partners, others) = (among(true), among(false));
+    assert!(partners > 60 && partners > 5 * others, "{partners} {others} {counters:?}");
+    assert!(
+        counters.sampled.events <= counters.sampled.telling && counters.sampled.telling <= counters.sampled.samples
+    );
+}
+
+/// Tells threads that it is over, however it ends.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn the_timers_samples_show_partners() {
+    let options = Options { sample_every: Some(Duration::from_micros(500)), ..Options::default() };
+    if let Some(source) = started(&options) {
+        samples_show_partners(source);
+    }
+}
+
+#[test]
+fn the_clocks_samples_show_partners() {
+    let options = Options { sample_every: Some(Duration::from_micros(500)), ..Options::default() };
+    match PerfFaults::start(&options) {
+        Ok(source) => samples_show_partners(source),
+        Err(error) => println!("skipped: {}", error.cause),
+    }
+}
+
+#[test]
+fn nobody_is_sampled_who_is_not_asked_to_be() {
+    let Some((mut source, _sleepers)) = with_tasks(&Options::default(), 2) else { return };
+    assert!(!source.samples());
+    assert_eq!(source.read(true).unwrap().counters.sampled, Sums::default());
 }

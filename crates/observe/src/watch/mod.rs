@@ -177,6 +177,11 @@ impl Watcher {
         self.window.as_ref().map_or(self.next, Window::ends)
     }
 
+    /// Whether anything is watched at the moment.
+    pub fn is_watching(&self) -> bool {
+        self.window.is_some()
+    }
+
     /// Who was seen with whom since the last call.
     pub fn take(&mut self) -> impl Iterator<Item = Seen> + use<> {
         let seen = std::mem::take(&mut self.seen);

@@ -1,0 +1,216 @@
+//! Which memory tasks use, from their registers at moments that a clock chooses: a PMU's memory samples (PEBS, IBS, SPE) without a PMU.
+//!
+//! A timer's interrupt finds a task before some instruction. What that and the next few instructions read or write follows from
+//! their bytes and the registers (`decode`), as precisely as if it had been run: a *sample*, of readers and writers alike,
+//! in proportion to the time that they take. Who is sampled in one place after another shares it (`neighbourhoods`).
+
+mod decode;
+mod neighbourhoods;
+
+use crate::allowance::OVERHEAD_PERCENT;
+pub use decode::Code;
+use decode::Decode;
+use neighbourhoods::Neighbourhoods;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How often a PU is sampled where detection may take 1 % of the time. Timers interrupt each 100 to 1,000 times a second, mostly 250.
+const EVERY: Duration = Duration::from_micros(1900);
+/// On many PUs less often: what is found out of a sample takes about a microsecond, and 20,000 a second are enough.
+const EVERY_A_PU: Duration = Duration::from_micros(50);
+
+/// How much time there is at least from one sample on a PU to the next, where detection may take so many percent of what the tasks
+/// run. None where it may take nothing.
+pub fn every(overhead_percent: f64) -> Option<Duration> {
+    let pus = std::thread::available_parallelism().map_or(1, usize::from);
+    let every = EVERY.max(EVERY_A_PU * u32::try_from(pus).unwrap_or(u32::MAX));
+    Duration::try_from_secs_f64(every.as_secs_f64() * OVERHEAD_PERCENT / overhead_percent).ok()
+}
+
+/// Whether samples show what a program does: not where its tasks wait for one another in the kernel nearly all the time, or
+/// where what they run cannot be read.
+#[derive(Debug)]
+pub struct Telling {
+    /// When it was last looked at: how long the tasks had run, and how many samples had shown an access.
+    since: (Duration, u64),
+    are_taken: bool,
+    tells: bool,
+}
+
+/// Of running time, how much there is from one look to the next.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Samples with an access, in a second of it, that tell: a tenth of 250, or a quarter of 100.
+const TELLING: f64 = 25.0;
+
+impl Telling {
+    /// For a source that samples, or does not. One that does is trusted at first.
+    pub fn new(samples: bool) -> Self {
+        Self { since: (Duration::ZERO, 0), are_taken: samples, tells: samples }
+    }
+
+    /// Looks again. `ran` is how long the tasks have run, `telling` how many samples showed an access.
+    pub fn look(&mut self, ran: Duration, telling: u64) {
+        let time = ran.saturating_sub(self.since.0);
+        if time >= LOOK_EVERY {
+            self.tells = telling.saturating_sub(self.since.1) as f64 >= TELLING * time.as_secs_f64();
+            self.since = (ran, telling);
+        }
+    }
+
+    /// Whether there are any at all.
+    pub fn are_taken(&self) -> bool {
+        self.are_taken
+    }
+
+    /// Whether they do.
+    pub fn tells(&self) -> bool {
+        self.tells
+    }
+}
+
+/// A task's registers before an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Registers {
+    /// The instruction's address.
+    pub instruction: u64,
+    /// By the numbers that x86-64's instructions have for them: ax, cx, dx, bx, sp, bp, si, di, r8 to r15.
+    pub general: [u64; 16],
+}
+
+/// Samples so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Taken.
+    pub samples: u64,
+    /// Those that showed any access.
+    pub telling: u64,
+    /// The accesses that they showed.
+    pub accesses: u64,
+    /// Pairs of tasks credited.
+    pub events: u64,
+}
+
+/// Makes events of samples.
+#[derive(Default)]
+pub struct Sampler {
+    decode: Decode,
+    neighbourhoods: Neighbourhoods,
+    /// What is left over of events that did not make a whole one, so that none is lost.
+    pairs: BTreeMap<(u32, u32), f64>,
+    /// So far.
+    pub sums: Sums,
+}
+
+/// What a whole event may lack by rounding.
+const ROUNDING: f64 = 1e-6;
+/// Pairs whose fractions are kept.
+const MOST_PAIRS: usize = 1 << 20;
+
+impl Sampler {
+    /// A task was before an instruction of `code`. `place` finds the memory of an address,
+    /// and where in it that is. `now` is since any moment.
+    pub fn add(
+        &mut self,
+        now: Duration,
+        task: u32,
+        registers: &Registers,
+        code: &Code,
+        place: impl Fn(u64) -> (u64, u64),
+    ) {
+        let accesses = self.decode.next_accesses(registers, code);
+        self.sums.samples += 1;
+        self.sums.telling += u64::from(!accesses.is_empty());
+        self.sums.accesses += accesses.len() as u64;
+        let count = accesses.len();
+        for (memory, address) in accesses.into_iter().map(place) {
+            let others = self.neighbourhoods.touch(now, memory, address, task);
+            // No more than one event for each sample, so that chance has with them what it has with counts: shared out among its
+            // accesses, and among those who were seen there.
+            let part = 1.0 / (count * others.len().max(1)) as f64;
+            for other in others {
+                *self.pairs.entry((task.min(other), task.max(other))).or_default() += part;
+            }
+        }
+    }
+
+    /// Whole events since the last call: the two tasks, the smaller number first, and how many.
+    pub fn take(&mut self) -> Vec<(u32, u32, u64)> {
+        let mut whole = Vec::new();
+        for (&(a, b), events) in &mut self.pairs {
+            let count = (*events + ROUNDING).floor();
+            if count >= 1.0 {
+                *events -= count;
+                whole.push((a, b, count as u64));
+                self.sums.events += count as u64;
+            }
+        }
+        if self.pairs.len() > MOST_PAIRS {
+            self.pairs.clear();
+        }
+        whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `mov rax, [rbx]`.
+    const LOAD: Code = Code { start: 0x40_1000, bytes: &[0x48, 0x8b, 0x03] };
+
+    fn at(address: u64) -> Registers {
+        let mut general = [0; 16];
+        general[3] = address;
+        Registers { instruction: 0x40_1000, general }
+    }
+
+    #[test]
+    fn samples_of_the_same_place_are_events() {
+        let mut sampler = Sampler::default();
+        let second = |at: u64| Duration::from_secs(at);
+        let mut sample = |time, task, address| {
+            sampler.add(second(time), task, &at(address), &LOAD, |address| (1, address));
+            sampler.take()
+        };
+        assert_eq!(sample(1, 5, 0x1000), []);
+        assert_eq!(sample(2, 3, 0x1000), [(3, 5, 1)]);
+        assert_eq!(sample(3, 3, 0x1000), []);
+        // Of two, half of an event each; what is left over is kept.
+        assert_eq!(sample(4, 7, 0x1000), []);
+        assert_eq!(sample(5, 7, 0), []);
+        assert_eq!(sample(6, 5, 0x1000), [(5, 7, 1)]);
+        assert_eq!(sampler.sums, Sums { samples: 6, telling: 5, accesses: 5, events: 2 });
+    }
+
+    #[test]
+    fn samples_come_as_often_as_they_may() {
+        assert!(every(1.0).unwrap() >= EVERY);
+        assert_eq!(every(10.0).unwrap(), every(1.0).unwrap() / 10);
+        assert_eq!(every(0.0), None);
+    }
+
+    #[test]
+    fn what_waits_is_not_told_by_samples() {
+        let second = Duration::from_secs(1);
+        assert!(!Telling::new(false).tells());
+        let mut telling = Telling::new(true);
+        let mut look = |ran: u32, samples| {
+            telling.look(second * ran, samples);
+            telling.tells()
+        };
+        assert!(look(1, 0) && !look(2, 49) && !look(3, 1000) && look(4, 1000) && look(6, 1050) && !look(8, 1099));
+        // Without a sampler there are never any.
+        let mut without = Telling::new(false);
+        without.look(second * 100, 0);
+        assert!(!without.tells());
+    }
+
+    #[test]
+    fn nothing_is_shared_between_memories() {
+        let mut sampler = Sampler::default();
+        for task in 0..8 {
+            sampler.add(Duration::ZERO, task, &at(0x1000), &LOAD, |address| (task.into(), address));
+        }
+        assert_eq!(sampler.take(), []);
+    }
+}
