@@ -20,11 +20,18 @@ const LEAST_SHARE: f64 = 0.05;
 const LEAST_EVENTS_PER_TASK: f64 = 4.0;
 /// What moving a task costs: its caches fill again.
 const MOVE: Duration = Duration::from_micros(500);
-/// Transfers of cache lines that one event stands for. A page faults once a scan and is used all the time in between;
-/// this is on the low side, so that gains are not overrated.
-const TRANSFERS_PER_EVENT: f64 = 100.0;
-/// What a transfer over the machine's longest distance costs.
-const FURTHEST_NS: f64 = 100.0;
+/// What transfers of cache lines over the machine's longest distance take that one event of page faults or watchpoints stands for: 100,
+/// of 100 ns. A page faults once a scan and is used all the time in between; this is on the low side, so that gains are not overrated.
+const EVENT: Duration = Duration::from_micros(10);
+/// Of the time that a sample stands for, how much the program is taken to wait for such transfers where it uses memory with others:
+/// on the low side, too.
+const WAITS: f64 = 0.1;
+
+/// What an event stands for, of `events` of which `sampled` come of samples, with `apart` of running time from one sample to the next.
+pub fn time_of_event(events: f64, sampled: f64, apart: Duration) -> Duration {
+    let sampled = if events > 0.0 { (sampled / events).clamp(0.0, 1.0) } else { 0.0 };
+    EVENT.mul_f64(1.0 - sampled) + apart.mul_f64(WAITS * sampled)
+}
 /// A mapping is expected to hold as long as the program has run, and at most this long.
 const LONGEST_HORIZON: Duration = Duration::from_secs(60);
 /// The time that faded events stand for: the integral of 0.75^t.
@@ -75,6 +82,8 @@ pub struct View<'a> {
     pub forbidden: &'a [usize],
     /// The events, faded.
     pub matrix: &'a AgedMatrix,
+    /// What transfers over the longest distance take that an event stands for ([`time_of_event`]).
+    pub event: Duration,
     /// The program's progress so far.
     pub progress: &'a Progress,
 }
@@ -299,10 +308,10 @@ fn moves(tasks: &[ViewTask], placement: &[usize]) -> Vec<(u32, Option<usize>)> {
 
 /// Whether the time saved while the mapping holds pays for the moves.
 fn is_worth(gain: Gain, moves: usize, view: &View) -> bool {
-    let ns_per_distance = FURTHEST_NS / furthest(view.topology) as f64;
-    let saved_ns_per_second = gain.saved() / WINDOW_SECONDS * TRANSFERS_PER_EVENT * ns_per_distance;
+    let events = gain.saved() / furthest(view.topology) as f64;
+    let saved_a_second = events / WINDOW_SECONDS * view.event.as_secs_f64();
     let horizon = view.now.min(LONGEST_HORIZON).as_secs_f64();
-    saved_ns_per_second * horizon > moves as f64 * MOVE.as_nanos() as f64
+    saved_a_second * horizon > moves as f64 * MOVE.as_secs_f64()
 }
 
 /// The longest distance of two PUs.

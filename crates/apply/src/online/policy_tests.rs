@@ -1,7 +1,7 @@
 //! The policy on simulated time: programs whose communication is made up, mapped by trying everything.
 
 use super::aging::AgedMatrix;
-use super::policy::{Decision, Policy, Request, Settings, Verdict, View, ViewTask};
+use super::policy::{Decision, Policy, Request, Settings, Verdict, View, ViewTask, time_of_event};
 use super::progress::{Progress, Sample};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::{Result, Topology};
@@ -81,6 +81,7 @@ impl Simulation {
         self.done += (self.speed)(&self.tasks) * elapsed.as_secs_f64();
         self.progress.add(Sample { time: self.now, instructions: Some(self.done), ..Sample::default() });
         let view = View {
+            event: time_of_event(1.0, 0.0, Duration::ZERO),
             now: self.now,
             topology: &self.topology,
             tasks: &self.tasks,
@@ -236,4 +237,15 @@ fn equivalent_mappings_are_not_changed_for_one_another() {
             }
         }
     }
+}
+
+#[test]
+fn an_event_of_samples_stands_for_more_where_they_are_far_apart() {
+    let ms = Duration::from_millis;
+    let us = Duration::from_micros;
+    // Of faults 10 us, of samples a tenth of the time between two.
+    assert_eq!((time_of_event(0.0, 0.0, ms(4)), time_of_event(10.0, 0.0, ms(4))), (us(10), us(10)));
+    assert_eq!((time_of_event(10.0, 10.0, ms(4)), time_of_event(10.0, 5.0, ms(4))), (us(400), us(205)));
+    // Faults may count for less than they are.
+    assert_eq!(time_of_event(5.0, 10.0, ms(4)), us(400));
 }

@@ -47,6 +47,8 @@ pub enum ExtraFaults {
     Hint,
     /// Those that the preloaded agent makes possible: writes (run only)
     Agent,
+    /// Samples: what tasks are about to read or write whenever a timer interrupts them; no extra faults
+    Sample,
     /// Watchpoints: reads and writes, in the processor's debug registers; no extra faults
     Watch,
     /// None: the program's own faults only

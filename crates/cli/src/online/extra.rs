@@ -9,6 +9,7 @@ use cohabit_apply::online::settings::{HintFaults, enable_hint_faults};
 use cohabit_apply::online::threads;
 use cohabit_observe::allowance::own_time;
 use cohabit_observe::faults::{ARM_EVERY, Agent, HintBudget, LEAST_A_TASK, Others, PageAllowance, PageBudget, Watched};
+use cohabit_observe::sampling::Telling;
 use cohabit_observe::watch::{self, Watcher};
 use cohabit_observe::weigh::Seen;
 use std::collections::BTreeMap;
@@ -47,14 +48,17 @@ pub struct Extra {
     /// What else than the agent there is, and how many pairs it has shown.
     others: Others,
     others_show: u64,
+    /// While samples tell what the programs do, nothing is watched and no page is protected.
+    samples: Telling,
 }
 
 impl Extra {
-    /// Gets ready what was asked for, as far as it works here, and says so. The agent is for programs that are run.
-    pub fn start(args: &OnlineArgs, runs_program: bool, ledger: &mut Ledger, log: &mut Log) -> Self {
+    /// Gets ready what was asked for, as far as it works here, and says so. The agent is for programs that are run. `samples` is whether
+    /// the source of faults samples tasks, too.
+    pub fn start(args: &OnlineArgs, runs_program: bool, samples: bool, ledger: &mut Ledger, log: &mut Log) -> Self {
         let hints = hint_faults(args.faults, ledger, log).map(|_| HintBudget::new(args.overhead));
         let times = if hints.is_some() { 1.0 } else { WITHOUT_HINT_FAULTS };
-        let watcher = watcher(args.faults, args.overhead * times, log);
+        let watcher = watcher(args.faults, args.overhead * times, samples, log);
         let others = if hints.is_some() || watcher.is_some() { Others::Few } else { Others::None };
         Self {
             watcher,
@@ -69,7 +73,14 @@ impl Extra {
             said_pause: false,
             ran: Duration::ZERO,
             others_show: 0,
+            samples: Telling::new(samples),
         }
+    }
+
+    /// How long the tasks have run, and how many samples have shown an access.
+    pub fn ran(&mut self, ran: Duration, telling: u64) {
+        self.ran = ran;
+        self.samples.look(ran, telling);
     }
 
     /// What the environment of a program needs for the agent.
@@ -88,8 +99,10 @@ impl Extra {
         agent.refresh();
         if before == 0 && agent.announced > 0 {
             let text = format!(
-                "extra faults by the agent (userfaultfd: writes; at most {} % of the pages in use a second, or {} a task)",
-                self.percent, LEAST_A_TASK
+                "extra faults by the agent{} (userfaultfd: writes; at most {} % of the pages in use a second, or {} a task)",
+                while_what(self.samples.are_taken()),
+                self.percent,
+                LEAST_A_TASK
             );
             log.tell(now, "setting", text, Vec::new());
         }
@@ -102,9 +115,9 @@ impl Extra {
         self.pages.update(now, faults, agent.armed_pages, interval, &watched);
     }
 
-    /// Lets hint faults pause where they take too much, or go on. `ran` is how long the tasks have run.
-    pub fn limit_hint_faults(&mut self, now: Duration, ran: Duration, ledger: &mut Ledger, log: &mut Log) {
-        self.ran = ran;
+    /// Lets hint faults pause where they take too much, or go on.
+    pub fn limit_hint_faults(&mut self, now: Duration, ledger: &mut Ledger, log: &mut Log) {
+        let ran = self.ran;
         let Some(budget) = self.hints.as_mut().filter(|_| now >= self.next_look) else { return };
         self.next_look = now + BUDGET_EVERY;
         let Some(faults) = HintFaults::so_far() else { return };
@@ -133,7 +146,8 @@ impl Extra {
     pub fn watch(&mut self, now: Duration, tasks: &Tasks) -> Option<Duration> {
         let living = tasks.living.iter();
         let living = living.map(|(&task, living)| watch::Living { task, tid: living.tid, process: living.process });
-        Some(self.watcher.as_mut()?.step(now, self.ran, living))
+        let watcher = self.watcher.as_mut().filter(|watcher| !self.samples.tells() || watcher.is_watching())?;
+        Some(watcher.step(now, self.ran, living))
     }
 
     /// Who used the same places since the last call.
@@ -143,7 +157,7 @@ impl Extra {
 
     /// Pairs that were seen, by whatever.
     pub fn saw(&mut self, seen: &[Seen]) {
-        self.others_show += seen.iter().map(|seen| seen.used + seen.watched).sum::<u64>();
+        self.others_show += seen.iter().map(|seen| seen.used + seen.watched + seen.sampled).sum::<u64>();
         if self.others == Others::Few && self.others_show >= ENOUGH_OTHERS {
             self.others = Others::Many;
         }
@@ -156,7 +170,7 @@ impl Extra {
 
     /// Protects pages of programs with the agent, as far as the budget goes. When to come again, where there are such programs.
     pub fn protect(&mut self, now: Duration) -> Option<Duration> {
-        let agent = self.agent.as_mut().filter(|agent| agent.has_processes())?;
+        let agent = self.agent.as_mut().filter(|agent| !self.samples.tells() && agent.has_processes())?;
         let (began, before) = (own_time(), agent.armed_pages);
         let is_left = self.allowance.is_left(self.others, self.ran);
         agent.arm(now, |process| if is_left { self.pages.rate(process) } else { 0.0 });
@@ -175,12 +189,17 @@ impl Extra {
     }
 }
 
+/// When there are watchpoints and the agent's faults, where tasks are sampled, too.
+fn while_what(samples: bool) -> &'static str {
+    if samples { " while samples tell too little" } else { "" }
+}
+
 /// Gets extra faults from the kernel, if they are asked for, and says which there are. None where there are no hint faults.
 fn hint_faults(which: ExtraFaults, ledger: &mut Ledger, log: &mut Log) -> Option<HintFaults> {
     let mut tell = |what, text: String| log.tell(Duration::ZERO, what, text, Vec::new());
     match which {
         ExtraFaults::Auto | ExtraFaults::Hint => {}
-        ExtraFaults::Agent | ExtraFaults::Watch => return None,
+        ExtraFaults::Agent | ExtraFaults::Watch | ExtraFaults::Sample => return None,
         ExtraFaults::None => {
             tell("source", "no extra faults: each page is seen once, when it is first touched".to_owned());
             return None;
@@ -213,14 +232,15 @@ fn hint_faults(which: ExtraFaults, ledger: &mut Ledger, log: &mut Log) -> Option
 }
 
 /// Watchpoints, if they are asked for and work here, which is said.
-fn watcher(which: ExtraFaults, overhead_percent: f64, log: &mut Log) -> Option<Watcher> {
+fn watcher(which: ExtraFaults, overhead_percent: f64, samples: bool, log: &mut Log) -> Option<Watcher> {
     if !matches!(which, ExtraFaults::Auto | ExtraFaults::Watch) {
         return None;
     }
     let mut tell = |what, text: String| log.tell(Duration::ZERO, what, text, Vec::new());
     match Watcher::start(overhead_percent) {
         Ok(watcher) => {
-            tell("source", "watchpoints: who reads or writes the same places, drawn at random".to_owned());
+            let while_what = while_what(samples);
+            tell("source", format!("watchpoints{while_what}: who reads or writes the same places, drawn at random"));
             Some(watcher)
         }
         Err(error) => {

@@ -63,6 +63,8 @@ impl Report {
             "pages_protected": self.pages_protected, "programs_with_agent": self.programs_with_agent,
             "windows_watched": self.watched.windows, "places_watched": self.watched.places,
             "places_used": self.watched.used, "events_watched": self.watched.events,
+            "samples": counters.sampled.samples, "samples_telling": counters.sampled.telling,
+            "accesses_sampled": counters.sampled.accesses, "events_sampled": counters.sampled.events,
             "moves": self.moves, "undone": self.undone,
             "coverage": self.profile.meta.coverage,
             "task_list": self.task_list(),

@@ -1,7 +1,7 @@
 //! An online session: a source of faults, the policy, and moving, joined. One thread does it all, and sleeps in between.
 
 use super::Log;
-use super::args::OnlineArgs;
+use super::args::{ExtraFaults, OnlineArgs};
 use super::extra::Extra;
 use super::node::{Node, WELCOME_EVERY, WELCOMED_SOON};
 use super::report::{Report, own_cpu};
@@ -13,13 +13,14 @@ use cohabit_apply::CpuMask;
 use cohabit_apply::online::aging::AgedMatrix;
 use cohabit_apply::online::ledger::{self, Ledger};
 use cohabit_apply::online::placer::Placer;
-use cohabit_apply::online::policy::{Decision, Policy, Request, Settings, Verdict, View};
+use cohabit_apply::online::policy::{Decision, Policy, Request, Settings, Verdict, View, time_of_event};
 use cohabit_apply::online::progress::{Progress, Reported, Sample};
 use cohabit_apply::online::threads;
 use cohabit_map::{Options, Problem, mapper};
 use cohabit_model::{Error, Result, Topology};
 use cohabit_observe::faults::{self, Counters, ProgressPage, Reading, Recorder, Source};
 use cohabit_observe::perf_event::Instructions;
+use cohabit_observe::sampling;
 use cohabit_observe::weigh::Scales;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -55,6 +56,8 @@ pub struct Session {
     progress: Progress,
     tasks: Tasks,
     scales: Scales,
+    /// Events so far, as they were weighed.
+    weighed: f64,
     recorder: Recorder,
     topology: Topology,
     /// What happened.
@@ -115,9 +118,14 @@ impl Session {
         let mut log = Log::new(silent);
         let (mut ledger, restored) = Ledger::open(ledger::folder())?;
         tell_restored(&mut log, &restored);
-        let options = faults::Options { block_bytes: args.block, ..faults::Options::default() };
-        let source = source(&options, &mut log)?;
-        let extra = Extra::start(args, runs_program, &mut ledger, &mut log);
+        let samples = matches!(args.faults, ExtraFaults::Auto | ExtraFaults::Sample);
+        let options = faults::Options {
+            block_bytes: args.block,
+            sample_every: sampling::every(args.overhead).filter(|_| samples),
+            ..faults::Options::default()
+        };
+        let source = source(options, &mut log)?;
+        let extra = Extra::start(args, runs_program, source.samples(), &mut ledger, &mut log);
         Ok(Self {
             source,
             extra,
@@ -131,6 +139,7 @@ impl Session {
             progress: Progress::default(),
             tasks: Tasks::default(),
             scales: Scales::default(),
+            weighed: 0.0,
             recorder: match args.output {
                 Some(_) => Recorder::new(args.window),
                 None => Recorder::new(args.window).without_series(),
@@ -190,8 +199,9 @@ impl Session {
             if now >= self.next_mappings {
                 self.source.refresh()?;
                 let (interval, ran) = (self.policy.interval.get(), self.tasks.progress(now).ran);
+                self.extra.ran(ran, self.counters.sampled.telling);
                 self.extra.refresh(now, self.counters.faults, interval, &self.tasks, &mut self.log);
-                self.extra.limit_hint_faults(now, ran, &mut self.ledger, &mut self.log);
+                self.extra.limit_hint_faults(now, &mut self.ledger, &mut self.log);
                 self.next_mappings = now + MAPPINGS_EVERY;
                 view(&self.snapshot(now));
             }
@@ -229,8 +239,10 @@ impl Session {
         // The profile keeps the first ones only, where there are very many.
         let task_count = self.tasks.started as usize;
         let tasks = self.recorder.tasks().iter().take(TASKS_LISTED).cloned().collect();
+        let and_sampled = if self.counters.sampled.samples > 0 { ", and samples" } else { "" };
         let and_watched = if self.extra.watched().windows > 0 { ", and watchpoints" } else { "" };
-        let profile = self.recorder.profile(self.args.block, &format!("{}{and_watched}", self.source.name()));
+        let made_by = format!("{}{and_sampled}{and_watched}", self.source.name());
+        let profile = self.recorder.profile(self.args.block, &made_by);
         Ok(Report {
             profile,
             tasks,
@@ -314,6 +326,7 @@ impl Session {
         self.extra.saw(&seen);
         counters.events += self.extra.watched().events;
         let pairs = self.scales.weigh(now, &seen);
+        self.weighed += pairs.iter().map(|pair| pair.2 as f64).sum::<f64>();
         self.recorder.add_tasks(&tasks);
         self.recorder.add(&seen, &pairs, counters, now);
         let (mut ended, any) = (BTreeSet::new(), !tasks.is_empty());
@@ -395,6 +408,7 @@ impl Session {
             tasks: &tasks,
             forbidden: &forbidden,
             matrix: &self.matrix,
+            event: self.time_of_event(sample.ran),
             progress: &self.progress,
         };
         let decision = self.policy.decide(&view, &map)?;
@@ -402,6 +416,13 @@ impl Session {
             self.last_mapping.clone_from(&decision.mapping);
         }
         self.apply(now, decision)
+    }
+
+    /// What an event stands for, on average, where the tasks have run so long.
+    fn time_of_event(&self, ran: Duration) -> Duration {
+        let sampled = self.counters.sampled;
+        let apart = ran.checked_div(sampled.samples.try_into().unwrap_or(u32::MAX)).unwrap_or_default();
+        time_of_event(self.weighed, sampled.events as f64, apart)
     }
 
     /// PUs that are not to be used: those that the program may not use, and those that other cohabits have put threads on,
