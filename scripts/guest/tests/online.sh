@@ -32,7 +32,10 @@ pid=$(pidof patterns-pthreads)
 for task in /proc/$pid/task/*; do sed -n 's/^Cpus_allowed_list:\t//p' $task/status; done >/tmp/affinities
 kill -TERM $pid
 wait $run
-cat /tmp/log | sed 's/^/# /'; sed -n 's/^  "\(faults\|pages\|events\|own\)/# &/p' /tmp/r.json
+cat /tmp/log | sed 's/^/# /'; sed -n 's/^  "\(faults\|pages\|events\|samples\|own\)/# &/p' /tmp/r.json
+is "tasks were sampled" "1 0" "$(grep -c 'samples: ' /tmp/log) $(grep -c 'no samples' /tmp/log)"
+samples=$(sed -n 's/^ *"samples_telling": \([0-9]*\).*/\1/p' /tmp/r.json)
+is "samples told what they use" "yes" "$([ "${samples:-0}" -gt 100 ] && echo yes || echo "no: $samples")"
 is "the scan rate was set" "1" "$(grep -c 'scan rate set' /tmp/log)"
 cohabit show /tmp/p.npz >/tmp/shown
 # Rows of the matrix: task, name, and a number or a dot for each task; the largest is the partner.
