@@ -87,7 +87,10 @@ __attribute__((noinline)) cohabit_u64 shared_key(cohabit_u32 process, cohabit_u6
     }
     if (low == 0 || low > COHABIT_MAX_RANGES)
         return 0;
-    struct cohabit_range *range = &ranges->range[low - 1];
+    /* Within bounds in a way that the verifier of Linux 6.1 can follow, too: it makes nothing of `low` not being 0. */
+    cohabit_u64 last = low - 1;
+    __asm__ __volatile__("" : "+r"(last));
+    struct cohabit_range *range = &ranges->range[last & (COHABIT_MAX_RANGES - 1)];
     if (address >= range->end)
         return 0;
     cohabit_u64 block = (address - range->start + range->offset) >> shift;

@@ -33,6 +33,7 @@ for task in /proc/$pid/task/*; do sed -n 's/^Cpus_allowed_list:\t//p' $task/stat
 kill -TERM $pid
 wait $run
 cat /tmp/log | sed 's/^/# /'; sed -n 's/^  "\(faults\|pages\|events\|samples\|own\)/# &/p' /tmp/r.json
+is "eBPF shows page faults" "1" "$(grep -c 'watching page faults, by eBPF' /tmp/log)"
 is "tasks were sampled" "1 0" "$(grep -c 'samples: ' /tmp/log) $(grep -c 'no samples' /tmp/log)"
 samples=$(sed -n 's/^ *"samples_telling": \([0-9]*\).*/\1/p' /tmp/r.json)
 is "samples told what they use" "yes" "$([ "${samples:-0}" -gt 100 ] && echo yes || echo "no: $samples")"
