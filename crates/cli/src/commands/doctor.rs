@@ -8,8 +8,9 @@ use cohabit_model::launcher::{Family, Launcher};
 use cohabit_model::{Error, Matrix, Result, Topology};
 use cohabit_observe::allowance::OVERHEAD_PERCENT;
 use cohabit_observe::dbi::{self, Installation};
+use cohabit_observe::faults::PerfFaults;
 use cohabit_observe::watch::Watcher;
-use cohabit_observe::{faults, mpi};
+use cohabit_observe::{faults, mpi, sampling};
 use serde::Serialize;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -61,6 +62,7 @@ impl Doctor {
             ebpf(),
             hint_faults(),
             agent(),
+            samples(),
             watchpoints(),
         ];
         let text: String = checks.iter().map(Check::line).collect();
@@ -251,7 +253,7 @@ fn perf() -> Check {
 
 /// Whether the detector can be loaded into the kernel, by doing so.
 fn ebpf() -> Check {
-    let tried = faults::load_check();
+    let tried = faults::load_check(None);
     Check {
         name: "eBPF",
         state: if tried.is_ok() { State::Works } else { State::Limited },
@@ -306,6 +308,28 @@ fn agent() -> Check {
         found: tried.as_ref().map_or_else(|error| error.cause.clone(), |_| "can be preloaded".to_owned()),
         needed_for: "online detection: seeing writes again without privilege, and shared mappings",
         remedy: tried.err().and_then(|error| error.remedy),
+    }
+}
+
+/// Whether tasks can be sampled, and by what.
+fn samples() -> Check {
+    let every = sampling::every(OVERHEAD_PERCENT);
+    let by_clock = || PerfFaults::start(&faults::Options { sample_every: every, ..faults::Options::default() });
+    let (state, found, remedy) = match faults::load_check(every) {
+        Ok(()) => (State::Works, "at the timer's interrupts, by eBPF".to_owned(), None),
+        Err(error) => match by_clock() {
+            Ok(_) => {
+                (State::Limited, "by perf events, each an interrupt of its own, and so fewer".to_owned(), error.remedy)
+            }
+            Err(error) => (State::Missing, error.cause, error.remedy),
+        },
+    };
+    Check {
+        name: "samples",
+        state,
+        found,
+        needed_for: "online detection: what tasks read and write, at next to no cost",
+        remedy,
     }
 }
 

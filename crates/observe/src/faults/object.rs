@@ -10,6 +10,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, Print
 use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::Duration;
 
 /// The file's name, in the folder of the native parts.
 pub const OBJECT: &str = "cohabit.bpf.o";
@@ -106,13 +107,13 @@ pub(crate) fn map(object: &Object, name: &str) -> Result<MapHandle> {
     MapHandle::try_from(&found).map_err(|error| refused("opening a map of", &error))
 }
 
-/// Whether the detector can be loaded and attached here, by doing so.
+/// Whether the detector can be loaded and attached here, by doing so; also what samples, if `sample_every` says so.
 ///
 /// # Errors
 /// As [`super::BpfFaults::start`].
-pub fn load_check() -> Result<()> {
-    let object = load(&find()?, &Options { blocks: 64, pairs: 64, ..Options::default() })?;
-    let links = attach(&object, false)?;
+pub fn load_check(sample_every: Option<Duration>) -> Result<()> {
+    let object = load(&find()?, &Options { blocks: 64, pairs: 64, sample_every, ..Options::default() })?;
+    let links = attach(&object, sample_every.is_some())?;
     let slot = map(&object, "followed")?.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
     drop(links);
     slot.map(drop).map_err(|error| refused("reading a map of", &error))
