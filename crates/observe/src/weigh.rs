@@ -11,7 +11,7 @@
 //! that is more often one that ran when pages were marked. So what a task has more or less of them than the others is taken back, as far
 //! as a factor of 1.4 goes. Watchpoints are the fairest sample, of places drawn at random, and a small one; samples are many, in
 //! proportion to the time that is spent in memory. Faults count in full while there are next to none of these, and later, however many
-//! they are, as much as 20 events of watchpoints for each task, and half as much as those of samples.
+//! they are, as much as 20 such events for each task, or 0.15 times those of samples if that is more.
 //! (docs/benchmarks-online.md: correlations with the exact profile for these numbers and others.)
 
 use std::collections::BTreeMap;
@@ -19,9 +19,10 @@ use std::time::Duration;
 
 /// Events of writers, over those of users, once these are enough.
 const WRITERS: f64 = 0.5;
-/// Events of faults for each task that has any, once those of watchpoints and samples are enough, and for each event of samples.
+/// Events of faults for each task that has any, once those of watchpoints and samples are enough, or for each event of
+/// samples, whichever is more.
 const FAULTS_OF_A_TASK: f64 = 20.0;
-const FAULTS_OF_A_SAMPLE: f64 = 0.5;
+const FAULTS_OF_A_SAMPLE: f64 = 0.15;
 /// How much more or less of its faults may count because a task has less or more of them than the others, where it is usual to have
 /// as many as the second number; with as few as the first nothing tells more from less.
 const EVENED_OUT: f64 = 1.4;
@@ -102,7 +103,7 @@ impl Scales {
         let faults_in = |seen: &Seen| seen.used as f64 + of_writers * seen.written as f64;
         self.count_faults(left, seen.iter().map(|seen| (seen.pair, faults_in(seen))));
         let faults = Faults::of(&self.faults);
-        let at_last = FAULTS_OF_A_TASK * faults.tasks + FAULTS_OF_A_SAMPLE * self.sampled;
+        let at_last = (FAULTS_OF_A_TASK * faults.tasks).max(FAULTS_OF_A_SAMPLE * self.sampled);
         let of_faults = weight((self.watched + self.sampled, ENOUGH_DRAWN), faults.all / 2.0, at_last);
         if self.fractions.len() > MOST_PAIRS {
             self.fractions.clear();
@@ -230,10 +231,14 @@ mod tests {
     }
 
     #[test]
-    fn faults_come_to_half_of_what_many_samples_show() {
-        let seen = [Seen { sampled: 4_000, ..Seen::of(0, 1) }, Seen { used: 50_000, ..Seen::of(0, 2) }];
-        // And to 20 for each task.
-        assert_eq!(Scales::default().weigh(SECOND, &seen), [(0, 1, 4_000), (0, 2, 2_040)]);
+    fn faults_come_to_a_share_of_what_many_samples_show() {
+        let weighed = |sampled| {
+            let seen = [Seen { sampled, ..Seen::of(0, 1) }, Seen { used: 50_000, ..Seen::of(0, 2) }];
+            Scales::default().weigh(SECOND, &seen)
+        };
+        // Of few, to 20 for each task.
+        assert_eq!(weighed(100), [(0, 1, 100), (0, 2, 40)]);
+        assert_eq!(weighed(4_000), [(0, 1, 4_000), (0, 2, 600)]);
         let few = [Seen { sampled: 4_000, ..Seen::of(0, 1) }, Seen { used: 12, ..Seen::of(0, 2) }];
         assert_eq!(Scales::default().weigh(SECOND, &few), [(0, 1, 4_000), (0, 2, 12)]);
     }

@@ -27,6 +27,13 @@ pub struct Code<'a> {
     pub bytes: &'a [u8],
 }
 
+/// An access to memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Access {
+    pub(super) address: u64,
+    pub(super) writes: bool,
+}
+
 /// Decodes instructions of x86-64.
 pub(super) struct Decode {
     factory: InstructionInfoFactory,
@@ -39,11 +46,11 @@ impl Default for Decode {
 }
 
 impl Decode {
-    /// The addresses of the next accesses to memory other than the stack and thread-local storage, as far as `code` goes and what is in
+    /// The next accesses to memory other than the stack and thread-local storage, as far as `code` goes and what is in
     /// the registers of an address is known. The first ones, at most `ACCESSES`.
     ///
     /// Of a branch backwards it is taken for granted that it is taken, and that one forwards is not: loops go on.
-    pub(super) fn next_accesses(&mut self, registers: &Registers, code: &Code) -> Vec<u64> {
+    pub(super) fn next_accesses(&mut self, registers: &Registers, code: &Code) -> Vec<Access> {
         let mut known = Known(registers.general.map(Some));
         let mut decoder = Decoder::with_ip(64, code.bytes, code.start, DecoderOptions::NONE);
         let mut accesses = Vec::with_capacity(ACCESSES);
@@ -59,7 +66,7 @@ impl Decode {
                 break;
             }
             let info = self.factory.info(&instruction);
-            accesses.extend(info.used_memory().iter().filter_map(|memory| known.address(memory)));
+            accesses.extend(info.used_memory().iter().filter_map(|memory| known.access(memory)));
             if accesses.len() >= ACCESSES {
                 break;
             }
@@ -72,9 +79,7 @@ impl Decode {
                 _ => break,
             };
             let result = known.result(&instruction);
-            let written = info.used_registers().iter().filter(|used| {
-                !matches!(used.access(), OpAccess::None | OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess)
-            });
+            let written = info.used_registers().iter().filter(|used| writes(used.access()));
             written.filter_map(|used| number(used.register())).for_each(|number| known.0[number] = None);
             if let Some((number, value)) = result {
                 known.0[number] = Some(value);
@@ -89,8 +94,8 @@ impl Decode {
 struct Known([Option<u64>; 16]);
 
 impl Known {
-    /// The address of an operand, where it is an access to memory that is not the thread's own.
-    fn address(&self, memory: &UsedMemory) -> Option<u64> {
+    /// An operand's access, where it is one to memory that is not the thread's own.
+    fn access(&self, memory: &UsedMemory) -> Option<Access> {
         let is_own = number(memory.base()) == number(Register::RSP) && memory.base() != Register::None;
         if is_own || matches!(memory.access(), OpAccess::None | OpAccess::NoMemAccess) {
             return None;
@@ -104,7 +109,9 @@ impl Known {
             register => self.value(register),
         };
         // Of gathers the registers are vectors, which nobody has seen.
-        memory.try_virtual_address(0, value).filter(|address| (FIRST_ADDRESS..USER_ADDRESSES).contains(address))
+        let address = memory.try_virtual_address(0, value);
+        let address = address.filter(|address| (FIRST_ADDRESS..USER_ADDRESSES).contains(address))?;
+        Some(Access { address, writes: writes(memory.access()) })
     }
 
     fn value(&self, register: Register) -> Option<u64> {
@@ -157,6 +164,11 @@ impl Known {
     }
 }
 
+/// Whether an operand is written, or may be.
+fn writes(access: OpAccess) -> bool {
+    !matches!(access, OpAccess::None | OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess)
+}
+
 /// The number of the general register that a register is, or is a part of.
 fn number(register: Register) -> Option<usize> {
     let whole = register.full_register();
@@ -181,7 +193,26 @@ mod tests {
 
     /// Of code from `before` bytes before the next instruction on.
     fn accesses(code: &[u8], before: u64) -> Vec<u64> {
-        Decode::default().next_accesses(&registers(), &Code { start: NEXT - before, bytes: code })
+        let accesses = Decode::default().next_accesses(&registers(), &Code { start: NEXT - before, bytes: code });
+        accesses.iter().map(|access| access.address).collect()
+    }
+
+    #[test]
+    fn writing_is_told_from_reading() {
+        // mov rax, [rbx]; mov [rbx], rax; add [rbx], rax; lock xadd [rbx], rax; cmp [rbx], rax; prefetcht0 [rbx]; rep stosb.
+        let code = [
+            &[0x48, 0x8b, 0x03][..],
+            &[0x48, 0x89, 0x03],
+            &[0x48, 0x01, 0x03],
+            &[0xf0, 0x48, 0x0f, 0xc1, 0x03],
+            &[0x48, 0x39, 0x03],
+            &[0x0f, 0x18, 0x0b],
+            &[0xf3, 0xaa],
+        ];
+        let code = Code { start: NEXT, bytes: &code.concat() };
+        let accesses = Decode::default().next_accesses(&registers(), &code);
+        let writes: Vec<bool> = accesses.iter().map(|access| access.writes).collect();
+        assert_eq!(writes, [false, true, true, true, false, true]);
     }
 
     #[test]
@@ -282,7 +313,8 @@ mod tests {
             let code = Code { start: general[0].wrapping_sub(before), bytes: &bytes };
             let accesses = Decode::default().next_accesses(&Registers { instruction: general[0], general }, &code);
             prop_assert!(accesses.len() <= ACCESSES);
-            prop_assert!(accesses.iter().all(|address| (FIRST_ADDRESS..USER_ADDRESSES).contains(address)));
+            let is_a_programs = |access: &Access| (FIRST_ADDRESS..USER_ADDRESSES).contains(&access.address);
+            prop_assert!(accesses.iter().all(is_a_programs));
         }
     }
 }

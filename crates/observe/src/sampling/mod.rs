@@ -101,6 +101,9 @@ pub struct Sampler {
     pub sums: Sums,
 }
 
+/// What a pair of accesses counts of which neither writes: values go from writers to readers, and readers of the same memory only share
+/// what is in their caches.
+const READERS: f64 = 1.0 / 3.0;
 /// What a whole event may lack by rounding.
 const ROUNDING: f64 = 1e-6;
 /// Pairs whose fractions are kept.
@@ -122,13 +125,15 @@ impl Sampler {
         self.sums.telling += u64::from(!accesses.is_empty());
         self.sums.accesses += accesses.len() as u64;
         let count = accesses.len();
-        for (memory, address) in accesses.into_iter().map(place) {
-            let others = self.neighbourhoods.touch(now, memory, address, task);
+        for access in accesses {
+            let (memory, address) = place(access.address);
+            let others = self.neighbourhoods.touch(now, memory, (address, access.writes), task);
             // No more than one event for each sample, so that chance has with them what it has with counts: shared out among its
             // accesses, and among those who were seen there.
             let part = 1.0 / (count * others.len().max(1)) as f64;
-            for other in others {
-                *self.pairs.entry((task.min(other), task.max(other))).or_default() += part;
+            for near in others {
+                let part = if access.writes || near.writes { part } else { READERS * part };
+                *self.pairs.entry((task.min(near.task), task.max(near.task))).or_default() += part;
             }
         }
     }
@@ -155,7 +160,8 @@ impl Sampler {
 mod tests {
     use super::*;
 
-    /// `mov rax, [rbx]`.
+    /// `mov [rbx], rax` and `mov rax, [rbx]`.
+    const STORE: Code = Code { start: 0x40_1000, bytes: &[0x48, 0x89, 0x03] };
     const LOAD: Code = Code { start: 0x40_1000, bytes: &[0x48, 0x8b, 0x03] };
 
     fn at(address: u64) -> Registers {
@@ -169,7 +175,7 @@ mod tests {
         let mut sampler = Sampler::default();
         let second = |at: u64| Duration::from_secs(at);
         let mut sample = |time, task, address| {
-            sampler.add(second(time), task, &at(address), &LOAD, |address| (1, address));
+            sampler.add(second(time), task, &at(address), &STORE, |address| (1, address));
             sampler.take()
         };
         assert_eq!(sample(1, 5, 0x1000), []);
@@ -180,6 +186,21 @@ mod tests {
         assert_eq!(sample(5, 7, 0), []);
         assert_eq!(sample(6, 5, 0x1000), [(5, 7, 1)]);
         assert_eq!(sampler.sums, Sums { samples: 6, telling: 5, accesses: 5, events: 2 });
+    }
+
+    #[test]
+    fn readers_alone_count_less() {
+        let mut sampler = Sampler::default();
+        let mut sample = |second, task, code| {
+            sampler.add(Duration::from_secs(second), task, &at(0x1000), code, |address| (1, address));
+            sampler.take()
+        };
+        // Three events of two readers are one; with a writer each is one.
+        for (second, expected) in [(0, 0), (1, 0), (2, 0), (3, 1), (4, 0), (5, 0), (6, 1)] {
+            assert_eq!(sample(second, second as u32 % 2, &LOAD).len(), expected, "{second}");
+        }
+        assert_eq!(sample(7, 1, &STORE), [(0, 1, 1)]);
+        assert_eq!(sample(8, 0, &LOAD), [(0, 1, 1)]);
     }
 
     #[test]
@@ -209,7 +230,7 @@ mod tests {
     fn nothing_is_shared_between_memories() {
         let mut sampler = Sampler::default();
         for task in 0..8 {
-            sampler.add(Duration::ZERO, task, &at(0x1000), &LOAD, |address| (task.into(), address));
+            sampler.add(Duration::ZERO, task, &at(0x1000), &STORE, |address| (task.into(), address));
         }
         assert_eq!(sampler.take(), []);
     }

@@ -41,7 +41,16 @@ struct Sample {
     /// Where in its block.
     within: u32,
     task: u32,
+    writes: bool,
     at: Duration,
+}
+
+/// A task that was seen nearby.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Near {
+    pub(super) task: u32,
+    /// Whether it was seen writing there.
+    pub(super) writes: bool,
 }
 
 impl Default for Neighbourhoods {
@@ -51,27 +60,29 @@ impl Default for Neighbourhoods {
 }
 
 impl Neighbourhoods {
-    /// A task was seen at an address of a memory: the tasks that were seen near it since it last was, the last ones only. `now` is since
-    /// any moment.
-    pub(super) fn touch(&mut self, now: Duration, memory: u64, address: u64, task: u32) -> Vec<u32> {
+    /// A task was seen at an address of a memory, writing or not: the tasks that were seen near it since it last was, the last ones
+    /// only, in ascending order. `now` is since any moment.
+    pub(super) fn touch(&mut self, now: Duration, memory: u64, (address, writes): (u64, bool), task: u32) -> Vec<Near> {
         let start = self.block_of(memory, address, now);
         let Some(block) = self.blocks.get_mut(&(memory, start)) else { return Vec::new() };
         // Accesses of one moment that are near one another are one.
-        if block.samples.last().is_some_and(|last| last.task == task && last.at == now) {
+        if let Some(last) = block.samples.last_mut().filter(|last| last.task == task && last.at == now) {
+            last.writes |= writes;
             return Vec::new();
         }
         block.touched = now;
-        let mut others: Vec<u32> =
-            block.samples.iter().rev().map(|sample| sample.task).take_while(|&other| other != task).collect();
-        others.sort_unstable();
-        others.dedup();
+        let since = block.samples.iter().rev().take_while(|sample| sample.task != task);
+        let mut others: Vec<Near> = since.map(|sample| Near { task: sample.task, writes: sample.writes }).collect();
+        // Of a task that was seen several times, writing comes first.
+        others.sort_unstable_by_key(|near| (near.task, !near.writes));
+        others.dedup_by_key(|near| near.task);
         if block.shift == LEAST_SHIFT && !others.is_empty() {
             match block.counted {
                 Some(counted) if now < counted + LINE_EVERY => others.clear(),
                 _ => block.counted = Some(now),
             }
         }
-        block.samples.push(Sample { within: (address - start) as u32, task, at: now });
+        block.samples.push(Sample { within: (address - start) as u32, task, writes, at: now });
         if block.samples.len() > SAMPLES {
             if block.shift == LEAST_SHIFT {
                 block.samples.remove(0);
@@ -158,12 +169,12 @@ mod tests {
     }
 
     enum Node {
-        Block { samples: Vec<(u64, u32, Duration)>, counted: Option<Duration> },
+        Block { samples: Vec<(u64, u32, Duration, bool)>, counted: Option<Duration> },
         Halves(Box<[Node; 2]>),
     }
 
     impl Node {
-        fn new(samples: Vec<(u64, u32, Duration)>, shift: u32) -> Self {
+        fn new(samples: Vec<(u64, u32, Duration, bool)>, shift: u32) -> Self {
             if samples.len() <= SAMPLES || shift == LEAST_SHIFT {
                 return Self::Block { samples, counted: None };
             }
@@ -172,20 +183,28 @@ mod tests {
             Self::Halves(Box::new([0, 1].map(|upper| Self::new(half(upper), shift - 1))))
         }
 
-        fn touch(&mut self, now: Duration, address: u64, task: u32, shift: u32) -> Vec<u32> {
+        fn touch(&mut self, now: Duration, (address, writes): (u64, bool), task: u32, shift: u32) -> Vec<Near> {
             let (samples, counted) = match self {
                 Self::Halves(halves) => {
-                    return halves[(address >> (shift - 1) & 1) as usize].touch(now, address, task, shift - 1);
+                    return halves[(address >> (shift - 1) & 1) as usize].touch(
+                        now,
+                        (address, writes),
+                        task,
+                        shift - 1,
+                    );
                 }
                 Self::Block { samples, counted } => (samples, counted),
             };
-            if samples.last().is_some_and(|&(_, last, at)| (last, at) == (task, now)) {
-                return Vec::new();
+            if let Some(last) = samples.last_mut() {
+                if (last.1, last.2) == (task, now) {
+                    last.3 |= writes;
+                    return Vec::new();
+                }
             }
             let since = samples.iter().rposition(|sample| sample.1 == task).map_or(0, |last| last + 1);
-            let mut others: Vec<u32> = samples[since..].iter().map(|sample| sample.1).collect();
-            others.sort_unstable();
-            others.dedup();
+            let mut tasks: BTreeMap<u32, bool> = BTreeMap::new();
+            samples[since..].iter().for_each(|sample| *tasks.entry(sample.1).or_default() |= sample.3);
+            let mut others: Vec<Near> = tasks.into_iter().map(|(task, writes)| Near { task, writes }).collect();
             if shift == LEAST_SHIFT && !others.is_empty() {
                 if counted.is_some_and(|counted| now < counted + LINE_EVERY) {
                     others.clear();
@@ -193,7 +212,7 @@ mod tests {
                     *counted = Some(now);
                 }
             }
-            samples.push((address, task, now));
+            samples.push((address, task, now, writes));
             if samples.len() > SAMPLES {
                 if shift == LEAST_SHIFT {
                     samples.remove(0);
@@ -206,16 +225,19 @@ mod tests {
     }
 
     impl Obvious {
-        fn touch(&mut self, now: Duration, memory: u64, address: u64, task: u32) -> Vec<u32> {
-            let piece = self.pieces.entry((memory, address >> MOST_SHIFT));
-            piece.or_insert_with(|| Node::new(Vec::new(), MOST_SHIFT)).touch(now, address, task, MOST_SHIFT)
+        fn touch(&mut self, now: Duration, memory: u64, access: (u64, bool), task: u32) -> Vec<Near> {
+            let piece = self.pieces.entry((memory, access.0 >> MOST_SHIFT));
+            piece.or_insert_with(|| Node::new(Vec::new(), MOST_SHIFT)).touch(now, access, task, MOST_SHIFT)
         }
     }
 
     #[test]
     fn who_came_since_is_near() {
         let mut near = Neighbourhoods::default();
-        let mut touch = |at: u64, address, task| near.touch(Duration::from_secs(at), 0, address, task);
+        let mut touch = |at: u64, address, task| {
+            let near = near.touch(Duration::from_secs(at), 0, (address, false), task);
+            near.into_iter().map(|near| near.task).collect::<Vec<u32>>()
+        };
         assert!(touch(0, 0x1000, 0).is_empty());
         assert_eq!(touch(1, 0x1100, 1), [0]);
         assert_eq!(touch(2, 0x1200, 0), [1]);
@@ -224,7 +246,7 @@ mod tests {
         assert_eq!(touch(5, 0x1300, 0), [2]);
         // Another block, and another memory.
         assert!(touch(6, 0x1000 + (1 << MOST_SHIFT), 1).is_empty());
-        assert!(near.touch(Duration::ZERO, 1, 0x1000, 1).is_empty());
+        assert!(near.touch(Duration::ZERO, 1, (0x1000, false), 1).is_empty());
     }
 
     #[test]
@@ -234,7 +256,9 @@ mod tests {
         // Two tasks, each with its own page: neighbours only as long as little is known.
         for round in 0..40 {
             for task in 0..2 {
-                last.push(near.touch(Duration::from_secs(round), 0, u64::from(task) << 12 | (round * 64), task).len());
+                last.push(
+                    near.touch(Duration::from_secs(round), 0, (u64::from(task) << 12 | (round * 64), true), task).len(),
+                );
             }
         }
         assert_eq!(last.iter().take(SAMPLES).sum::<usize>(), SAMPLES - 1);
@@ -245,7 +269,9 @@ mod tests {
     fn a_line_counts_now_and_then() {
         let mut near = Neighbourhoods::default();
         let mut events = |from: u32, to: u32| {
-            (from..to).map(|at| near.touch(Duration::from_millis(at.into()), 0, 0x1000, at % 2).len()).sum::<usize>()
+            (from..to)
+                .map(|at| near.touch(Duration::from_millis(at.into()), 0, (0x1000, true), at % 2).len())
+                .sum::<usize>()
         };
         // Until it is known to be but a line.
         events(0, 20);
@@ -257,24 +283,28 @@ mod tests {
     fn what_was_not_touched_for_longest_is_forgotten() {
         let mut near = Neighbourhoods { most: 100, ..Neighbourhoods::default() };
         for at in 0..1000 {
-            near.touch(Duration::from_secs(at), 0, at << MOST_SHIFT, 0);
+            near.touch(Duration::from_secs(at), 0, (at << MOST_SHIFT, true), 0);
             assert!(near.blocks.len() <= 100);
         }
-        assert_eq!(near.touch(Duration::from_secs(1000), 0, 999 << MOST_SHIFT, 1), [0]);
-        assert!(near.touch(Duration::from_secs(1000), 0, 0, 1).is_empty());
+        assert_eq!(
+            near.touch(Duration::from_secs(1000), 0, (999 << MOST_SHIFT, true), 1),
+            [Near { task: 0, writes: true }]
+        );
+        assert!(near.touch(Duration::from_secs(1000), 0, (0, true), 1).is_empty());
     }
 
     proptest! {
         #[test]
         fn blocks_are_as_the_definition_says(
-            samples in prop::collection::vec((0..2u64, 0..4u64, 0..10u64, 0..4u64, 0..5u32, 0..30u64), 0..400),
+            samples in prop::collection::vec((0..2u64, 0..4u64, 0..10u64, 0..4u64, 0..5u32, 0..30u64, any::<bool>()), 0..400),
         ) {
             let (mut near, mut obvious, mut now) = (Neighbourhoods::default(), Obvious::default(), Duration::ZERO);
-            for (memory, far, place, within, task, time) in samples {
+            for (memory, far, place, within, task, time, writes) in samples {
                 // Some lines often, some pages, some all over.
                 let address = (far << 19) + place * place * 4096 + within * 32;
                 now += Duration::from_millis(time);
-                prop_assert_eq!(near.touch(now, memory, address, task), obvious.touch(now, memory, address, task));
+                let access = (address, writes);
+                prop_assert_eq!(near.touch(now, memory, access, task), obvious.touch(now, memory, access, task));
             }
         }
     }
