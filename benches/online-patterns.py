@@ -2,6 +2,7 @@
 """What online detection sees of a program's pattern, beside the exact profile of the same program.
 
     benches/online-patterns.py [--seconds S] [--threads N] [--options "..."] NAME=PROGRAM ...
+    benches/online-patterns.py --known [--threads N] [--options "..."] PATTERN=ROUNDS ...
 
 A NAME is one of NPB's (bt, sp, lu, ua of class A, mg of class B) or anything else. NPB's read their number of iterations from a
 file: many for online detection, so that one run lasts S seconds of CPU time a thread (default 10) and more, and few for the
@@ -12,6 +13,10 @@ with the exact communication (all symmetric), how many events that rests on, and
 it over that of the mapping computed from the exact sharing, both under the exact sharing, on machines of 2x2x2 and 2x4x1 with
 level costs 100,10,1. Sharing is counted in windows of a second: where threads take turns on few PUs, a window of a millisecond
 says which two of them ran at the time, and not what they share.
+
+With --known the programs are patterns of workloads/ on a megabyte for each thread, of which it is known who communicates with
+whom. Printed: how many events the pairs that communicate have, the least and on average, those that only read the same, and those
+that share nothing, the most and on average; and correlations as above.
 
 Needs NumPy, root for hint faults, and COHABIT (default: target/release/cohabit).
 """
@@ -116,14 +121,46 @@ def compare(name, command, arguments):
           f"{correlation(seen, communication):.3f} | " + " | ".join(f"{ratio:.3f}" for ratio in ratios) + " |", flush=True)
 
 
+def known(pattern, rounds, arguments):
+    threads = arguments.threads
+    with tempfile.TemporaryDirectory() as folder:
+        room = Path(folder)
+        program = [Path(__file__).resolve().parent.parent / "build/workloads/patterns-pthreads", pattern, "--threads", threads]
+        program = [str(word) for word in program + ["--blocks", 16384, "--words", 4, "--seed", 3, "--expect", room / "truth.csv"]]
+        cpu, _ = run([COHABIT, "run", "--dry-run", *shlex.split(arguments.options), "-o", room / "online.npz", "--",
+                      *program, "--rounds", rounds], cwd=room)
+        run([COHABIT, "profile", "--sharing", "--window", "1s", "-o", room / "exact.npz", "--", *program, "--rounds", "20"], cwd=room)
+        truth = np.zeros((threads, threads))
+        for line in (room / "truth.csv").read_text().splitlines():
+            if not line.startswith(("#", "process")):
+                _, source, destination, messages, *_ = line.split(",")
+                truth[int(source), int(destination)] += float(messages)
+        seen, sharing = matrix(room / "online.npz", "messages", threads), matrix(room / "exact.npz", "sharing", threads)
+    truth += truth.T
+    pairs = np.triu_indices(threads, 1)
+    # Each event is in both halves.
+    events, talks, shares = seen[pairs] / 2, truth[pairs] > 0, sharing[pairs] > 0
+    kinds = [(talks, np.min), (~talks & shares, np.max), (~talks & ~shares, np.max)]
+    texts = [f"{extreme(events[kind]):.0f}, {events[kind].mean():.1f}" if kind.any() else "none" for kind, extreme in kinds]
+    print(f"| {pattern} | {cpu:.0f} | " + " | ".join(texts) + f" | {correlation(seen, sharing):.3f} | {correlation(seen, truth):.3f} |",
+          flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--threads", type=int, default=8)
     parser.add_argument("--options", default="", help="more options of `cohabit run`")
     parser.add_argument("--keep", help="folder for the matrices")
+    parser.add_argument("--known", action="store_true")
     parser.add_argument("programs", nargs="+", metavar="NAME=PROGRAM")
     arguments = parser.parse_args()
+    if arguments.known:
+        print("| pattern | CPU s | communicating: least, mean | reading the same: most, mean | silent: most, mean | with sharing | with communication |")
+        print("|---|---|---|---|---|---|---|")
+        for program in arguments.programs:
+            known(*program.split("=", 1), arguments)
+        return
     print("| program | runs | CPU s | events | with sharing | with communication | " +
           " | ".join(f"J, {machine}" for machine in MACHINES) + " |")
     print("|---|---|---|---|---|---|" + "---|" * len(MACHINES))

@@ -10,7 +10,7 @@ use cohabit_observe::allowance::OVERHEAD_PERCENT;
 use cohabit_observe::dbi::{self, Installation};
 use cohabit_observe::faults::PerfFaults;
 use cohabit_observe::watch::Watcher;
-use cohabit_observe::{faults, mpi, sampling};
+use cohabit_observe::{faults, mpi};
 use serde::Serialize;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -313,9 +313,9 @@ fn agent() -> Check {
 
 /// Whether tasks can be sampled, and by what.
 fn samples() -> Check {
-    let every = sampling::every(OVERHEAD_PERCENT);
-    let by_clock = || PerfFaults::start(&faults::Options { sample_every: every, ..faults::Options::default() });
-    let (state, found, remedy) = match faults::load_check(every) {
+    let sampling = Some(OVERHEAD_PERCENT);
+    let by_clock = || PerfFaults::start(&faults::Options { sampling, ..faults::Options::default() });
+    let (state, found, remedy) = match faults::load_check(sampling) {
         Ok(()) => (State::Works, "at the timer's interrupts, by eBPF".to_owned(), None),
         Err(error) => match by_clock() {
             Ok(_) => {

@@ -20,7 +20,6 @@ use cohabit_map::{Options, Problem, mapper};
 use cohabit_model::{Error, Result, Topology};
 use cohabit_observe::faults::{self, Counters, ProgressPage, Reading, Recorder, Source};
 use cohabit_observe::perf_event::Instructions;
-use cohabit_observe::sampling;
 use cohabit_observe::weigh::Scales;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -121,7 +120,7 @@ impl Session {
         let samples = matches!(args.faults, ExtraFaults::Auto | ExtraFaults::Sample);
         let options = faults::Options {
             block_bytes: args.block,
-            sample_every: sampling::every(args.overhead).filter(|_| samples),
+            sampling: samples.then_some(args.overhead),
             ..faults::Options::default()
         };
         let source = source(options, &mut log)?;

@@ -39,8 +39,8 @@ fn with_or_without_samples<S>(
     start: impl Fn(&faults::Options) -> Result<S>,
 ) -> Result<(S, Option<Error>)> {
     match start(options) {
-        Err(error) if options.sample_every.is_some() => {
-            let without = faults::Options { sample_every: None, ..options.clone() };
+        Err(error) if options.sampling.is_some() => {
+            let without = faults::Options { sampling: None, ..options.clone() };
             Ok((start(&without)?, Some(error)))
         }
         source => Ok((source?, None)),

@@ -76,7 +76,7 @@ impl BpfFaults {
             state: map(".data.user")?,
         };
         let events = Records::of(&map("task_events")?)?;
-        let samples = match options.sample_every {
+        let samples = match options.sampling {
             Some(_) => Some((Records::of(&map("samples")?)?, Sampler::default())),
             None => None,
         };

@@ -35,10 +35,9 @@ pub use record::Recorder;
 
 use crate::sampling::Sums;
 use crate::weigh::Seen;
-use std::time::Duration;
 
 /// How faults are turned into events. CDSM's Table 1 has the defaults.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// Bytes of a block: a power of two from 16 to 2 MiB.
     pub block_bytes: u32,
@@ -46,13 +45,13 @@ pub struct Options {
     pub blocks: u32,
     /// Pairs of tasks that can be counted between two readings, which cost in proportion.
     pub pairs: u32,
-    /// Whether tasks are sampled too, and how much time there is at least from one sample on a PU to the next.
-    pub sample_every: Option<Duration>,
+    /// Whether tasks are sampled too, and of what they run, how many percent detection may take.
+    pub sampling: Option<f64>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { block_bytes: 256, blocks: 1 << 20, pairs: 1 << 15, sample_every: None }
+        Self { block_bytes: 256, blocks: 1 << 20, pairs: 1 << 15, sampling: None }
     }
 }
 

@@ -5,12 +5,12 @@ use super::abi;
 use super::kernel::Kernel;
 use super::table::lines;
 use crate::dbi::install::{LIBDIR_VARIABLE, candidates};
+use crate::sampling::{By, between};
 use cohabit_model::{Error, Result};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel, set_print};
 use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::Duration;
 
 /// The file's name, in the folder of the native parts.
 pub const OBJECT: &str = "cohabit.bpf.o";
@@ -19,7 +19,7 @@ pub const OBJECT: &str = "cohabit.bpf.o";
 const SAMPLER: &str = "on_timer";
 /// A ring has at least a page, and a power of two of them (the kernel's Documentation/bpf/ringbuf.rst).
 const LEAST_RING_BYTES: u32 = 4096;
-/// 300 samples.
+/// 140 samples.
 const RING_BYTES_A_PU: u32 = 1 << 16;
 const MOST_RING_BYTES: u32 = 1 << 22;
 
@@ -56,7 +56,7 @@ pub(crate) fn load(path: &Path, options: &Options) -> Result<Object> {
     let mut builder = ObjectBuilder::default();
     let mut open = builder.open_file(path).map_err(|error| refused("opening", &error))?;
     let line_count = lines(options.blocks);
-    if options.sample_every.is_some() {
+    if options.sampling.is_some() {
         let mut programs = open.progs_mut().filter(|program| program.name() == SAMPLER);
         programs.by_ref().for_each(|mut program| program.set_autoload(true));
     }
@@ -64,11 +64,13 @@ pub(crate) fn load(path: &Path, options: &Options) -> Result<Object> {
         let set = match map.name().to_str() {
             Some("blocks") => map.set_max_entries(line_count),
             Some("matrix") => map.set_max_entries(options.pairs.max(1)),
-            Some("samples") => map.set_max_entries(options.sample_every.map_or(LEAST_RING_BYTES, |_| ring_bytes())),
+            Some("samples") => map.set_max_entries(options.sampling.map_or(LEAST_RING_BYTES, |_| ring_bytes())),
             Some(name) if name.ends_with(".rodata") => {
                 let settings = abi::cohabit_fault_settings {
                     line_mask: u64::from(line_count - 1),
-                    sample_every_ns: options.sample_every.map_or(0, |every| every.as_nanos() as u64),
+                    sample_every_ns: options
+                        .sampling
+                        .map_or(0, |percent| between(By::Timer, percent).as_nanos() as u64),
                     block_shift: options.block_bytes.ilog2(),
                     most_slots: abi::COHABIT_MAX_SLOTS,
                 };
@@ -107,13 +109,13 @@ pub(crate) fn map(object: &Object, name: &str) -> Result<MapHandle> {
     MapHandle::try_from(&found).map_err(|error| refused("opening a map of", &error))
 }
 
-/// Whether the detector can be loaded and attached here, by doing so; also what samples, if `sample_every` says so.
+/// Whether the detector can be loaded and attached here, by doing so; also what samples, if that is wanted.
 ///
 /// # Errors
 /// As [`super::BpfFaults::start`].
-pub fn load_check(sample_every: Option<Duration>) -> Result<()> {
-    let object = load(&find()?, &Options { blocks: 64, pairs: 64, sample_every, ..Options::default() })?;
-    let links = attach(&object, sample_every.is_some())?;
+pub fn load_check(sampling: Option<f64>) -> Result<()> {
+    let object = load(&find()?, &Options { blocks: 64, pairs: 64, sampling, ..Options::default() })?;
+    let links = attach(&object, sampling.is_some())?;
     let slot = map(&object, "followed")?.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
     drop(links);
     slot.map(drop).map_err(|error| refused("reading a map of", &error))

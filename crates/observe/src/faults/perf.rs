@@ -7,9 +7,10 @@ use super::ring::{Record, Ring};
 use super::table::{Table, private_key, shared_key, within_page};
 use super::{Counters, Options, Reading, Source, TaskEvent};
 use crate::perf_event::{page_faults, refused, registers};
-use crate::sampling::{Code, Registers, Sampler};
+use crate::sampling::{By, Code, Registers, Sampler, between};
 use crate::weigh::Seen;
 use cohabit_model::{Error, Result};
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 use std::collections::{BTreeMap, HashMap};
@@ -22,8 +23,8 @@ use std::time::Duration;
 /// An instruction fault's address is the instruction's own, or, where it crosses into the next page, near it.
 const LONGEST_INSTRUCTION: u64 = 16;
 
-/// Each sample is an interrupt of its own here, which takes up to 20 us on a virtual machine (docs/benchmarks-online.md).
-const LEAST_EVERY: Duration = Duration::from_millis(8);
+/// Of the files that this process may open, how many samples may take. Faults need the others.
+const FILES_FOR_SAMPLES: f64 = 0.5;
 /// Bytes of code that are read before an instruction, and as many from there on.
 const CODE_BYTES: usize = 128;
 
@@ -66,7 +67,7 @@ impl PerfFaults {
         // Tried on this process, so that the refusal comes before anything is run.
         let own = std::process::id() as i32;
         page_faults(own, -1).map_err(refused)?;
-        let every = options.sample_every.map(|every| every.max(LEAST_EVERY));
+        let every = options.sampling.map(|percent| between(By::Clock, percent));
         if let Some(every) = every {
             registers(own, -1, every).map_err(refused)?;
         }
@@ -132,6 +133,24 @@ impl PerfFaults {
         self.table.touch(key, block, living.task);
     }
 
+    /// Samples threads, all of them or, where that takes too many files, none: then faults are what there is.
+    fn sample_threads(&mut self, tids: &[i32], pus: &[u32]) {
+        let Some((every, _)) = self.samples else { return };
+        let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(now, _)| now);
+        if (self.events.len() + tids.len() * pus.len()) as f64 > FILES_FOR_SAMPLES * files as f64 {
+            return;
+        }
+        for &tid in tids {
+            for (&pu, ring) in pus.iter().zip(&self.rings) {
+                // A thread that has ended, or a PU that has gone.
+                let Ok(event) = registers(tid, pu as i32, every) else { continue };
+                if ring.take_output_of(&event).is_ok() {
+                    self.events.push(event);
+                }
+            }
+        }
+    }
+
     fn sample(&mut self, time: u64, tid: i32, registers: &Registers) {
         let (Some(living), Some((_, sampler))) = (self.tasks.get(&tid), &mut self.samples) else { return };
         let Some(process) = self.processes.get(&living.process) else { return };
@@ -194,17 +213,11 @@ impl Source for PerfFaults {
                         self.events.push(event);
                     }
                 }
-                // Without them, as where no more files can be opened, faults are what there is.
-                let every = self.samples.as_ref().map(|(every, _)| *every);
-                let samples = every.and_then(|every| registers(tid, pu as i32, every).ok());
-                if let (Some(samples), Some(ring)) = (samples, self.rings.get(index)) {
-                    ring.take_output_of(&samples).map_err(refused)?;
-                    self.events.push(samples);
-                }
             }
             tids.push(tid);
             Ok(())
         })?;
+        self.sample_threads(&tids, &pus);
         tids.into_iter().for_each(|tid| self.started(tid, process, None));
         self.refresh()
     }

@@ -192,7 +192,7 @@ impl Drop for Ends<'_> {
 
 #[test]
 fn the_timers_samples_show_partners() {
-    let options = Options { sample_every: Some(Duration::from_micros(500)), ..Options::default() };
+    let options = Options { sampling: Some(10.0), ..Options::default() };
     if let Some(source) = started(&options) {
         samples_show_partners(source);
     }
@@ -200,7 +200,7 @@ fn the_timers_samples_show_partners() {
 
 #[test]
 fn the_clocks_samples_show_partners() {
-    let options = Options { sample_every: Some(Duration::from_micros(500)), ..Options::default() };
+    let options = Options { sampling: Some(10.0), ..Options::default() };
     match PerfFaults::start(&options) {
         Ok(source) => samples_show_partners(source),
         Err(error) => println!("skipped: {}", error.cause),

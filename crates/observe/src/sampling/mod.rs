@@ -14,17 +14,30 @@ use neighbourhoods::Neighbourhoods;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How often a PU is sampled where detection may take 1 % of the time. Timers interrupt each 100 to 1,000 times a second, mostly 250.
-const EVERY: Duration = Duration::from_micros(1900);
-/// On many PUs less often: what is found out of a sample takes about a microsecond, and 20,000 a second are enough.
-const EVERY_A_PU: Duration = Duration::from_micros(50);
+/// How much time there is at least from one sample on a PU to the next where detection may take 1 % of what the tasks run, at the
+/// timer's own interrupts. These come 100 to 1,000 times a second, mostly 250.
+const BETWEEN: Duration = Duration::from_micros(1900);
+/// And where each sample is an interrupt of its own, which takes up to 20 us on a virtual machine (docs/benchmarks-online.md).
+const BETWEEN_INTERRUPTS: Duration = Duration::from_millis(8);
+/// On many PUs it is more: what is found out of a sample takes some microseconds, and 20,000 a second are enough.
+const FOR_EACH_PU: Duration = Duration::from_micros(50);
+
+/// What brings samples about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// The interrupts that the kernel's timer makes anyway.
+    Timer,
+    /// Interrupts of their own.
+    Clock,
+}
 
 /// How much time there is at least from one sample on a PU to the next, where detection may take so many percent of what the tasks
-/// run. None where it may take nothing.
-pub fn every(overhead_percent: f64) -> Option<Duration> {
+/// run; more than none.
+pub fn between(by: By, overhead_percent: f64) -> Duration {
     let pus = std::thread::available_parallelism().map_or(1, usize::from);
-    let every = EVERY.max(EVERY_A_PU * u32::try_from(pus).unwrap_or(u32::MAX));
-    Duration::try_from_secs_f64(every.as_secs_f64() * OVERHEAD_PERCENT / overhead_percent).ok()
+    let at_least = if by == By::Timer { BETWEEN } else { BETWEEN_INTERRUPTS };
+    let between = at_least.max(FOR_EACH_PU * u32::try_from(pus).unwrap_or(u32::MAX));
+    between.mul_f64((OVERHEAD_PERCENT / overhead_percent).clamp(1e-3, 1e3))
 }
 
 /// Whether samples show what a program does: not where its tasks wait for one another in the kernel nearly all the time, or
@@ -205,9 +218,10 @@ mod tests {
 
     #[test]
     fn samples_come_as_often_as_they_may() {
-        assert!(every(1.0).unwrap() >= EVERY);
-        assert_eq!(every(10.0).unwrap(), every(1.0).unwrap() / 10);
-        assert_eq!(every(0.0), None);
+        assert!(between(By::Timer, 1.0) >= BETWEEN && between(By::Clock, 1.0) >= BETWEEN_INTERRUPTS);
+        assert_eq!(between(By::Timer, 10.0), between(By::Timer, 1.0) / 10);
+        // As good as never.
+        assert!(between(By::Clock, 0.0) >= Duration::from_secs(8));
     }
 
     #[test]

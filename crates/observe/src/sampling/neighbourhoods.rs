@@ -16,7 +16,7 @@ const MOST_SHIFT: u32 = 20;
 /// A line that is used all the time, a barrier's or a lock's, says the same again and again: so often it counts.
 const LINE_EVERY: Duration = Duration::from_millis(50);
 /// Blocks that are kept: some 10 MiB.
-const MOST_BLOCKS: usize = 1 << 16;
+const MOST_BLOCKS: usize = 1 << 15;
 
 /// The blocks that there are samples of.
 #[derive(Debug)]
@@ -42,7 +42,8 @@ struct Sample {
     within: u32,
     task: u32,
     writes: bool,
-    at: Duration,
+    /// In nanoseconds.
+    at: u64,
 }
 
 /// A task that was seen nearby.
@@ -66,7 +67,8 @@ impl Neighbourhoods {
         let start = self.block_of(memory, address, now);
         let Some(block) = self.blocks.get_mut(&(memory, start)) else { return Vec::new() };
         // Accesses of one moment that are near one another are one.
-        if let Some(last) = block.samples.last_mut().filter(|last| last.task == task && last.at == now) {
+        let at = now.as_nanos() as u64;
+        if let Some(last) = block.samples.last_mut().filter(|last| last.task == task && last.at == at) {
             last.writes |= writes;
             return Vec::new();
         }
@@ -82,7 +84,7 @@ impl Neighbourhoods {
                 _ => block.counted = Some(now),
             }
         }
-        block.samples.push(Sample { within: (address - start) as u32, task, writes, at: now });
+        block.samples.push(Sample { within: (address - start) as u32, task, writes, at });
         if block.samples.len() > SAMPLES {
             if block.shift == LEAST_SHIFT {
                 block.samples.remove(0);
