@@ -108,8 +108,9 @@ pub struct Sums {
 pub struct Sampler {
     decode: Decode,
     neighbourhoods: Neighbourhoods,
-    /// What is left over of events that did not make a whole one, so that none is lost.
-    pairs: BTreeMap<(u32, u32), f64>,
+    /// Of each pair, what is left over of events that did not make a whole one, so that none is lost.
+    fractions: BTreeMap<(u32, u32), f64>,
+    whole: BTreeMap<(u32, u32), u64>,
     /// So far.
     pub sums: Sums,
 }
@@ -119,8 +120,8 @@ pub struct Sampler {
 const READERS: f64 = 1.0 / 3.0;
 /// What a whole event may lack by rounding.
 const ROUNDING: f64 = 1e-6;
-/// Pairs whose fractions are kept.
-const MOST_PAIRS: usize = 1 << 20;
+/// Pairs whose fractions are kept, those with tasks that have ended among them: some 5 MiB.
+const MOST_PAIRS: usize = 1 << 17;
 
 impl Sampler {
     /// A task was before an instruction of `code`. `place` finds the memory of an address,
@@ -146,26 +147,27 @@ impl Sampler {
             let part = 1.0 / (count * others.len().max(1)) as f64;
             for near in others {
                 let part = if access.writes || near.writes { part } else { READERS * part };
-                *self.pairs.entry((task.min(near.task), task.max(near.task))).or_default() += part;
+                self.credit((task.min(near.task), task.max(near.task)), part);
             }
+        }
+    }
+
+    fn credit(&mut self, pair: (u32, u32), part: f64) {
+        if self.fractions.len() >= MOST_PAIRS {
+            self.fractions.clear();
+        }
+        let fraction = self.fractions.entry(pair).or_default();
+        *fraction += part;
+        if *fraction + ROUNDING >= 1.0 {
+            *fraction -= 1.0;
+            *self.whole.entry(pair).or_default() += 1;
+            self.sums.events += 1;
         }
     }
 
     /// Whole events since the last call: the two tasks, the smaller number first, and how many.
     pub fn take(&mut self) -> Vec<(u32, u32, u64)> {
-        let mut whole = Vec::new();
-        for (&(a, b), events) in &mut self.pairs {
-            let count = (*events + ROUNDING).floor();
-            if count >= 1.0 {
-                *events -= count;
-                whole.push((a, b, count as u64));
-                self.sums.events += count as u64;
-            }
-        }
-        if self.pairs.len() > MOST_PAIRS {
-            self.pairs.clear();
-        }
-        whole
+        std::mem::take(&mut self.whole).into_iter().map(|((a, b), events)| (a, b, events)).collect()
     }
 }
 
