@@ -1,5 +1,5 @@
-/* Page faults of the followed tasks, and who starts and ends (CDSM sections 2.3 and 4), as eBPF programs on BTF
- * tracepoints: no module, no kprobe. x86 and RISC-V: other architectures have no tracepoint for a user's page fault.
+/* Page faults of the followed tasks, who starts and ends (CDSM sections 2.3 and 4), and samples of what tasks do, as eBPF
+ * programs on BTF tracepoints: no module, no kprobe. x86 and RISC-V: other architectures have no tracepoint for a user's page fault.
  *
  * What is not needed in the fault is not done in it: names, mappings, slots and aging are user space's
  * (crates/observe/src/faults).

@@ -252,6 +252,18 @@ mod tests {
     }
 
     #[test]
+    fn accesses_of_one_moment_that_are_near_are_one() {
+        let mut near = Neighbourhoods::default();
+        let mut touch =
+            |at: u64, address, writes, task| near.touch(Duration::from_secs(at), 0, (address, writes), task);
+        assert!(touch(0, 0x1000, false, 0).is_empty());
+        assert_eq!(touch(1, 0x1000, false, 1), [Near { task: 0, writes: false }]);
+        // It writes as well, a line further on.
+        assert!(touch(1, 0x1040, true, 1).is_empty());
+        assert_eq!(touch(2, 0x1000, false, 0), [Near { task: 1, writes: true }]);
+    }
+
+    #[test]
     fn blocks_become_smaller_where_there_are_many_samples() {
         let mut near = Neighbourhoods::default();
         let mut last = Vec::new();
