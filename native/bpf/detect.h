@@ -52,7 +52,34 @@ static __always_inline void count(cohabit_u32 counter, cohabit_u64 by)
         *value += by;
 }
 
-/* MurmurHash3's finalizer: a bijection, so that different blocks of one address space keep different keys. */
+/* Comparisons as numbers, without branches: the kernel's verifier follows every way through a program. The compiler would make
+ * branches of them again if it saw that a sign is all that is wanted, and newer kernels (6.18) go two ways at a word that is masked
+ * with 0 or -1, so numbers are multiplied by 0 or 1. */
+static __always_inline cohabit_u64 sign(cohabit_u64 word)
+{
+    __asm__ __volatile__("" : "+r"(word));
+    return word >> 63;
+}
+
+/* 1 where a < b, of numbers that are less than 2^63 apart, else 0. */
+static __always_inline cohabit_u64 is_less(cohabit_u64 a, cohabit_u64 b)
+{
+    return sign(a - b);
+}
+
+/* 1 where `word` is not 0, else 0. */
+static __always_inline cohabit_u64 is_any(cohabit_u64 word)
+{
+    return sign(word | (0 - word));
+}
+
+/* `a` where `condition` is 0, `b` where it is 1. */
+static __always_inline cohabit_u64 chosen(cohabit_u64 condition, cohabit_u64 a, cohabit_u64 b)
+{
+    return a + (b - a) * condition;
+}
+
+/* MurmurHash3's finalizer. */
 static __always_inline cohabit_u64 mix(cohabit_u64 x)
 {
     x ^= x >> 33;
@@ -61,6 +88,27 @@ static __always_inline cohabit_u64 mix(cohabit_u64 x)
     x *= 0xc4ceb9fe1a85ec53ull;
     x ^= x >> 33;
     return x;
+}
+
+#define PAGE_SHIFT 12
+
+/* Consecutive pages of which the blocks are in consecutive lines of the table: programs touch memory in order, and a line of its own
+ * for each page, anywhere in the table, is a miss in caches and TLB each time. */
+#define NEIGHBOURS_LOG2 6
+#define NEIGHBOURS_MASK ((1ull << NEIGHBOURS_LOG2) - 1)
+/* Bits of a key that no number has: of a shared object; of who writes next. */
+#define SHARED_KEY (1ull << 63)
+#define WRITTEN_KEY (1ull << 62)
+
+/* The key of the block that holds a byte of an address space or an object, `memory`, in blocks (or pages) of 1 << shift bytes. The
+ * low bits are the page's, for its place among its neighbours; 56 bits above them are mixed of all the rest, of what memory it is too.
+ * Of a million blocks two have the same key once in some ten million runs. */
+static __always_inline cohabit_u64 key_of(cohabit_u64 memory, cohabit_u64 byte, cohabit_u32 shift)
+{
+    cohabit_u64 in_page = chosen(is_less(shift, PAGE_SHIFT), 0, PAGE_SHIFT - shift);
+    cohabit_u64 block = byte >> shift, page = block >> in_page;
+    cohabit_u64 others = page >> NEIGHBOURS_LOG2 << in_page | (block & ((1ull << in_page) - 1));
+    return mix(memory + others) << 8 >> (8 - NEIGHBOURS_LOG2) | (page & NEIGHBOURS_MASK);
 }
 
 /* A function of its own, not static and not inlined: the verifier goes through such a one once, not for each way that
@@ -81,21 +129,6 @@ __attribute__((noinline)) int credit(cohabit_u32 a, cohabit_u32 b, cohabit_u32 k
     else
         count(COHABIT_COUNT_PAIRS_LOST, 1);
     return 0;
-}
-
-/* Comparisons as numbers, without branches: the kernel's verifier follows every way through a program. Of what is
- * compared both are less than 2^63 apart. */
-static __always_inline cohabit_u64 is_less(cohabit_u64 a, cohabit_u64 b)
-{
-    cohabit_u64 less = (a - b) >> 63;
-    __asm__ __volatile__("" : "+r"(less));
-    return less;
-}
-
-/* `a` where `condition` is 0, `b` where it is 1. */
-static __always_inline cohabit_u64 chosen(cohabit_u64 condition, cohabit_u64 a, cohabit_u64 b)
-{
-    return a ^ ((a ^ b) & (0 - condition));
 }
 
 static __always_inline cohabit_u64 recent_at(cohabit_u64 recent, cohabit_u32 place)
@@ -142,30 +175,30 @@ static __always_inline cohabit_u64 overlap(cohabit_u64 a, cohabit_u64 b)
     return 1 ^ (is_less(b >> COHABIT_SPAN_BITS, a & SPAN_MASK) | is_less(a >> COHABIT_SPAN_BITS, b & SPAN_MASK));
 }
 
-/* The way of `line` that holds `key`, or that held the block which makes room for it. */
-static __always_inline cohabit_u32 way_of(struct cohabit_block_line *line, cohabit_u64 key, int *found)
+/* The way of `line` that holds `key`, or else the first that is empty, or else the one that makes room for it. */
+static __always_inline cohabit_u32 way_of(struct cohabit_block_line *line, cohabit_u64 key, cohabit_u64 *found)
 {
-    cohabit_u32 empty = COHABIT_WAYS;
-    *found = 1;
+    cohabit_u64 holds = COHABIT_WAYS, way = key >> 60 & (COHABIT_WAYS - 1);
 #pragma unroll
-    for (cohabit_u32 i = 0; i < COHABIT_WAYS; i++) {
+    for (cohabit_u32 i = COHABIT_WAYS; i-- > 0;) {
         cohabit_u64 there = line->key[i];
-        if (there == key)
-            return i;
-        if (there == 0 && empty == COHABIT_WAYS)
-            empty = i;
+        way = chosen(is_any(there), i, way);
+        holds = chosen(is_any(there ^ key), i, holds);
     }
-    *found = 0;
-    return empty < COHABIT_WAYS ? empty : key >> 60 & (COHABIT_WAYS - 1);
+    *found = is_less(holds, COHABIT_WAYS);
+    return chosen(*found, way, holds);
 }
 
-/* The way of `line` for `key`, taken for it where it had none; COHABIT_WAYS where there is nothing left to do. Two tasks may
- * come for the same new block at the same time: the one that is later finds the key there, and forgets nothing. */
-static __always_inline cohabit_u32 own_way(struct cohabit_block_line *line, cohabit_u64 key, cohabit_u64 task,
-                                           cohabit_u64 block)
+/* The way of the line at `index` for `key`, taken for it where it had none; COHABIT_WAYS where there is nothing left to do. Two tasks
+ * may come for the same new block at the same time: the one that is later finds the key there, and forgets nothing. Like credit(),
+ * verified once. */
+__attribute__((noinline)) cohabit_u32 own_way(cohabit_u32 index, cohabit_u64 key, cohabit_u64 task, cohabit_u64 block)
 {
+    struct cohabit_block_line *line = bpf_map_lookup_elem(&blocks, &index);
+    if (!line)
+        return COHABIT_WAYS;
     for (int attempt = 0; attempt < 3; attempt++) {
-        int found;
+        cohabit_u64 found;
         cohabit_u32 way = way_of(line, key, &found) & (COHABIT_WAYS - 1);
         if (found)
             return way;
@@ -186,6 +219,24 @@ static __always_inline cohabit_u32 own_way(struct cohabit_block_line *line, coha
     return COHABIT_WAYS;
 }
 
+/* Credits the task in `slot` with those of the recent tasks that are ahead of its own place and whose spans its own overlaps. */
+__attribute__((noinline)) int credit_recent(cohabit_u64 recent, cohabit_u64 spans, cohabit_u64 own, cohabit_u64 place, cohabit_u64 slot_and_kind)
+{
+    cohabit_u32 slot = slot_and_kind >> 1, kind = slot_and_kind & 1;
+    cohabit_u64 events = 0;
+#pragma unroll
+    for (cohabit_u32 i = 0; i < COHABIT_RECENT_TASKS; i++) {
+        cohabit_u64 other = recent_at(recent, i);
+        cohabit_u64 meets = is_less(i, place) & is_less(0, other) & overlap(own, recent_at(spans, i));
+        events += meets;
+        if (meets)
+            credit(slot, other - 1, kind);
+    }
+    if (events)
+        count(COHABIT_COUNT_EVENTS, events);
+    return 0;
+}
+
 /* A task in `slot` has touched the block of `key`, or block `block` of the page of `key`. Like credit(), verified once. */
 __attribute__((noinline)) int touch(cohabit_u64 key, cohabit_u64 block, cohabit_u32 slot, cohabit_u32 kind)
 {
@@ -194,7 +245,7 @@ __attribute__((noinline)) int touch(cohabit_u64 key, cohabit_u64 block, cohabit_
     if (!line)
         return 0;
     cohabit_u64 task = (cohabit_u64)slot + 1;
-    cohabit_u32 way = own_way(line, key, task, block);
+    cohabit_u32 way = own_way(index, key, task, block);
     if (way >= COHABIT_WAYS)
         return 0;
     for (int attempt = 0; attempt < 4; attempt++) {
@@ -209,17 +260,8 @@ __attribute__((noinline)) int touch(cohabit_u64 key, cohabit_u64 block, cohabit_
         /* Two words: of two tasks that come at the same moment, the spans of the later one stay, and what the other has
          * added to them is lost. */
         line->spans[way] = to_front(spans, place, own);
-        cohabit_u64 events = 0;
-#pragma unroll
-        for (cohabit_u32 i = 0; i < COHABIT_RECENT_TASKS; i++) {
-            cohabit_u64 other = recent_at(recent, i);
-            cohabit_u64 meets = is_less(i, place) & is_less(0, other) & overlap(own, recent_at(spans, i));
-            events += meets;
-            if (meets)
-                credit(slot, other - 1, kind);
-        }
-        if (events)
-            count(COHABIT_COUNT_EVENTS, events);
+        if (recent)
+            credit_recent(recent, spans, own, place, (cohabit_u64)slot << 1 | (kind & 1));
         return 0;
     }
     count(COHABIT_COUNT_RACES, 1);

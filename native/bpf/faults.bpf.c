@@ -9,8 +9,6 @@
 #include "detect.h"
 #include <bpf/bpf_tracing.h>
 
-#define PAGE_SHIFT 12
-
 /* Bits of an x86 page fault's error code: the page was there, and an instruction was fetched. */
 #define WAS_PRESENT 0x01
 #define FETCHED_INSTRUCTION 0x10
@@ -80,9 +78,10 @@ __attribute__((noinline)) cohabit_u64 shared_key(cohabit_u32 process, cohabit_u6
     for (int step = COHABIT_RANGES_LOG2; step >= 0; step--) {
         cohabit_u64 next = low + (1ull << step);
         cohabit_u64 start = ranges->range[(next - 1) & (COHABIT_MAX_RANGES - 1)].start;
-        /* The sign of a difference: addresses of user space, and the kernel's seen from them, are less than 2^63 apart. */
-        cohabit_u64 too_far = (count - next) >> 63 | (address - start) >> 63;
-        low += (too_far - 1) & (1ull << step);
+        /* Addresses of user space, and the kernel's seen from them, are less than 2^63 apart. */
+        cohabit_u64 too_far = is_less(count, next) | is_less(address, start);
+        low += (too_far ^ 1) << step;
+        /* The compiler would see that the index is in bounds and leave the mask out, which the verifier needs. */
         __asm__ __volatile__("" : "+r"(low));
     }
     if (low == 0 || low > COHABIT_MAX_RANGES)
@@ -93,8 +92,7 @@ __attribute__((noinline)) cohabit_u64 shared_key(cohabit_u32 process, cohabit_u6
     struct cohabit_range *range = &ranges->range[last & (COHABIT_MAX_RANGES - 1)];
     if (address >= range->end)
         return 0;
-    cohabit_u64 block = (address - range->start + range->offset) >> shift;
-    return mix(range->object + block) | 1ull << 63;
+    return key_of(range->object, address - range->start + range->offset, shift) | SHARED_KEY;
 }
 
 SEC("tp_btf/page_fault_user")
@@ -122,13 +120,12 @@ int BPF_PROG(on_fault, unsigned long address, void *registers, unsigned long err
             count(COHABIT_COUNT_PRIVATE, 1);
             return 0;
         }
-        /* An address space of 57 bits in blocks of 16 bytes and up leaves room for no id: both are mixed. */
-        key = mix((address >> shift) + mix(process)) & ~(1ull << 63);
+        key = key_of(mix(process), address, shift);
         key += key == 0;
     }
     /* Write protection shows who writes next, hint faults and first touches who uses the memory next. Each kind has a history of
      * its own: a pair of one and the other says more about who writes than about who shares. */
-    touch(key ^ written << 1, block, *slot, written ? COHABIT_WRITTEN : COHABIT_USED);
+    touch(key | written * WRITTEN_KEY, block, *slot, written ? COHABIT_WRITTEN : COHABIT_USED);
     return 0;
 }
 
@@ -328,11 +325,11 @@ int BPF_PROG(on_timer, int vector)
     return 0;
 }
 
-/* Hands the detector one fault, so that a test can compare it with the one in Rust (BPF_PROG_TEST_RUN). */
-SEC("syscall")
+/* Hands the detector one fault, so that a test can compare it with the one in Rust (BPF_PROG_TEST_RUN). Loaded for that only. */
+SEC("?syscall")
 int replay(struct cohabit_replay *fault)
 {
-    touch(fault->key, fault->block, fault->slot, fault->kind);
+    touch(key_of(fault->memory, fault->byte, fault->shift & 31), fault->block, fault->slot, fault->kind);
     return 0;
 }
 

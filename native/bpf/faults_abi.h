@@ -140,10 +140,12 @@ struct cohabit_follow {
 
 /* A fault handed to the detector by a test, through the `replay` program. */
 struct cohabit_replay {
-    cohabit_u64 key;
+    cohabit_u64 memory; /* what the key is made of (detect.h, key_of) */
+    cohabit_u64 byte;
+    cohabit_u32 shift;
     cohabit_u32 slot;
-    cohabit_u16 block; /* in its page, where the key is a page's; else 0 */
-    cohabit_u16 kind;  /* COHABIT_USED or COHABIT_WRITTEN */
+    cohabit_u32 block; /* in its page, where the key is a page's; else 0 */
+    cohabit_u32 kind;  /* COHABIT_USED or COHABIT_WRITTEN */
 };
 
 #endif

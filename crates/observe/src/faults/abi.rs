@@ -198,17 +198,21 @@ const _: () = {
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct cohabit_replay {
-    pub key: cohabit_u64,
+    pub memory: cohabit_u64,
+    pub byte: cohabit_u64,
+    pub shift: cohabit_u32,
     pub slot: cohabit_u32,
-    pub block: cohabit_u16,
-    pub kind: cohabit_u16,
+    pub block: cohabit_u32,
+    pub kind: cohabit_u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cohabit_replay"][::std::mem::size_of::<cohabit_replay>() - 16usize];
+    ["Size of cohabit_replay"][::std::mem::size_of::<cohabit_replay>() - 32usize];
     ["Alignment of cohabit_replay"][::std::mem::align_of::<cohabit_replay>() - 8usize];
-    ["Offset of field: cohabit_replay::key"][::std::mem::offset_of!(cohabit_replay, key) - 0usize];
-    ["Offset of field: cohabit_replay::slot"][::std::mem::offset_of!(cohabit_replay, slot) - 8usize];
-    ["Offset of field: cohabit_replay::block"][::std::mem::offset_of!(cohabit_replay, block) - 12usize];
-    ["Offset of field: cohabit_replay::kind"][::std::mem::offset_of!(cohabit_replay, kind) - 14usize];
+    ["Offset of field: cohabit_replay::memory"][::std::mem::offset_of!(cohabit_replay, memory) - 0usize];
+    ["Offset of field: cohabit_replay::byte"][::std::mem::offset_of!(cohabit_replay, byte) - 8usize];
+    ["Offset of field: cohabit_replay::shift"][::std::mem::offset_of!(cohabit_replay, shift) - 16usize];
+    ["Offset of field: cohabit_replay::slot"][::std::mem::offset_of!(cohabit_replay, slot) - 20usize];
+    ["Offset of field: cohabit_replay::block"][::std::mem::offset_of!(cohabit_replay, block) - 24usize];
+    ["Offset of field: cohabit_replay::kind"][::std::mem::offset_of!(cohabit_replay, kind) - 28usize];
 };

@@ -30,16 +30,27 @@ pub struct BpfFaults {
     ended: VecDeque<u32>,
     /// Slots of tasks that have ended since the pairs were last read.
     unread: Vec<u32>,
-    /// The counters when the pairs were last read.
+    /// The counters when the pairs were last read; the kernel's own count of events, of which some may have come since.
     known: Counters,
+    kernels_events: u64,
     /// What the kernel was told last.
     state: abi::cohabit_fault_state,
     next_task: u32,
-    /// The shared mappings that the kernel was told of.
-    processes: BTreeMap<i32, Vec<Range>>,
+    processes: BTreeMap<i32, Process>,
     /// Events of pairs that no living task stands behind any more.
     stale: u64,
     object: Object,
+}
+
+/// A process of which tasks are followed.
+#[derive(Default)]
+struct Process {
+    /// The shared mappings that the kernel was told of.
+    shared: Vec<Range>,
+    /// How large its address space was when its mappings were read, as the kernel says it.
+    size: String,
+    /// After how many looks at its size its mappings are to be read again, changed or not.
+    looks_left: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -91,6 +102,7 @@ impl BpfFaults {
             ended: VecDeque::new(),
             unread: Vec::new(),
             known: Counters::default(),
+            kernels_events: 0,
             state: abi::cohabit_fault_state { any_shared: 0, slots_given: 0 },
             next_task: 0,
             processes,
@@ -99,13 +111,23 @@ impl BpfFaults {
         })
     }
 
-    /// Reads from /proc what processes share, and tells the kernel where it has changed.
+    /// Reads from /proc what processes share where their address spaces have changed in size, now and then in any case, and tells the
+    /// kernel where that has changed.
     ///
     /// # Errors
     /// Where the kernel does not take it.
     pub fn refresh_mappings(&mut self) -> Result<()> {
-        let processes: Vec<i32> = self.processes.keys().copied().collect();
-        for process in processes {
+        let mut changed = Vec::new();
+        for (&process, known) in &mut self.processes {
+            let pages = std::fs::read_to_string(format!("/proc/{process}/statm")).unwrap_or_default();
+            let size = pages.split(' ').next().unwrap_or_default();
+            known.looks_left = known.looks_left.saturating_sub(1);
+            if known.looks_left == 0 || known.size != size {
+                (known.size, known.looks_left) = (size.to_owned(), LOOKS_AT_SIZE);
+                changed.push(process);
+            }
+        }
+        for process in changed {
             // One that has ended has none; its entry goes with its last task.
             let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
             self.share(process, mappings::shared(&maps))?;
@@ -115,7 +137,7 @@ impl BpfFaults {
 
     fn share(&mut self, process: i32, mut ranges: Vec<Range>) -> Result<()> {
         ranges.truncate(abi::COHABIT_MAX_RANGES as usize);
-        let known = self.processes.entry(process).or_default();
+        let known = &mut self.processes.entry(process).or_default().shared;
         if *known == ranges {
             return Ok(());
         }
@@ -141,17 +163,11 @@ impl BpfFaults {
         told.map_err(|error| refused("setting", &error))
     }
 
-    /// Hands the detector a fault that never was, for tests.
-    ///
-    /// # Errors
-    /// Where the kernel does not run the program.
-    #[doc(hidden)]
-    pub fn replay(&self, key: u64, block: u8, slot: u32) -> Result<()> {
-        self.run(
-            "replay",
-            as_bytes(&abi::cohabit_replay { key, slot, block: block.into(), kind: u16::from(block > 0) }),
-        )
-        .map(drop)
+    /// Hands the detector a fault that never was: on block `block` of a page, or on the block of so many bits where that is 0.
+    #[cfg(test)]
+    pub(crate) fn replay(&self, (memory, byte, shift): (u64, u64, u32), block: u8, slot: u32) -> Result<()> {
+        let (block, kind) = (block.into(), u32::from(block > 0));
+        self.run("replay", as_bytes(&abi::cohabit_replay { memory, byte, shift, slot, block, kind })).map(drop)
     }
 
     /// Runs a program that takes a record; what it returns.
@@ -216,7 +232,7 @@ impl BpfFaults {
         for sample in records.take()? {
             let Some(living) = self.slots.get(&sample.slot) else { continue };
             let process = sample.process as i32;
-            let shared = self.processes.get(&process).map(Vec::as_slice).unwrap_or_default();
+            let shared = self.processes.get(&process).map(|process| process.shared.as_slice()).unwrap_or_default();
             let registers = Registers { instruction: sample.instruction, general: sample.registers };
             let place = |address| mappings::place(shared, process, address);
             let code = Code { start: sample.code_start, bytes: &sample.code[..sample.code_bytes as usize] };
@@ -234,7 +250,7 @@ impl BpfFaults {
                 abi::COHABIT_TASK_STARTED => told.push(self.started(&event)),
                 abi::COHABIT_TASK_ENDED => ended.push((told.len(), event.slot)),
                 abi::COHABIT_TASK_EXEC => {
-                    self.processes.insert(event.process as i32, Vec::new());
+                    self.processes.insert(event.process as i32, Process::default());
                     if let Some(living) = self.slots.get(&event.slot) {
                         told.push(TaskEvent::Exec { task: living.task, tid: event.tid as i32 });
                     }
@@ -293,6 +309,8 @@ impl BpfFaults {
     }
 }
 
+/// Looks at the size of an address space, 250 ms apart, from one reading of its mappings to the next.
+const LOOKS_AT_SIZE: u32 = 8;
 /// Tasks that have ended and are still known.
 const ENDED_KEPT: usize = 256;
 const MAX_RANGES: usize = abi::COHABIT_MAX_RANGES as usize;
@@ -325,7 +343,10 @@ impl Source for BpfFaults {
         if !with_pairs {
             return Ok(Reading { tasks, pairs: Vec::new(), counters: self.known });
         }
-        let mut pairs = self.take_pairs()?;
+        // Going through the kernel's matrix takes longer than asking whether there is anything in it.
+        let events = self.counter(abi::COHABIT_COUNT_EVENTS)?;
+        let has_pairs = std::mem::replace(&mut self.kernels_events, events) != events;
+        let mut pairs = if has_pairs { self.take_pairs()? } else { Vec::new() };
         let sampled = self.samples.as_mut().map(|(_, sampler)| sampler.take()).unwrap_or_default();
         pairs.extend(sampled.into_iter().map(|(a, b, sampled)| Seen { sampled, ..Seen::of(a, b) }));
         let ended = std::mem::take(&mut self.unread);

@@ -9,6 +9,7 @@ use crate::sampling::{By, between};
 use cohabit_model::{Error, Result};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel, set_print};
 use std::env;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -17,6 +18,8 @@ pub const OBJECT: &str = "cohabit.bpf.o";
 
 /// The program that samples, which is not loaded unless it is asked for.
 const SAMPLER: &str = "on_timer";
+/// The program by which tests hand it faults; the same.
+const REPLAYER: &str = "replay";
 /// A ring has at least a page, and a power of two of them (the kernel's Documentation/bpf/ringbuf.rst).
 const LEAST_RING_BYTES: u32 = 4096;
 /// 140 samples.
@@ -56,9 +59,10 @@ pub(crate) fn load(path: &Path, options: &Options) -> Result<Object> {
     let mut builder = ObjectBuilder::default();
     let mut open = builder.open_file(path).map_err(|error| refused("opening", &error))?;
     let line_count = lines(options.blocks);
-    if options.sampling.is_some() {
-        let mut programs = open.progs_mut().filter(|program| program.name() == SAMPLER);
-        programs.by_ref().for_each(|mut program| program.set_autoload(true));
+    let sampling = options.sampling.is_some();
+    let is_wanted = |name: &OsStr| (sampling && name == SAMPLER) || (cfg!(test) && name == REPLAYER);
+    for mut program in open.progs_mut().filter(|program| is_wanted(program.name())) {
+        program.set_autoload(true);
     }
     for mut map in open.maps_mut() {
         let set = match map.name().to_str() {
@@ -130,8 +134,9 @@ fn warnings() -> Vec<String> {
 pub(crate) fn refused(doing: &str, error: &libbpf_rs::Error) -> Error {
     use libbpf_rs::ErrorKind::{NotFound, PermissionDenied};
     let warned = warnings();
-    let said = warned.iter().map(|line| line.trim()).find(|line| !line.is_empty()).unwrap_or("");
-    let detail = if said.is_empty() { String::new() } else { format!(" ({said})") };
+    let said = warned.iter().map(|line| line.trim()).find(|line| !line.is_empty());
+    let said: Vec<&str> = said.into_iter().chain(verifiers_cause(&warned)).collect();
+    let detail = if said.is_empty() { String::new() } else { format!(" ({})", said.join(": ")) };
     let failed = Error::new(format!("{doing} {OBJECT}: {error}{detail}"));
     match error.kind() {
         PermissionDenied => failed.remedy(Kernel::running().remedy_for_denial(nix::unistd::geteuid().is_root())),
@@ -140,8 +145,29 @@ pub(crate) fn refused(doing: &str, error: &libbpf_rs::Error) -> Error {
     }
 }
 
+/// Why the kernel's verifier refused a program: what it says last before it counts what it has been through.
+fn verifiers_cause(warned: &[String]) -> Option<&str> {
+    let lines: Vec<&str> = warned.iter().flat_map(|text| text.lines()).map(str::trim).collect();
+    let end = lines.iter().position(|line| line.starts_with("processed ") && line.contains(" insns "))?;
+    lines[..end].last().copied()
+}
+
 /// The bytes of a record of `abi`.
 pub(crate) fn as_bytes<T: Copy>(record: &T) -> &[u8] {
     // SAFETY: the records of `abi` are integers without padding between them.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(record).cast(), size_of::<T>()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verifiers_cause_is_found() {
+        let log = "-- BEGIN PROG LOAD LOG --\n0: R1=ctx(off=0,imm=0)\n12: (79) r1 = *(u64 *)(r0 +0)\nR0 invalid mem access 'scalar'\n\
+                   processed 13 insns (limit 1000000) max_states_per_insn 0\n-- END PROG LOAD LOG --\n";
+        let warned = ["prog 'on_fault': BPF program load failed\n".to_owned(), log.to_owned()];
+        assert_eq!(verifiers_cause(&warned), Some("R0 invalid mem access 'scalar'"));
+        assert_eq!(verifiers_cause(&warned[..1]), None);
+    }
 }

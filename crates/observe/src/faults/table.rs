@@ -12,6 +12,8 @@ pub const RECENT_TASKS: usize = 4;
 /// Blocks that share a line of the table.
 const WAYS: usize = 4;
 const PAGE_SHIFT: u32 = 12;
+/// Consecutive pages of which the blocks are in consecutive lines.
+const NEIGHBOURS_LOG2: u32 = 6;
 /// Nobody.
 const NONE: u32 = u32::MAX;
 
@@ -91,7 +93,7 @@ pub fn lines(blocks: u32) -> u32 {
     blocks.clamp(WAYS as u32, 1 << 28).div_ceil(WAYS as u32).next_power_of_two()
 }
 
-/// MurmurHash3's finalizer: a bijection, so that different blocks of one address space keep different keys.
+/// MurmurHash3's finalizer.
 pub fn mix(mut x: u64) -> u64 {
     x ^= x >> 33;
     x = x.wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -108,19 +110,30 @@ pub fn within_page(address: u64, block_shift: u32) -> (u8, u32) {
 
 /// The key of a block of a process's own memory.
 pub fn private_key(process: u32, address: u64, block_shift: u32) -> u64 {
-    (mix((address >> block_shift).wrapping_add(mix(u64::from(process)))) & !(1 << 63)).max(1)
+    key(mix(u64::from(process)), address, block_shift).max(1)
 }
 
 /// The key of a block of a shared object, from the offset in it.
 pub fn shared_key(object: u64, offset: u64, block_shift: u32) -> u64 {
-    mix(object.wrapping_add(offset >> block_shift)) | 1 << 63
+    key(object, offset, block_shift) | 1 << 63
+}
+
+/// Of 64 pages in a row the blocks at the same place in the page have keys with the same 56 bits, mixed of what they have in common, and
+/// the page's number among them below these: so they are in consecutive lines of the table, which is in caches and TLB when
+/// programs touch memory in order.
+pub(super) fn key(memory: u64, byte: u64, block_shift: u32) -> u64 {
+    let in_page = PAGE_SHIFT.saturating_sub(block_shift);
+    let block = byte >> block_shift;
+    let page = block >> in_page;
+    let others = (page >> NEIGHBOURS_LOG2) << in_page | block & ((1 << in_page) - 1);
+    (mix(memory.wrapping_add(others)) << 8) >> (8 - NEIGHBOURS_LOG2) | page & ((1 << NEIGHBOURS_LOG2) - 1)
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::HashMap;
+    use std::collections::{HashMap, HashSet};
 
     /// The definition: every block remembers all that happened; no table, no bound but the four tasks.
     pub(crate) fn obvious(touches: &[(u64, u8, u32)]) -> BTreeMap<(u32, u32), u64> {
@@ -227,6 +240,25 @@ pub(crate) mod tests {
         let mut table = Table::new(4);
         (1..=6).for_each(|key| table.touch(key << 60 | 1, 0, 0));
         assert_eq!((table.new_blocks, table.evictions), (6, 2));
+    }
+
+    #[test]
+    fn keys_are_of_blocks_and_neighbours_of_pages_in_a_row() {
+        for shift in [4, 8, 12, 16, 21] {
+            let of = |block: u64| private_key(7, block << shift, shift);
+            let keys: HashSet<u64> = (0..100_000).map(of).collect();
+            assert_eq!(keys.len(), 100_000, "{shift}");
+            assert_eq!(of(5), private_key(7, (6 << shift) - 1, shift));
+            // Another process, and a shared object.
+            assert!((0..1000).all(|block| !keys.contains(&private_key(8, block << shift, shift))), "{shift}");
+            assert!((0..1000).all(|block| !keys.contains(&shared_key(mix(7), block << shift, shift))), "{shift}");
+            let page = 1 << shift.max(PAGE_SHIFT);
+            let in_line = |page_number: u64| private_key(7, page_number * page, shift) & 0xfff;
+            let in_a_row = |first: u64| (first..first + 63).all(|page| in_line(page) + 1 == in_line(page + 1));
+            assert!(in_a_row(0) && in_a_row(64) && in_a_row(1 << 20), "{shift}");
+        }
+        // The highest address of user space where addresses have 57 bits.
+        assert!(private_key(1, (1 << 56) - 1, 4) < 1 << 62);
     }
 
     proptest! {

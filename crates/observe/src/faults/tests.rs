@@ -1,6 +1,6 @@
 //! The detector in the kernel against the one in Rust, and on real processes, where eBPF programs can be loaded.
 
-use super::table::{Table, mix};
+use super::table::{Table, key, mix};
 use super::{BpfFaults, Options, PerfFaults, Source, TaskEvent};
 use crate::sampling::Sums;
 use crate::weigh::Seen;
@@ -44,9 +44,12 @@ fn the_kernel_counts_what_the_table_counts() {
         for round in 0..20 {
             for _ in 0..300 {
                 random = mix(random.wrapping_add(0x9e37_79b9_7f4a_7c15));
-                let (key, block, task) = (mix(1 + random % 60), (random >> 24) as u8 % 6, (random >> 32) as u32 % 7);
-                source.replay(key, block, task).unwrap();
-                table.touch(key, block, task);
+                // Two memories, and places in them that are in the same block or not, by its size.
+                let (memory, shift) = (mix(1 + (random >> 10 & 1)), [4, 10, 16][(random >> 40) as usize % 3]);
+                let byte = (1 + random % 48) << 9;
+                let (block, task) = ((random >> 24) as u8 % 6, (random >> 32) as u32 % 7);
+                source.replay((memory, byte, shift), block, task).unwrap();
+                table.touch(key(memory, byte, shift), block, task);
             }
             let mut pairs = BTreeMap::new();
             for seen in source.take_pairs().unwrap() {
