@@ -8,6 +8,7 @@ use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
     UsedMemory,
 };
+use std::collections::BTreeSet;
 
 /// Accesses that are taken of one moment (docs/benchmarks-online.md).
 pub(super) const ACCESSES: usize = 8;
@@ -34,6 +35,15 @@ pub(super) struct Access {
     pub(super) writes: bool,
 }
 
+/// What a task is about to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Moment {
+    /// The next accesses to memory other than the stack and thread-local storage, the first ones, at most `ACCESSES`.
+    pub(super) accesses: Vec<Access>,
+    /// It goes round a loop that reads the same places each time and writes nothing: until somebody else writes there.
+    pub(super) waits: bool,
+}
+
 /// Decodes instructions of x86-64.
 pub(super) struct Decode {
     factory: InstructionInfoFactory,
@@ -46,15 +56,14 @@ impl Default for Decode {
 }
 
 impl Decode {
-    /// The next accesses to memory other than the stack and thread-local storage, as far as `code` goes and what is in
-    /// the registers of an address is known. The first ones, at most `ACCESSES`.
+    /// What a task does next, as far as `code` goes and what is in the registers of an address is known.
     ///
     /// Of a branch backwards it is taken for granted that it is taken, and that one forwards is not: loops go on.
-    pub(super) fn next_accesses(&mut self, registers: &Registers, code: &Code) -> Vec<Access> {
+    pub(super) fn next(&mut self, registers: &Registers, code: &Code) -> Moment {
         let mut known = Known(registers.general.map(Some));
         let mut decoder = Decoder::with_ip(64, code.bytes, code.start, DecoderOptions::NONE);
         let mut accesses = Vec::with_capacity(ACCESSES);
-        let mut next = registers.instruction;
+        let (mut next, mut goes_round, mut knows_all) = (registers.instruction, false, true);
         for _ in 0..INSTRUCTIONS {
             let at = next.wrapping_sub(code.start);
             if at >= code.bytes.len() as u64 || decoder.set_position(at as usize).is_err() {
@@ -66,7 +75,11 @@ impl Decode {
                 break;
             }
             let info = self.factory.info(&instruction);
-            accesses.extend(info.used_memory().iter().filter_map(|memory| known.access(memory)));
+            for memory in info.used_memory().iter().filter(|memory| is_shareable(memory)) {
+                let access = known.access(memory);
+                knows_all &= access.is_some();
+                accesses.extend(access);
+            }
             if accesses.len() >= ACCESSES {
                 break;
             }
@@ -78,6 +91,7 @@ impl Decode {
                 FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => instruction.near_branch_target(),
                 _ => break,
             };
+            goes_round |= next <= instruction.ip();
             let result = known.result(&instruction);
             let written = info.used_registers().iter().filter(|used| writes(used.access()));
             written.filter_map(|used| number(used.register())).for_each(|number| known.0[number] = None);
@@ -86,23 +100,33 @@ impl Decode {
             }
         }
         accesses.truncate(ACCESSES);
-        accesses
+        let waits = goes_round && knows_all && reads_the_same(&accesses);
+        Moment { accesses, waits }
     }
+}
+
+/// Whether accesses read every place twice and more, and write nothing.
+fn reads_the_same(accesses: &[Access]) -> bool {
+    let places: BTreeSet<u64> = accesses.iter().map(|access| access.address).collect();
+    !accesses.is_empty() && accesses.len() >= 2 * places.len() && !accesses.iter().any(|access| access.writes)
+}
+
+/// Whether an operand is memory that may be another's, too: not the thread's stack, as far as that is seen by the register, and not
+/// thread-local storage.
+fn is_shareable(memory: &UsedMemory) -> bool {
+    let is_stack = number(memory.base()) == number(Register::RSP) && memory.base() != Register::None;
+    // x86-64 has no other segments with a base (Intel's manual, volume 1, 3.3.4).
+    let is_threads = matches!(memory.segment(), Register::FS | Register::GS);
+    !is_stack && !is_threads && !matches!(memory.access(), OpAccess::None | OpAccess::NoMemAccess)
 }
 
 /// What is in the general registers, by number, as far as it is known.
 struct Known([Option<u64>; 16]);
 
 impl Known {
-    /// An operand's access, where it is one to memory that is not the thread's own.
+    /// The access of an operand that is shareable, where its address is known and may be a program's.
     fn access(&self, memory: &UsedMemory) -> Option<Access> {
-        let is_own = number(memory.base()) == number(Register::RSP) && memory.base() != Register::None;
-        if is_own || matches!(memory.access(), OpAccess::None | OpAccess::NoMemAccess) {
-            return None;
-        }
         let value = |register: Register, _, _| match register {
-            // x86-64 has no other segments (Intel's manual, volume 1, 3.3.4); these two are thread-local storage.
-            Register::FS | Register::GS => None,
             Register::ES | Register::CS | Register::SS | Register::DS => Some(0),
             // An operand's displacement is its address then.
             Register::RIP | Register::EIP => Some(0),
@@ -193,7 +217,7 @@ mod tests {
 
     /// Of code from `before` bytes before the next instruction on.
     fn accesses(code: &[u8], before: u64) -> Vec<u64> {
-        let accesses = Decode::default().next_accesses(&registers(), &Code { start: NEXT - before, bytes: code });
+        let accesses = Decode::default().next(&registers(), &Code { start: NEXT - before, bytes: code }).accesses;
         accesses.iter().map(|access| access.address).collect()
     }
 
@@ -210,7 +234,7 @@ mod tests {
             &[0xf3, 0xaa],
         ];
         let code = Code { start: NEXT, bytes: &code.concat() };
-        let accesses = Decode::default().next_accesses(&registers(), &code);
+        let accesses = Decode::default().next(&registers(), &code).accesses;
         let writes: Vec<bool> = accesses.iter().map(|access| access.writes).collect();
         assert_eq!(writes, [false, true, true, true, false, true]);
     }
@@ -303,6 +327,38 @@ mod tests {
         assert!(accesses(&[0xeb, 0xfe], 0).is_empty());
     }
 
+    #[test]
+    fn loops_that_wait_for_somebody_are_told() {
+        let rows: [(&str, &[u8], bool); 10] = [
+            ("cmp dword [rbx], 0; je back", &[0x83, 0x3b, 0, 0x74, 0xfb], true),
+            (
+                "mov eax, [rbx]; lock or qword [rsp], 0; test eax, eax; je back",
+                &[0x8b, 0x03, 0xf0, 0x48, 0x83, 0x0c, 0x24, 0, 0x85, 0xc0, 0x74, 0xf4],
+                true,
+            ),
+            (
+                "mov eax, [rbx]; cmp eax, ecx; jne out; pause; inc rdx; jmp back",
+                &[0x8b, 0x03, 0x39, 0xc8, 0x75, 0x7, 0xf3, 0x90, 0x48, 0xff, 0xc2, 0xeb, 0xf3],
+                true,
+            ),
+            ("mov eax, [rbx]; cmp eax, [rcx]; je back", &[0x8b, 0x03, 0x3b, 0x01, 0x74, 0xfa], true),
+            ("mov eax, [rbx]; add rbx, 4; jmp back", &[0x8b, 0x03, 0x48, 0x83, 0xc3, 4, 0xeb, 0xf8], false),
+            ("lock xadd [rbx], eax; jmp back", &[0xf0, 0x0f, 0xc1, 0x03, 0xeb, 0xfa], false),
+            (
+                "add eax, [rbx]; add eax, [rcx]; add rcx, 4; jmp back",
+                &[0x03, 0x03, 0x03, 0x01, 0x48, 0x83, 0xc1, 4, 0xeb, 0xf6],
+                false,
+            ),
+            ("mov eax, [rbx]; mov ecx, [rbx] (no loop)", &[0x8b, 0x03, 0x8b, 0x0b], false),
+            ("mov rax, [rax]; mov ecx, [rbx]; jmp back (a list)", &[0x48, 0x8b, 0, 0x8b, 0x0b, 0xeb, 0xf9], false),
+            ("jmp to itself", &[0xeb, 0xfe], false),
+        ];
+        for (text, code, waits) in rows {
+            let moment = Decode::default().next(&registers(), &Code { start: NEXT, bytes: code });
+            assert_eq!(moment.waits, waits, "{text}: {moment:?}");
+        }
+    }
+
     proptest! {
         #[test]
         fn whatever_the_bytes_are_addresses_are_a_programs(
@@ -311,7 +367,7 @@ mod tests {
             before in 0..300u64,
         ) {
             let code = Code { start: general[0].wrapping_sub(before), bytes: &bytes };
-            let accesses = Decode::default().next_accesses(&Registers { instruction: general[0], general }, &code);
+            let accesses = Decode::default().next(&Registers { instruction: general[0], general }, &code).accesses;
             prop_assert!(accesses.len() <= ACCESSES);
             let is_a_programs = |access: &Access| (FIRST_ADDRESS..USER_ADDRESSES).contains(&access.address);
             prop_assert!(accesses.iter().all(is_a_programs));

@@ -9,7 +9,7 @@ mod neighbourhoods;
 
 use crate::allowance::OVERHEAD_PERCENT;
 pub use decode::Code;
-use decode::Decode;
+use decode::{Decode, Moment};
 use neighbourhoods::Neighbourhoods;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -40,8 +40,8 @@ pub fn between(by: By, overhead_percent: f64) -> Duration {
     between.mul_f64((OVERHEAD_PERCENT / overhead_percent).clamp(1e-3, 1e3))
 }
 
-/// Whether samples show what a program does: not where its tasks wait for one another in the kernel nearly all the time, or
-/// where what they run cannot be read.
+/// Whether samples show what a program does: not where its tasks wait for one another nearly all the time, in the kernel or in loops,
+/// or where what they run cannot be read.
 #[derive(Debug)]
 pub struct Telling {
     /// When it was last looked at: how long the tasks had run, and how many samples had shown an access.
@@ -95,8 +95,10 @@ pub struct Registers {
 pub struct Sums {
     /// Taken.
     pub samples: u64,
-    /// Those that showed any access.
+    /// Those that showed any access of a task at work.
     pub telling: u64,
+    /// Those of tasks that waited for somebody in a loop.
+    pub waiting: u64,
     /// The accesses that they showed.
     pub accesses: u64,
     /// Pairs of tasks credited.
@@ -134,8 +136,13 @@ impl Sampler {
         code: &Code,
         place: impl Fn(u64) -> (u64, u64),
     ) {
-        let accesses = self.decode.next_accesses(registers, code);
+        let Moment { accesses, waits } = self.decode.next(registers, code);
         self.sums.samples += 1;
+        if waits {
+            // Again and again until it is run no longer: that says nothing of what it works with.
+            self.sums.waiting += 1;
+            return;
+        }
         self.sums.telling += u64::from(!accesses.is_empty());
         self.sums.accesses += accesses.len() as u64;
         let count = accesses.len();
@@ -200,7 +207,7 @@ mod tests {
         assert_eq!(sample(4, 7, 0x1000), []);
         assert_eq!(sample(5, 7, 0), []);
         assert_eq!(sample(6, 5, 0x1000), [(5, 7, 1)]);
-        assert_eq!(sampler.sums, Sums { samples: 6, telling: 5, accesses: 5, events: 2 });
+        assert_eq!(sampler.sums, Sums { samples: 6, telling: 5, waiting: 0, accesses: 5, events: 2 });
     }
 
     #[test]
