@@ -6,12 +6,15 @@ use cohabit_model::topology::costs::parse_level_costs;
 use cohabit_model::{Result, Topology};
 use std::path::Path;
 
+/// The machine that this is.
+const LIVE: &str = "live";
+
 /// Where the tasks are to run.
 #[derive(clap::Args, Debug)]
 pub struct MachineArgs {
     /// The machine: `live`, an hwloc XML file, a synthetic string ("pack:2 core:14 pu:2"), a cluster file (.toml,
     /// docs/cluster.md) or matrix:FILE.csv
-    #[arg(long, value_name = "T", default_value = "live")]
+    #[arg(long, value_name = "T", default_value = LIVE)]
     topology: String,
     #[command(flatten)]
     costs: LevelCostArgs,
@@ -32,6 +35,14 @@ impl MachineArgs {
     /// Where it cannot be read, or the costs do not fit it.
     pub fn load(&self) -> Result<Topology> {
         self.costs.load(&self.topology)
+    }
+
+    /// Whether it is another machine than this one, whose topology is `loaded`.
+    ///
+    /// # Errors
+    /// Where this one's cannot be read.
+    pub fn is_another(&self, loaded: &Topology) -> Result<bool> {
+        Ok(self.topology != LIVE && loaded.text != Topology::load(LIVE)?.text)
     }
 
     /// `--level-costs` as numbers; empty where the topology's own distances hold.

@@ -340,7 +340,8 @@ fn a_killed_cohabit_leaves_the_program_and_the_settings() {
     for kill in 0..kills {
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let out = std::fs::File::create(room.path("out")).unwrap();
-        let mut command = room.command(["run", "--always", "--", program.to_str().unwrap(), "2", "3000", "64"]);
+        let mut command = room.command(["run", "--always", "--faults", "hint"]);
+        command.args(["--", program.to_str().unwrap(), "2", "3000", "64"]);
         let mut run = Killed::spawn(command.stdout(out).stderr(Stdio::null()));
         // It holds the file open as well.
         drop(command);

@@ -37,7 +37,6 @@ is "eBPF shows page faults" "1" "$(grep -c 'watching page faults, by eBPF' /tmp/
 is "tasks were sampled" "1 0" "$(grep -c 'samples: ' /tmp/log) $(grep -c 'no samples' /tmp/log)"
 samples=$(sed -n 's/^ *"samples_telling": \([0-9]*\).*/\1/p' /tmp/r.json)
 is "samples told what they use" "yes" "$([ "${samples:-0}" -gt 100 ] && echo yes || echo "no: $samples")"
-is "the scan rate was set" "1" "$(grep -c 'scan rate set' /tmp/log)"
 cohabit show /tmp/p.npz >/tmp/shown
 # Rows of the matrix: task, name, and a number or a dot for each task; the largest is the partner.
 partners=$(awk '/^ [0-7] patterns/ { best = -1; at = "-"; for (i = 3; i <= NF; i++) { v = $i; if (v == ".") v = 0; else if (v ~ /k$/) v = substr(v, 1, length(v) - 1) * 1000; if (v + 0 > best + 0) { best = v; at = i - 3 } } if (best > 0) print $1, at }' /tmp/shown)
@@ -56,9 +55,11 @@ is "pairs are on one node each" "0 1
 is "threads run where they were put" "8" "$(grep -cE '^[0-7]$' /tmp/affinities)"
 is "settings are as before" "$(echo "$before" | sort -n)" "$(settings)"
 
-cohabit run --always -- $program >/tmp/out 2>/tmp/log &
+cohabit run --always --faults hint -- $program >/tmp/out 2>/tmp/log &
 run=$!
 sleep 5
+is "the scan rate was set" "1" "$(grep -c 'scan rate set' /tmp/log)"
+is "NUMA balancing was turned on" "1" "$(cat /proc/sys/kernel/numa_balancing)"
 kill -KILL $run
 pid=$(pidof patterns-pthreads)
 is "the program runs on" "1" "$(echo "$pid" | wc -w)"

@@ -6,12 +6,15 @@
 
 use super::ledger::Ledger;
 use cohabit_model::{Error, Result};
+use nix::unistd::{AccessFlags, access};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const SWITCH: &str = "/proc/sys/kernel/numa_balancing";
 /// Bit of the switch: balancing as such; other bits are memory tiering's.
 const NORMAL: u32 = 1;
+/// What to do where it cannot be written.
+const MAY_CHANGE: &str = "run as root, or have the administrator set kernel.numa_balancing=1";
 /// What the machine has seen, a line each.
 const EVENTS: &str = "/proc/vmstat";
 const RATES: &str = "/sys/kernel/debug/sched/numa_balancing";
@@ -41,28 +44,45 @@ impl HintFaults {
     /// Where the switch cannot be read or written.
     pub fn pause(ledger: &mut Ledger, paused: bool) -> Result<bool> {
         let switch = Path::new(SWITCH);
-        let is_normal = |value: &str| value.parse::<u32>().is_ok_and(|value| value & NORMAL != 0);
         match ledger.entry.settings.get(switch) {
-            Some(changed) if !is_normal(&changed.before) => ledger.pause(switch, paused),
+            Some(changed) if !changed.before.parse().is_ok_and(is_normal) => ledger.pause(switch, paused),
             _ => Ok(false),
         }
     }
 }
 
-/// Turns NUMA balancing on, where it is not, and sets the scan rate where debugfs is open.
+/// Whether hint faults can be had, without turning them on.
 ///
 /// # Errors
 /// Where the kernel has none, or this user may not change it.
+pub fn can_have_hint_faults() -> Result<()> {
+    if is_normal(read_switch()?) {
+        return Ok(());
+    }
+    access(SWITCH, AccessFlags::W_OK)
+        .map_err(|error| Error::new(format!("writing {SWITCH}: {error}")).remedy(MAY_CHANGE))
+}
+
+/// Turns NUMA balancing on, where it is not, and sets the scan rate where debugfs is open.
+///
+/// # Errors
+/// As [`can_have_hint_faults`].
 pub fn enable_hint_faults(ledger: &mut Ledger) -> Result<HintFaults> {
-    let switch = Path::new(SWITCH);
-    let now = fs::read_to_string(switch).map_err(|_| {
+    let now = read_switch()?;
+    let set = ledger.set(Path::new(SWITCH), &(now | NORMAL).to_string());
+    set.map_err(|error| error.remedy(MAY_CHANGE))?;
+    Ok(HintFaults { was_on: is_normal(now), rate: set_rates(ledger) })
+}
+
+fn read_switch() -> Result<u32> {
+    let now = fs::read_to_string(SWITCH).map_err(|_| {
         Error::new("this kernel has no NUMA balancing").remedy("a kernel built with CONFIG_NUMA_BALANCING=y has it")
     })?;
-    let now: u32 = now.trim().parse().unwrap_or(0);
-    let was_on = now & NORMAL != 0;
-    let set = ledger.set(switch, &(now | NORMAL).to_string());
-    set.map_err(|error| error.remedy("run as root, or have the administrator set kernel.numa_balancing=1"))?;
-    Ok(HintFaults { was_on, rate: set_rates(ledger) })
+    Ok(now.trim().parse().unwrap_or(0))
+}
+
+fn is_normal(switch: u32) -> bool {
+    switch & NORMAL != 0
 }
 
 fn set_rates(ledger: &mut Ledger) -> Result<(), String> {

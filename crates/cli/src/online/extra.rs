@@ -3,12 +3,12 @@
 
 use super::Log;
 use super::args::{ExtraFaults, OnlineArgs};
+use super::hints::Hints;
 use super::tasks::Tasks;
 use cohabit_apply::online::ledger::Ledger;
-use cohabit_apply::online::settings::{HintFaults, enable_hint_faults};
 use cohabit_apply::online::threads;
 use cohabit_observe::allowance::own_time;
-use cohabit_observe::faults::{ARM_EVERY, Agent, HintBudget, LEAST_A_TASK, Others, PageAllowance, PageBudget, Watched};
+use cohabit_observe::faults::{ARM_EVERY, Agent, LEAST_A_TASK, Others, PageAllowance, PageBudget, Watched};
 use cohabit_observe::sampling::Telling;
 use cohabit_observe::watch::{self, Watcher};
 use cohabit_observe::weigh::Seen;
@@ -27,9 +27,6 @@ const ENOUGH_OTHERS: u64 = 200;
 /// How many times as much watchpoints may take where there are no hint faults: what these might have taken, too.
 const WITHOUT_HINT_FAULTS: f64 = 1.5;
 
-/// How often what hint faults take is looked at.
-const BUDGET_EVERY: Duration = Duration::from_secs(1);
-
 /// What makes extra faults in a session, and watches.
 pub struct Extra {
     watcher: Option<Watcher>,
@@ -38,17 +35,13 @@ pub struct Extra {
     percent: f64,
     pages: PageBudget,
     allowance: PageAllowance,
-    /// What hint faults may take, where there are any.
-    hints: Option<HintBudget>,
-    next_look: Duration,
-    paused: bool,
-    said_pause: bool,
+    hints: Hints,
     /// How long the tasks have run, when last looked at.
     ran: Duration,
     /// What else than the agent there is, and how many pairs it has shown.
     others: Others,
     others_show: u64,
-    /// While samples tell what the programs do, nothing is watched and no page is protected.
+    /// While samples tell what the programs do, no fault is caused and nothing is watched.
     samples: Telling,
 }
 
@@ -56,10 +49,11 @@ impl Extra {
     /// Gets ready what was asked for, as far as it works here, and says so. The agent is for programs that are run. `samples` is whether
     /// the source of faults samples tasks, too.
     pub fn start(args: &OnlineArgs, runs_program: bool, samples: bool, ledger: &mut Ledger, log: &mut Log) -> Self {
-        let hints = hint_faults(args.faults, ledger, log).map(|_| HintBudget::new(args.overhead));
-        let times = if hints.is_some() { 1.0 } else { WITHOUT_HINT_FAULTS };
+        let hints = Hints::start(args.faults, args.overhead, samples, ledger, log);
+        say_what_faults_miss(args.faults, log);
+        let times = if hints.are_there() { 1.0 } else { WITHOUT_HINT_FAULTS };
         let watcher = watcher(args.faults, args.overhead * times, samples, log);
-        let others = if hints.is_some() || watcher.is_some() { Others::Few } else { Others::None };
+        let others = if hints.are_there() || watcher.is_some() { Others::Few } else { Others::None };
         Self {
             watcher,
             agent: agent(args.faults, runs_program, log),
@@ -68,9 +62,6 @@ impl Extra {
             allowance: PageAllowance::new(others, args.overhead),
             others,
             hints,
-            next_look: Duration::ZERO,
-            paused: false,
-            said_pause: false,
             ran: Duration::ZERO,
             others_show: 0,
             samples: Telling::new(samples),
@@ -96,7 +87,6 @@ impl Extra {
         let Some(agent) = &mut self.agent else { return };
         let before = agent.announced;
         agent.welcome(|process| tasks.living.values().any(|living| living.process == process));
-        agent.refresh();
         if before == 0 && agent.announced > 0 {
             let text = format!(
                 "extra faults by the agent{} (userfaultfd: writes; at most {} % of the pages in use a second, or {} a task)",
@@ -106,6 +96,10 @@ impl Extra {
             );
             log.tell(now, "setting", text, Vec::new());
         }
+        if self.samples.tells() {
+            return agent.forget(|process| !tasks.living.values().any(|living| living.process == process));
+        }
+        agent.refresh();
         let mut count: BTreeMap<i32, usize> = BTreeMap::new();
         tasks.living.values().for_each(|living| *count.entry(living.process).or_default() += 1);
         let watched = |(process, tasks)| Watched { process, tasks, resident_pages: threads::resident_pages(process) };
@@ -115,31 +109,9 @@ impl Extra {
         self.pages.update(now, faults, agent.armed_pages, interval, &watched);
     }
 
-    /// Lets hint faults pause where they take too much, or go on.
+    /// Turns hint faults on where they are needed, and holds them to what they may take.
     pub fn limit_hint_faults(&mut self, now: Duration, ledger: &mut Ledger, log: &mut Log) {
-        let ran = self.ran;
-        let Some(budget) = self.hints.as_mut().filter(|_| now >= self.next_look) else { return };
-        self.next_look = now + BUDGET_EVERY;
-        let Some(faults) = HintFaults::so_far() else { return };
-        let pauses = budget.pauses(faults, ran);
-        if pauses == self.paused {
-            return;
-        }
-        match HintFaults::pause(ledger, pauses) {
-            Ok(true) => {
-                self.paused = pauses;
-                if !std::mem::replace(&mut self.said_pause, true) {
-                    let text =
-                        "NUMA balancing is off now and then: its faults would take too much of the time (--overhead)";
-                    log.tell(now, "setting", text.to_owned(), Vec::new());
-                }
-            }
-            Ok(false) => {}
-            Err(error) => {
-                self.hints = None;
-                log.tell(now, "warning", format!("hint faults are not limited: {}", error.cause), Vec::new());
-            }
-        }
+        self.hints.limit(now, self.ran, self.samples.tells(), ledger, log);
     }
 
     /// Watches places of the programs' memory, as far as that may take time: when to come again, where it does.
@@ -194,41 +166,19 @@ fn while_what(samples: bool) -> &'static str {
     if samples { " while samples tell too little" } else { "" }
 }
 
-/// Gets extra faults from the kernel, if they are asked for, and says which there are. None where there are no hint faults.
-fn hint_faults(which: ExtraFaults, ledger: &mut Ledger, log: &mut Log) -> Option<HintFaults> {
-    let mut tell = |what, text: String| log.tell(Duration::ZERO, what, text, Vec::new());
-    match which {
-        ExtraFaults::Auto | ExtraFaults::Hint => {}
-        ExtraFaults::Agent | ExtraFaults::Watch | ExtraFaults::Sample => return None,
-        ExtraFaults::None => {
-            tell("source", "no extra faults: each page is seen once, when it is first touched".to_owned());
-            return None;
-        }
-    }
-    let enabled = enable_hint_faults(ledger);
-    match &enabled {
-        Ok(hint) => {
-            let switched = if hint.was_on { "was on already" } else { "turned on, and off again at the end" };
-            let rate = match &hint.rate {
-                Ok(()) => "scan rate set".to_owned(),
-                Err(cause) => format!("scan rate left to the kernel: {cause}"),
-            };
-            tell("setting", format!("extra faults by NUMA balancing ({switched}; {rate})"));
-        }
-        Err(error) => {
-            let remedy = error.remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
-            tell("warning", format!("no extra faults by NUMA balancing: {}{remedy}", error.cause));
-        }
+/// Says what page faults alone cannot show here.
+fn say_what_faults_miss(which: ExtraFaults, log: &mut Log) {
+    let mut tell = |what, text: &str| log.tell(Duration::ZERO, what, text.to_owned(), Vec::new());
+    if which == ExtraFaults::None {
+        tell("source", "no extra faults: each page is seen once, when it is first touched");
     }
     let huge = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
-    if huge.contains("[always]") {
+    if matches!(which, ExtraFaults::Auto | ExtraFaults::Hint) && huge.contains("[always]") {
         tell(
             "warning",
-            "transparent huge pages are on: a fault shows 2 MiB as one place, so less is seen of memory in them"
-                .to_owned(),
+            "transparent huge pages are on: a fault shows 2 MiB as one place, so less is seen of memory in them",
         );
     }
-    enabled.ok()
 }
 
 /// Watchpoints, if they are asked for and work here, which is said.

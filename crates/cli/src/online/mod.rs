@@ -2,6 +2,7 @@
 
 pub mod args;
 mod extra;
+mod hints;
 mod log;
 pub mod node;
 mod report;

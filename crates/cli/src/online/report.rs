@@ -7,6 +7,9 @@ use cohabit_observe::watch;
 use serde_json::{Value, json};
 use std::time::Duration;
 
+/// Of the samples, those of tasks that wait in a loop.
+const WORTH_SAYING: f64 = 0.1;
+
 /// How a session went.
 pub struct Report {
     /// What was seen.
@@ -64,6 +67,7 @@ impl Report {
             "windows_watched": self.watched.windows, "places_watched": self.watched.places,
             "places_used": self.watched.used, "events_watched": self.watched.events,
             "samples": counters.sampled.samples, "samples_telling": counters.sampled.telling,
+            "samples_waiting": counters.sampled.waiting,
             "accesses_sampled": counters.sampled.accesses, "events_sampled": counters.sampled.events,
             "moves": self.moves, "undone": self.undone,
             "coverage": self.profile.meta.coverage,
@@ -88,8 +92,14 @@ impl Report {
     /// One line for people.
     pub fn summary(&self) -> String {
         let counters = self.counters;
+        let waiting = counters.sampled.waiting as f64 / counters.sampled.samples.max(1) as f64;
+        let waited = if waiting < WORTH_SAYING {
+            String::new()
+        } else {
+            format!("; tasks spent {:.0} % of their time in loops that wait for others", 100.0 * waiting)
+        };
         format!(
-            "{} tasks, {} page faults ({:.0} a second), {} communication events, {} moves; {:.2} s of CPU time used by cohabit in {:.1} s",
+            "{} tasks, {} page faults ({:.0} a second), {} communication events, {} moves; {:.2} s of CPU time used by cohabit in {:.1} s{waited}",
             self.task_count,
             counters.faults,
             counters.faults as f64 / self.time.as_secs_f64().max(0.001),

@@ -115,6 +115,11 @@ impl Agent {
         });
     }
 
+    /// Drops processes that have ended.
+    pub fn forget(&mut self, has_ended: impl Fn(i32) -> bool) {
+        self.processes.retain(|&process, _| !has_ended(process));
+    }
+
     /// Whether any process runs with the agent.
     pub fn has_processes(&self) -> bool {
         !self.processes.is_empty()
