@@ -3,22 +3,27 @@
 Prints each way's cost over the program by itself with its 95 % interval, as fine as it gets within the time given.
 
     benches/online.py [--seconds S] [--resolution PERCENT] [-- CMD...]
+    benches/online.py [--seconds S] [--resolution PERCENT] --program NAME=CMD --program NAME=CMD ...
 
 How the ways are compared is said in blocks.py. CPU time is that of the program, cohabit and all they started; what the eBPF
 programs take is in the system time of the thread that faults, and is shown by itself too, from the kernel's own count
 (kernel.bpf_stats_enabled, root; switched on for one run of its own, since counting costs). The run ends when every
 interval is within +- PERCENT (default 1) or after S seconds (default 3600), and says which.
 
-The program should take 10 s or more: the kernel scans no thread before it has used about a second of CPU time. By
+Of several programs there are rounds, a block of each; a row is printed for each program and one for the average over the programs,
+of which each round gives one value. The run ends when the average's intervals are within the resolution.
+
+A program should take 10 s or more: the kernel scans no thread before it has used about a second of CPU time. By
 default it is a stencil of this tree with 4 threads; NPB is built as benches/run.sh says.
 """
 
 import argparse
 import json
-import math
 import os
+import shlex
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -74,37 +79,58 @@ def bpf_nanoseconds(pid):
     return total
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=3600)
-    parser.add_argument("--resolution", type=float, default=1)
-    parser.add_argument("command", nargs="*", metavar="CMD")
-    arguments = parser.parse_args()
-    command = arguments.command or [f"{ROOT}/build/workloads/patterns-pthreads"] + STENCIL.split()
-    ways = {
+def ways_of(command):
+    return {
         "alone": command,
         "watched": [COHABIT, "run", "--dry-run", "--"] + command,
         "watched, moved": [COHABIT, "run", "--always", "--"] + command,
     }
-    run(command)
-    blocks, began, reached = [], time.monotonic(), False
+
+
+def text(found):
+    median, bounds = found
+    limits = f"{percent(bounds[0])} to {percent(bounds[1])}" if bounds else "too few blocks for an interval (6 at least)"
+    return f"{percent(median)} ({limits})"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=3600)
+    parser.add_argument("--resolution", type=float, default=1)
+    parser.add_argument("--program", action="append", default=[], metavar="NAME=CMD")
+    parser.add_argument("command", nargs="*", metavar="CMD")
+    arguments = parser.parse_args()
+    if arguments.program and arguments.command:
+        parser.error("either --program or a command")
+    command = arguments.command or [f"{ROOT}/build/workloads/patterns-pthreads"] + STENCIL.split()
+    named = [program.partition("=") for program in arguments.program]
+    programs = {name: shlex.split(line) for name, _, line in named} or {os.path.basename(command[0]): command}
+    ways = {name: ways_of(command) for name, command in programs.items()}
+    compared = [way for way in ways_of([]) if way != "alone"]
+    for command in programs.values():
+        run(command)
+    # A dictionary of blocks by program for each round.
+    rounds, began, reached = [], time.monotonic(), False
     while not reached and time.monotonic() - began < arguments.seconds:
-        blocks.append(block(ways))
-        found = {way: interval(ratios(blocks, "cpu", way, "alone")) for way in ways if way != "alone"}
-        widths = [100 * (bounds[1] - bounds[0]) / 2 if bounds else math.inf for _, bounds in found.values()]
-        reached = max(widths) <= arguments.resolution
-    alone = statistics.median(found["alone"]["cpu"] for found in blocks)
-    print(f"{len(blocks)} blocks, {time.monotonic() - began:.0f} s; the program by itself: {alone:.2f} s of CPU time")
-    for way, (median, bounds) in found.items():
-        limits = f"{percent(bounds[0])} to {percent(bounds[1])}" if bounds else "too few blocks for an interval (6 at least)"
-        print(f"{way:16} {percent(median)}   95 %: {limits}")
+        rounds.append({name: block(ways[name]) for name in programs})
+        costs = {(name, way): ratios([found[name] for found in rounds], "cpu", way, "alone") for name in programs for way in compared}
+        averages = {way: [statistics.mean(values) for values in zip(*(costs[name, way] for name in programs))] for way in compared}
+        bounds = [interval(averages[way])[1] for way in compared]
+        reached = all(found and 100 * (found[1] - found[0]) / 2 <= arguments.resolution for found in bounds)
+        for name, found in rounds[-1].items():
+            print(f"round {len(rounds)}: {name}: " + ", ".join(f"{way} {time['cpu']:.2f}" for way, time in found.items()), file=sys.stderr, flush=True)
+    print(f"{len(rounds)} rounds, {time.monotonic() - began:.0f} s")
+    print("| program | CPU s alone | watched, 95 % | watched and moved, 95 % | cohabit itself, s | eBPF, s | faults |")
+    print("|---|---|---|---|---|---|---|")
+    for name, command in programs.items():
+        alone = statistics.median(found[name]["alone"]["cpu"] for found in rounds)
+        document, bpf = own_parts(command)
+        parts = f"{document['own_cpu_seconds']:.2f} | {f'{bpf:.3f}' if bpf is not None else 'not known (root)'} | {document['faults']}"
+        print(f"| {name} | {alone:.2f} | " + " | ".join(text(interval(costs[name, way])) for way in compared) + f" | {parts} |")
+    if len(programs) > 1:
+        print("| average | | " + " | ".join(text(interval(averages[way])) for way in compared) + " | | | |")
     outcome = "reached" if reached else "not reached: give it more --seconds, or a quieter machine"
     print(f"resolution of {arguments.resolution:g} % {outcome}")
-    document, bpf = own_parts(command)
-    of_bpf = f"{bpf:.3f} s" if bpf is not None else "not known (root)"
-    print(f"of one watched run of {document['seconds']:.1f} s: {document['faults']} faults, "
-          f"{document['pages_protected']} pages protected; CPU time of cohabit itself {document['own_cpu_seconds']:.2f} s, "
-          f"of its eBPF programs {of_bpf}")
 
 
 if __name__ == "__main__":
