@@ -10,7 +10,7 @@ mod neighbourhoods;
 use crate::allowance::OVERHEAD_PERCENT;
 pub use decode::Code;
 use decode::{Decode, Moment};
-use neighbourhoods::Neighbourhoods;
+use neighbourhoods::{Near, Neighbourhoods};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -145,15 +145,18 @@ impl Sampler {
         }
         self.sums.telling += u64::from(!accesses.is_empty());
         self.sums.accesses += accesses.len() as u64;
-        let count = accesses.len();
-        for access in accesses {
+        let places = accesses.into_iter().filter_map(|access| {
             let (memory, address) = place(access.address);
-            let others = self.neighbourhoods.touch(now, memory, (address, access.writes), task);
-            // No more than one event for each sample, so that chance has with them what it has with counts: shared out among its
-            // accesses, and among those who were seen there.
-            let part = 1.0 / (count * others.len().max(1)) as f64;
+            let others = self.neighbourhoods.touch(now, memory, (address, access.writes), task)?;
+            Some((access.writes, others))
+        });
+        let places: Vec<(bool, Vec<Near>)> = places.collect();
+        for (writes, others) in &places {
+            // No more than one event for each sample, so that chance has with them what it has with counts: shared out among the
+            // places that it was seen at, and among those who were seen there.
+            let part = 1.0 / (places.len() * others.len().max(1)) as f64;
             for near in others {
-                let part = if access.writes || near.writes { part } else { READERS * part };
+                let part = if *writes || near.writes { part } else { READERS * part };
                 self.credit((task.min(near.task), task.max(near.task)), part);
             }
         }
@@ -223,6 +226,23 @@ mod tests {
         }
         assert_eq!(sample(7, 1, &STORE), [(0, 1, 1)]);
         assert_eq!(sample(8, 0, &LOAD), [(0, 1, 1)]);
+    }
+
+    #[test]
+    fn a_sample_is_one_event_however_many_accesses_are_in_one_place() {
+        // mov [rbx], rax; add rbx, 8; jmp back: eight accesses of one block; and then of two blocks, a page apart.
+        let round = [0x48, 0x89, 0x03, 0x48, 0x83, 0xc3, 8, 0xeb, 0xf7];
+        let code = Code { start: 0x40_1000, bytes: &round };
+        let mut sampler = Sampler::default();
+        for task in 0..2 {
+            sampler.add(Duration::from_secs(task.into()), task, &at(0x1000), &code, |address| (1, address));
+        }
+        assert_eq!((sampler.take(), sampler.sums.accesses), (vec![(0, 1, 1)], 16));
+        for task in 2..4 {
+            let memory = |address: u64| (2 + (address >> 5 & 1), address);
+            sampler.add(Duration::from_secs(task.into()), task, &at(0x1000), &code, memory);
+        }
+        assert_eq!(sampler.take(), [(2, 3, 1)]);
     }
 
     #[test]

@@ -62,15 +62,21 @@ impl Default for Neighbourhoods {
 
 impl Neighbourhoods {
     /// A task was seen at an address of a memory, writing or not: the tasks that were seen near it since it last was, the last ones
-    /// only, in ascending order. `now` is since any moment.
-    pub(super) fn touch(&mut self, now: Duration, memory: u64, (address, writes): (u64, bool), task: u32) -> Vec<Near> {
+    /// only, in ascending order. None where it is the same moment still, in which it was seen there already. `now` is since any moment.
+    pub(super) fn touch(
+        &mut self,
+        now: Duration,
+        memory: u64,
+        (address, writes): (u64, bool),
+        task: u32,
+    ) -> Option<Vec<Near>> {
         let start = self.block_of(memory, address, now);
-        let Some(block) = self.blocks.get_mut(&(memory, start)) else { return Vec::new() };
+        let block = self.blocks.get_mut(&(memory, start))?;
         // Accesses of one moment that are near one another are one.
         let at = now.as_nanos() as u64;
         if let Some(last) = block.samples.last_mut().filter(|last| last.task == task && last.at == at) {
             last.writes |= writes;
-            return Vec::new();
+            return None;
         }
         block.touched = now;
         let since = block.samples.iter().rev().take_while(|sample| sample.task != task);
@@ -92,7 +98,7 @@ impl Neighbourhoods {
                 self.halve(memory, start);
             }
         }
-        others
+        Some(others)
     }
 
     /// Where the block that holds an address starts; there is one from now on.
@@ -163,6 +169,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::HashMap;
+
+    fn touch(near: &mut Neighbourhoods, now: Duration, memory: u64, access: (u64, bool), task: u32) -> Vec<Near> {
+        near.touch(now, memory, access, task).unwrap_or_default()
+    }
 
     /// The definition: a tree for each piece of memory, of which a node is halved for good when it is too full.
     #[derive(Default)]
@@ -236,31 +246,31 @@ mod tests {
     #[test]
     fn who_came_since_is_near() {
         let mut near = Neighbourhoods::default();
-        let mut touch = |at: u64, address, task| {
-            let near = near.touch(Duration::from_secs(at), 0, (address, false), task);
+        let mut seen = |at: u64, address, task| {
+            let near = touch(&mut near, Duration::from_secs(at), 0, (address, false), task);
             near.into_iter().map(|near| near.task).collect::<Vec<u32>>()
         };
-        assert!(touch(0, 0x1000, 0).is_empty());
-        assert_eq!(touch(1, 0x1100, 1), [0]);
-        assert_eq!(touch(2, 0x1200, 0), [1]);
-        assert!(touch(3, 0x1200, 0).is_empty());
-        assert_eq!(touch(4, 0x1300, 2), [0, 1]);
-        assert_eq!(touch(5, 0x1300, 0), [2]);
+        assert!(seen(0, 0x1000, 0).is_empty());
+        assert_eq!(seen(1, 0x1100, 1), [0]);
+        assert_eq!(seen(2, 0x1200, 0), [1]);
+        assert!(seen(3, 0x1200, 0).is_empty());
+        assert_eq!(seen(4, 0x1300, 2), [0, 1]);
+        assert_eq!(seen(5, 0x1300, 0), [2]);
         // Another block, and another memory.
-        assert!(touch(6, 0x1000 + (1 << MOST_SHIFT), 1).is_empty());
-        assert!(near.touch(Duration::ZERO, 1, (0x1000, false), 1).is_empty());
+        assert!(seen(6, 0x1000 + (1 << MOST_SHIFT), 1).is_empty());
+        assert!(touch(&mut near, Duration::ZERO, 1, (0x1000, false), 1).is_empty());
     }
 
     #[test]
     fn accesses_of_one_moment_that_are_near_are_one() {
         let mut near = Neighbourhoods::default();
-        let mut touch =
-            |at: u64, address, writes, task| near.touch(Duration::from_secs(at), 0, (address, writes), task);
-        assert!(touch(0, 0x1000, false, 0).is_empty());
-        assert_eq!(touch(1, 0x1000, false, 1), [Near { task: 0, writes: false }]);
+        let mut seen =
+            |at: u64, address, writes, task| touch(&mut near, Duration::from_secs(at), 0, (address, writes), task);
+        assert!(seen(0, 0x1000, false, 0).is_empty());
+        assert_eq!(seen(1, 0x1000, false, 1), [Near { task: 0, writes: false }]);
         // It writes as well, a line further on.
-        assert!(touch(1, 0x1040, true, 1).is_empty());
-        assert_eq!(touch(2, 0x1000, false, 0), [Near { task: 1, writes: true }]);
+        assert!(seen(1, 0x1040, true, 1).is_empty());
+        assert_eq!(seen(2, 0x1000, false, 0), [Near { task: 1, writes: true }]);
     }
 
     #[test]
@@ -271,7 +281,8 @@ mod tests {
         for round in 0..40 {
             for task in 0..2 {
                 last.push(
-                    near.touch(Duration::from_secs(round), 0, (u64::from(task) << 12 | (round * 64), true), task).len(),
+                    touch(&mut near, Duration::from_secs(round), 0, (u64::from(task) << 12 | (round * 64), true), task)
+                        .len(),
                 );
             }
         }
@@ -284,7 +295,7 @@ mod tests {
         let mut near = Neighbourhoods::default();
         let mut events = |from: u32, to: u32| {
             (from..to)
-                .map(|at| near.touch(Duration::from_millis(at.into()), 0, (0x1000, true), at % 2).len())
+                .map(|at| touch(&mut near, Duration::from_millis(at.into()), 0, (0x1000, true), at % 2).len())
                 .sum::<usize>()
         };
         // Until it is known to be but a line.
@@ -297,14 +308,14 @@ mod tests {
     fn what_was_not_touched_for_longest_is_forgotten() {
         let mut near = Neighbourhoods { most: 100, ..Neighbourhoods::default() };
         for at in 0..1000 {
-            near.touch(Duration::from_secs(at), 0, (at << MOST_SHIFT, true), 0);
+            touch(&mut near, Duration::from_secs(at), 0, (at << MOST_SHIFT, true), 0);
             assert!(near.blocks.len() <= 100);
         }
         assert_eq!(
-            near.touch(Duration::from_secs(1000), 0, (999 << MOST_SHIFT, true), 1),
+            touch(&mut near, Duration::from_secs(1000), 0, (999 << MOST_SHIFT, true), 1),
             [Near { task: 0, writes: true }]
         );
-        assert!(near.touch(Duration::from_secs(1000), 0, (0, true), 1).is_empty());
+        assert!(touch(&mut near, Duration::from_secs(1000), 0, (0, true), 1).is_empty());
     }
 
     proptest! {
@@ -318,7 +329,7 @@ mod tests {
                 let address = (far << 19) + place * place * 4096 + within * 32;
                 now += Duration::from_millis(time);
                 let access = (address, writes);
-                prop_assert_eq!(near.touch(now, memory, access, task), obvious.touch(now, memory, access, task));
+                prop_assert_eq!(touch(&mut near, now, memory, access, task), obvious.touch(now, memory, access, task));
             }
         }
     }
