@@ -2,6 +2,7 @@
 //! instructions.
 
 use cohabit_model::Error;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -53,6 +54,13 @@ const COMM: u64 = 1 << 9;
 const TASK: u64 = 1 << 13;
 const COMM_EXEC: u64 = 1 << 24;
 const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
+
+/// How many files this process may have open, each of which may be an event: as many as it may allow itself (RLIMIT_NOFILE's hard
+/// limit), from now on. What it starts later has that limit too, so only once the program runs.
+pub(crate) fn files_allowed() -> u64 {
+    let (now, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1024, 1024));
+    if now < most && setrlimit(Resource::RLIMIT_NOFILE, most, most).is_ok() { most } else { now }
+}
 
 /// Page faults of one thread, and of all that it creates, on one PU (-1: on all), each a record.
 pub(crate) fn page_faults(tid: i32, pu: i32) -> io::Result<File> {

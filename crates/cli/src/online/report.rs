@@ -62,7 +62,7 @@ impl Report {
             "own_cpu_seconds": self.own_cpu.as_secs_f64(),
             "faults": counters.faults, "faults_of_code": counters.code, "faults_on_private_memory": counters.private,
             "events": counters.events, "events_lost": counters.events_lost, "evictions": counters.evictions,
-            "tasks_lost": counters.tasks_lost,
+            "tasks_lost": counters.tasks_lost, "tasks_not_sampled": counters.tasks_not_sampled,
             "pages_protected": self.pages_protected, "programs_with_agent": self.programs_with_agent,
             "windows_watched": self.watched.windows, "places_watched": self.watched.places,
             "places_used": self.watched.used, "events_watched": self.watched.events,

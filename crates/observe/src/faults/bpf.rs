@@ -198,6 +198,7 @@ impl BpfFaults {
                 + self.counter(abi::COHABIT_COUNT_SAMPLES_LOST)?
                 + self.stale,
             tasks_lost: self.counter(abi::COHABIT_COUNT_TASKS_LOST)? + self.counter(abi::COHABIT_COUNT_ENDS_LOST)?,
+            tasks_not_sampled: 0,
             sampled: self.sampled(),
         })
     }

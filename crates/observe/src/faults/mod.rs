@@ -74,6 +74,8 @@ pub struct Counters {
     pub events_lost: u64,
     /// Tasks that could not be followed, or whose end was not seen.
     pub tasks_lost: u64,
+    /// Tasks that are followed, and not sampled though the source samples; what they start neither.
+    pub tasks_not_sampled: u64,
     /// What samples of tasks have shown; the events are among `events`.
     pub sampled: Sums,
 }

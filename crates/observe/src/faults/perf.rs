@@ -6,11 +6,10 @@ use super::mappings::{self, Range};
 use super::ring::{Record, Ring};
 use super::table::{Table, private_key, shared_key, within_page};
 use super::{Counters, Options, Reading, Source, TaskEvent};
-use crate::perf_event::{page_faults, refused, registers};
+use crate::perf_event::{files_allowed, page_faults, refused, registers};
 use crate::sampling::{By, Code, Registers, Sampler, between};
 use crate::weigh::Seen;
 use cohabit_model::{Error, Result};
-use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 use std::collections::{BTreeMap, HashMap};
@@ -25,6 +24,8 @@ const LONGEST_INSTRUCTION: u64 = 16;
 
 /// Of the files that this process may open, how many samples may take. Faults need the others.
 const FILES_FOR_SAMPLES: f64 = 0.5;
+/// No more in any case: the kernel takes one or two KiB for each.
+const MOST_FILES_FOR_SAMPLES: f64 = 65536.0;
 /// Bytes of code that are read before an instruction, and as many from there on.
 const CODE_BYTES: usize = 128;
 
@@ -136,8 +137,9 @@ impl PerfFaults {
     /// Samples threads, all of them or, where that takes too many files, none: then faults are what there is.
     fn sample_threads(&mut self, tids: &[i32], pus: &[u32]) {
         let Some((every, _)) = self.samples else { return };
-        let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(now, _)| now);
-        if (self.events.len() + tids.len() * pus.len()) as f64 > FILES_FOR_SAMPLES * files as f64 {
+        let most = (FILES_FOR_SAMPLES * files_allowed() as f64).min(MOST_FILES_FOR_SAMPLES);
+        if (self.events.len() + tids.len() * pus.len()) as f64 > most {
+            self.counters.tasks_not_sampled += tids.len() as u64;
             return;
         }
         for &tid in tids {
@@ -190,7 +192,7 @@ impl Source for PerfFaults {
     }
 
     fn follow(&mut self, process: i32) -> Result<()> {
-        let pus = online_pus();
+        let (pus, _) = (online_pus(), files_allowed());
         let mut tids = Vec::new();
         follow::threads(process, |tid| {
             for (index, &pu) in pus.iter().enumerate() {

@@ -15,12 +15,11 @@ mod memory;
 mod price;
 
 use crate::allowance::{Allowance, own_time};
-use crate::perf_event::{Watchpoints, nothing, refused};
+use crate::perf_event::{Watchpoints, files_allowed, nothing, refused};
 use crate::weigh::Seen;
 use cohabit_model::Error;
 use length::{LENGTHS, Lengths};
 use memory::{Memories, Place};
-use nix::sys::resource::{Resource, getrlimit};
 use price::Price;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -83,7 +82,6 @@ pub struct Watcher {
     window: Option<Window>,
     next: Duration,
     pus: usize,
-    most_tasks: usize,
     random: fastrand::Rng,
     /// An event that stays, between windows too.
     _stays: File,
@@ -134,7 +132,6 @@ impl Watcher {
             allowance: Allowance::new(share, SAVED),
             window: None,
             next: Duration::ZERO,
-            most_tasks: most_tasks(),
             pus: std::thread::available_parallelism().map_or(1, usize::from),
             random: fastrand::Rng::new(),
             _stays: nothing(nix::unistd::gettid().as_raw()).map_err(none_to_be_had)?,
@@ -201,7 +198,7 @@ impl Watcher {
             let tasks = |place: &Place| place.keys().map(|process| processes[process]).sum::<usize>();
             places.extend(drawn.filter(|place| tasks(place) > 1));
         }
-        let watched = self.random.choose_multiple(living, self.most_tasks.min(living.len()));
+        let watched = self.random.choose_multiple(living, most_tasks().min(living.len()));
         let length = self.lengths.choose(living.len().div_ceil(self.pus), &mut self.random);
         let window = Window::open((now, length), &places, watched.into_iter().copied());
         let cost = own_time().saturating_sub(before);
@@ -284,8 +281,7 @@ fn none_to_be_had(error: io::Error) -> Error {
 
 /// Tasks that can be watched with the files that this process may open.
 fn most_tasks() -> usize {
-    let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(now, _)| now);
-    ((files as f64 * FILES) as usize / (PLACES + 1)).clamp(2, MOST_TASKS)
+    ((files_allowed() as f64 * FILES) as usize / (PLACES + 1)).clamp(2, MOST_TASKS)
 }
 
 /// How long tasks have run, and how often they have been given a PU, all together (Documentation/scheduler/sched-stats.rst).
