@@ -230,6 +230,41 @@ fn a_move_after_which_the_program_does_less_is_undone() {
     assert!(text.contains("progress is"), "{text}");
 }
 
+/// Threads that communicate with their neighbours, and then with those two away: they are moved again. On two PUs, where partners are
+/// on the same one.
+#[test]
+fn a_program_that_changes_its_pattern_is_mapped_again() {
+    let _alone = alone();
+    let test = "a_program_that_changes_its_pattern_is_mapped_again";
+    let Some(program) = workload(test, "patterns-pthreads") else { return };
+    if std::thread::available_parallelism().map_or(1, usize::from) != 2 {
+        println!("skipped: {test}: not two PUs here");
+        return;
+    }
+    let room = Room::new();
+    let mut arguments = vec!["run", "--always", "--verbose", "--json", "r.json", "--", program.to_str().unwrap()];
+    arguments.extend(["phases", "--threads", "4", "--rounds", "16000", "--blocks", "16384", "--block", "64"]);
+    arguments.extend(["--expect", "/dev/null"]);
+    let Some(ran) = online(test, &room, &arguments) else { return };
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    let document = document(&room, "r.json");
+    if document["samples_telling"].as_u64().unwrap() < 500 {
+        println!("skipped: {test}: no samples here: {}", ran.stderr);
+        return;
+    }
+    let (mut at, mut near, mut changed, mut far) = ([None; 4], false, false, false);
+    for entry in document["log"].as_array().unwrap() {
+        changed |= near && entry["what"] == "changed";
+        for one in entry["moves"].as_array().into_iter().flatten() {
+            at[one[0].as_u64().unwrap() as usize] = one[1].as_u64();
+        }
+        let together = |a: usize, b: usize| at[a].is_some() && at[a] == at[b];
+        near |= together(0, 1) && together(2, 3);
+        far |= changed && together(0, 2) && together(1, 3);
+    }
+    assert!(near && changed && far, "{near} {changed} {far}: {}", ran.stderr);
+}
+
 /// A program that uses 200 MB again and again has a hint fault a page in every pass of the kernel's, more than they may take.
 #[test]
 fn hint_faults_pause_where_they_would_take_too_much() {

@@ -1,6 +1,10 @@
 //! The communication that counts now: events between pairs of tasks, fading. CDSM ages its matrix by 0.75 after a
 //! migration; here it fades by as much each second too, or a pattern that changes without a migration would never fade.
+//!
+//! Fading alone takes seconds to forget. So what came since the last look is compared with what was there before (`change`), and
+//! where tasks communicate otherwise than before, only what came since counts.
 
+use super::change::Change;
 use cohabit_model::Matrix;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -11,51 +15,111 @@ pub const AGING: f64 = 0.75;
 const NOTHING: f64 = 0.01;
 /// Weights are integers to the mappers: this many to an event, so that faded ones keep their differences.
 pub const UNITS_PER_EVENT: f64 = 256.0;
+/// Fewer events than this a task say nothing.
+pub const LEAST_EVENTS_PER_TASK: f64 = 4.0;
+
+/// Events of pairs, the smaller number first.
+pub(super) type Pairs = BTreeMap<(u32, u32), f64>;
 
 /// Events between tasks, faded.
 #[derive(Debug, Clone, Default)]
 pub struct AgedMatrix {
-    pairs: BTreeMap<(u32, u32), f64>,
+    all: Part,
+    /// Those of them that came since the last look that found enough.
+    recent: Part,
+    change: Change,
+}
+
+/// Events and the time in which they came, faded alike.
+#[derive(Debug, Clone, Default)]
+struct Part {
+    pairs: Pairs,
+    seconds: f64,
+}
+
+impl Part {
+    fn scale(&mut self, by: f64) {
+        self.pairs.values_mut().for_each(|events| *events *= by);
+        self.pairs.retain(|_, events| *events >= NOTHING);
+        self.seconds *= by;
+    }
+
+    fn pass(&mut self, elapsed: Duration) {
+        self.scale(AGING.powf(elapsed.as_secs_f64()));
+        // Not faded, as what came in it is not either.
+        self.seconds += elapsed.as_secs_f64();
+    }
+
+    fn total(&self) -> f64 {
+        self.pairs.values().sum()
+    }
 }
 
 impl AgedMatrix {
     /// Adds events between two tasks.
     pub fn add(&mut self, a: u32, b: u32, events: u64) {
         if a != b {
-            *self.pairs.entry((a.min(b), a.max(b))).or_default() += events as f64;
+            for part in [&mut self.all, &mut self.recent] {
+                *part.pairs.entry((a.min(b), a.max(b))).or_default() += events as f64;
+            }
         }
     }
 
     /// Time has passed.
     pub fn fade(&mut self, elapsed: Duration) {
-        self.scale(AGING.powf(elapsed.as_secs_f64()));
+        self.all.pass(elapsed);
+        self.recent.pass(elapsed);
     }
 
     /// Tasks have moved.
     pub fn migrated(&mut self) {
-        self.scale(AGING);
-    }
-
-    fn scale(&mut self, by: f64) {
-        self.pairs.values_mut().for_each(|events| *events *= by);
-        self.pairs.retain(|_, events| *events >= NOTHING);
+        self.all.scale(AGING);
+        self.recent.scale(AGING);
     }
 
     /// These tasks have ended.
     pub fn forget(&mut self, tasks: &BTreeSet<u32>) {
         if !tasks.is_empty() {
-            self.pairs.retain(|(a, b), _| !tasks.contains(a) && !tasks.contains(b));
+            for part in [&mut self.all, &mut self.recent] {
+                part.pairs.retain(|(a, b), _| !tasks.contains(a) && !tasks.contains(b));
+            }
         }
+    }
+
+    /// Looks whether tasks communicate otherwise than before, once enough has come since the last look to say so. If they do, what was
+    /// before is forgotten.
+    pub fn look_for_change(&mut self) -> bool {
+        let talking: BTreeSet<u32> = self.recent.pairs.keys().flat_map(|&(a, b)| [a, b]).collect();
+        let enough = LEAST_EVENTS_PER_TASK * talking.len() as f64;
+        if talking.is_empty() || self.recent.total() < enough {
+            return false;
+        }
+        let recent = std::mem::take(&mut self.recent);
+        let earlier =
+            self.all.pairs.iter().map(|(&pair, &events)| {
+                (pair, (events - recent.pairs.get(&pair).copied().unwrap_or_default()).max(0.0))
+            });
+        let earlier: Pairs = earlier.filter(|&(_, events)| events > 0.0).collect();
+        let has_changed = earlier.values().sum::<f64>() >= enough && self.change.is_one(&earlier, &recent.pairs);
+        if has_changed {
+            self.all = recent;
+        }
+        has_changed
     }
 
     /// Faded events in all.
     pub fn total(&self) -> f64 {
-        self.pairs.values().sum()
+        self.all.total()
+    }
+
+    /// The time in which they came, faded as they are: of a second that was a second ago, 0.75; 3.5 in all after a while.
+    pub fn seconds(&self) -> f64 {
+        self.all.seconds
     }
 
     /// Every pair that has any, the smaller number first.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u32, f64)> + '_ {
-        self.pairs.iter().map(|(&(a, b), &events)| (a, b, events))
+        self.all.pairs.iter().map(|(&(a, b), &events)| (a, b, events))
     }
 
     /// The pairs of these tasks as a matrix in their order, in [`UNITS_PER_EVENT`]; each pair is in its upper half.
@@ -88,6 +152,25 @@ mod tests {
     }
 
     #[test]
+    fn what_was_before_a_change_is_forgotten() {
+        let mut matrix = AgedMatrix::default();
+        let mut second = |pairs: [(u32, u32); 2], events| {
+            matrix.fade(Duration::from_secs(1));
+            pairs.iter().for_each(|&(a, b)| matrix.add(a, b, events));
+            let has_changed = matrix.look_for_change();
+            (has_changed, matrix.iter().map(|(a, b, _)| (a, b)).collect::<Vec<_>>())
+        };
+        let (near, far) = ([(0, 1), (2, 3)], [(0, 2), (1, 3)]);
+        for _ in 0..5 {
+            assert_eq!(second(near, 20), (false, near.to_vec()));
+        }
+        assert_eq!(second(far, 20), (true, far.to_vec()));
+        assert_eq!(second(far, 20), (false, far.to_vec()));
+        // Too few to say so at first: four for each task.
+        assert!(!second(near, 7).0 && second(near, 5).0);
+    }
+
+    #[test]
     fn two_half_intervals_are_as_one() {
         let mut at_once = AgedMatrix::default();
         at_once.add(0, 1, 1000);
@@ -95,6 +178,9 @@ mod tests {
         at_once.fade(Duration::from_secs(2));
         (0..40).for_each(|_| in_steps.fade(Duration::from_millis(50)));
         assert!((at_once.total() - in_steps.total()).abs() < 1e-6);
+        // Of a second that was a second ago three quarters count, and so on: the integral of 0.75^t.
+        (0..400).for_each(|_| in_steps.fade(Duration::from_millis(50)));
+        assert!((in_steps.seconds() - 1.0 / -AGING.ln()).abs() < 0.03, "{}", in_steps.seconds());
     }
 
     #[test]

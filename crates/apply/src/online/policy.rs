@@ -4,9 +4,9 @@
 //! A mapping is applied where what was seen has structure, the gain is certain and worth the moves, and it was not tried
 //! before and found to hurt. After a move the program's progress is watched, and a move that hurts is undone.
 
-use super::aging::{AgedMatrix, UNITS_PER_EVENT};
+use super::aging::{AgedMatrix, LEAST_EVENTS_PER_TASK, UNITS_PER_EVENT};
 use super::gain::{Gain, structure};
-use super::interval::Interval;
+use super::interval::{Interval, SHORTEST};
 use super::progress::{Effect, Progress};
 use cohabit_model::{Matrix, Result, Topology};
 use std::collections::BTreeMap;
@@ -16,8 +16,6 @@ use std::time::Duration;
 const DEVIATIONS: f64 = 3.0;
 /// Of the present distance cost, the least that has to be saved.
 const LEAST_SHARE: f64 = 0.05;
-/// Fewer events than this a task say nothing.
-const LEAST_EVENTS_PER_TASK: f64 = 4.0;
 /// What moving a task costs: its caches fill again.
 const MOVE: Duration = Duration::from_micros(500);
 /// What transfers of cache lines over the machine's longest distance take that one event of page faults or watchpoints stands for: 100,
@@ -34,8 +32,6 @@ pub fn time_of_event(events: f64, sampled: f64, apart: Duration) -> Duration {
 }
 /// A mapping is expected to hold as long as the program has run, and at most this long.
 const LONGEST_HORIZON: Duration = Duration::from_secs(60);
-/// The time that faded events stand for: the integral of 0.75^t.
-const WINDOW_SECONDS: f64 = 3.476;
 /// How long progress is watched after a move, and how much of it is left out while caches fill.
 const WATCH: Duration = Duration::from_secs(2);
 const SETTLE: Duration = Duration::from_millis(100);
@@ -82,6 +78,8 @@ pub struct View<'a> {
     pub forbidden: &'a [usize],
     /// The events, faded.
     pub matrix: &'a AgedMatrix,
+    /// Whether tasks communicate otherwise than when last decided ([`AgedMatrix::look_for_change`]).
+    pub has_changed: bool,
     /// What transfers over the longest distance take that an event stands for ([`time_of_event`]).
     pub event: Duration,
     /// The program's progress so far.
@@ -125,6 +123,8 @@ pub enum Verdict {
     NotWorth(Gain),
     /// The mapping was tried, and hurt.
     TriedBefore(Gain),
+    /// There is a gain, and how the program does without it is not known yet.
+    TooSoon(Gain),
     /// A move is being watched.
     Watching,
     /// Tasks move.
@@ -190,6 +190,8 @@ impl Policy {
         let decision = self.consider(view, map)?;
         match decision.verdict {
             Verdict::Moved(_) => self.interval.changed(),
+            // The mapping may be another one as soon as more is seen.
+            _ if view.has_changed => self.interval.changed(),
             _ => self.interval.held(),
         }
         Ok(decision)
@@ -275,6 +277,9 @@ impl Policy {
             if self.hurtful.iter().any(|tried| is_as_tried(view.topology, tried, mapping, weight)) {
                 return Verdict::TriedBefore(gain);
             }
+            if !view.progress.is_known() && !self.settings.dry_run {
+                return Verdict::TooSoon(gain);
+            }
         }
         if self.settings.dry_run { Verdict::WouldMove(gain) } else { Verdict::Moved(gain) }
     }
@@ -309,7 +314,7 @@ fn moves(tasks: &[ViewTask], placement: &[usize]) -> Vec<(u32, Option<usize>)> {
 /// Whether the time saved while the mapping holds pays for the moves.
 fn is_worth(gain: Gain, moves: usize, view: &View) -> bool {
     let events = gain.saved() / furthest(view.topology) as f64;
-    let saved_a_second = events / WINDOW_SECONDS * view.event.as_secs_f64();
+    let saved_a_second = events / view.matrix.seconds().max(SHORTEST.as_secs_f64()) * view.event.as_secs_f64();
     let horizon = view.now.min(LONGEST_HORIZON).as_secs_f64();
     saved_a_second * horizon > moves as f64 * MOVE.as_secs_f64()
 }

@@ -79,6 +79,7 @@ impl Simulation {
         let events = (events as f64 * elapsed.as_secs_f64()) as u64;
         pairs.iter().for_each(|&(a, b)| self.matrix.add(a, b, events));
         self.done += (self.speed)(&self.tasks) * elapsed.as_secs_f64();
+        let has_changed = self.matrix.look_for_change();
         self.progress.add(Sample { time: self.now, instructions: Some(self.done), ..Sample::default() });
         let view = View {
             event: time_of_event(1.0, 0.0, Duration::ZERO),
@@ -87,6 +88,7 @@ impl Simulation {
             tasks: &self.tasks,
             forbidden: &self.forbidden,
             matrix: &self.matrix,
+            has_changed,
             progress: &self.progress,
         };
         let decision = self.policy.decide(&view, &cheapest).unwrap();

@@ -8,6 +8,9 @@ use std::time::Duration;
 
 /// Fewer reports of a program on either side of a move say nothing.
 const LEAST_REPORTS: f64 = 4.0;
+/// The time before a move that the time after it can be compared with; and how long to wait for reports that are rarer.
+const KNOWN: Duration = Duration::from_secs(1);
+const TOO_RARE: Duration = Duration::from_secs(5);
 /// How long samples are kept.
 const KEPT: Duration = Duration::from_secs(10);
 /// Progress may fall by this much before a move is called a bad one: runs vary.
@@ -74,6 +77,17 @@ impl Progress {
             self.samples.pop_front();
         }
         self.samples.push_back(sample);
+    }
+
+    /// Whether what came of a move now could be told: there was time enough without it, and, where the program reports, there were
+    /// reports enough, or they are too rare to be waited for.
+    pub fn is_known(&self) -> bool {
+        let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else { return false };
+        let mut reported = self.samples.iter().filter_map(|sample| sample.reported);
+        let first_reported = reported.next();
+        let reports = first_reported.zip(reported.next_back().or(first_reported)).map(|(a, b)| b.reports - a.reports);
+        let time = last.time - first.time;
+        time >= KNOWN && (reports.is_none_or(|reports| reports >= LEAST_REPORTS) || time >= TOO_RARE)
     }
 
     /// Compares the time before a move with the time after it, up to the last sample.
@@ -208,6 +222,28 @@ mod tests {
         let effect = progress.effect(3 * SECOND, Duration::ZERO);
         assert!(matches!(effect, Effect::Progress(ratio, _) if (ratio - 0.5).abs() < 1e-9), "{effect:?}");
         assert!(effect.hurts());
+    }
+
+    #[test]
+    fn the_time_before_a_move_is_to_be_known() {
+        let at = |tenths: u32, reports: Option<f64>| Sample {
+            time: Duration::from_millis(100) * tenths,
+            reported: reports.map(|reports| Reported { units: reports, reports }),
+            ..Sample::default()
+        };
+        let known_at = |reports: &dyn Fn(u32) -> Option<f64>| {
+            let mut progress = Progress::default();
+            (0..100).find(|&tenths| {
+                progress.add(at(tenths, reports(tenths)));
+                progress.is_known()
+            })
+        };
+        assert_eq!(known_at(&|_| None), Some(10));
+        assert_eq!(known_at(&|tenths| Some(f64::from(tenths))), Some(10));
+        // One in half a second, one in ten, and one that begins after 700 ms.
+        assert_eq!(known_at(&|tenths| Some(f64::from(tenths / 5))), Some(20));
+        assert_eq!(known_at(&|tenths| Some(f64::from(tenths / 100))), Some(50));
+        assert_eq!(known_at(&|tenths| (tenths > 7).then(|| f64::from(tenths))), Some(12));
     }
 
     #[test]

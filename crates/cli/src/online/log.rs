@@ -12,7 +12,7 @@ const MOST: usize = 10_000;
 pub struct Entry {
     /// Milliseconds since following began.
     pub time_ms: u64,
-    /// What kind of thing: `source`, `setting`, `kept`, `moved`, `would-move`, `proved`, `undone`, `warning`, `restored`.
+    /// What kind of thing: `source`, `setting`, `changed`, `kept`, `moved`, `would-move`, `proved`, `undone`, `warning`, `restored`.
     pub what: &'static str,
     /// In words.
     pub text: String,
@@ -42,6 +42,11 @@ impl Log {
     /// Adds an entry and tells it.
     pub fn tell(&mut self, time: Duration, what: &'static str, text: String, moves: Vec<(u32, Option<u32>)>) {
         self.add(time, what, text, moves, true);
+    }
+
+    /// Adds an entry, and tells it if that is wanted.
+    pub fn record(&mut self, time: Duration, what: &'static str, text: String, tell: bool) {
+        self.add(time, what, text, Vec::new(), tell);
     }
 
     /// Adds a decision to leave things as they are: told where it is another one than before, or always.

@@ -73,6 +73,7 @@ pub struct Session {
     said_crowded: bool,
     said_bound: bool,
     said_leads: bool,
+    said_samples: bool,
     /// Where ranks are handed over by other cohabits.
     node: Option<Node>,
 }
@@ -157,6 +158,7 @@ impl Session {
             said_crowded: false,
             said_bound: false,
             said_leads: false,
+            said_samples: false,
             node: None,
         })
     }
@@ -179,7 +181,9 @@ impl Session {
     pub fn follow(&mut self, process: i32) -> Result<()> {
         self.source.follow(process)?;
         self.count_instructions(process);
-        self.read(true).map(drop)
+        self.read(true)?;
+        self.say_of_samples(self.started.elapsed());
+        Ok(())
     }
 
     /// Detects, maps and moves until all tasks have ended, or `stop` is set.
@@ -276,6 +280,17 @@ impl Session {
             newcomer.answer(&self.environment());
         }
         Ok(())
+    }
+
+    /// Says whether tasks are left out of the samples.
+    fn say_of_samples(&mut self, now: Duration) {
+        let left_out = self.counters.tasks_not_sampled;
+        if left_out > 0 && !std::mem::replace(&mut self.said_samples, true) {
+            let text = format!(
+                "{left_out} tasks are not sampled: too many files would be open (ulimit -Hn); eBPF, as root, needs none"
+            );
+            self.log.tell(now, "warning", text, Vec::new());
+        }
     }
 
     /// Says what of a job cannot be seen or placed from here.
@@ -398,6 +413,11 @@ impl Session {
         self.say_of_ranks(now);
         let sample = self.sample(now);
         self.progress.add(sample);
+        let has_changed = self.matrix.look_for_change();
+        if has_changed {
+            let text = "tasks communicate otherwise than before, which is forgotten".to_owned();
+            self.log.record(now, "changed", text, self.args.verbose);
+        }
         let talking: BTreeSet<u32> = self.matrix.iter().flat_map(|(a, b, _)| [a, b]).collect();
         let tasks = self.tasks.view(&self.topology, |task| talking.contains(&task));
         let forbidden = self.forbidden(tasks.len());
@@ -407,6 +427,7 @@ impl Session {
             tasks: &tasks,
             forbidden: &forbidden,
             matrix: &self.matrix,
+            has_changed,
             event: self.time_of_event(sample.ran),
             progress: &self.progress,
         };
@@ -471,6 +492,9 @@ impl Session {
             Verdict::Uncertain(gain) => keep(log, "uncertain", format!("{}: it may be chance", saves(gain))),
             Verdict::NotWorth(gain) => keep(log, "not worth", format!("{}: not worth the moves", saves(gain))),
             Verdict::TriedBefore(gain) => keep(log, "tried", format!("{}, but it was tried and hurt", saves(gain))),
+            Verdict::TooSoon(gain) => {
+                keep(log, "too soon", format!("{}: first it is seen how the program does without", saves(gain)));
+            }
             Verdict::Watching => keep(log, "watching", "the last move is being watched".to_owned()),
             Verdict::Moved(gain) => {
                 log.tell(now, "moved", format!("moved {}: {}", list(&moves, &self.tasks), saves(gain)), moves);
