@@ -87,20 +87,21 @@ impl AgedMatrix {
     }
 
     /// Looks whether tasks communicate otherwise than before, once enough has come since the last look to say so. If they do, what was
-    /// before is forgotten.
+    /// before is forgotten. Tasks that are new are no change.
     pub fn look_for_change(&mut self) -> bool {
-        let talking: BTreeSet<u32> = self.recent.pairs.keys().flat_map(|&(a, b)| [a, b]).collect();
-        let enough = LEAST_EVENTS_PER_TASK * talking.len() as f64;
-        if talking.is_empty() || self.recent.total() < enough {
+        if !says_something(&self.recent.pairs) {
             return false;
         }
         let recent = std::mem::take(&mut self.recent);
-        let earlier =
-            self.all.pairs.iter().map(|(&pair, &events)| {
-                (pair, (events - recent.pairs.get(&pair).copied().unwrap_or_default()).max(0.0))
-            });
-        let earlier: Pairs = earlier.filter(|&(_, events)| events > 0.0).collect();
-        let has_changed = earlier.values().sum::<f64>() >= enough && self.change.is_one(&earlier, &recent.pairs);
+        let before = |(&pair, &events): (&(u32, u32), &f64)| {
+            (pair, events - recent.pairs.get(&pair).copied().unwrap_or_default())
+        };
+        // What rounding leaves is nothing.
+        let earlier: Pairs = self.all.pairs.iter().map(before).filter(|&(_, events)| events >= NOTHING).collect();
+        let known = tasks(&earlier);
+        let is_known = |&(&(a, b), _): &(&(u32, u32), &f64)| known.contains(&a) && known.contains(&b);
+        let later: Pairs = recent.pairs.iter().filter(is_known).map(|(&pair, &events)| (pair, events)).collect();
+        let has_changed = says_something(&earlier) && says_something(&later) && self.change.is_one(&earlier, &later);
         if has_changed {
             self.all = recent;
         }
@@ -131,6 +132,15 @@ impl AgedMatrix {
         });
         Matrix::from_triplets(tasks.len(), entries)
     }
+}
+
+fn tasks(pairs: &Pairs) -> BTreeSet<u32> {
+    pairs.keys().flat_map(|&(a, b)| [a, b]).collect()
+}
+
+/// Whether there are events enough for the tasks that have any.
+fn says_something(pairs: &Pairs) -> bool {
+    !pairs.is_empty() && pairs.values().sum::<f64>() >= LEAST_EVENTS_PER_TASK * tasks(pairs).len() as f64
 }
 
 #[cfg(test)]
@@ -168,6 +178,21 @@ mod tests {
         assert_eq!(second(far, 20), (false, far.to_vec()));
         // Too few to say so at first: four for each task.
         assert!(!second(near, 7).0 && second(near, 5).0);
+    }
+
+    #[test]
+    fn tasks_that_are_new_are_no_change() {
+        let mut matrix = AgedMatrix::default();
+        for second in 0..20 {
+            matrix.fade(Duration::from_secs(1));
+            // Two who stay, and two others every two seconds, of whom one talks to them.
+            let new = 10 + second / 2 * 2;
+            [(0, 1), (new, new + 1), (0, new)].iter().for_each(|&(a, b)| matrix.add(a, b, 20));
+            assert!(!matrix.look_for_change(), "{second}");
+            if second % 2 == 1 {
+                matrix.forget(&BTreeSet::from([new, new + 1]));
+            }
+        }
     }
 
     #[test]
