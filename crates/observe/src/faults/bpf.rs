@@ -45,6 +45,8 @@ pub struct BpfFaults {
 /// A process of which tasks are followed.
 #[derive(Default)]
 struct Process {
+    /// How many live, or have not been read of as having ended.
+    tasks: usize,
     /// The shared mappings that the kernel was told of.
     shared: Vec<Range>,
     /// How large its address space was when its mappings were read, as the kernel says it.
@@ -233,9 +235,10 @@ impl BpfFaults {
         for sample in records.take()? {
             let Some(living) = self.slots.get(&sample.slot) else { continue };
             let process = sample.process as i32;
-            let shared = self.processes.get(&process).map(|process| process.shared.as_slice()).unwrap_or_default();
+            let known = self.processes.get(&process);
+            let (shared, tasks) = known.map_or((&[][..], 0), |known| (&known.shared[..], known.tasks));
             let registers = Registers { instruction: sample.instruction, general: sample.registers };
-            let place = |address| mappings::place(shared, process, address);
+            let place = |address| mappings::place(shared, (process, tasks), address);
             let code = Code { start: sample.code_start, bytes: &sample.code[..sample.code_bytes as usize] };
             sampler.add(Duration::from_nanos(sample.time_ns), living.task, &registers, &code, place);
         }
@@ -251,7 +254,9 @@ impl BpfFaults {
                 abi::COHABIT_TASK_STARTED => told.push(self.started(&event)),
                 abi::COHABIT_TASK_ENDED => ended.push((told.len(), event.slot)),
                 abi::COHABIT_TASK_EXEC => {
-                    self.processes.insert(event.process as i32, Process::default());
+                    // The other threads end, and that is told of each.
+                    let known = self.processes.entry(event.process as i32).or_default();
+                    *known = Process { tasks: known.tasks, ..Process::default() };
                     if let Some(living) = self.slots.get(&event.slot) {
                         told.push(TaskEvent::Exec { task: living.task, tid: event.tid as i32 });
                     }
@@ -263,6 +268,9 @@ impl BpfFaults {
         let mut slots = Vec::new();
         for (shift, (place, slot)) in ended.into_iter().enumerate() {
             if let Some(living) = self.slots.get(&slot) {
+                if let Some(process) = self.processes.get_mut(&living.process) {
+                    process.tasks = process.tasks.saturating_sub(1);
+                }
                 told.insert(place + shift, TaskEvent::Ended { task: living.task });
                 slots.push(slot);
             }
@@ -276,7 +284,7 @@ impl BpfFaults {
         let parent = (event.parent_slot != event.slot).then(|| self.slots.get(&event.parent_slot)).flatten();
         let parent = parent.map(|living| living.task);
         self.slots.insert(event.slot, Living { task, process });
-        self.processes.entry(process).or_default();
+        self.processes.entry(process).or_default().tasks += 1;
         TaskEvent::Started { task, tid: event.tid as i32, process, parent }
     }
 

@@ -95,11 +95,12 @@ pub fn find(ranges: &[Range], address: u64) -> Option<&Range> {
     ranges[..after].last().filter(|range| address < range.end)
 }
 
-/// Which memory an address of a process is in, and where in it: the same for all processes that share it.
-pub fn place(shared: &[Range], process: i32, address: u64) -> (u64, u64) {
+/// Which memory an address of a process is in, and where in it: the same for all processes that share it. None where only one task can
+/// come to it: outside of what a process shares that has one thread.
+pub fn place(shared: &[Range], (process, threads): (i32, usize), address: u64) -> Option<(u64, u64)> {
     match find(shared, address) {
-        Some(range) => (range.object | 1 << 63, address - range.start + range.offset),
-        None => (process as u64, address),
+        Some(range) => Some((range.object | 1 << 63, address - range.start + range.offset)),
+        None => (threads > 1).then_some((process as u64, address)),
     }
 }
 
@@ -107,6 +108,15 @@ pub fn place(shared: &[Range], process: i32, address: u64) -> (u64, u64) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn memory_is_that_of_processes_or_shared() {
+        let range = |start| Range { start, end: start + 0x1000, object: 42, offset: 0x2000 };
+        let (one, other) = ([range(0x10_0000)], [range(0x50_0000)]);
+        assert_eq!(place(&one, (7, 1), 0x10_0010), Some((42 | 1 << 63, 0x2010)));
+        assert_eq!(place(&one, (7, 1), 0x10_0010), place(&other, (8, 4), 0x50_0010));
+        assert_eq!((place(&one, (7, 2), 0x10), place(&one, (7, 1), 0x10)), (Some((7, 0x10)), None));
+    }
 
     const MAPS: &str = "\
 55d0c0000000-55d0c0001000 r-xp 00000000 fe:00 1835014                    /usr/bin/prog

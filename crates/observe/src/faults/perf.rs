@@ -156,12 +156,13 @@ impl PerfFaults {
     fn sample(&mut self, time: u64, tid: i32, registers: &Registers) {
         let (Some(living), Some((_, sampler))) = (self.tasks.get(&tid), &mut self.samples) else { return };
         let Some(process) = self.processes.get(&living.process) else { return };
+        // Nothing that it could show: its code need not be read.
         if process.threads < 2 && process.shared.is_empty() {
             return;
         }
         let mut code = [0; 2 * CODE_BYTES];
         let code = code_around(living.process, registers.instruction, &mut code);
-        let place = |address| mappings::place(&process.shared, living.process, address);
+        let place = |address| mappings::place(&process.shared, (living.process, process.threads), address);
         sampler.add(Duration::from_nanos(time), living.task, registers, &code, place);
     }
 

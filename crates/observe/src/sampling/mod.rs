@@ -95,7 +95,7 @@ pub struct Registers {
 pub struct Sums {
     /// Taken.
     pub samples: u64,
-    /// Those that showed any access of a task at work.
+    /// Those that showed any access of a task at work to memory that others can come to.
     pub telling: u64,
     /// Those of tasks that waited for somebody in a loop.
     pub waiting: u64,
@@ -126,15 +126,15 @@ const ROUNDING: f64 = 1e-6;
 const MOST_PAIRS: usize = 1 << 17;
 
 impl Sampler {
-    /// A task was before an instruction of `code`. `place` finds the memory of an address,
-    /// and where in it that is. `now` is since any moment.
+    /// A task was before an instruction of `code`. `place` finds the memory of an address, and where in it that is; none where
+    /// nobody else can come to it, which says nothing. `now` is since any moment.
     pub fn add(
         &mut self,
         now: Duration,
         task: u32,
         registers: &Registers,
         code: &Code,
-        place: impl Fn(u64) -> (u64, u64),
+        place: impl Fn(u64) -> Option<(u64, u64)>,
     ) {
         let Moment { accesses, waits } = self.decode.next(registers, code);
         self.sums.samples += 1;
@@ -143,12 +143,13 @@ impl Sampler {
             self.sums.waiting += 1;
             return;
         }
+        let accesses: Vec<_> =
+            accesses.into_iter().filter_map(|access| Some((place(access.address)?, access.writes))).collect();
         self.sums.telling += u64::from(!accesses.is_empty());
         self.sums.accesses += accesses.len() as u64;
-        let places = accesses.into_iter().filter_map(|access| {
-            let (memory, address) = place(access.address);
-            let others = self.neighbourhoods.touch(now, memory, (address, access.writes), task)?;
-            Some((access.writes, others))
+        let places = accesses.into_iter().filter_map(|((memory, address), writes)| {
+            let others = self.neighbourhoods.touch(now, memory, (address, writes), task)?;
+            Some((writes, others))
         });
         let places: Vec<(bool, Vec<Near>)> = places.collect();
         for (writes, others) in &places {
@@ -200,7 +201,7 @@ mod tests {
         let mut sampler = Sampler::default();
         let second = |at: u64| Duration::from_secs(at);
         let mut sample = |time, task, address| {
-            sampler.add(second(time), task, &at(address), &STORE, |address| (1, address));
+            sampler.add(second(time), task, &at(address), &STORE, |address| Some((1, address)));
             sampler.take()
         };
         assert_eq!(sample(1, 5, 0x1000), []);
@@ -217,7 +218,7 @@ mod tests {
     fn readers_alone_count_less() {
         let mut sampler = Sampler::default();
         let mut sample = |second, task, code| {
-            sampler.add(Duration::from_secs(second), task, &at(0x1000), code, |address| (1, address));
+            sampler.add(Duration::from_secs(second), task, &at(0x1000), code, |address| Some((1, address)));
             sampler.take()
         };
         // Three events of two readers are one; with a writer each is one.
@@ -235,11 +236,11 @@ mod tests {
         let code = Code { start: 0x40_1000, bytes: &round };
         let mut sampler = Sampler::default();
         for task in 0..2 {
-            sampler.add(Duration::from_secs(task.into()), task, &at(0x1000), &code, |address| (1, address));
+            sampler.add(Duration::from_secs(task.into()), task, &at(0x1000), &code, |address| Some((1, address)));
         }
         assert_eq!((sampler.take(), sampler.sums.accesses), (vec![(0, 1, 1)], 16));
         for task in 2..4 {
-            let memory = |address: u64| (2 + (address >> 5 & 1), address);
+            let memory = |address: u64| Some((2 + (address >> 5 & 1), address));
             sampler.add(Duration::from_secs(task.into()), task, &at(0x1000), &code, memory);
         }
         assert_eq!(sampler.take(), [(2, 3, 1)]);
@@ -270,10 +271,17 @@ mod tests {
     }
 
     #[test]
+    fn memory_of_one_task_says_nothing() {
+        let mut sampler = Sampler::default();
+        (0..4).for_each(|task| sampler.add(Duration::ZERO, task, &at(0x1000), &STORE, |_| None));
+        assert_eq!((sampler.take(), sampler.sums), (Vec::new(), Sums { samples: 4, ..Sums::default() }));
+    }
+
+    #[test]
     fn nothing_is_shared_between_memories() {
         let mut sampler = Sampler::default();
         for task in 0..8 {
-            sampler.add(Duration::ZERO, task, &at(0x1000), &STORE, |address| (task.into(), address));
+            sampler.add(Duration::ZERO, task, &at(0x1000), &STORE, |address| Some((task.into(), address)));
         }
         assert_eq!(sampler.take(), []);
     }
