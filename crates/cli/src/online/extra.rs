@@ -24,6 +24,9 @@ const LITTLE_TO_FIND_OUT: Duration = Duration::from_secs(2);
 /// Pairs that hint faults or watchpoints have shown when the agent is not all there is to go by.
 const ENOUGH_OTHERS: u64 = 200;
 
+/// How often it protects pages, at most, while samples tell enough: those that processes share.
+const SELDOM: Duration = Duration::from_millis(50);
+
 /// How many times as much watchpoints may take where there are no hint faults: what these might have taken, too.
 const WITHOUT_HINT_FAULTS: f64 = 1.5;
 
@@ -41,7 +44,10 @@ pub struct Extra {
     /// What else than the agent there is, and how many pairs it has shown.
     others: Others,
     others_show: u64,
-    /// While samples tell what the programs do, no fault is caused and nothing is watched.
+    /// Whether there are several, which may share memory.
+    has_processes: bool,
+    /// While samples tell what the programs do, nothing is watched, and no fault is caused but a few on memory that processes share: there
+    /// is little of it, messages go through it, and samples seldom find a task there.
     samples: Telling,
 }
 
@@ -64,6 +70,7 @@ impl Extra {
             hints,
             ran: Duration::ZERO,
             others_show: 0,
+            has_processes: false,
             samples: Telling::new(samples),
         }
     }
@@ -90,22 +97,28 @@ impl Extra {
         if before == 0 && agent.announced > 0 {
             let text = format!(
                 "extra faults by the agent{} (userfaultfd: writes; at most {} % of the pages in use a second, or {} a task)",
-                while_what(self.samples.are_taken()),
+                if self.samples.are_taken() {
+                    " while samples tell too little, and on what processes share"
+                } else {
+                    ""
+                },
                 self.percent,
                 LEAST_A_TASK
             );
             log.tell(now, "setting", text, Vec::new());
         }
-        if self.samples.tells() {
-            return agent.forget(|process| !tasks.living.values().any(|living| living.process == process));
-        }
-        agent.refresh();
         let mut count: BTreeMap<i32, usize> = BTreeMap::new();
         tasks.living.values().for_each(|living| *count.entry(living.process).or_default() += 1);
+        self.has_processes = count.len() > 1;
+        if self.samples.tells() && !self.has_processes {
+            return agent.forget(|process| !count.contains_key(&process));
+        }
+        agent.refresh(self.samples.tells());
         let watched = |(process, tasks)| Watched { process, tasks, resident_pages: threads::resident_pages(process) };
         let watched: Vec<Watched> = count.into_iter().map(watched).collect();
-        // Watchpoints show what the agent would, and more of it.
-        let interval = if shown >= ENOUGH_WATCHED { interval.max(LITTLE_TO_FIND_OUT) } else { interval };
+        // Watchpoints and samples show what the agent would, and more of it.
+        let interval =
+            if shown >= ENOUGH_WATCHED || self.samples.tells() { interval.max(LITTLE_TO_FIND_OUT) } else { interval };
         self.pages.update(now, faults, agent.armed_pages, interval, &watched);
     }
 
@@ -142,12 +155,13 @@ impl Extra {
 
     /// Protects pages of programs with the agent, as far as the budget goes. When to come again, where there are such programs.
     pub fn protect(&mut self, now: Duration) -> Option<Duration> {
-        let agent = self.agent.as_mut().filter(|agent| !self.samples.tells() && agent.has_processes())?;
+        let tells = self.samples.tells();
+        let agent = self.agent.as_mut().filter(|agent| (!tells || self.has_processes) && agent.has_processes())?;
         let (began, before) = (own_time(), agent.armed_pages);
-        let is_left = self.allowance.is_left(self.others, self.ran);
+        let is_left = self.allowance.is_left(if tells { Others::Many } else { self.others }, self.ran);
         agent.arm(now, |process| if is_left { self.pages.rate(process) } else { 0.0 });
         self.allowance.take(agent.armed_pages - before, own_time().saturating_sub(began));
-        Some(self.pages.pace(ARM_EVERY))
+        Some(self.pages.pace(if tells { SELDOM } else { ARM_EVERY }))
     }
 
     /// Pages that the agent has protected.

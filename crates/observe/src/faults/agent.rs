@@ -103,12 +103,13 @@ impl Agent {
         }
     }
 
-    /// Looks at the processes' memory again: what has come since is registered, who has ended is dropped.
-    pub fn refresh(&mut self) {
+    /// Looks at the processes' memory again: what has come since is registered, who has ended is dropped. With `only_shared` no more than
+    /// what processes share is protected from now on.
+    pub fn refresh(&mut self, only_shared: bool) {
         self.processes.retain(|pid, armed| {
             let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { return false };
             let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
-            armed.ranges = armable(&maps, threads > 1);
+            armed.ranges = armable(&maps, threads > 1 && !only_shared);
             // Memory that belongs to a userfaultfd of the program's own is refused, and left.
             armed.ranges.retain(|&(start, end)| register(&armed.userfaultfd, start, end));
             !maps.is_empty()
