@@ -44,8 +44,8 @@ pub struct Extra {
     /// What else than the agent there is, and how many pairs it has shown.
     others: Others,
     others_show: u64,
-    /// Whether there are several, which may share memory.
-    has_processes: bool,
+    /// Whether several processes are followed, which may share memory.
+    has_several: bool,
     /// While samples tell what the programs do, nothing is watched, and no fault is caused but a few on memory that processes share: there
     /// is little of it, messages go through it, and samples seldom find a task there.
     samples: Telling,
@@ -70,7 +70,7 @@ impl Extra {
             hints,
             ran: Duration::ZERO,
             others_show: 0,
-            has_processes: false,
+            has_several: false,
             samples: Telling::new(samples),
         }
     }
@@ -109,8 +109,8 @@ impl Extra {
         }
         let mut count: BTreeMap<i32, usize> = BTreeMap::new();
         tasks.living.values().for_each(|living| *count.entry(living.process).or_default() += 1);
-        self.has_processes = count.len() > 1;
-        if self.samples.tells() && !self.has_processes {
+        self.has_several = count.len() > 1;
+        if self.samples.tells() && !self.has_several {
             return agent.forget(|process| !count.contains_key(&process));
         }
         agent.refresh(self.samples.tells());
@@ -156,7 +156,7 @@ impl Extra {
     /// Protects pages of programs with the agent, as far as the budget goes. When to come again, where there are such programs.
     pub fn protect(&mut self, now: Duration) -> Option<Duration> {
         let tells = self.samples.tells();
-        let agent = self.agent.as_mut().filter(|agent| (!tells || self.has_processes) && agent.has_processes())?;
+        let agent = self.agent.as_mut().filter(|agent| (!tells || self.has_several) && agent.has_processes())?;
         let (began, before) = (own_time(), agent.armed_pages);
         let is_left = self.allowance.is_left(if tells { Others::Many } else { self.others }, self.ran);
         agent.arm(now, |process| if is_left { self.pages.rate(process) } else { 0.0 });
