@@ -53,12 +53,14 @@ pub struct Seen {
     pub watched: u64,
     /// From samples.
     pub sampled: u64,
+    /// From samples too, and not among the events: how often the two met lately, which is less exact, and shows a change sooner.
+    pub met: u64,
 }
 
 impl Seen {
     /// Nothing yet between two tasks.
     pub fn of(a: u32, b: u32) -> Self {
-        Self { pair: (a.min(b), a.max(b)), used: 0, written: 0, watched: 0, sampled: 0 }
+        Self { pair: (a.min(b), a.max(b)), used: 0, written: 0, watched: 0, sampled: 0, met: 0 }
     }
 
     /// Events of all kinds.
@@ -72,6 +74,7 @@ impl Seen {
         self.written += more.written;
         self.watched += more.watched;
         self.sampled += more.sampled;
+        self.met += more.met;
     }
 }
 

@@ -349,6 +349,9 @@ impl Source for BpfFaults {
         let (tasks, ended) = self.take_tasks()?;
         self.unread.extend(ended);
         self.take_samples()?;
+        if let Some((_, sampler)) = &mut self.samples {
+            sampler.end(&super::ended(&tasks));
+        }
         if !with_pairs {
             return Ok(Reading { tasks, pairs: Vec::new(), counters: self.known });
         }
@@ -356,8 +359,7 @@ impl Source for BpfFaults {
         let events = self.counter(abi::COHABIT_COUNT_EVENTS)?;
         let has_pairs = std::mem::replace(&mut self.kernels_events, events) != events;
         let mut pairs = if has_pairs { self.take_pairs()? } else { Vec::new() };
-        let sampled = self.samples.as_mut().map(|(_, sampler)| sampler.take()).unwrap_or_default();
-        pairs.extend(sampled.into_iter().map(|(a, b, sampled)| Seen { sampled, ..Seen::of(a, b) }));
+        pairs.extend(self.samples.as_mut().map(|(_, sampler)| sampler.take()).unwrap_or_default());
         let ended = std::mem::take(&mut self.unread);
         self.free(ended)?;
         self.known = self.counters()?;
@@ -375,6 +377,12 @@ impl Source for BpfFaults {
 
     fn refresh(&mut self) -> Result<()> {
         self.refresh_mappings()
+    }
+
+    fn forget_samples(&mut self) {
+        if let Some((_, sampler)) = &mut self.samples {
+            sampler.forget();
+        }
     }
 }
 

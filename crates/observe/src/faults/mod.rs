@@ -35,6 +35,7 @@ pub use record::Recorder;
 
 use crate::sampling::Sums;
 use crate::weigh::Seen;
+use std::collections::BTreeSet;
 
 /// How faults are turned into events. CDSM's Table 1 has the defaults.
 #[derive(Debug, Clone, PartialEq)]
@@ -147,4 +148,13 @@ pub trait Source {
     /// # Errors
     /// Where the source has broken down.
     fn refresh(&mut self) -> cohabit_model::Result<()>;
+
+    /// Tasks communicate otherwise than before: samples taken until now tell nothing any more.
+    fn forget_samples(&mut self);
+}
+
+/// The tasks that have ended.
+fn ended(events: &[TaskEvent]) -> BTreeSet<u32> {
+    let ended = |event: &TaskEvent| if let TaskEvent::Ended { task } = event { Some(*task) } else { None };
+    events.iter().filter_map(ended).collect()
 }

@@ -230,16 +230,20 @@ impl Source for PerfFaults {
         self.rings.iter_mut().for_each(|ring| ring.read(&mut records));
         records.sort_by_key(Record::time);
         records.into_iter().for_each(|record| self.record(record));
+        // Mostly it is the agent that makes them fault.
+        let seen = |(a, b, written)| Seen { written, ..Seen::of(a, b) };
+        let told = std::mem::take(&mut self.told);
+        let sampled = self.samples.as_mut().map(|(_, sampler)| {
+            sampler.end(&super::ended(&told));
+            sampler.take()
+        });
+        let sampled = sampled.unwrap_or_default();
         self.counters.sampled = self.samples.as_ref().map(|(_, sampler)| sampler.sums).unwrap_or_default();
         self.counters.events = self.table.events + self.counters.sampled.events;
         self.counters.new_blocks = self.table.new_blocks;
         self.counters.evictions = self.table.evictions;
-        // Mostly it is the agent that makes them fault.
-        let seen = |(a, b, written)| Seen { written, ..Seen::of(a, b) };
-        let sampled = self.samples.as_mut().map(|(_, sampler)| sampler.take()).unwrap_or_default();
-        let sampled = sampled.into_iter().map(|(a, b, sampled)| Seen { sampled, ..Seen::of(a, b) });
         let by_task = self.table.take_pairs().into_iter().map(seen).chain(sampled).collect();
-        Ok(Reading { tasks: std::mem::take(&mut self.told), pairs: by_task, counters: self.counters })
+        Ok(Reading { tasks: told, pairs: by_task, counters: self.counters })
     }
 
     fn wait(&self, at_most: Duration) {
@@ -253,6 +257,12 @@ impl Source for PerfFaults {
             process.shared = mappings::shared(&maps);
         }
         Ok(())
+    }
+
+    fn forget_samples(&mut self) {
+        if let Some((_, sampler)) = &mut self.samples {
+            sampler.forget();
+        }
     }
 }
 

@@ -2,16 +2,20 @@
 //!
 //! A timer's interrupt finds a task before some instruction. What that and the next few instructions read or write follows from
 //! their bytes and the registers (`decode`), as precisely as if it had been run: a *sample*, of readers and writers alike,
-//! in proportion to the time that they take. Who is sampled in one place after another shares it (`neighbourhoods`).
+//! in proportion to the time that they take. Who is sampled near one another in memory (`neighbourhoods`) shares it, as far as there are
+//! samples enough to tell (`scales`).
 
 mod decode;
 mod neighbourhoods;
+mod scales;
 
 use crate::allowance::OVERHEAD_PERCENT;
+use crate::weigh::Seen;
 pub use decode::Code;
 use decode::{Decode, Moment};
-use neighbourhoods::{Near, Neighbourhoods};
-use std::collections::BTreeMap;
+use neighbourhoods::{Neighbour, Neighbourhoods};
+use scales::Scales;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// How much time there is at least from one sample on a PU to the next where detection may take 1 % of what the tasks run, at the
@@ -21,6 +25,9 @@ const BETWEEN: Duration = Duration::from_micros(1900);
 const BETWEEN_INTERRUPTS: Duration = Duration::from_millis(8);
 /// On many PUs it is more: what is found out of a sample takes some microseconds, and 20,000 a second are enough.
 const FOR_EACH_PU: Duration = Duration::from_micros(50);
+
+/// How long samples are recent.
+const RECENT: Duration = Duration::from_millis(500);
 
 /// What brings samples about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,20 +117,13 @@ pub struct Sums {
 pub struct Sampler {
     decode: Decode,
     neighbourhoods: Neighbourhoods,
-    /// Of each pair, what is left over of events that did not make a whole one, so that none is lost.
-    fractions: BTreeMap<(u32, u32), f64>,
-    whole: BTreeMap<(u32, u32), u64>,
+    /// The same, of the last moments only: where tasks have changed what they work with, the others still tell what was before.
+    recent: Neighbourhoods,
+    recent_since: Duration,
+    scales: Scales,
     /// So far.
     pub sums: Sums,
 }
-
-/// What a pair of accesses counts of which neither writes: values go from writers to readers, and readers of the same memory only share
-/// what is in their caches.
-const READERS: f64 = 1.0 / 3.0;
-/// What a whole event may lack by rounding.
-const ROUNDING: f64 = 1e-6;
-/// Pairs whose fractions are kept, those with tasks that have ended among them: some 5 MiB.
-const MOST_PAIRS: usize = 1 << 17;
 
 impl Sampler {
     /// A task was before an instruction of `code`. `place` finds the memory of an address, and where in it that is; none where
@@ -147,38 +147,38 @@ impl Sampler {
             accesses.into_iter().filter_map(|access| Some((place(access.address)?, access.writes))).collect();
         self.sums.telling += u64::from(!accesses.is_empty());
         self.sums.accesses += accesses.len() as u64;
-        let places = accesses.into_iter().filter_map(|((memory, address), writes)| {
-            let others = self.neighbourhoods.touch(now, memory, (address, writes), task)?;
-            Some((writes, others))
-        });
-        let places: Vec<(bool, Vec<Near>)> = places.collect();
-        for (writes, others) in &places {
-            // No more than one event for each sample, so that chance has with them what it has with counts: shared out among the
-            // places that it was seen at, and among those who were seen there.
-            let part = 1.0 / (places.len() * others.len().max(1)) as f64;
-            for near in others {
-                let part = if *writes || near.writes { part } else { READERS * part };
-                self.credit((task.min(near.task), task.max(near.task)), part);
-            }
+        if now >= self.recent_since + RECENT {
+            (self.recent, self.recent_since) = (Neighbourhoods::default(), now);
+        }
+        let places = |neighbourhoods: &mut Neighbourhoods| -> Vec<(bool, Vec<Neighbour>)> {
+            let place = |&((memory, address), writes): &_| {
+                Some((writes, neighbourhoods.touch(now, memory, (address, writes), task)?))
+            };
+            accesses.iter().filter_map(place).collect()
+        };
+        self.scales.add(task, &places(&mut self.neighbourhoods));
+        self.scales.meet(task, &places(&mut self.recent));
+    }
+
+    /// Whole events since the last call, and how often tasks met.
+    pub fn take(&mut self) -> Vec<Seen> {
+        let taken = self.scales.take();
+        self.sums.events += taken.iter().map(|seen| seen.sampled).sum::<u64>();
+        taken
+    }
+
+    /// These tasks have ended.
+    pub fn end(&mut self, tasks: &BTreeSet<u32>) {
+        if !tasks.is_empty() {
+            tasks.iter().for_each(|&task| self.neighbourhoods.end(task));
+            self.scales.end(|task| tasks.contains(&task));
         }
     }
 
-    fn credit(&mut self, pair: (u32, u32), part: f64) {
-        if self.fractions.len() >= MOST_PAIRS {
-            self.fractions.clear();
-        }
-        let fraction = self.fractions.entry(pair).or_default();
-        *fraction += part;
-        if *fraction + ROUNDING >= 1.0 {
-            *fraction -= 1.0;
-            *self.whole.entry(pair).or_default() += 1;
-            self.sums.events += 1;
-        }
-    }
-
-    /// Whole events since the last call: the two tasks, the smaller number first, and how many.
-    pub fn take(&mut self) -> Vec<(u32, u32, u64)> {
-        std::mem::take(&mut self.whole).into_iter().map(|((a, b), events)| (a, b, events)).collect()
+    /// Forgets what was seen: tasks use memory otherwise from now on.
+    pub fn forget(&mut self) {
+        self.neighbourhoods.forget();
+        self.scales.forget();
     }
 }
 
@@ -196,37 +196,44 @@ mod tests {
         Registers { instruction: 0x40_1000, general }
     }
 
+    /// Pairs with events, and how many.
+    fn taken(sampler: &mut Sampler) -> Vec<(u32, u32, u64)> {
+        let taken = sampler.take().into_iter().filter(|seen| seen.sampled > 0);
+        taken.map(|seen| (seen.pair.0, seen.pair.1, seen.sampled)).collect()
+    }
+
     #[test]
     fn samples_of_the_same_place_are_events() {
         let mut sampler = Sampler::default();
-        let second = |at: u64| Duration::from_secs(at);
         let mut sample = |time, task, address| {
-            sampler.add(second(time), task, &at(address), &STORE, |address| Some((1, address)));
-            sampler.take()
+            sampler.add(Duration::from_secs(time), task, &at(address), &STORE, |address| Some((1, address)));
+            taken(&mut sampler)
         };
         assert_eq!(sample(1, 5, 0x1000), []);
         assert_eq!(sample(2, 3, 0x1000), [(3, 5, 1)]);
-        assert_eq!(sample(3, 3, 0x1000), []);
-        // Of two, half of an event each; what is left over is kept.
-        assert_eq!(sample(4, 7, 0x1000), []);
-        assert_eq!(sample(5, 7, 0), []);
-        assert_eq!(sample(6, 5, 0x1000), [(5, 7, 1)]);
-        assert_eq!(sampler.sums, Sums { samples: 6, telling: 5, waiting: 0, accesses: 5, events: 2 });
+        assert_eq!(sample(3, 7, 0), []);
+        assert_eq!(sampler.sums, Sums { samples: 3, telling: 2, waiting: 0, accesses: 2, events: 1 });
+        // Tasks that have ended, and what is forgotten, are nobody's partners.
+        sampler.end(&BTreeSet::from([3]));
+        sampler.add(Duration::from_secs(4), 6, &at(0x1000), &STORE, |address| Some((1, address)));
+        assert_eq!(taken(&mut sampler), [(5, 6, 1)]);
+        sampler.forget();
+        sampler.add(Duration::from_secs(5), 7, &at(0x1000), &STORE, |address| Some((1, address)));
+        assert_eq!(taken(&mut sampler), []);
     }
 
     #[test]
     fn readers_alone_count_less() {
-        let mut sampler = Sampler::default();
-        let mut sample = |second, task, code| {
-            sampler.add(Duration::from_secs(second), task, &at(0x1000), code, |address| Some((1, address)));
-            sampler.take()
+        let events = |code: Code| {
+            let mut sampler = Sampler::default();
+            for second in 0..100 {
+                sampler.add(Duration::from_secs(second), second as u32 % 2, &at(0x1000), &code, |address| {
+                    Some((1, address))
+                });
+            }
+            taken(&mut sampler)[0].2
         };
-        // Three events of two readers are one; with a writer each is one.
-        for (second, expected) in [(0, 0), (1, 0), (2, 0), (3, 1), (4, 0), (5, 0), (6, 1)] {
-            assert_eq!(sample(second, second as u32 % 2, &LOAD).len(), expected, "{second}");
-        }
-        assert_eq!(sample(7, 1, &STORE), [(0, 1, 1)]);
-        assert_eq!(sample(8, 0, &LOAD), [(0, 1, 1)]);
+        assert_eq!(events(STORE) / 3, events(LOAD));
     }
 
     #[test]
@@ -238,12 +245,12 @@ mod tests {
         for task in 0..2 {
             sampler.add(Duration::from_secs(task.into()), task, &at(0x1000), &code, |address| Some((1, address)));
         }
-        assert_eq!((sampler.take(), sampler.sums.accesses), (vec![(0, 1, 1)], 16));
+        assert_eq!((taken(&mut sampler), sampler.sums.accesses), (vec![(0, 1, 1)], 16));
         for task in 2..4 {
             let memory = |address: u64| Some((2 + (address >> 5 & 1), address));
             sampler.add(Duration::from_secs(task.into()), task, &at(0x1000), &code, memory);
         }
-        assert_eq!(sampler.take(), [(2, 3, 1)]);
+        assert_eq!(taken(&mut sampler), [(2, 3, 1)]);
     }
 
     #[test]
@@ -274,7 +281,7 @@ mod tests {
     fn memory_of_one_task_says_nothing() {
         let mut sampler = Sampler::default();
         (0..4).for_each(|task| sampler.add(Duration::ZERO, task, &at(0x1000), &STORE, |_| None));
-        assert_eq!((sampler.take(), sampler.sums), (Vec::new(), Sums { samples: 4, ..Sums::default() }));
+        assert_eq!((taken(&mut sampler), sampler.sums), (Vec::new(), Sums { samples: 4, ..Sums::default() }));
     }
 
     #[test]
@@ -283,6 +290,6 @@ mod tests {
         for task in 0..8 {
             sampler.add(Duration::ZERO, task, &at(0x1000), &STORE, |address| Some((task.into(), address)));
         }
-        assert_eq!(sampler.take(), []);
+        assert_eq!(taken(&mut sampler), []);
     }
 }

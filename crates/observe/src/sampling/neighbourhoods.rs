@@ -1,335 +1,313 @@
-//! Who uses the same memory, from samples of single accesses: those that were seen near one another, where "near" is as near as there are
-//! samples enough to tell.
+//! Which samples of accesses lie near one another in memory.
 //!
-//! Two samples are hardly ever of the same line. So memory is cut into blocks that hold a few samples each: a block with more than
-//! ten is halved, down to a cache line. A task is credited with those that were seen in its block since it last was itself, as by CDSM (section
-//! 2.3) of faults, so that what was there before a change of the pattern is soon forgotten.
+//! Two samples are hardly ever of the same line. So each is compared with those that are nearest to it, however far that is: the more
+//! there are, the nearer they come, until they are of the same line. How many of the nearest tell who shares memory, and how many are of
+//! others' memory that happens to lie beside it, is found out elsewhere (`scales`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-/// Samples that a block holds before it is halved (docs/benchmarks-online.md).
-const SAMPLES: usize = 10;
-/// A block of no more than a cache line is not halved; one begins as large as this.
-const LEAST_SHIFT: u32 = 6;
-const MOST_SHIFT: u32 = 20;
+/// Neighbours that are looked at.
+pub(super) const MOST_NEIGHBOURS: usize = 16;
+/// Those farther away say nothing.
+const FARTHEST: u64 = 1 << 20;
+/// Bytes of a cache line. No more samples than neighbours are kept so near one another.
+pub(super) const LINE_BYTES: u64 = 64;
 /// A line that is used all the time, a barrier's or a lock's, says the same again and again: so often it counts.
 const LINE_EVERY: Duration = Duration::from_millis(50);
-/// Blocks that are kept: some 10 MiB.
-const MOST_BLOCKS: usize = 1 << 15;
+/// Samples that are kept: some 10 MiB.
+const MOST_SAMPLES: usize = 1 << 17;
+/// Those of tasks that have ended are taken out so often; until then they are left out.
+const CLEAR_EVERY: Duration = Duration::from_secs(1);
 
-/// The blocks that there are samples of.
+/// The samples of memory, by what memory it is, the address, and which sample it was.
 #[derive(Debug)]
 pub(super) struct Neighbourhoods {
-    /// By memory and first address. They do not overlap.
-    blocks: BTreeMap<(u64, u64), Block>,
+    samples: BTreeMap<(u64, u64, u64), Sample>,
+    /// Taken so far.
+    taken: u64,
     most: usize,
-}
-
-#[derive(Debug)]
-struct Block {
-    shift: u32,
-    /// The last one last.
-    samples: Vec<Sample>,
-    touched: Duration,
-    /// When it counted last; of lines.
-    counted: Option<Duration>,
+    /// Tasks that have ended of which there may be samples still.
+    ended: HashSet<u32>,
+    cleared: Duration,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Sample {
-    /// Where in its block.
-    within: u32,
     task: u32,
     writes: bool,
-    /// In nanoseconds.
-    at: u64,
+    /// Since any moment.
+    at: Duration,
+    /// When the line counted last, as far as this sample was asked.
+    counted: Option<Duration>,
 }
 
-/// A task that was seen nearby.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Near {
+/// A sample near another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Neighbour {
     pub(super) task: u32,
-    /// Whether it was seen writing there.
     pub(super) writes: bool,
+    /// Bytes from one to the other.
+    pub(super) distance: u64,
 }
 
 impl Default for Neighbourhoods {
     fn default() -> Self {
-        Self { blocks: BTreeMap::new(), most: MOST_BLOCKS }
+        Self { samples: BTreeMap::new(), taken: 0, most: MOST_SAMPLES, ended: HashSet::new(), cleared: Duration::ZERO }
     }
 }
 
 impl Neighbourhoods {
-    /// A task was seen at an address of a memory, writing or not: the tasks that were seen near it since it last was, the last ones
-    /// only, in ascending order. None where it is the same moment still, in which it was seen there already. `now` is since any moment.
+    /// A task was seen at an address of a memory, writing or not: the samples nearest to it, the nearest first, of the task itself too.
+    /// Where it is a line that has counted just now, none. None at all where it is the same moment still, and the task was seen there
+    /// already. `now` is since any moment, and does not go back.
     pub(super) fn touch(
         &mut self,
         now: Duration,
         memory: u64,
         (address, writes): (u64, bool),
         task: u32,
-    ) -> Option<Vec<Near>> {
-        let start = self.block_of(memory, address, now);
-        let block = self.blocks.get_mut(&(memory, start))?;
-        // Accesses of one moment that are near one another are one.
-        let at = now.as_nanos() as u64;
-        if let Some(last) = block.samples.last_mut().filter(|last| last.task == task && last.at == at) {
-            last.writes |= writes;
+    ) -> Option<Vec<Neighbour>> {
+        self.clear_ended(now);
+        let (mut near, mut in_line, mut counted) = (Vec::with_capacity(MOST_NEIGHBOURS), Vec::new(), None);
+        let mut same = None;
+        for (&key, sample) in nearest(&self.samples, memory, address) {
+            let distance = key.1.abs_diff(address);
+            if distance > FARTHEST || near.len() == MOST_NEIGHBOURS {
+                break;
+            }
+            if sample.task == task && sample.at == now {
+                // Accesses of one moment that are near one another are one.
+                if near.is_empty() || distance < LINE_BYTES {
+                    same = Some(key);
+                    break;
+                }
+                continue;
+            }
+            if self.ended.contains(&sample.task) {
+                continue;
+            }
+            if distance < LINE_BYTES {
+                in_line.push(key);
+                counted = counted.max(sample.counted);
+            }
+            near.push(Neighbour { task: sample.task, writes: sample.writes, distance });
+        }
+        if let Some(same) = same.and_then(|key| self.samples.get_mut(&key)) {
+            same.writes |= writes;
             return None;
         }
-        block.touched = now;
-        let since = block.samples.iter().rev().take_while(|sample| sample.task != task);
-        let mut others: Vec<Near> = since.map(|sample| Near { task: sample.task, writes: sample.writes }).collect();
-        // Of a task that was seen several times, writing comes first.
-        others.sort_unstable_by_key(|near| (near.task, !near.writes));
-        others.dedup_by_key(|near| near.task);
-        if block.shift == LEAST_SHIFT && !others.is_empty() {
-            match block.counted {
-                Some(counted) if now < counted + LINE_EVERY => others.clear(),
-                _ => block.counted = Some(now),
+        let has_others = !in_line.is_empty() && near.iter().any(|near| near.task != task);
+        if has_others && counted.is_some_and(|counted| now < counted + LINE_EVERY) {
+            near.clear();
+        } else if has_others {
+            counted = Some(now);
+        }
+        if in_line.len() == MOST_NEIGHBOURS {
+            if let Some(oldest) = in_line.iter().min_by_key(|key| key.2) {
+                self.samples.remove(oldest);
             }
         }
-        block.samples.push(Sample { within: (address - start) as u32, task, writes, at });
-        if block.samples.len() > SAMPLES {
-            if block.shift == LEAST_SHIFT {
-                block.samples.remove(0);
-            } else {
-                self.halve(memory, start);
-            }
-        }
-        Some(others)
-    }
-
-    /// Where the block that holds an address starts; there is one from now on.
-    fn block_of(&mut self, memory: u64, address: u64, now: Duration) -> u64 {
-        let before = self.blocks.range((memory, 0)..=(memory, address)).next_back();
-        let before = before.map(|(&(_, start), block)| (start, start + (1 << block.shift)));
-        if let Some((start, _)) = before.filter(|&(_, end)| address < end) {
-            return start;
-        }
-        if self.blocks.len() >= self.most {
+        if self.samples.len() >= self.most {
             self.forget_half();
         }
-        // The largest that is free: what is left of a block that was halved, where there was one.
-        let after = self.blocks.range((memory, address)..=(memory, u64::MAX)).next().map(|(&(_, start), _)| start);
-        let is_free = |shift: &u32| {
-            let start = address >> shift << shift;
-            before.is_none_or(|(_, end)| end <= start) && after.is_none_or(|after| start + (1 << shift) <= after)
-        };
-        let shift = (LEAST_SHIFT..=MOST_SHIFT).rev().find(is_free).unwrap_or(LEAST_SHIFT);
-        let start = address >> shift << shift;
-        let block = Block { shift, samples: Vec::with_capacity(SAMPLES + 1), touched: now, counted: None };
-        self.blocks.insert((memory, start), block);
-        start
+        self.samples.insert((memory, address, self.taken), Sample { task, writes, at: now, counted });
+        self.taken += 1;
+        Some(near)
     }
 
-    /// Halves a block until no part of it holds too many samples.
-    fn halve(&mut self, memory: u64, mut start: u64) {
-        while let Some(block) = self.blocks.get_mut(&(memory, start)) {
-            if block.samples.len() <= SAMPLES || block.shift == LEAST_SHIFT {
-                return;
-            }
-            block.shift -= 1;
-            let (shift, touched, half) = (block.shift, block.touched, 1u32 << block.shift);
-            let upper = take_upper(&mut block.samples, half);
-            let is_empty = block.samples.is_empty();
-            let (lower, middle) = (start, start + u64::from(half));
-            if !upper.is_empty() {
-                if upper.len() > SAMPLES {
-                    start = middle;
-                }
-                self.blocks.insert((memory, middle), Block { shift, samples: upper, touched, counted: None });
-            }
-            if is_empty {
-                self.blocks.remove(&(memory, lower));
-            }
+    /// Tasks that have ended share nothing any more.
+    pub(super) fn end(&mut self, task: u32) {
+        self.ended.insert(task);
+    }
+
+    /// Forgets all samples.
+    pub(super) fn forget(&mut self) {
+        self.samples.clear();
+        self.ended.clear();
+    }
+
+    fn clear_ended(&mut self, now: Duration) {
+        if !self.ended.is_empty() && now >= self.cleared + CLEAR_EVERY {
+            let ended = std::mem::take(&mut self.ended);
+            self.samples.retain(|_, sample| !ended.contains(&sample.task));
+            self.cleared = now;
         }
     }
 
-    /// Makes room: the half that was touched longest ago goes.
+    /// Makes room: the older half goes.
     fn forget_half(&mut self) {
-        let mut touched: Vec<Duration> = self.blocks.values().map(|block| block.touched).collect();
-        let middle = touched.len() / 2;
-        let (_, &mut middle, _) = touched.select_nth_unstable(middle);
-        self.blocks.retain(|_, block| block.touched > middle);
+        let mut numbers: Vec<u64> = self.samples.keys().map(|key| key.2).collect();
+        let middle = numbers.len() / 2;
+        let (_, &mut middle, _) = numbers.select_nth_unstable(middle);
+        self.samples.retain(|key, _| key.2 > middle);
     }
 }
 
-/// Takes the samples of the upper half out of a block's; where they are is counted from its start then.
-fn take_upper(samples: &mut Vec<Sample>, half: u32) -> Vec<Sample> {
-    let (mut upper, lower): (Vec<Sample>, Vec<Sample>) = samples.iter().partition(|sample| sample.within >= half);
-    *samples = lower;
-    upper.iter_mut().for_each(|sample| sample.within -= half);
-    upper
+type Entry<'a> = (&'a (u64, u64, u64), &'a Sample);
+
+/// All samples of a memory, the nearest to an address first; of two that are equally near the lower one.
+fn nearest(samples: &BTreeMap<(u64, u64, u64), Sample>, memory: u64, address: u64) -> impl Iterator<Item = Entry<'_>> {
+    let mut below = samples.range((memory, 0, 0)..(memory, address, 0)).rev().peekable();
+    let mut above = samples.range((memory, address, 0)..=(memory, u64::MAX, u64::MAX)).peekable();
+    std::iter::from_fn(move || {
+        let distance = |entry: Option<&Entry>| entry.map_or(u64::MAX, |(key, _)| key.1.abs_diff(address));
+        if distance(below.peek()) <= distance(above.peek()) {
+            below.next().or_else(|| above.next())
+        } else {
+            above.next()
+        }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::HashMap;
 
-    fn touch(near: &mut Neighbourhoods, now: Duration, memory: u64, access: (u64, bool), task: u32) -> Vec<Near> {
-        near.touch(now, memory, access, task).unwrap_or_default()
-    }
-
-    /// The definition: a tree for each piece of memory, of which a node is halved for good when it is too full.
-    #[derive(Default)]
-    struct Obvious {
-        pieces: HashMap<(u64, u64), Node>,
-    }
-
-    enum Node {
-        Block { samples: Vec<(u64, u32, Duration, bool)>, counted: Option<Duration> },
-        Halves(Box<[Node; 2]>),
-    }
-
-    impl Node {
-        fn new(samples: Vec<(u64, u32, Duration, bool)>, shift: u32) -> Self {
-            if samples.len() <= SAMPLES || shift == LEAST_SHIFT {
-                return Self::Block { samples, counted: None };
-            }
-            let half =
-                |upper| samples.iter().copied().filter(|(address, ..)| (address >> (shift - 1)) & 1 == upper).collect();
-            Self::Halves(Box::new([0, 1].map(|upper| Self::new(half(upper), shift - 1))))
-        }
-
-        fn touch(&mut self, now: Duration, (address, writes): (u64, bool), task: u32, shift: u32) -> Vec<Near> {
-            let (samples, counted) = match self {
-                Self::Halves(halves) => {
-                    return halves[(address >> (shift - 1) & 1) as usize].touch(
-                        now,
-                        (address, writes),
-                        task,
-                        shift - 1,
-                    );
-                }
-                Self::Block { samples, counted } => (samples, counted),
-            };
-            if let Some(last) = samples.last_mut() {
-                if (last.1, last.2) == (task, now) {
-                    last.3 |= writes;
-                    return Vec::new();
-                }
-            }
-            let since = samples.iter().rposition(|sample| sample.1 == task).map_or(0, |last| last + 1);
-            let mut tasks: BTreeMap<u32, bool> = BTreeMap::new();
-            samples[since..].iter().for_each(|sample| *tasks.entry(sample.1).or_default() |= sample.3);
-            let mut others: Vec<Near> = tasks.into_iter().map(|(task, writes)| Near { task, writes }).collect();
-            if shift == LEAST_SHIFT && !others.is_empty() {
-                if counted.is_some_and(|counted| now < counted + LINE_EVERY) {
-                    others.clear();
-                } else {
-                    *counted = Some(now);
-                }
-            }
-            samples.push((address, task, now, writes));
-            if samples.len() > SAMPLES {
-                if shift == LEAST_SHIFT {
-                    samples.remove(0);
-                } else {
-                    *self = Self::new(std::mem::take(samples), shift);
-                }
-            }
-            others
-        }
-    }
-
-    impl Obvious {
-        fn touch(&mut self, now: Duration, memory: u64, access: (u64, bool), task: u32) -> Vec<Near> {
-            let piece = self.pieces.entry((memory, access.0 >> MOST_SHIFT));
-            piece.or_insert_with(|| Node::new(Vec::new(), MOST_SHIFT)).touch(now, access, task, MOST_SHIFT)
-        }
+    fn touch(near: &mut Neighbourhoods, at: u64, address: u64, task: u32) -> Option<Vec<(u32, u64)>> {
+        let near = near.touch(Duration::from_secs(at), 0, (address, true), task)?;
+        Some(near.into_iter().map(|near| (near.task, near.distance)).collect())
     }
 
     #[test]
-    fn who_came_since_is_near() {
+    fn the_nearest_come_first() {
         let mut near = Neighbourhoods::default();
-        let mut seen = |at: u64, address, task| {
-            let near = touch(&mut near, Duration::from_secs(at), 0, (address, false), task);
-            near.into_iter().map(|near| near.task).collect::<Vec<u32>>()
-        };
-        assert!(seen(0, 0x1000, 0).is_empty());
-        assert_eq!(seen(1, 0x1100, 1), [0]);
-        assert_eq!(seen(2, 0x1200, 0), [1]);
-        assert!(seen(3, 0x1200, 0).is_empty());
-        assert_eq!(seen(4, 0x1300, 2), [0, 1]);
-        assert_eq!(seen(5, 0x1300, 0), [2]);
-        // Another block, and another memory.
-        assert!(seen(6, 0x1000 + (1 << MOST_SHIFT), 1).is_empty());
-        assert!(touch(&mut near, Duration::ZERO, 1, (0x1000, false), 1).is_empty());
+        assert_eq!(touch(&mut near, 0, 0x1000, 0), Some(vec![]));
+        assert_eq!(touch(&mut near, 1, 0x1100, 1), Some(vec![(0, 0x100)]));
+        assert_eq!(touch(&mut near, 2, 0x1080, 2), Some(vec![(0, 0x80), (1, 0x80)]));
+        assert_eq!(touch(&mut near, 3, 0x2000, 0), Some(vec![(1, 0xf00), (2, 0xf80), (0, 0x1000)]));
+        // Too far away, and another memory.
+        assert_eq!(touch(&mut near, 4, 0x2001 + FARTHEST, 1), Some(vec![]));
+        assert_eq!(near.touch(Duration::from_secs(5), 1, (0x1000, true), 1), Some(vec![]));
+        for at in 6..26 {
+            assert!(touch(&mut near, at, 0x1_0000 + at * 64, 0).unwrap().len() <= MOST_NEIGHBOURS);
+        }
     }
 
     #[test]
     fn accesses_of_one_moment_that_are_near_are_one() {
         let mut near = Neighbourhoods::default();
-        let mut seen =
-            |at: u64, address, writes, task| touch(&mut near, Duration::from_secs(at), 0, (address, writes), task);
-        assert!(seen(0, 0x1000, false, 0).is_empty());
-        assert_eq!(seen(1, 0x1000, false, 1), [Near { task: 0, writes: false }]);
-        // It writes as well, a line further on.
-        assert!(seen(1, 0x1040, true, 1).is_empty());
-        assert_eq!(seen(2, 0x1000, false, 0), [Near { task: 1, writes: true }]);
-    }
-
-    #[test]
-    fn blocks_become_smaller_where_there_are_many_samples() {
-        let mut near = Neighbourhoods::default();
-        let mut last = Vec::new();
-        // Two tasks, each with its own page: neighbours only as long as little is known.
-        for round in 0..40 {
-            for task in 0..2 {
-                last.push(
-                    touch(&mut near, Duration::from_secs(round), 0, (u64::from(task) << 12 | (round * 64), true), task)
-                        .len(),
-                );
-            }
-        }
-        assert_eq!(last.iter().take(SAMPLES).sum::<usize>(), SAMPLES - 1);
-        assert_eq!(last.iter().skip(SAMPLES + 1).sum::<usize>(), 0);
+        assert_eq!(touch(&mut near, 0, 0x1000, 0), Some(vec![]));
+        assert_eq!(touch(&mut near, 1, 0x1200, 1), Some(vec![(0, 0x200)]));
+        // Nearer to what it did in the same moment than to anybody; in the same line; and on its own.
+        assert_eq!(touch(&mut near, 1, 0x1280, 1), None);
+        assert_eq!(touch(&mut near, 1, 0x1000, 1), Some(vec![(0, 0)]));
+        assert_eq!(touch(&mut near, 1, 0x1020, 1), None);
+        assert_eq!(near.samples.len(), 3);
+        // What it does second may be writing.
+        let second = Duration::from_secs(2);
+        near.touch(second, 2, (0x1000, false), 0);
+        near.touch(second, 2, (0x1008, true), 0);
+        assert!(near.touch(second, 2, (0x1000, false), 1).unwrap()[0].writes);
     }
 
     #[test]
     fn a_line_counts_now_and_then() {
         let mut near = Neighbourhoods::default();
-        let mut events = |from: u32, to: u32| {
-            (from..to)
-                .map(|at| touch(&mut near, Duration::from_millis(at.into()), 0, (0x1000, true), at % 2).len())
-                .sum::<usize>()
+        let mut seen = |from: u64, to: u64| {
+            let at = |at: u64| near.touch(Duration::from_millis(at), 0, (0x1000, true), (at % 2) as u32);
+            (from..to).filter_map(at).filter(|near| !near.is_empty()).count()
         };
-        // Until it is known to be but a line.
-        events(0, 20);
-        let many = events(20, 1020);
+        // The second sample is the first that sees somebody else.
+        assert_eq!(seen(0, 20), 1);
+        let many = seen(20, 1020);
         assert!((19..=21).contains(&many), "{many}");
+        assert!(near.samples.len() <= MOST_NEIGHBOURS + 1);
     }
 
     #[test]
-    fn what_was_not_touched_for_longest_is_forgotten() {
+    fn what_is_oldest_is_forgotten() {
         let mut near = Neighbourhoods { most: 100, ..Neighbourhoods::default() };
         for at in 0..1000 {
-            touch(&mut near, Duration::from_secs(at), 0, (at << MOST_SHIFT, true), 0);
-            assert!(near.blocks.len() <= 100);
+            touch(&mut near, at, at << 21, 0);
+            assert!(near.samples.len() <= 100);
         }
-        assert_eq!(
-            touch(&mut near, Duration::from_secs(1000), 0, (999 << MOST_SHIFT, true), 1),
-            [Near { task: 0, writes: true }]
-        );
-        assert!(touch(&mut near, Duration::from_secs(1000), 0, (0, true), 1).is_empty());
+        assert_eq!(touch(&mut near, 1000, 999 << 21, 1), Some(vec![(0, 0)]));
+        assert_eq!(touch(&mut near, 1000, 0, 1), Some(vec![]));
+        near.forget();
+        assert_eq!(touch(&mut near, 1001, 999 << 21, 1), Some(vec![]));
+    }
+
+    #[test]
+    fn tasks_that_have_ended_are_nobodys_neighbours() {
+        let mut near = Neighbourhoods::default();
+        touch(&mut near, 10, 0x1000, 0);
+        touch(&mut near, 10, 0x1000, 1);
+        near.end(0);
+        assert_eq!(touch(&mut near, 10, 0x1100, 2), Some(vec![(1, 0x100)]));
+        assert_eq!(touch(&mut near, 12, 0x1200, 2), Some(vec![(2, 0x100), (1, 0x200)]));
+        assert_eq!((near.samples.len(), near.ended.len()), (3, 0));
+    }
+
+    /// The definition: all samples, sorted by distance.
+    #[derive(Default)]
+    struct Obvious(Vec<(u64, u64, Sample)>);
+
+    impl Obvious {
+        fn touch(
+            &mut self,
+            now: Duration,
+            memory: u64,
+            (address, writes): (u64, bool),
+            task: u32,
+        ) -> Option<Vec<Neighbour>> {
+            let distance = |at: usize, of: &Self| of.0[at].1.abs_diff(address);
+            let is_own = |at: usize, of: &Self| of.0[at].2.task == task && of.0[at].2.at == now;
+            let mut near: Vec<usize> = (0..self.0.len()).filter(|&at| self.0[at].0 == memory).collect();
+            near.retain(|&at| distance(at, self) <= FARTHEST);
+            let side =
+                |at: usize, of: &Self| (of.0[at].1 >= address, if of.0[at].1 < address { usize::MAX - at } else { at });
+            near.sort_by_key(|&at| (distance(at, self), side(at, self)));
+            let others = near.iter().position(|&at| !is_own(at, self)).unwrap_or(near.len());
+            let limit = near.iter().filter(|&&at| !is_own(at, self)).nth(MOST_NEIGHBOURS - 1);
+            let limit = limit.map_or(near.len(), |last| near.iter().position(|at| at == last).unwrap_or(0));
+            let merged = near[..limit]
+                .iter()
+                .enumerate()
+                .find(|&(rank, &at)| is_own(at, self) && (rank < others || distance(at, self) < LINE_BYTES));
+            if let Some((_, &at)) = merged {
+                self.0[at].2.writes |= writes;
+                return None;
+            }
+            near.retain(|&at| !is_own(at, self));
+            near.truncate(MOST_NEIGHBOURS);
+            let in_line: Vec<usize> = near.iter().copied().filter(|&at| distance(at, self) < LINE_BYTES).collect();
+            let mut counted = in_line.iter().filter_map(|&at| self.0[at].2.counted).max();
+            let mut found: Vec<Neighbour> = near
+                .iter()
+                .map(|&at| {
+                    let Sample { task, writes, .. } = self.0[at].2;
+                    Neighbour { task, writes, distance: distance(at, self) }
+                })
+                .collect();
+            if !in_line.is_empty() && found.iter().any(|near| near.task != task) {
+                if counted.is_some_and(|counted| now < counted + LINE_EVERY) {
+                    found.clear();
+                } else {
+                    counted = Some(now);
+                }
+            }
+            if in_line.len() == MOST_NEIGHBOURS {
+                self.0.remove(in_line.into_iter().min().unwrap());
+            }
+            self.0.push((memory, address, Sample { task, writes, at: now, counted }));
+            Some(found)
+        }
     }
 
     proptest! {
         #[test]
-        fn blocks_are_as_the_definition_says(
+        fn neighbours_are_as_the_definition_says(
             samples in prop::collection::vec((0..2u64, 0..4u64, 0..10u64, 0..4u64, 0..5u32, 0..30u64, any::<bool>()), 0..400),
         ) {
             let (mut near, mut obvious, mut now) = (Neighbourhoods::default(), Obvious::default(), Duration::ZERO);
             for (memory, far, place, within, task, time, writes) in samples {
-                // Some lines often, some pages, some all over.
+                // Some lines often, some pages, some all over; and some at the same moment.
                 let address = (far << 19) + place * place * 4096 + within * 32;
-                now += Duration::from_millis(time);
+                now += Duration::from_millis(time / 3);
                 let access = (address, writes);
-                prop_assert_eq!(touch(&mut near, now, memory, access, task), obvious.touch(now, memory, access, task));
+                prop_assert_eq!(near.touch(now, memory, access, task), obvious.touch(now, memory, access, task));
             }
         }
     }
