@@ -6,7 +6,7 @@
 
 use super::change::Change;
 use cohabit_model::Matrix;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
 /// What is left after a migration, and after each second.
@@ -18,6 +18,11 @@ pub const UNITS_PER_EVENT: f64 = 256.0;
 /// Fewer events than this a task say nothing.
 pub const LEAST_EVENTS_PER_TASK: f64 = 4.0;
 
+/// Looks of which the events are kept each: a change is noticed after as many at most.
+const LOOKS_KEPT: usize = 8;
+/// Fewer events than this a task are left to the next look.
+const LEAST_A_LOOK: f64 = 1.0;
+
 /// Events of pairs, the smaller number first.
 pub(super) type Pairs = BTreeMap<(u32, u32), f64>;
 
@@ -25,7 +30,9 @@ pub(super) type Pairs = BTreeMap<(u32, u32), f64>;
 #[derive(Debug, Clone, Default)]
 pub struct AgedMatrix {
     all: Part,
-    /// Those of them that came since the last look that found enough.
+    /// Those that tell a change: those that came between the looks that found any, the last ones each, the earlier ones together; and
+    /// since.
+    looks: VecDeque<Part>,
     recent: Part,
     change: Change,
 }
@@ -50,6 +57,13 @@ impl Part {
         self.seconds += elapsed.as_secs_f64();
     }
 
+    fn add(&mut self, more: &Self) {
+        for (&pair, &events) in &more.pairs {
+            *self.pairs.entry(pair).or_default() += events;
+        }
+        self.seconds += more.seconds;
+    }
+
     fn total(&self) -> f64 {
         self.pairs.values().sum()
     }
@@ -65,22 +79,31 @@ impl AgedMatrix {
         }
     }
 
+    /// Of what was added, lets so many others tell a change instead of these events: such as show less, and sooner.
+    pub fn tell_change_by(&mut self, a: u32, b: u32, others: u64, instead_of: u64) {
+        if a != b {
+            *self.recent.pairs.entry((a.min(b), a.max(b))).or_default() += others as f64 - instead_of as f64;
+        }
+    }
+
+    fn parts(&mut self) -> impl Iterator<Item = &mut Part> {
+        [&mut self.all, &mut self.recent].into_iter().chain(&mut self.looks)
+    }
+
     /// Time has passed.
     pub fn fade(&mut self, elapsed: Duration) {
-        self.all.pass(elapsed);
-        self.recent.pass(elapsed);
+        self.parts().for_each(|part| part.pass(elapsed));
     }
 
     /// Tasks have moved.
     pub fn migrated(&mut self) {
-        self.all.scale(AGING);
-        self.recent.scale(AGING);
+        self.parts().for_each(|part| part.scale(AGING));
     }
 
     /// These tasks have ended.
     pub fn forget(&mut self, tasks: &BTreeSet<u32>) {
         if !tasks.is_empty() {
-            for part in [&mut self.all, &mut self.recent] {
+            for part in self.parts() {
                 part.pairs.retain(|(a, b), _| !tasks.contains(a) && !tasks.contains(b));
             }
         }
@@ -89,23 +112,28 @@ impl AgedMatrix {
     /// Looks whether tasks communicate otherwise than before, once enough has come since the last look to say so. If they do, what was
     /// before is forgotten. Tasks that are new are no change.
     pub fn look_for_change(&mut self) -> bool {
-        if !says_something(&self.recent.pairs) {
+        let seen = &self.recent.pairs;
+        if seen.is_empty() || self.recent.total() < LEAST_A_LOOK * tasks(seen).len() as f64 {
             return false;
         }
         let recent = std::mem::take(&mut self.recent);
-        let before = |(&pair, &events): (&(u32, u32), &f64)| {
-            (pair, events - recent.pairs.get(&pair).copied().unwrap_or_default())
-        };
-        // What rounding leaves is nothing.
-        let earlier: Pairs = self.all.pairs.iter().map(before).filter(|&(_, events)| events >= NOTHING).collect();
-        let known = tasks(&earlier);
+        self.looks.push_back(recent);
+        let known = self.looks.front().map(|first| tasks(&first.pairs)).unwrap_or_default();
         let is_known = |&(&(a, b), _): &(&(u32, u32), &f64)| known.contains(&a) && known.contains(&b);
-        let later: Pairs = recent.pairs.iter().filter(is_known).map(|(&pair, &events)| (pair, events)).collect();
-        let has_changed = says_something(&earlier) && says_something(&later) && self.change.is_one(&earlier, &later);
-        if has_changed {
-            self.all = recent;
+        let of_known =
+            |part: &Part| part.pairs.iter().filter(is_known).map(|(&pair, &events)| (pair, events)).collect();
+        let samples: Vec<Pairs> = self.looks.iter().map(of_known).collect();
+        let new = self.change.first_of_new(&samples);
+        if let Some(first) = new {
+            self.looks.drain(..first);
+            self.all = Part::default();
+            self.looks.iter().for_each(|part| self.all.add(part));
+        } else if self.looks.len() > LOOKS_KEPT {
+            if let Some(first) = self.looks.pop_front() {
+                self.looks[0].add(&first);
+            }
         }
-        has_changed
+        new.is_some()
     }
 
     /// Faded events in all.
@@ -138,9 +166,9 @@ fn tasks(pairs: &Pairs) -> BTreeSet<u32> {
     pairs.keys().flat_map(|&(a, b)| [a, b]).collect()
 }
 
-/// Whether there are events enough for the tasks that have any.
-fn says_something(pairs: &Pairs) -> bool {
-    !pairs.is_empty() && pairs.values().sum::<f64>() >= LEAST_EVENTS_PER_TASK * tasks(pairs).len() as f64
+/// Whether there are so many events that they say something of so many tasks.
+pub(super) fn are_enough(events: f64, tasks: usize) -> bool {
+    events >= LEAST_EVENTS_PER_TASK * tasks as f64
 }
 
 #[cfg(test)]

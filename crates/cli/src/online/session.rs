@@ -370,6 +370,9 @@ impl Session {
         let lives = |task: u32| self.tasks.living.contains_key(&task);
         let living = pairs.into_iter().filter(|&(a, b, _)| lives(a) && lives(b));
         living.for_each(|(a, b, events)| self.matrix.add(a, b, events));
+        for seen in seen.iter().filter(|seen| seen.met + seen.sampled > 0 && lives(seen.pair.0) && lives(seen.pair.1)) {
+            self.matrix.tell_change_by(seen.pair.0, seen.pair.1, seen.met, seen.sampled);
+        }
         self.counters = counters;
         Ok(any)
     }
@@ -417,6 +420,7 @@ impl Session {
         if has_changed {
             let text = "tasks communicate otherwise than before, which is forgotten".to_owned();
             self.log.record(now, "changed", text, self.args.verbose);
+            self.source.forget_samples();
         }
         let talking: BTreeSet<u32> = self.matrix.iter().flat_map(|(a, b, _)| [a, b]).collect();
         let tasks = self.tasks.view(&self.topology, |task| talking.contains(&task));
