@@ -20,7 +20,7 @@
 #include "faults_abi.h"
 #include <bpf/bpf_helpers.h>
 
-const volatile struct cohabit_fault_settings settings = {0, 0, 8, COHABIT_MAX_SLOTS};
+const volatile struct cohabit_fault_settings settings = {0, 0, 0, 8, COHABIT_MAX_SLOTS};
 
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);

@@ -9,12 +9,16 @@
 #include "detect.h"
 #include <bpf/bpf_tracing.h>
 
+#define CLOCK_MONOTONIC 1
+/* Of Linux 6.7; not in older headers. */
+#define BPF_F_TIMER_CPU_PIN (1 << 1)
+
 /* Bits of an x86 page fault's error code: the page was there, and an instruction was fetched. */
 #define WAS_PRESENT 0x01
 #define FETCHED_INSTRUCTION 0x10
 
 /* Set by user space while they run. */
-volatile struct cohabit_fault_state state SEC(".data.user") = {0, 0};
+volatile struct cohabit_fault_state state SEC(".data.user") = {0, 0, {0}};
 
 /* The next slot that was never used, and how many have been taken out of `free_slots`. */
 cohabit_u32 fresh_slot = 0;
@@ -48,13 +52,33 @@ struct {
     __uint(max_entries, 1);
 } samples SEC(".maps");
 
-/* When the last sample on each PU was taken. */
+/* Of each PU. */
+struct sampling {
+    cohabit_u64 sampled; /* when last */
+    cohabit_u64 set;     /* when its timer was last set after a switch */
+    cohabit_u64 due;     /* when that expires; 0 where it has, or was not set */
+    cohabit_u32 delay;   /* for how long it was set */
+    cohabit_u32 may_set; /* whether the next switch may set it */
+};
+
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __uint(max_entries, 1);
     __type(key, cohabit_u32);
-    __type(value, cohabit_u64);
-} last_sample SEC(".maps");
+    __type(value, struct sampling);
+} sampling SEC(".maps");
+
+struct pu_timer {
+    struct bpf_timer timer;
+};
+
+/* A timer for each PU, by its number. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, cohabit_u32);
+    __type(value, struct pu_timer);
+} timers SEC(".maps");
 
 /* The shared mappings of each process (thread group id), read from /proc by user space. */
 struct {
@@ -265,13 +289,25 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 /* The code segment of 64-bit programs (asm/segment.h). */
 #define USER_CODE 0x33
 #define CODE_SEGMENT_MASK 0xffff
+/* A timer that was set for later is not taken for this interrupt. */
+#define EARLY_NS 1000
 
 /* The timer's interrupt, which comes HZ times a second on every PU that has something to do. It tells what a task is about to do
- * for next to nothing, as no interrupt is added. Which memory that is, user space finds out. Not loaded unless it is wanted. */
+ * for next to nothing, as no interrupt is added, unless it was set after a switch. Which memory that is, user space finds out. Not loaded
+ * unless it is wanted. */
 SEC("?tp_btf/local_timer_entry")
 int BPF_PROG(on_timer, int vector)
 {
     cohabit_u32 tid = bpf_get_current_pid_tgid(), only = 0;
+    struct sampling *pu = bpf_map_lookup_elem(&sampling, &only);
+    if (!pu)
+        return 0;
+    cohabit_u64 now = bpf_ktime_get_ns();
+    /* The interrupt may come a little before its time. */
+    cohabit_u64 after_switch = pu->due && now + EARLY_NS >= pu->due;
+    if (after_switch)
+        pu->due = 0;
+    pu->may_set = now - pu->set >= settings.switch_every_ns;
     cohabit_u32 *slot = bpf_map_lookup_elem(&followed, &tid);
     if (!slot)
         return 0;
@@ -281,11 +317,11 @@ int BPF_PROG(on_timer, int vector)
     struct pt_regs *registers = (void *)bpf_task_pt_regs((void *)task);
     if (registers->orig_ax != NO_SYSTEM_CALL || (registers->cs & CODE_SEGMENT_MASK) != USER_CODE)
         return 0;
-    cohabit_u64 now = bpf_ktime_get_ns();
-    cohabit_u64 *last = bpf_map_lookup_elem(&last_sample, &only);
-    if (!last || now - *last < settings.sample_every_ns)
-        return 0;
-    *last = now;
+    if (!after_switch) {
+        if (now - pu->sampled < settings.sample_every_ns)
+            return 0;
+        pu->sampled = now;
+    }
     struct cohabit_sample *sample = bpf_ringbuf_reserve(&samples, sizeof(*sample), 0);
     if (!sample) {
         count(COHABIT_COUNT_SAMPLES_LOST, 1);
@@ -313,7 +349,7 @@ int BPF_PROG(on_timer, int vector)
     sample->registers[15] = registers->r15;
     sample->code_start = sample->instruction - COHABIT_CODE_BYTES / 2;
     sample->code_bytes = COHABIT_CODE_BYTES;
-    sample->padding = 0;
+    sample->delay = after_switch ? pu->delay : COHABIT_BY_TICK;
     if (bpf_probe_read_user(sample->code, COHABIT_CODE_BYTES, (void *)sample->code_start)) {
         sample->code_start = sample->instruction;
         sample->code_bytes = COHABIT_CODE_BYTES_AT_LEAST;
@@ -322,6 +358,52 @@ int BPF_PROG(on_timer, int vector)
     }
     /* User space comes by itself; waking it would cost more than the sample. */
     bpf_ringbuf_submit(sample, BPF_RB_NO_WAKEUP);
+    return 0;
+}
+
+/* Its interrupt is all that is wanted of a timer: `on_timer` comes with it. */
+static int expired(void *map, int *key, struct pu_timer *timer)
+{
+    return 0;
+}
+
+/* Makes a PU's timer ready (BPF_PROG_TEST_RUN): that takes memory, which cannot be had in a switch. */
+SEC("?syscall")
+int ready_timer(struct cohabit_timer *which)
+{
+    cohabit_u32 pu = which->pu;
+    struct pu_timer *timer = bpf_map_lookup_elem(&timers, &pu);
+    if (!timer || bpf_timer_init(&timer->timer, &timers, CLOCK_MONOTONIC))
+        return COHABIT_NOT_READY;
+    return bpf_timer_set_callback(&timer->timer, expired) ? COHABIT_NOT_READY : COHABIT_READY;
+}
+
+/* Sets the timer for shortly after a switch to a followed task. One that waits for others goes on as soon as it runs again, so that this
+ * is when it uses what they have left, and the rest of its time it waits. Attached only where the timer's other interrupts find
+ * tasks waiting. */
+SEC("?tp_btf/sched_switch")
+int BPF_PROG(on_switch, int preempted, struct task_struct *previous, struct task_struct *next)
+{
+    cohabit_u32 only = 0;
+    struct sampling *pu = bpf_map_lookup_elem(&sampling, &only);
+    if (!pu || !pu->may_set)
+        return 0;
+    cohabit_u32 tid = next->pid, number = bpf_get_smp_processor_id();
+    if (!bpf_map_lookup_elem(&followed, &tid))
+        return 0;
+    struct pu_timer *timer = bpf_map_lookup_elem(&timers, &number);
+    if (!timer)
+        return 0;
+    cohabit_u32 random = bpf_get_prandom_u32();
+    cohabit_u32 delay = state.delays[random & (COHABIT_DELAYS_DRAWN - 1)] & 15;
+    cohabit_u64 shortest = 1024ull << delay, nanoseconds = shortest + (random >> 4 & (shortest - 1));
+    pu->set = bpf_ktime_get_ns();
+    pu->due = pu->set + nanoseconds;
+    pu->delay = delay;
+    pu->may_set = 0;
+    /* Of this PU: where that cannot be said (before Linux 6.7), it is so all the same as long as the PU is not idle. */
+    if (bpf_timer_start(&timer->timer, nanoseconds, BPF_F_TIMER_CPU_PIN))
+        bpf_timer_start(&timer->timer, nanoseconds, 0);
     return 0;
 }
 

@@ -97,6 +97,12 @@ struct cohabit_ranges {
 #define COHABIT_CODE_BYTES_AT_LEAST 16u
 #define COHABIT_REGISTERS 16u
 
+/* Delays after a switch to a task, at which it can be sampled: 1024 << n ns and at most as much again. */
+#define COHABIT_DELAYS 10u
+#define COHABIT_BY_TICK 255u
+/* The delays that are drawn from. */
+#define COHABIT_DELAYS_DRAWN 16u
+
 /* A task's registers where a timer has interrupted its own code (not the kernel's), and what it runs next. */
 struct cohabit_sample {
     cohabit_u64 time_ns; /* CLOCK_MONOTONIC */
@@ -106,7 +112,7 @@ struct cohabit_sample {
     cohabit_u64 registers[COHABIT_REGISTERS]; /* by the numbers that instructions have for them: ax, cx, dx, bx, sp, bp, si, di, r8 to r15 */
     cohabit_u64 code_start;                  /* the address of the first byte of the code */
     cohabit_u32 code_bytes;                  /* how many there are */
-    cohabit_u32 padding;
+    cohabit_u32 delay;                       /* COHABIT_BY_TICK, or which of the delays after a switch to the task */
     cohabit_u8 code[COHABIT_CODE_BYTES];
 };
 
@@ -114,6 +120,7 @@ struct cohabit_sample {
 struct cohabit_fault_settings {
     cohabit_u64 line_mask; /* lines of the block table, a power of two, less 1 */
     cohabit_u64 sample_every_ns; /* at least so long from one sample on a PU to the next */
+    cohabit_u64 switch_every_ns; /* at least so long from one sample after a switch on a PU to the next */
     cohabit_u32 block_shift;
     cohabit_u32 most_slots; /* at most COHABIT_MAX_SLOTS */
 };
@@ -125,6 +132,7 @@ struct cohabit_fault_settings {
 struct cohabit_fault_state {
     cohabit_u32 any_shared;  /* whether a process has ranges */
     cohabit_u32 slots_given; /* slots that have been put into the ring of free ones; wraps */
+    cohabit_u8 delays[COHABIT_DELAYS_DRAWN]; /* less than COHABIT_DELAYS each: how long after a switch samples are taken */
 };
 
 /* A task to follow from now on, handed to the `follow` program. */
@@ -137,6 +145,13 @@ struct cohabit_follow {
 #define COHABIT_FOLLOWED 0u
 #define COHABIT_FOLLOWED_BEFORE 1u
 #define COHABIT_NOT_FOLLOWED 2u /* no slot, or no room for the event */
+
+/* A PU of which the timer is to be made ready, handed to the `ready_timer` program, and what that answers. */
+struct cohabit_timer {
+    cohabit_u32 pu;
+};
+#define COHABIT_READY 0u
+#define COHABIT_NOT_READY 1u
 
 /* A fault handed to the detector by a test, through the `replay` program. */
 struct cohabit_replay {

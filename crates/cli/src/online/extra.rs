@@ -9,7 +9,7 @@ use cohabit_apply::online::ledger::Ledger;
 use cohabit_apply::online::threads;
 use cohabit_observe::allowance::own_time;
 use cohabit_observe::faults::{ARM_EVERY, Agent, LEAST_A_TASK, Others, PageAllowance, PageBudget, Watched};
-use cohabit_observe::sampling::Telling;
+use cohabit_observe::sampling::{Sums, Telling};
 use cohabit_observe::watch::{self, Watcher};
 use cohabit_observe::weigh::Seen;
 use std::collections::BTreeMap;
@@ -23,6 +23,11 @@ const LITTLE_TO_FIND_OUT: Duration = Duration::from_secs(2);
 
 /// Pairs that hint faults or watchpoints have shown when the agent is not all there is to go by.
 const ENOUGH_OTHERS: u64 = 200;
+
+/// Of running time, how much there is from one look at all samples to the next, and at those that come at regular times: what these lack
+/// is made up for by others before anything else is.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+const LOOK_SOON: Duration = Duration::from_millis(500);
 
 /// How often it protects pages, at most, while samples tell enough: those that processes share.
 const SELDOM: Duration = Duration::from_millis(50);
@@ -49,6 +54,8 @@ pub struct Extra {
     /// While samples tell what the programs do, nothing is watched, and no fault is caused but a few on memory that processes share: there
     /// is little of it, messages go through it, and samples seldom find a task there.
     samples: Telling,
+    /// Those that come at regular times, alone: where they tell too little, others are taken shortly after switches.
+    regular: Telling,
 }
 
 impl Extra {
@@ -71,14 +78,21 @@ impl Extra {
             ran: Duration::ZERO,
             others_show: 0,
             has_several: false,
-            samples: Telling::new(samples),
+            samples: Telling::new(samples, LOOK_EVERY),
+            regular: Telling::new(samples, LOOK_SOON),
         }
     }
 
-    /// How long the tasks have run, and how many samples have shown an access.
-    pub fn ran(&mut self, ran: Duration, telling: u64) {
+    /// How long the tasks have run, and what samples have shown.
+    pub fn ran(&mut self, ran: Duration, sampled: Sums) {
         self.ran = ran;
-        self.samples.look(ran, telling);
+        self.regular.look(ran, sampled.telling);
+        self.samples.look(ran, sampled.telling + sampled.telling_after_switches);
+    }
+
+    /// Whether samples are to be taken after switches too.
+    pub fn wants_switches(&self) -> bool {
+        self.regular.are_taken() && !self.regular.tells()
     }
 
     /// What the environment of a program needs for the agent.

@@ -74,6 +74,7 @@ pub struct Session {
     said_bound: bool,
     said_leads: bool,
     said_samples: bool,
+    said_switches: bool,
     /// Where ranks are handed over by other cohabits.
     node: Option<Node>,
 }
@@ -159,6 +160,7 @@ impl Session {
             said_bound: false,
             said_leads: false,
             said_samples: false,
+            said_switches: false,
             node: None,
         })
     }
@@ -202,7 +204,8 @@ impl Session {
             if now >= self.next_mappings {
                 self.source.refresh()?;
                 let (interval, ran) = (self.policy.interval.get(), self.tasks.progress(now).ran);
-                self.extra.ran(ran, self.counters.sampled.telling);
+                self.extra.ran(ran, self.counters.sampled);
+                self.sample_switches(now)?;
                 self.extra.refresh(now, self.counters.faults, interval, &self.tasks, &mut self.log);
                 self.extra.limit_hint_faults(now, &mut self.ledger, &mut self.log);
                 self.next_mappings = now + MAPPINGS_EVERY;
@@ -278,6 +281,17 @@ impl Session {
             }
             self.count_instructions(newcomer.pid);
             newcomer.answer(&self.environment());
+        }
+        Ok(())
+    }
+
+    /// Has samples taken after switches while the others tell too little.
+    fn sample_switches(&mut self, now: Duration) -> Result<()> {
+        if self.source.sample_switches(self.extra.wants_switches())?
+            && !std::mem::replace(&mut self.said_switches, true)
+        {
+            let text = "samples shortly after switches to tasks too, while the others mostly find them waiting";
+            self.log.tell(now, "source", text.to_owned(), Vec::new());
         }
         Ok(())
     }
@@ -446,6 +460,9 @@ impl Session {
     fn time_of_event(&self, ran: Duration) -> Duration {
         let sampled = self.counters.sampled;
         let apart = ran.checked_div(sampled.samples.try_into().unwrap_or(u32::MAX)).unwrap_or_default();
+        // Samples after switches find tasks at work more often than they are.
+        let telling = (sampled.telling + sampled.telling_after_switches).max(1);
+        let apart = apart.mul_f64(sampled.telling as f64 / telling as f64);
         time_of_event(self.weighed, sampled.events as f64, apart)
     }
 

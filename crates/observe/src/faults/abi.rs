@@ -28,10 +28,15 @@ pub const COHABIT_KINDS: u32 = 2;
 pub const COHABIT_CODE_BYTES: u32 = 256;
 pub const COHABIT_CODE_BYTES_AT_LEAST: u32 = 16;
 pub const COHABIT_REGISTERS: u32 = 16;
+pub const COHABIT_DELAYS: u32 = 10;
+pub const COHABIT_BY_TICK: u32 = 255;
+pub const COHABIT_DELAYS_DRAWN: u32 = 16;
 pub const COHABIT_FREE_SLOTS: u32 = 65536;
 pub const COHABIT_FOLLOWED: u32 = 0;
 pub const COHABIT_FOLLOWED_BEFORE: u32 = 1;
 pub const COHABIT_NOT_FOLLOWED: u32 = 2;
+pub const COHABIT_READY: u32 = 0;
+pub const COHABIT_NOT_READY: u32 = 1;
 pub type cohabit_u8 = ::std::os::raw::c_uchar;
 pub type cohabit_u16 = ::std::os::raw::c_ushort;
 pub type cohabit_u32 = ::std::os::raw::c_uint;
@@ -129,7 +134,7 @@ pub struct cohabit_sample {
     pub registers: [cohabit_u64; 16usize],
     pub code_start: cohabit_u64,
     pub code_bytes: cohabit_u32,
-    pub padding: cohabit_u32,
+    pub delay: cohabit_u32,
     pub code: [cohabit_u8; 256usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -143,7 +148,7 @@ const _: () = {
     ["Offset of field: cohabit_sample::registers"][::std::mem::offset_of!(cohabit_sample, registers) - 24usize];
     ["Offset of field: cohabit_sample::code_start"][::std::mem::offset_of!(cohabit_sample, code_start) - 152usize];
     ["Offset of field: cohabit_sample::code_bytes"][::std::mem::offset_of!(cohabit_sample, code_bytes) - 160usize];
-    ["Offset of field: cohabit_sample::padding"][::std::mem::offset_of!(cohabit_sample, padding) - 164usize];
+    ["Offset of field: cohabit_sample::delay"][::std::mem::offset_of!(cohabit_sample, delay) - 164usize];
     ["Offset of field: cohabit_sample::code"][::std::mem::offset_of!(cohabit_sample, code) - 168usize];
 };
 #[repr(C)]
@@ -151,36 +156,41 @@ const _: () = {
 pub struct cohabit_fault_settings {
     pub line_mask: cohabit_u64,
     pub sample_every_ns: cohabit_u64,
+    pub switch_every_ns: cohabit_u64,
     pub block_shift: cohabit_u32,
     pub most_slots: cohabit_u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cohabit_fault_settings"][::std::mem::size_of::<cohabit_fault_settings>() - 24usize];
+    ["Size of cohabit_fault_settings"][::std::mem::size_of::<cohabit_fault_settings>() - 32usize];
     ["Alignment of cohabit_fault_settings"][::std::mem::align_of::<cohabit_fault_settings>() - 8usize];
     ["Offset of field: cohabit_fault_settings::line_mask"]
         [::std::mem::offset_of!(cohabit_fault_settings, line_mask) - 0usize];
     ["Offset of field: cohabit_fault_settings::sample_every_ns"]
         [::std::mem::offset_of!(cohabit_fault_settings, sample_every_ns) - 8usize];
+    ["Offset of field: cohabit_fault_settings::switch_every_ns"]
+        [::std::mem::offset_of!(cohabit_fault_settings, switch_every_ns) - 16usize];
     ["Offset of field: cohabit_fault_settings::block_shift"]
-        [::std::mem::offset_of!(cohabit_fault_settings, block_shift) - 16usize];
+        [::std::mem::offset_of!(cohabit_fault_settings, block_shift) - 24usize];
     ["Offset of field: cohabit_fault_settings::most_slots"]
-        [::std::mem::offset_of!(cohabit_fault_settings, most_slots) - 20usize];
+        [::std::mem::offset_of!(cohabit_fault_settings, most_slots) - 28usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct cohabit_fault_state {
     pub any_shared: cohabit_u32,
     pub slots_given: cohabit_u32,
+    pub delays: [cohabit_u8; 16usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cohabit_fault_state"][::std::mem::size_of::<cohabit_fault_state>() - 8usize];
+    ["Size of cohabit_fault_state"][::std::mem::size_of::<cohabit_fault_state>() - 24usize];
     ["Alignment of cohabit_fault_state"][::std::mem::align_of::<cohabit_fault_state>() - 4usize];
     ["Offset of field: cohabit_fault_state::any_shared"]
         [::std::mem::offset_of!(cohabit_fault_state, any_shared) - 0usize];
     ["Offset of field: cohabit_fault_state::slots_given"]
         [::std::mem::offset_of!(cohabit_fault_state, slots_given) - 4usize];
+    ["Offset of field: cohabit_fault_state::delays"][::std::mem::offset_of!(cohabit_fault_state, delays) - 8usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -194,6 +204,17 @@ const _: () = {
     ["Alignment of cohabit_follow"][::std::mem::align_of::<cohabit_follow>() - 4usize];
     ["Offset of field: cohabit_follow::tid"][::std::mem::offset_of!(cohabit_follow, tid) - 0usize];
     ["Offset of field: cohabit_follow::process"][::std::mem::offset_of!(cohabit_follow, process) - 4usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct cohabit_timer {
+    pub pu: cohabit_u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of cohabit_timer"][::std::mem::size_of::<cohabit_timer>() - 4usize];
+    ["Alignment of cohabit_timer"][::std::mem::align_of::<cohabit_timer>() - 4usize];
+    ["Offset of field: cohabit_timer::pu"][::std::mem::offset_of!(cohabit_timer, pu) - 0usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

@@ -4,7 +4,7 @@ use super::abi::{self, cohabit_sample as Sample, cohabit_task_event as Event};
 use super::mappings::{self, Range};
 use super::object::{self, as_bytes, refused};
 use super::{Counters, Options, Reading, Source, TaskEvent, follow};
-use crate::sampling::{Code, Registers, Sampler, Sums};
+use crate::sampling::{Code, DRAWN, Delays, Registers, Sampler, Sums, Taken};
 use crate::weigh::Seen;
 use cohabit_model::{Error, Result};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ProgramInput, RingBuffer, RingBufferBuilder};
@@ -23,6 +23,10 @@ pub struct BpfFaults {
     _links: Vec<Link>,
     events: Records<Event>,
     samples: Option<(Records<Sample>, Sampler)>,
+    /// Samples after switches: what delays have shown, whether the timers are ready, and the program, as long as it is attached.
+    delays: Delays,
+    timers_are_ready: bool,
+    switches: Option<Link>,
     maps: Maps,
     /// Slots in use, with the task in each.
     slots: HashMap<u32, Living>,
@@ -99,13 +103,16 @@ impl BpfFaults {
             _links: links,
             events,
             samples,
+            delays: Delays::default(),
+            timers_are_ready: false,
+            switches: None,
             maps,
             slots,
             ended: VecDeque::new(),
             unread: Vec::new(),
             known: Counters::default(),
             kernels_events: 0,
-            state: abi::cohabit_fault_state { any_shared: 0, slots_given: 0 },
+            state: abi::cohabit_fault_state { any_shared: 0, slots_given: 0, delays: [0; DRAWN] },
             next_task: 0,
             processes,
             stale: 0,
@@ -240,7 +247,13 @@ impl BpfFaults {
             let registers = Registers { instruction: sample.instruction, general: sample.registers };
             let place = |address| mappings::place(shared, (process, tasks), address);
             let code = Code { start: sample.code_start, bytes: &sample.code[..sample.code_bytes as usize] };
-            sampler.add(Duration::from_nanos(sample.time_ns), living.task, &registers, &code, place);
+            let by_tick = sample.delay == abi::COHABIT_BY_TICK;
+            let taken = if by_tick { Taken::Regularly } else { Taken::AfterSwitch };
+            let at = (Duration::from_nanos(sample.time_ns), taken);
+            let tells = sampler.add(at, living.task, &registers, &code, place);
+            if !by_tick {
+                self.delays.add(sample.delay as usize, tells);
+            }
         }
         Ok(())
     }
@@ -377,6 +390,24 @@ impl Source for BpfFaults {
 
     fn refresh(&mut self) -> Result<()> {
         self.refresh_mappings()
+    }
+
+    fn sample_switches(&mut self, wanted: bool) -> Result<bool> {
+        if !wanted || self.samples.is_none() {
+            self.switches = None;
+            return Ok(false);
+        }
+        self.state.delays = self.delays.drawn();
+        self.tell_state()?;
+        if !std::mem::replace(&mut self.timers_are_ready, true) {
+            for pu in 0..object::pus() {
+                self.run("ready_timer", as_bytes(&abi::cohabit_timer { pu }))?;
+            }
+        }
+        if self.switches.is_none() {
+            self.switches = Some(object::attach_switches(&self.object)?);
+        }
+        Ok(true)
     }
 
     fn forget_samples(&mut self) {

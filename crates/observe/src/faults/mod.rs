@@ -149,6 +149,12 @@ pub trait Source {
     /// Where the source has broken down.
     fn refresh(&mut self) -> cohabit_model::Result<()>;
 
+    /// Samples tasks shortly after switches to them, too, or no longer; whether it does.
+    ///
+    /// # Errors
+    /// Where the kernel does not take it.
+    fn sample_switches(&mut self, wanted: bool) -> cohabit_model::Result<bool>;
+
     /// Tasks communicate otherwise than before: samples taken until now tell nothing any more.
     fn forget_samples(&mut self);
 }

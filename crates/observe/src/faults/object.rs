@@ -16,8 +16,10 @@ use std::sync::Mutex;
 /// The file's name, in the folder of the native parts.
 pub const OBJECT: &str = "cohabit.bpf.o";
 
-/// The program that samples, which is not loaded unless it is asked for.
+/// The programs that sample, which are not loaded unless that is asked for: by the timer, and what sets it after switches.
 const SAMPLER: &str = "on_timer";
+const SWITCHES: &str = "on_switch";
+const SAMPLERS: [&str; 3] = [SAMPLER, SWITCHES, "ready_timer"];
 /// The program by which tests hand it faults; the same.
 const REPLAYER: &str = "replay";
 /// A ring has at least a page, and a power of two of them (the kernel's Documentation/bpf/ringbuf.rst).
@@ -60,13 +62,16 @@ pub(crate) fn load(path: &Path, options: &Options) -> Result<Object> {
     let mut open = builder.open_file(path).map_err(|error| refused("opening", &error))?;
     let line_count = lines(options.blocks);
     let sampling = options.sampling.is_some();
-    let is_wanted = |name: &OsStr| (sampling && name == SAMPLER) || (cfg!(test) && name == REPLAYER);
+    let is_wanted = |name: &OsStr| {
+        (sampling && SAMPLERS.iter().any(|sampler| name == *sampler)) || (cfg!(test) && name == REPLAYER)
+    };
     for mut program in open.progs_mut().filter(|program| is_wanted(program.name())) {
         program.set_autoload(true);
     }
     for mut map in open.maps_mut() {
         let set = match map.name().to_str() {
             Some("blocks") => map.set_max_entries(line_count),
+            Some("timers") => map.set_max_entries(pus()),
             Some("matrix") => map.set_max_entries(options.pairs.max(1)),
             Some("samples") => map.set_max_entries(options.sampling.map_or(LEAST_RING_BYTES, |_| ring_bytes())),
             Some(name) if name.ends_with(".rodata") => {
@@ -75,6 +80,9 @@ pub(crate) fn load(path: &Path, options: &Options) -> Result<Object> {
                     sample_every_ns: options
                         .sampling
                         .map_or(0, |percent| between(By::Timer, percent).as_nanos() as u64),
+                    switch_every_ns: options
+                        .sampling
+                        .map_or(0, |percent| between(By::Switch, percent).as_nanos() as u64),
                     block_shift: options.block_bytes.ilog2(),
                     most_slots: abi::COHABIT_MAX_SLOTS,
                 };
@@ -99,8 +107,20 @@ fn ring_bytes() -> u32 {
 /// Attaches every program but those for tests, and the one that samples only where it is wanted.
 pub(crate) fn attach(object: &Object, samples: bool) -> Result<Vec<Link>> {
     let programs = object.progs_mut().filter(|program| program.section().as_encoded_bytes().starts_with(b"tp_btf/"));
-    let programs = programs.filter(|program| samples || program.name() != SAMPLER);
+    let programs = programs.filter(|program| program.name() != SWITCHES && (samples || program.name() != SAMPLER));
     programs.map(|program| program.attach().map_err(|error| refused("attaching", &error))).collect()
+}
+
+/// Attaches what sets the timer after switches.
+pub(crate) fn attach_switches(object: &Object) -> Result<Link> {
+    let program = object.progs_mut().find(|program| program.name() == SWITCHES);
+    let program = program.ok_or_else(|| Error::new(format!("{OBJECT} has no program {SWITCHES}")))?;
+    program.attach().map_err(|error| refused("attaching", &error))
+}
+
+/// How many PUs there may be, whether they are online or not.
+pub(crate) fn pus() -> u32 {
+    libbpf_rs::num_possible_cpus().map_or(1, |pus| pus as u32)
 }
 
 /// A map of the object, by the end of its name (libbpf leads the names of data sections in by the object's).

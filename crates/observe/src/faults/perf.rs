@@ -7,7 +7,7 @@ use super::ring::{Record, Ring};
 use super::table::{Table, private_key, shared_key, within_page};
 use super::{Counters, Options, Reading, Source, TaskEvent};
 use crate::perf_event::{files_allowed, page_faults, refused, registers};
-use crate::sampling::{By, Code, Registers, Sampler, between};
+use crate::sampling::{By, Code, Registers, Sampler, Taken, between};
 use crate::weigh::Seen;
 use cohabit_model::{Error, Result};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
@@ -163,7 +163,7 @@ impl PerfFaults {
         let mut code = [0; 2 * CODE_BYTES];
         let code = code_around(living.process, registers.instruction, &mut code);
         let place = |address| mappings::place(&process.shared, (living.process, process.threads), address);
-        sampler.add(Duration::from_nanos(time), living.task, registers, &code, place);
+        sampler.add((Duration::from_nanos(time), Taken::Regularly), living.task, registers, &code, place);
     }
 
     fn record(&mut self, record: Record) {
@@ -257,6 +257,10 @@ impl Source for PerfFaults {
             process.shared = mappings::shared(&maps);
         }
         Ok(())
+    }
+
+    fn sample_switches(&mut self, _wanted: bool) -> Result<bool> {
+        Ok(false)
     }
 
     fn forget_samples(&mut self) {

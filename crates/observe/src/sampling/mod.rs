@@ -6,6 +6,7 @@
 //! samples enough to tell (`scales`).
 
 mod decode;
+mod delays;
 mod neighbourhoods;
 mod scales;
 
@@ -13,6 +14,7 @@ use crate::allowance::OVERHEAD_PERCENT;
 use crate::weigh::Seen;
 pub use decode::Code;
 use decode::{Decode, Moment};
+pub use delays::{DRAWN, Delays};
 use neighbourhoods::{Neighbour, Neighbourhoods};
 use scales::Scales;
 use std::collections::BTreeSet;
@@ -23,6 +25,8 @@ use std::time::Duration;
 const BETWEEN: Duration = Duration::from_micros(1900);
 /// And where each sample is an interrupt of its own, which takes up to 20 us on a virtual machine (docs/benchmarks-online.md).
 const BETWEEN_INTERRUPTS: Duration = Duration::from_millis(8);
+/// And where the timer is set for a sample after a switch, which adds an interrupt and no more.
+const BETWEEN_SWITCHES: Duration = Duration::from_millis(4);
 /// On many PUs it is more: what is found out of a sample takes some microseconds, and 20,000 a second are enough.
 const FOR_EACH_PU: Duration = Duration::from_micros(50);
 
@@ -36,13 +40,19 @@ pub enum By {
     Timer,
     /// Interrupts of their own.
     Clock,
+    /// Interrupts of the timer that are set after switches.
+    Switch,
 }
 
 /// How much time there is at least from one sample on a PU to the next, where detection may take so many percent of what the tasks
 /// run; more than none.
 pub fn between(by: By, overhead_percent: f64) -> Duration {
     let pus = std::thread::available_parallelism().map_or(1, usize::from);
-    let at_least = if by == By::Timer { BETWEEN } else { BETWEEN_INTERRUPTS };
+    let at_least = match by {
+        By::Timer => BETWEEN,
+        By::Clock => BETWEEN_INTERRUPTS,
+        By::Switch => BETWEEN_SWITCHES,
+    };
     let between = at_least.max(FOR_EACH_PU * u32::try_from(pus).unwrap_or(u32::MAX));
     between.mul_f64((OVERHEAD_PERCENT / overhead_percent).clamp(1e-3, 1e3))
 }
@@ -51,27 +61,27 @@ pub fn between(by: By, overhead_percent: f64) -> Duration {
 /// or where what they run cannot be read.
 #[derive(Debug)]
 pub struct Telling {
+    /// Of running time, how much there is from one look to the next.
+    every: Duration,
     /// When it was last looked at: how long the tasks had run, and how many samples had shown an access.
     since: (Duration, u64),
     are_taken: bool,
     tells: bool,
 }
 
-/// Of running time, how much there is from one look to the next.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Samples with an access, in a second of it, that tell: a tenth of 250, or a quarter of 100.
 const TELLING: f64 = 25.0;
 
 impl Telling {
-    /// For a source that samples, or does not. One that does is trusted at first.
-    pub fn new(samples: bool) -> Self {
-        Self { since: (Duration::ZERO, 0), are_taken: samples, tells: samples }
+    /// For a source that samples, or does not, to be looked at every so much running time. One that does is trusted at first.
+    pub fn new(samples: bool, every: Duration) -> Self {
+        Self { every, since: (Duration::ZERO, 0), are_taken: samples, tells: samples }
     }
 
     /// Looks again. `ran` is how long the tasks have run, `telling` how many samples showed an access.
     pub fn look(&mut self, ran: Duration, telling: u64) {
         let time = ran.saturating_sub(self.since.0);
-        if time >= LOOK_EVERY {
+        if time >= self.every {
             self.tells = telling.saturating_sub(self.since.1) as f64 >= TELLING * time.as_secs_f64();
             self.since = (ran, telling);
         }
@@ -97,16 +107,29 @@ pub struct Registers {
     pub general: [u64; 16],
 }
 
+/// When a sample was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// When it was time for one.
+    Regularly,
+    /// Shortly after a switch to the task.
+    AfterSwitch,
+}
+
 /// Samples so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Taken.
+    /// Taken at regular times, so that they stand for what the tasks do.
     pub samples: u64,
     /// Those that showed any access of a task at work to memory that others can come to.
     pub telling: u64,
     /// Those of tasks that waited for somebody in a loop.
     pub waiting: u64,
-    /// The accesses that they showed.
+    /// Taken shortly after a switch to the task, besides the others, and those that showed such an access.
+    pub after_switches: u64,
+    /// See there.
+    pub telling_after_switches: u64,
+    /// The accesses that all showed.
     pub accesses: u64,
     /// Pairs of tasks credited.
     pub events: u64,
@@ -127,26 +150,31 @@ pub struct Sampler {
 
 impl Sampler {
     /// A task was before an instruction of `code`. `place` finds the memory of an address, and where in it that is; none where
-    /// nobody else can come to it, which says nothing. `now` is since any moment.
+    /// nobody else can come to it, which says nothing. `now` is since any moment. Whether it tells anything.
     pub fn add(
         &mut self,
-        now: Duration,
+        (now, taken): (Duration, Taken),
         task: u32,
         registers: &Registers,
         code: &Code,
         place: impl Fn(u64) -> Option<(u64, u64)>,
-    ) {
+    ) -> bool {
         let Moment { accesses, waits } = self.decode.next(registers, code);
-        self.sums.samples += 1;
+        let sums = &mut self.sums;
+        let (samples, telling) = match taken {
+            Taken::Regularly => (&mut sums.samples, &mut sums.telling),
+            Taken::AfterSwitch => (&mut sums.after_switches, &mut sums.telling_after_switches),
+        };
+        *samples += 1;
         if waits {
             // Again and again until it is run no longer: that says nothing of what it works with.
-            self.sums.waiting += 1;
-            return;
+            sums.waiting += u64::from(taken == Taken::Regularly);
+            return false;
         }
         let accesses: Vec<_> =
             accesses.into_iter().filter_map(|access| Some((place(access.address)?, access.writes))).collect();
-        self.sums.telling += u64::from(!accesses.is_empty());
-        self.sums.accesses += accesses.len() as u64;
+        *telling += u64::from(!accesses.is_empty());
+        sums.accesses += accesses.len() as u64;
         if now >= self.recent_since + RECENT {
             (self.recent, self.recent_since) = (Neighbourhoods::default(), now);
         }
@@ -158,6 +186,7 @@ impl Sampler {
         };
         self.scales.add(task, &places(&mut self.neighbourhoods));
         self.scales.meet(task, &places(&mut self.recent));
+        !accesses.is_empty()
     }
 
     /// Whole events since the last call, and how often tasks met.
@@ -206,19 +235,26 @@ mod tests {
     fn samples_of_the_same_place_are_events() {
         let mut sampler = Sampler::default();
         let mut sample = |time, task, address| {
-            sampler.add(Duration::from_secs(time), task, &at(address), &STORE, |address| Some((1, address)));
+            sampler.add((Duration::from_secs(time), Taken::Regularly), task, &at(address), &STORE, |address| {
+                Some((1, address))
+            });
             taken(&mut sampler)
         };
         assert_eq!(sample(1, 5, 0x1000), []);
         assert_eq!(sample(2, 3, 0x1000), [(3, 5, 1)]);
         assert_eq!(sample(3, 7, 0), []);
-        assert_eq!(sampler.sums, Sums { samples: 3, telling: 2, waiting: 0, accesses: 2, events: 1 });
+        assert_eq!(sampler.sums, Sums { samples: 3, telling: 2, accesses: 2, events: 1, ..Sums::default() });
+        // Those after switches are counted by themselves.
+        let after = (Duration::from_secs(3), Taken::AfterSwitch);
+        assert!(sampler.add(after, 3, &at(0x8000), &STORE, |address| Some((1, address))));
+        assert!(!sampler.add(after, 3, &at(0), &STORE, |address| Some((1, address))));
+        assert_eq!((sampler.sums.samples, sampler.sums.after_switches, sampler.sums.telling_after_switches), (3, 2, 1));
         // Tasks that have ended, and what is forgotten, are nobody's partners.
         sampler.end(&BTreeSet::from([3]));
-        sampler.add(Duration::from_secs(4), 6, &at(0x1000), &STORE, |address| Some((1, address)));
+        sampler.add((Duration::from_secs(4), Taken::Regularly), 6, &at(0x1000), &STORE, |address| Some((1, address)));
         assert_eq!(taken(&mut sampler), [(5, 6, 1)]);
         sampler.forget();
-        sampler.add(Duration::from_secs(5), 7, &at(0x1000), &STORE, |address| Some((1, address)));
+        sampler.add((Duration::from_secs(5), Taken::Regularly), 7, &at(0x1000), &STORE, |address| Some((1, address)));
         assert_eq!(taken(&mut sampler), []);
     }
 
@@ -227,9 +263,13 @@ mod tests {
         let events = |code: Code| {
             let mut sampler = Sampler::default();
             for second in 0..100 {
-                sampler.add(Duration::from_secs(second), second as u32 % 2, &at(0x1000), &code, |address| {
-                    Some((1, address))
-                });
+                sampler.add(
+                    (Duration::from_secs(second), Taken::Regularly),
+                    second as u32 % 2,
+                    &at(0x1000),
+                    &code,
+                    |address| Some((1, address)),
+                );
             }
             taken(&mut sampler)[0].2
         };
@@ -243,12 +283,14 @@ mod tests {
         let code = Code { start: 0x40_1000, bytes: &round };
         let mut sampler = Sampler::default();
         for task in 0..2 {
-            sampler.add(Duration::from_secs(task.into()), task, &at(0x1000), &code, |address| Some((1, address)));
+            sampler.add((Duration::from_secs(task.into()), Taken::Regularly), task, &at(0x1000), &code, |address| {
+                Some((1, address))
+            });
         }
         assert_eq!((taken(&mut sampler), sampler.sums.accesses), (vec![(0, 1, 1)], 16));
         for task in 2..4 {
             let memory = |address: u64| Some((2 + (address >> 5 & 1), address));
-            sampler.add(Duration::from_secs(task.into()), task, &at(0x1000), &code, memory);
+            sampler.add((Duration::from_secs(task.into()), Taken::Regularly), task, &at(0x1000), &code, memory);
         }
         assert_eq!(taken(&mut sampler), [(2, 3, 1)]);
     }
@@ -264,15 +306,15 @@ mod tests {
     #[test]
     fn what_waits_is_not_told_by_samples() {
         let second = Duration::from_secs(1);
-        assert!(!Telling::new(false).tells());
-        let mut telling = Telling::new(true);
+        assert!(!Telling::new(false, 2 * second).tells());
+        let mut telling = Telling::new(true, 2 * second);
         let mut look = |ran: u32, samples| {
             telling.look(second * ran, samples);
             telling.tells()
         };
         assert!(look(1, 0) && !look(2, 49) && !look(3, 1000) && look(4, 1000) && look(6, 1050) && !look(8, 1099));
         // Without a sampler there are never any.
-        let mut without = Telling::new(false);
+        let mut without = Telling::new(false, 2 * second);
         without.look(second * 100, 0);
         assert!(!without.tells());
     }
@@ -280,7 +322,9 @@ mod tests {
     #[test]
     fn memory_of_one_task_says_nothing() {
         let mut sampler = Sampler::default();
-        (0..4).for_each(|task| sampler.add(Duration::ZERO, task, &at(0x1000), &STORE, |_| None));
+        for task in 0..4 {
+            assert!(!sampler.add((Duration::ZERO, Taken::Regularly), task, &at(0x1000), &STORE, |_| None));
+        }
         assert_eq!((taken(&mut sampler), sampler.sums), (Vec::new(), Sums { samples: 4, ..Sums::default() }));
     }
 
@@ -288,7 +332,9 @@ mod tests {
     fn nothing_is_shared_between_memories() {
         let mut sampler = Sampler::default();
         for task in 0..8 {
-            sampler.add(Duration::ZERO, task, &at(0x1000), &STORE, |address| Some((task.into(), address)));
+            sampler.add((Duration::ZERO, Taken::Regularly), task, &at(0x1000), &STORE, |address| {
+                Some((task.into(), address))
+            });
         }
         assert_eq!(taken(&mut sampler), []);
     }
