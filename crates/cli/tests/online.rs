@@ -265,6 +265,27 @@ fn a_program_that_changes_its_pattern_is_mapped_again() {
     assert!(near && changed && far, "{near} {changed} {far}: {}", ran.stderr);
 }
 
+/// Threads that wait in loops nearly all the time are seen by samples shortly after switches to them.
+#[test]
+fn threads_that_wait_in_loops_are_sampled_after_switches() {
+    let _alone = alone();
+    let test = "threads_that_wait_in_loops_are_sampled_after_switches";
+    let Some(program) = workload(test, "turns") else { return };
+    let room = Room::new();
+    let options = ["run", "--dry-run", "--json", "r.json", "-o", "p.npz", "--", program.to_str().unwrap(), "2", "8"];
+    let Some(ran) = online(test, &room, &options) else { return };
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(0), "right\n"), "{}", ran.stderr);
+    if !ran.stderr.contains("page faults, by eBPF") {
+        println!("skipped: {test}: not by perf events: {}", ran.stderr);
+        return;
+    }
+    let document = document(&room, "r.json");
+    let count = |name: &str| document[name].as_u64().unwrap();
+    let telling = (count("samples_telling"), count("samples_after_switches_telling"));
+    assert!(ran.stderr.contains("shortly after switches") && telling.1 > 100.max(4 * telling.0), "{document:#}");
+    partners_stand_out(&room, "p.npz", 4, |a, b| a.div_ceil(2) == b.div_ceil(2));
+}
+
 /// A program that uses 200 MB again and again has a hint fault a page in every pass of the kernel's, more than they may take.
 #[test]
 fn hint_faults_pause_where_they_would_take_too_much() {

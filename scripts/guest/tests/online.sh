@@ -1,5 +1,5 @@
 # Online: the kernel's hint faults on two NUMA nodes, threads moved across them, and everything put back.
-# needs: build/workloads/patterns-pthreads build/native/cohabit.bpf.o build/native/libcohabit_agent.so
+# needs: build/workloads/patterns-pthreads build/workloads/turns build/native/cohabit.bpf.o build/native/libcohabit_agent.so
 . scripts/guest/lib.sh
 export COHABIT_LIBDIR=/srv/cohabit/build/native
 patterns=build/workloads/patterns-pthreads
@@ -54,6 +54,13 @@ is "pairs are on one node each" "0 1
 3 1" "$(together)"
 is "threads run where they were put" "8" "$(grep -cE '^[0-7]$' /tmp/affinities)"
 is "settings are as before" "$(echo "$before" | sort -n)" "$(settings)"
+
+# Threads that wait in loops.
+cohabit run --dry-run --overhead 50 --json /tmp/r.json -- build/workloads/turns 2 20 >/tmp/out 2>/tmp/log
+sed 's/^/# /' /tmp/log; sed -n 's/^  "samples/# &/p' /tmp/r.json
+is "threads took turns" "right" "$(cat /tmp/out)"
+after=$(sed -n 's/^ *"samples_after_switches_telling": \([0-9]*\).*/\1/p' /tmp/r.json)
+is "samples after switches told what they use" "yes" "$([ "${after:-0}" -gt 20 ] && echo yes || echo "no: $after")"
 
 cohabit run --always --faults hint -- $program >/tmp/out 2>/tmp/log &
 run=$!

@@ -185,64 +185,6 @@ fn samples_show_partners(mut source: impl Source) {
     );
 }
 
-/// A program of its own, for the test below: two threads on one PU that work by turns for some 10 us, and wait for one another in a loop
-/// for the rest of their time.
-#[test]
-#[ignore = "does not end by itself"]
-fn two_threads_take_turns() {
-    let memory: Vec<AtomicU64> = (0..1 << 12).map(|_| AtomicU64::new(0)).collect();
-    let turn = AtomicU64::new(0);
-    let mask = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
-    let mut one = nix::sched::CpuSet::new();
-    one.set((0..nix::sched::CpuSet::count()).find(|&pu| mask.is_set(pu).unwrap()).unwrap()).unwrap();
-    nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &one).unwrap();
-    thread::scope(|scope| {
-        for thread in 0..2 {
-            let (memory, turn) = (&memory, &turn);
-            scope.spawn(move || {
-                loop {
-                    while turn.load(Ordering::Acquire) % 2 != thread {}
-                    memory.iter().for_each(|word| word.store(word.load(Ordering::Relaxed) + 1, Ordering::Relaxed));
-                    turn.fetch_add(1, Ordering::Release);
-                }
-            });
-        }
-    });
-}
-
-#[test]
-fn samples_after_switches_find_tasks_at_work() {
-    let options = Options { sampling: Some(10.0), ..Options::default() };
-    let Some(mut source) = started(&options) else { return };
-    let arguments = ["--exact", "faults::tests::two_threads_take_turns", "--ignored"];
-    let program = Killed::spawn(Command::new(std::env::current_exe().unwrap()).args(arguments).stdout(Stdio::null()));
-    // The harness starts a thread, and that the two.
-    let pid = program.id() as i32;
-    let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
-    let began = Instant::now();
-    while threads() < 4 && began.elapsed() < Duration::from_secs(30) {
-        thread::sleep(Duration::from_millis(10));
-    }
-    source.follow(pid).unwrap();
-    let sampled = loop {
-        assert!(source.sample_switches(true).unwrap());
-        let sampled = source.read(true).unwrap().counters.sampled;
-        if sampled.telling_after_switches >= 100 || began.elapsed() > Duration::from_secs(60) {
-            break sampled;
-        }
-        thread::sleep(Duration::from_millis(50));
-    };
-    let share = |telling: u64, samples: u64| telling as f64 / samples.max(1) as f64;
-    let regular = share(sampled.telling, sampled.samples);
-    let after = share(sampled.telling_after_switches, sampled.after_switches);
-    assert!(sampled.telling_after_switches >= 100 && after > 4.0 * regular && sampled.events > 10, "{sampled:?}");
-    assert!(!source.sample_switches(false).unwrap());
-    let before = source.read(true).unwrap().counters.sampled.after_switches;
-    thread::sleep(Duration::from_millis(100));
-    // What was on its way.
-    assert!(source.read(true).unwrap().counters.sampled.after_switches <= before + 64);
-}
-
 /// Tells threads that it is over, however it ends.
 struct Ends<'a>(&'a AtomicBool);
 
