@@ -15,8 +15,8 @@ use crate::weigh::Seen;
 pub use decode::Code;
 use decode::{Decode, Moment};
 pub use delays::{DRAWN, Delays};
-use neighbourhoods::{Neighbour, Neighbourhoods};
-use scales::Scales;
+use neighbourhoods::{LINE_BYTES, Neighbour, Neighbourhoods};
+use scales::{MEETING, Scales};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -175,14 +175,15 @@ impl Sampler {
             accesses.into_iter().filter_map(|access| Some((place(access.address)?, access.writes))).collect();
         *telling += u64::from(!accesses.is_empty());
         sums.accesses += accesses.len() as u64;
+        let lines = lines(&accesses);
         if now >= self.recent_since + RECENT {
-            (self.recent, self.recent_since) = (Neighbourhoods::default(), now);
+            (self.recent, self.recent_since) = (Neighbourhoods::of(MEETING), now);
         }
         let places = |neighbourhoods: &mut Neighbourhoods| -> Vec<(bool, Vec<Neighbour>)> {
             let place = |&((memory, address), writes): &_| {
                 Some((writes, neighbourhoods.touch(now, memory, (address, writes), task)?))
             };
-            accesses.iter().filter_map(place).collect()
+            lines.iter().filter_map(place).collect()
         };
         self.scales.add(task, &places(&mut self.neighbourhoods));
         self.scales.meet(task, &places(&mut self.recent));
@@ -209,6 +210,21 @@ impl Sampler {
         self.neighbourhoods.forget();
         self.scales.forget();
     }
+}
+
+/// Accesses to places of memories, with those of a line made one: its first, which writes if any does.
+fn lines(accesses: &[((u64, u64), bool)]) -> Vec<((u64, u64), bool)> {
+    let mut lines: Vec<((u64, u64), bool)> = Vec::with_capacity(accesses.len());
+    for &((memory, address), writes) in accesses {
+        let is_same = |&&mut ((other, first), _): &&mut ((u64, u64), bool)| {
+            other == memory && first / LINE_BYTES == address / LINE_BYTES
+        };
+        match lines.iter_mut().find(is_same) {
+            Some(line) => line.1 |= writes,
+            None => lines.push(((memory, address), writes)),
+        }
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -293,6 +309,12 @@ mod tests {
             sampler.add((Duration::from_secs(task.into()), Taken::Regularly), task, &at(0x1000), &code, memory);
         }
         assert_eq!(taken(&mut sampler), [(2, 3, 1)]);
+    }
+
+    #[test]
+    fn accesses_of_a_line_are_one() {
+        let accesses = [((1, 0x1008), false), ((1, 0x103f), true), ((2, 0x1008), false), ((1, 0x1040), false)];
+        assert_eq!(lines(&accesses), [((1, 0x1008), true), ((2, 0x1008), false), ((1, 0x1040), false)]);
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(super) struct Neighbourhoods {
     /// Taken so far.
     taken: u64,
     most: usize,
+    /// Neighbours that are looked at, at most.
+    neighbours: usize,
     /// Tasks that have ended of which there may be samples still.
     ended: HashSet<u32>,
     cleared: Duration,
@@ -53,11 +55,17 @@ pub(super) struct Neighbour {
 
 impl Default for Neighbourhoods {
     fn default() -> Self {
-        Self { samples: BTreeMap::new(), taken: 0, most: MOST_SAMPLES, ended: HashSet::new(), cleared: Duration::ZERO }
+        Self::of(MOST_NEIGHBOURS)
     }
 }
 
 impl Neighbourhoods {
+    /// Those of which so many neighbours are looked at.
+    pub(super) fn of(neighbours: usize) -> Self {
+        let (samples, ended) = (BTreeMap::new(), HashSet::new());
+        Self { samples, taken: 0, most: MOST_SAMPLES, neighbours, ended, cleared: Duration::ZERO }
+    }
+
     /// A task was seen at an address of a memory, writing or not: the samples nearest to it, the nearest first, of the task itself too.
     /// Where it is a line that has counted just now, none. None at all where it is the same moment still, and the task was seen there
     /// already. `now` is since any moment, and does not go back.
@@ -69,11 +77,11 @@ impl Neighbourhoods {
         task: u32,
     ) -> Option<Vec<Neighbour>> {
         self.clear_ended(now);
-        let (mut near, mut in_line, mut counted) = (Vec::with_capacity(MOST_NEIGHBOURS), Vec::new(), None);
+        let (mut near, mut in_line, mut counted) = (Vec::with_capacity(self.neighbours), Vec::new(), None);
         let mut same = None;
         for (&key, sample) in nearest(&self.samples, memory, address) {
             let distance = key.1.abs_diff(address);
-            if distance > FARTHEST || near.len() == MOST_NEIGHBOURS {
+            if distance > FARTHEST || near.len() == self.neighbours {
                 break;
             }
             if sample.task == task && sample.at == now {
@@ -103,7 +111,7 @@ impl Neighbourhoods {
         } else if has_others {
             counted = Some(now);
         }
-        if in_line.len() == MOST_NEIGHBOURS {
+        if in_line.len() == self.neighbours {
             if let Some(oldest) = in_line.iter().min_by_key(|key| key.2) {
                 self.samples.remove(oldest);
             }

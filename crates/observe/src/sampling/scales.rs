@@ -18,7 +18,7 @@ const BANDS: [(usize, usize); 5] = [(0, 1), (1, 2), (2, 4), (4, 8), (8, MOST_NEI
 /// what is in their caches.
 const READERS: f64 = 1.0 / 3.0;
 /// Of the samples of a short time, neighbours among which tasks meet.
-const MEETING: usize = 4;
+pub(super) const MEETING: usize = 4;
 /// What a whole event may lack by rounding.
 const ROUNDING: f64 = 1e-6;
 /// Events of nearest neighbours that tell anything of what the other scales are worth.
