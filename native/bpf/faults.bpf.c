@@ -402,8 +402,8 @@ int BPF_PROG(on_switch, int preempted, struct task_struct *previous, struct task
     pu->delay = delay;
     pu->may_set = 0;
     /* Of this PU: where that cannot be said (before Linux 6.7), it is so all the same as long as the PU is not idle. */
-    if (bpf_timer_start(&timer->timer, nanoseconds, BPF_F_TIMER_CPU_PIN))
-        bpf_timer_start(&timer->timer, nanoseconds, 0);
+    if (bpf_timer_start(&timer->timer, nanoseconds, BPF_F_TIMER_CPU_PIN) && bpf_timer_start(&timer->timer, nanoseconds, 0))
+        pu->due = 0;
     return 0;
 }
 
