@@ -31,7 +31,7 @@ INPUTS = {
     "bt": ("inputbt.data", "{}\n0.0008d0\n64 64 64\n", 350, 8),
     "sp": ("inputsp.data", "{}\n0.0015d0\n64 64 64\n", 1400, 12),
     "lu": ("inputlu.data", "c\nc\n1 250\nc\nc\n{}\nc\nc\n2.0e+00\nc\nc\n1.2\nc\nc\n1.0e-08 1.0e-08 1.0e-08 1.0e-08 1.0e-08\n"
-                           "c\nc\n64 64 64\n", 500, 8),
+                           "c\nc\n64 64 64\n", 22, 8),
     "ua": ("inputua.data", "5\n{}\n10\n0.076d0\n", 200, 60),
     "mg": ("mg.input", "8\n256 256 256\n{}\n0 0 0 0 0 0 0 0\n", 300, 2),
 }
