@@ -1,8 +1,8 @@
 //! The communication that counts now: events between pairs of tasks, fading. CDSM ages its matrix by 0.75 after a
 //! migration; here it fades by as much each second too, or a pattern that changes without a migration would never fade.
 //!
-//! Fading alone takes seconds to forget. So what came since the last look is compared with what was there before (`change`), and
-//! where tasks communicate otherwise than before, only what came since counts.
+//! Fading alone takes seconds to forget. So what came since each of the last looks is compared with what was there before it (`change`),
+//! and where tasks communicate otherwise than before, only what came since counts.
 
 use super::change::Change;
 use cohabit_model::Matrix;
@@ -18,7 +18,7 @@ pub const UNITS_PER_EVENT: f64 = 256.0;
 /// Fewer events than this a task say nothing.
 pub const LEAST_EVENTS_PER_TASK: f64 = 4.0;
 
-/// Looks of which the events are kept each: a change is noticed after as many at most.
+/// Looks of which the events are kept each, besides those of all the looks before them.
 const LOOKS_KEPT: usize = 8;
 /// Fewer events than this a task are left to the next look.
 const LEAST_A_LOOK: f64 = 1.0;

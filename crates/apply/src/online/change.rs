@@ -1,4 +1,5 @@
-//! Whether tasks communicate otherwise than before: two samples of events, and whether chance makes them as different as they are.
+//! Whether tasks communicate otherwise than before: samples of events in the order of time, and whether chance makes the later ones as
+//! different from the earlier ones as they are.
 
 use super::aging::{Pairs, are_enough};
 use std::collections::{BTreeMap, HashMap};

@@ -75,6 +75,8 @@ pub struct Session {
     said_leads: bool,
     said_samples: bool,
     said_switches: bool,
+    /// Whether samples after switches were tried and could not be had.
+    no_switches: bool,
     /// Where ranks are handed over by other cohabits.
     node: Option<Node>,
 }
@@ -161,6 +163,7 @@ impl Session {
             said_leads: false,
             said_samples: false,
             said_switches: false,
+            no_switches: false,
             node: None,
         })
     }
@@ -205,7 +208,7 @@ impl Session {
                 self.source.refresh()?;
                 let (interval, ran) = (self.policy.interval.get(), self.tasks.progress(now).ran);
                 self.extra.ran(ran, self.counters.sampled);
-                self.sample_switches(now)?;
+                self.sample_switches(now);
                 self.extra.refresh(now, self.counters.faults, interval, &self.tasks, &mut self.log);
                 self.extra.limit_hint_faults(now, &mut self.ledger, &mut self.log);
                 self.next_mappings = now + MAPPINGS_EVERY;
@@ -285,15 +288,22 @@ impl Session {
         Ok(())
     }
 
-    /// Has samples taken after switches while the others tell too little.
-    fn sample_switches(&mut self, now: Duration) -> Result<()> {
-        if self.source.sample_switches(self.extra.wants_switches())?
-            && !std::mem::replace(&mut self.said_switches, true)
-        {
-            let text = "samples shortly after switches to tasks too, while the others mostly find them waiting";
-            self.log.tell(now, "source", text.to_owned(), Vec::new());
-        }
-        Ok(())
+    /// Has samples taken after switches while the others tell too little. Where that cannot be had, the rest goes on.
+    fn sample_switches(&mut self, now: Duration) {
+        let wanted = self.extra.wants_switches() && !self.no_switches;
+        let (what, text) = match self.source.sample_switches(wanted) {
+            Ok(false) => return,
+            Ok(true) if std::mem::replace(&mut self.said_switches, true) => return,
+            Ok(true) => (
+                "source",
+                "samples shortly after switches to tasks too, while the others mostly find them waiting".to_owned(),
+            ),
+            Err(error) => {
+                self.no_switches = true;
+                ("warning", format!("no samples after switches to tasks: {}", error.cause))
+            }
+        };
+        self.log.tell(now, what, text, Vec::new());
     }
 
     /// Says whether tasks are left out of the samples.

@@ -4,7 +4,7 @@ use super::abi::{self, cohabit_sample as Sample, cohabit_task_event as Event};
 use super::mappings::{self, Range};
 use super::object::{self, as_bytes, refused};
 use super::{Counters, Options, Reading, Source, TaskEvent, follow};
-use crate::sampling::{Code, DRAWN, Delays, Registers, Sampler, Sums, Taken};
+use crate::sampling::{Code, DELAYS, DRAWN, Delays, Registers, Sampler, Sums, Taken};
 use crate::weigh::Seen;
 use cohabit_model::{Error, Result};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ProgramInput, RingBuffer, RingBufferBuilder};
@@ -336,6 +336,7 @@ const LOOKS_AT_SIZE: u32 = 8;
 /// Tasks that have ended and are still known.
 const ENDED_KEPT: usize = 256;
 const MAX_RANGES: usize = abi::COHABIT_MAX_RANGES as usize;
+const _: () = assert!(DELAYS == abi::COHABIT_DELAYS as usize);
 
 impl Source for BpfFaults {
     fn name(&self) -> &'static str {
@@ -399,10 +400,13 @@ impl Source for BpfFaults {
         }
         self.state.delays = self.delays.drawn();
         self.tell_state()?;
-        if !std::mem::replace(&mut self.timers_are_ready, true) {
+        if !self.timers_are_ready {
             for pu in 0..object::pus() {
-                self.run("ready_timer", as_bytes(&abi::cohabit_timer { pu }))?;
+                if self.run("ready_timer", as_bytes(&abi::cohabit_timer { pu }))? != abi::COHABIT_READY {
+                    return Err(Error::new(format!("the kernel gives no timer for PU {pu}")));
+                }
             }
+            self.timers_are_ready = true;
         }
         if self.switches.is_none() {
             self.switches = Some(object::attach_switches(&self.object)?);

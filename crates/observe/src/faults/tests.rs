@@ -179,7 +179,7 @@ fn samples_show_partners(mut source: impl Source) {
         seen.iter().filter(|(pair, _)| are(pair) == partners).map(|(_, events)| events).sum::<u64>()
     };
     let (partners, others) = (among(true), among(false));
-    assert!(partners > SEEN / 2 && partners > 5 * others, "{partners} {others} {counters:?}");
+    assert!(partners > SEEN * 3 / 5 && partners > 5 * others, "{partners} {others} {counters:?}");
     assert!(
         counters.sampled.events <= counters.sampled.telling && counters.sampled.telling <= counters.sampled.samples
     );

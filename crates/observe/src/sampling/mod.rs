@@ -14,7 +14,7 @@ use crate::allowance::OVERHEAD_PERCENT;
 use crate::weigh::Seen;
 pub use decode::Code;
 use decode::{Decode, Moment};
-pub use delays::{DRAWN, Delays};
+pub use delays::{DELAYS, DRAWN, Delays};
 use neighbourhoods::{LINE_BYTES, Neighbour, Neighbourhoods};
 use scales::{MEETING, Scales};
 use std::collections::BTreeSet;
@@ -200,7 +200,9 @@ impl Sampler {
     /// These tasks have ended.
     pub fn end(&mut self, tasks: &BTreeSet<u32>) {
         if !tasks.is_empty() {
-            tasks.iter().for_each(|&task| self.neighbourhoods.end(task));
+            for neighbourhoods in [&mut self.neighbourhoods, &mut self.recent] {
+                tasks.iter().for_each(|&task| neighbourhoods.end(task));
+            }
             self.scales.end(|task| tasks.contains(&task));
         }
     }
