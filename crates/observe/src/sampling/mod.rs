@@ -9,6 +9,7 @@ mod decode;
 mod delays;
 mod neighbourhoods;
 mod scales;
+mod sorted;
 
 use crate::allowance::OVERHEAD_PERCENT;
 use crate::weigh::Seen;

@@ -4,6 +4,7 @@
 //! there are, the nearer they come, until they are of the same line. How many of the nearest tell who shares memory, and how many are of
 //! others' memory that happens to lie beside it, is found out elsewhere (`scales`).
 
+use super::sorted::{Place, Sorted};
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
@@ -20,12 +21,11 @@ const MOST_SAMPLES: usize = 1 << 17;
 /// Those of tasks that have ended are taken out so often; until then they are left out.
 const CLEAR_EVERY: Duration = Duration::from_secs(1);
 
-/// The samples of memory, by what memory it is, the address, and which sample it was.
+/// The samples of each memory.
 #[derive(Debug)]
 pub(super) struct Neighbourhoods {
-    samples: BTreeMap<(u64, u64, u64), Sample>,
-    /// Taken so far.
-    taken: u64,
+    memories: BTreeMap<u64, Sorted<Sample>>,
+    samples: usize,
     most: usize,
     /// Neighbours that are looked at, at most.
     neighbours: usize,
@@ -36,12 +36,12 @@ pub(super) struct Neighbourhoods {
 
 #[derive(Debug, Clone, Copy)]
 struct Sample {
+    /// Nanoseconds since any moment.
+    at: u64,
+    /// Before that the line does not count, as far as this sample was asked.
+    counts_from: u64,
     task: u32,
     writes: bool,
-    /// Since any moment.
-    at: Duration,
-    /// When the line counted last, as far as this sample was asked.
-    counted: Option<Duration>,
 }
 
 /// A sample near another.
@@ -62,8 +62,8 @@ impl Default for Neighbourhoods {
 impl Neighbourhoods {
     /// Those of which so many neighbours are looked at.
     pub(super) fn of(neighbours: usize) -> Self {
-        let (samples, ended) = (BTreeMap::new(), HashSet::new());
-        Self { samples, taken: 0, most: MOST_SAMPLES, neighbours, ended, cleared: Duration::ZERO }
+        let (memories, ended) = (BTreeMap::new(), HashSet::new());
+        Self { memories, samples: 0, most: MOST_SAMPLES, neighbours, ended, cleared: Duration::ZERO }
     }
 
     /// A task was seen at an address of a memory, writing or not: the samples nearest to it, the nearest first, of the task itself too.
@@ -77,50 +77,54 @@ impl Neighbourhoods {
         task: u32,
     ) -> Option<Vec<Neighbour>> {
         self.clear_ended(now);
-        let (mut near, mut in_line, mut counted) = (Vec::with_capacity(self.neighbours), Vec::new(), None);
+        if self.samples >= self.most {
+            self.forget_half();
+        }
+        let at = nanoseconds(now);
+        let samples = self.memories.entry(memory).or_default();
+        let mut near = Vec::with_capacity(self.neighbours);
+        let (mut in_line, mut oldest, mut counts_from): (usize, Option<(u64, Place)>, u64) = (0, None, 0);
         let mut same = None;
-        for (&key, sample) in nearest(&self.samples, memory, address) {
-            let distance = key.1.abs_diff(address);
+        for (place, there, sample) in samples.nearest(address) {
+            let distance = there.abs_diff(address);
             if distance > FARTHEST || near.len() == self.neighbours {
                 break;
             }
-            if sample.task == task && sample.at == now {
+            if sample.task == task && sample.at == at {
                 // Accesses of one moment that are near one another are one.
                 if near.is_empty() || distance < LINE_BYTES {
-                    same = Some(key);
+                    same = Some(place);
                     break;
                 }
                 continue;
             }
-            if self.ended.contains(&sample.task) {
+            if !self.ended.is_empty() && self.ended.contains(&sample.task) {
                 continue;
             }
             if distance < LINE_BYTES {
-                in_line.push(key);
-                counted = counted.max(sample.counted);
+                in_line += 1;
+                counts_from = counts_from.max(sample.counts_from);
+                oldest = oldest.into_iter().chain([(sample.at, place)]).min();
             }
             near.push(Neighbour { task: sample.task, writes: sample.writes, distance });
         }
-        if let Some(same) = same.and_then(|key| self.samples.get_mut(&key)) {
-            same.writes |= writes;
+        if let Some(same) = same {
+            samples[same].writes |= writes;
             return None;
         }
-        let has_others = !in_line.is_empty() && near.iter().any(|near| near.task != task);
-        if has_others && counted.is_some_and(|counted| now < counted + LINE_EVERY) {
-            near.clear();
-        } else if has_others {
-            counted = Some(now);
-        }
-        if in_line.len() == self.neighbours {
-            if let Some(oldest) = in_line.iter().min_by_key(|key| key.2) {
-                self.samples.remove(oldest);
+        if in_line > 0 && near.iter().any(|near| near.task != task) {
+            if at < counts_from {
+                near.clear();
+            } else {
+                counts_from = at + nanoseconds(LINE_EVERY);
             }
         }
-        if self.samples.len() >= self.most {
-            self.forget_half();
+        if let Some((_, oldest)) = oldest.filter(|_| in_line == self.neighbours) {
+            samples.remove(oldest);
+            self.samples -= 1;
         }
-        self.samples.insert((memory, address, self.taken), Sample { task, writes, at: now, counted });
-        self.taken += 1;
+        samples.insert(address, Sample { at, counts_from, task, writes });
+        self.samples += 1;
         Some(near)
     }
 
@@ -131,41 +135,37 @@ impl Neighbourhoods {
 
     /// Forgets all samples.
     pub(super) fn forget(&mut self) {
-        self.samples.clear();
+        self.memories.clear();
         self.ended.clear();
+        self.samples = 0;
     }
 
     fn clear_ended(&mut self, now: Duration) {
         if !self.ended.is_empty() && now >= self.cleared + CLEAR_EVERY {
             let ended = std::mem::take(&mut self.ended);
-            self.samples.retain(|_, sample| !ended.contains(&sample.task));
+            self.retain(|sample| !ended.contains(&sample.task));
             self.cleared = now;
         }
     }
 
     /// Makes room: the older half goes.
     fn forget_half(&mut self) {
-        let mut numbers: Vec<u64> = self.samples.keys().map(|key| key.2).collect();
-        let middle = numbers.len() / 2;
-        let (_, &mut middle, _) = numbers.select_nth_unstable(middle);
-        self.samples.retain(|key, _| key.2 > middle);
+        let mut times: Vec<u64> = self.memories.values().flat_map(Sorted::values).map(|sample| sample.at).collect();
+        let middle = times.len() / 2;
+        let (_, &mut middle, _) = times.select_nth_unstable(middle);
+        self.retain(|sample| sample.at > middle);
+    }
+
+    fn retain(&mut self, keeps: impl Fn(&Sample) -> bool) {
+        self.memories.values_mut().for_each(|samples| samples.retain(&keeps));
+        self.memories.retain(|_, samples| samples.len() > 0);
+        self.samples = self.memories.values().map(Sorted::len).sum();
     }
 }
 
-type Entry<'a> = (&'a (u64, u64, u64), &'a Sample);
-
-/// All samples of a memory, the nearest to an address first; of two that are equally near the lower one.
-fn nearest(samples: &BTreeMap<(u64, u64, u64), Sample>, memory: u64, address: u64) -> impl Iterator<Item = Entry<'_>> {
-    let mut below = samples.range((memory, 0, 0)..(memory, address, 0)).rev().peekable();
-    let mut above = samples.range((memory, address, 0)..=(memory, u64::MAX, u64::MAX)).peekable();
-    std::iter::from_fn(move || {
-        let distance = |entry: Option<&Entry>| entry.map_or(u64::MAX, |(key, _)| key.1.abs_diff(address));
-        if distance(below.peek()) <= distance(above.peek()) {
-            below.next().or_else(|| above.next())
-        } else {
-            above.next()
-        }
-    })
+/// For five hundred years.
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(touch(&mut near, 1, 0x1280, 1), None);
         assert_eq!(touch(&mut near, 1, 0x1000, 1), Some(vec![(0, 0)]));
         assert_eq!(touch(&mut near, 1, 0x1020, 1), None);
-        assert_eq!(near.samples.len(), 3);
+        assert_eq!(near.samples, 3);
         // What it does second may be writing.
         let second = Duration::from_secs(2);
         near.touch(second, 2, (0x1000, false), 0);
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(seen(0, 20), 1);
         let many = seen(20, 1020);
         assert!((19..=21).contains(&many), "{many}");
-        assert!(near.samples.len() <= MOST_NEIGHBOURS + 1);
+        assert!(near.samples <= MOST_NEIGHBOURS + 1);
     }
 
     #[test]
@@ -229,7 +229,7 @@ mod tests {
         let mut near = Neighbourhoods { most: 100, ..Neighbourhoods::default() };
         for at in 0..1000 {
             touch(&mut near, at, at << 21, 0);
-            assert!(near.samples.len() <= 100);
+            assert!(near.samples <= 100);
         }
         assert_eq!(touch(&mut near, 1000, 999 << 21, 1), Some(vec![(0, 0)]));
         assert_eq!(touch(&mut near, 1000, 0, 1), Some(vec![]));
@@ -245,12 +245,20 @@ mod tests {
         near.end(0);
         assert_eq!(touch(&mut near, 10, 0x1100, 2), Some(vec![(1, 0x100)]));
         assert_eq!(touch(&mut near, 12, 0x1200, 2), Some(vec![(2, 0x100), (1, 0x200)]));
-        assert_eq!((near.samples.len(), near.ended.len()), (3, 0));
+        assert_eq!((near.samples, near.ended.len()), (3, 0));
     }
 
     /// The definition: all samples, sorted by distance.
     #[derive(Default)]
-    struct Obvious(Vec<(u64, u64, Sample)>);
+    struct Obvious(Vec<(u64, u64, Plain)>);
+
+    struct Plain {
+        task: u32,
+        writes: bool,
+        at: Duration,
+        /// When the line counted last, as far as this sample was asked.
+        counted: Option<Duration>,
+    }
 
     impl Obvious {
         fn touch(
@@ -285,7 +293,7 @@ mod tests {
             let mut found: Vec<Neighbour> = near
                 .iter()
                 .map(|&at| {
-                    let Sample { task, writes, .. } = self.0[at].2;
+                    let Plain { task, writes, .. } = self.0[at].2;
                     Neighbour { task, writes, distance: distance(at, self) }
                 })
                 .collect();
@@ -297,9 +305,10 @@ mod tests {
                 }
             }
             if in_line.len() == MOST_NEIGHBOURS {
-                self.0.remove(in_line.into_iter().min().unwrap());
+                let age = |at: usize| (self.0[at].2.at, self.0[at].1, at);
+                self.0.remove(in_line.into_iter().min_by_key(|&at| age(at)).unwrap());
             }
-            self.0.push((memory, address, Sample { task, writes, at: now, counted }));
+            self.0.push((memory, address, Plain { task, writes, at: now, counted }));
             Some(found)
         }
     }

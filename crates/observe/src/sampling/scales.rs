@@ -8,7 +8,7 @@
 
 use super::neighbourhoods::{LINE_BYTES, MOST_NEIGHBOURS, Neighbour};
 use crate::weigh::Seen;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Neighbours at each scale.
 const SCALES: [usize; 5] = [1, 2, 4, 8, MOST_NEIGHBOURS];
@@ -35,8 +35,8 @@ type Each = [f64; SCALES.len()];
 #[derive(Debug)]
 pub(super) struct Scales {
     pairs: BTreeMap<(u32, u32), Pair>,
-    /// Pairs that were credited since events were last taken.
-    credited: BTreeSet<(u32, u32)>,
+    /// Pairs that were credited since events were last taken, each once.
+    credited: Vec<(u32, u32)>,
     /// By band, of the neighbours beyond the line: the sum of the squares of what was added, over all pairs.
     squares: Each,
     most: usize,
@@ -55,6 +55,8 @@ struct Pair {
     plain: Each,
     /// How often they met.
     met: f64,
+    /// Since events were last taken.
+    is_credited: bool,
     /// Events and meetings that have been taken.
     taken: (u64, u64),
 }
@@ -63,7 +65,7 @@ impl Default for Scales {
     fn default() -> Self {
         Self {
             pairs: BTreeMap::new(),
-            credited: BTreeSet::new(),
+            credited: Vec::new(),
             squares: Each::default(),
             most: MOST_PAIRS,
             nearest: 0.0,
@@ -88,35 +90,57 @@ impl Scales {
     }
 
     fn add_at(&mut self, task: u32, writes: bool, near: &[Neighbour], part: f64) {
-        for (scale, neighbours) in SCALES.into_iter().enumerate() {
-            // Where there are fewer, they are all of the larger scales.
-            for (other, share) in shares(task, writes, &near[..neighbours.min(near.len())]) {
-                let pair = (task.min(other), task.max(other));
-                self.pairs.entry(pair).or_default().credit[scale] += part * share;
-                self.credited.insert(pair);
+        // Of each of the others, so that its pair is looked for once.
+        let mut added: Vec<(u32, Each, Each)> = Vec::with_capacity(near.len());
+        for (rank, near) in near.iter().enumerate().filter(|(_, near)| near.task != task) {
+            let at = added.iter().position(|&(other, ..)| other == near.task).unwrap_or_else(|| {
+                added.push((near.task, Each::default(), Each::default()));
+                added.len() - 1
+            });
+            if near.distance >= LINE_BYTES {
+                self.add_plain(&mut added[at].2, weight(writes || near.writes), rank);
             }
         }
-        for (rank, near) in near.iter().enumerate().filter(|(_, near)| near.task != task && near.distance >= LINE_BYTES)
-        {
-            self.add_plain((task, near.task), weight(writes || near.writes), rank);
+        for (scale, neighbours) in SCALES.into_iter().enumerate() {
+            // Where there are fewer, they are all of the larger scales.
+            for ((_, share), (_, credit, _)) in
+                shares(task, writes, &near[..neighbours.min(near.len())]).zip(&mut added)
+            {
+                credit[scale] = part * share;
+            }
         }
+        for (other, credit, plain) in added {
+            let pair = self.credited(task, other);
+            (0..SCALES.len()).for_each(|scale| {
+                pair.credit[scale] += credit[scale];
+                pair.plain[scale] += plain[scale];
+            });
+        }
+    }
+
+    /// The pair, credited.
+    fn credited(&mut self, a: u32, b: u32) -> &mut Pair {
+        let key = (a.min(b), a.max(b));
+        let pair = self.pairs.entry(key).or_default();
+        if !std::mem::replace(&mut pair.is_credited, true) {
+            self.credited.push(key);
+        }
+        pair
     }
 
     /// A task was seen near others of the same short time: they meet.
     pub(super) fn meet(&mut self, task: u32, places: &[(bool, Vec<Neighbour>)]) {
         for (writes, near) in places {
             for (other, share) in shares(task, *writes, &near[..MEETING.min(near.len())]) {
-                let pair = (task.min(other), task.max(other));
-                self.pairs.entry(pair).or_default().met += share / places.len() as f64;
-                self.credited.insert(pair);
+                self.credited(task, other).met += share / places.len() as f64;
             }
         }
     }
 
-    fn add_plain(&mut self, (a, b): (u32, u32), weight: f64, rank: usize) {
+    fn add_plain(&mut self, plain: &mut Each, weight: f64, rank: usize) {
         let Some(band) = BANDS.iter().position(|&(_, end)| rank < end) else { return };
         let part = weight / (BANDS[band].1 - BANDS[band].0) as f64;
-        self.pairs.entry((a.min(b), a.max(b))).or_default().plain[band] += part;
+        plain[band] += part;
         self.squares[band] += part * part;
         if band == 0 {
             self.nearest += part;
@@ -130,10 +154,13 @@ impl Scales {
         if self.nearest >= LEAST_EVENTS && self.nearest >= WEIGH_AGAIN * self.weighed_at {
             self.weigh();
             credited = self.pairs.keys().copied().collect();
+        } else {
+            credited.sort_unstable();
         }
         let mut taken = Vec::new();
         for (a, b) in credited {
             let Some(pair) = self.pairs.get_mut(&(a, b)) else { continue };
+            pair.is_credited = false;
             let credit: f64 = pair.credit.iter().zip(self.weights).map(|(credit, weight)| credit * weight).sum();
             let new = |all: f64, taken: &mut u64| {
                 let new = ((all + ROUNDING) as u64).saturating_sub(*taken);
@@ -200,8 +227,8 @@ impl Scales {
 }
 
 /// What a task that was seen near these, writing or not, shares with each of the others, at most 1 in all: as much as there are others'
-/// samples among them, shared out among the others.
-fn shares(task: u32, writes: bool, near: &[Neighbour]) -> Vec<(u32, f64)> {
+/// samples among them, shared out among the others, in the order in which they come.
+fn shares(task: u32, writes: bool, near: &[Neighbour]) -> impl Iterator<Item = (u32, f64)> {
     let mut others: Vec<(u32, bool)> = Vec::new();
     let mut count = 0;
     for near in near.iter().filter(|near| near.task != task) {
@@ -213,7 +240,7 @@ fn shares(task: u32, writes: bool, near: &[Neighbour]) -> Vec<(u32, f64)> {
         }
     }
     let share = f64::from(count) / (near.len() * others.len()).max(1) as f64;
-    others.into_iter().map(|(other, others)| (other, share * weight(writes || others))).collect()
+    others.into_iter().map(move |(other, others)| (other, share * weight(writes || others)))
 }
 
 /// What a scale counts with such an error, of 1.
@@ -230,6 +257,7 @@ fn weight(any_writes: bool) -> f64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::BTreeSet;
 
     fn near(tasks: &[u32], writes: bool, distance: u64) -> Vec<Neighbour> {
         tasks.iter().map(|&task| Neighbour { task, writes, distance }).collect()
