@@ -95,6 +95,9 @@ pub struct Scales {
 impl Scales {
     /// The events of each pair that has any, weighed. `now` is since any moment.
     pub fn weigh(&mut self, now: Duration, seen: &[Seen]) -> Vec<(u32, u32, u64)> {
+        if seen.is_empty() {
+            return Vec::new();
+        }
         let left = FADES.powf(now.saturating_sub(self.weighed_at).as_secs_f64());
         self.weighed_at = now;
         let sum = |of: fn(&Seen) -> u64| seen.iter().map(|seen| of(seen) as f64).sum::<f64>();
@@ -128,6 +131,12 @@ impl Scales {
             }
         }
         pairs
+    }
+
+    /// Forgets the tasks of which it is not so: where tasks come and go they would be many soon.
+    pub fn retain(&mut self, lives: impl Fn(u32) -> bool) {
+        self.faults.retain(|&task, _| lives(task));
+        self.fractions.retain(|&(a, b), _| lives(a) && lives(b));
     }
 
     /// Adds to the faults of each task; of what was there, `left` is left.
@@ -274,6 +283,24 @@ mod tests {
         // Few faults are counted as they come.
         let few = [Seen { used: 12, ..Seen::of(0, 1) }, Seen { used: 5, ..Seen::of(1, 2) }];
         assert_eq!(Scales::default().weigh(SECOND, &few), [(0, 1, 12), (1, 2, 5)]);
+    }
+
+    #[test]
+    fn tasks_that_are_gone_are_forgotten() {
+        let mut scales = Scales::default();
+        let seen = |task| [Seen { used: 100, sampled: 1, ..Seen::of(0, task) }];
+        for task in 1..=100 {
+            scales.weigh(SECOND, &seen(task));
+        }
+        assert_eq!((scales.faults.len(), scales.fractions.len()), (101, 100));
+        scales.retain(|task| task == 0 || task > 97);
+        assert_eq!((scales.faults.len(), scales.fractions.len()), (4, 3));
+        // The others count as before.
+        assert!(scales.faults[&0] > 9_999.0);
+        // And what nothing is seen of changes nothing.
+        let faded = scales.weighed_at;
+        assert_eq!(scales.weigh(SECOND * 2, &[]), []);
+        assert_eq!(scales.weighed_at, faded);
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub struct Session {
     progress: Progress,
     tasks: Tasks,
     scales: Scales,
+    /// Since pairs were last read.
+    some_ended: bool,
     /// Events so far, as they were weighed.
     weighed: f64,
     recorder: Recorder,
@@ -142,6 +144,7 @@ impl Session {
             progress: Progress::default(),
             tasks: Tasks::default(),
             scales: Scales::default(),
+            some_ended: false,
             weighed: 0.0,
             recorder: match args.output {
                 Some(_) => Recorder::new(args.window),
@@ -385,7 +388,11 @@ impl Session {
             }
         }
         self.matrix.forget(&ended);
+        self.some_ended |= !ended.is_empty();
         if with_pairs {
+            if std::mem::take(&mut self.some_ended) {
+                self.scales.retain(|task| self.tasks.living.contains_key(&task));
+            }
             // Not each time somebody comes or goes, which may be thousands of times a second.
             self.matrix.fade(now - self.faded);
             self.faded = now;
