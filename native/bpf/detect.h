@@ -113,7 +113,7 @@ static __always_inline cohabit_u64 key_of(cohabit_u64 memory, cohabit_u64 byte, 
 
 /* A function of its own, not static and not inlined: the verifier goes through such a one once, not for each way that
  * leads to it. */
-__attribute__((noinline)) int credit(cohabit_u32 a, cohabit_u32 b, cohabit_u32 kind)
+__attribute__((noinline)) int credit(cohabit_u32 a, cohabit_u32 b, cohabit_u32 kind, cohabit_u64 by)
 {
     cohabit_u32 key = a < b ? a << 16 | b : b << 16 | a;
     kind &= COHABIT_KINDS - 1;
@@ -125,7 +125,7 @@ __attribute__((noinline)) int credit(cohabit_u32 a, cohabit_u32 b, cohabit_u32 k
         events = bpf_map_lookup_elem(&matrix, &key);
     }
     if (events)
-        __sync_fetch_and_add(&events->of_kind[kind], 1);
+        __sync_fetch_and_add(&events->of_kind[kind], by);
     else
         count(COHABIT_COUNT_PAIRS_LOST, 1);
     return 0;
@@ -230,7 +230,7 @@ __attribute__((noinline)) int credit_recent(cohabit_u64 recent, cohabit_u64 span
         cohabit_u64 meets = is_less(i, place) & is_less(0, other) & overlap(own, recent_at(spans, i));
         events += meets;
         if (meets)
-            credit(slot, other - 1, kind);
+            credit(slot, other - 1, kind, 1);
     }
     if (events)
         count(COHABIT_COUNT_EVENTS, events);

@@ -33,6 +33,15 @@ struct {
     __type(value, cohabit_u32);
 } followed SEC(".maps");
 
+/* What tasks reach into by process_vm_readv(2) and _writev: a thread's id to a process. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __uint(max_entries, COHABIT_MAX_SLOTS);
+    __type(key, cohabit_u32);
+    __type(value, cohabit_u32);
+} reached SEC(".maps");
+
 /* Slots to give out again, first in first out, once all have been used: a ring that user space fills. Not a queue map,
  * which programs that may sleep cannot use before Linux 6.7. */
 struct {
@@ -249,6 +258,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
         return 0;
     cohabit_u32 slot = *found;
     bpf_map_delete_elem(&followed, &tid);
+    bpf_map_delete_elem(&reached, &tid);
     struct cohabit_task_event *event = task_event(COHABIT_TASK_ENDED, slot);
     if (!event) {
         /* The slot is not given out again, so nothing is credited to the wrong task. */
@@ -259,6 +269,44 @@ int BPF_PROG(on_exit, struct task_struct *task)
     event->process = task->tgid;
     bpf_ringbuf_submit(event, 0);
     return 0;
+}
+
+/* Whose memory a system call is about. Its argument is an id in the caller's namespace; the kernel has found the task here. */
+SEC("?fentry/mm_access")
+int BPF_PROG(on_reach, struct task_struct *task)
+{
+    cohabit_u32 tid = bpf_get_current_pid_tgid(), process = task->tgid;
+    if (bpf_map_lookup_elem(&followed, &tid))
+        bpf_map_update_elem(&reached, &tid, &process, BPF_ANY);
+    return 0;
+}
+
+/* What a task has copied from or to another process, which touches no page that both map: MPI libraries pass large messages so. Who of
+ * the other process the bytes are from is not known: its main thread is taken. */
+static __always_inline int copied(long bytes)
+{
+    cohabit_u32 tid = bpf_get_current_pid_tgid();
+    cohabit_u32 *slot = bpf_map_lookup_elem(&followed, &tid), *process = bpf_map_lookup_elem(&reached, &tid);
+    if (bytes <= 0 || !slot || !process)
+        return 0;
+    cohabit_u32 *other = bpf_map_lookup_elem(&followed, process);
+    if (!other || *other == *slot)
+        return 0;
+    count(COHABIT_COUNT_COPIED, bytes);
+    credit(*slot, *other, COHABIT_COPIED, bytes);
+    return 0;
+}
+
+SEC("?fexit/__x64_sys_process_vm_readv")
+int BPF_PROG(on_read, const struct pt_regs *registers, long bytes)
+{
+    return copied(bytes);
+}
+
+SEC("?fexit/__x64_sys_process_vm_writev")
+int BPF_PROG(on_write, const struct pt_regs *registers, long bytes)
+{
+    return copied(bytes);
 }
 
 SEC("tp_btf/sched_process_exec")

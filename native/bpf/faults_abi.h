@@ -42,7 +42,8 @@ typedef unsigned long long cohabit_u64;
 #define COHABIT_COUNT_TASKS_LOST 8u   /* tasks not followed: no slot or no room for the event */
 #define COHABIT_COUNT_ENDS_LOST 9u    /* ends of tasks that nobody was told of */
 #define COHABIT_COUNT_SAMPLES_LOST 10u /* samples that found no room in their ring */
-#define COHABIT_COUNTERS 11u
+#define COHABIT_COUNT_COPIED 11u       /* bytes that processes copied from or to others */
+#define COHABIT_COUNTERS 12u
 
 /* cohabit_task_event.kind */
 #define COHABIT_TASK_STARTED 1u
@@ -70,9 +71,11 @@ struct cohabit_block_line {
 /* What a fault says: who used memory next, or who wrote to it next. */
 #define COHABIT_USED 0u
 #define COHABIT_WRITTEN 1u
-#define COHABIT_KINDS 2u
+/* And what one task copied from or to the other's process, in bytes. */
+#define COHABIT_COPIED 2u
+#define COHABIT_KINDS 4u /* a power of two */
 
-/* Events of a pair of tasks, by what the faults said. */
+/* What was seen of a pair of tasks, by how: events of faults, and bytes. */
 struct cohabit_events {
     cohabit_u64 of_kind[COHABIT_KINDS];
 };

@@ -6,7 +6,7 @@
  * Environment, set by `cohabit profile`: COHABIT_MPI_PARTS, the directory for part files, made on each host;
  * COHABIT_MPI_GATHERED, the file for all parts of the world; COHABIT_MPI_ZERO_NS, CLOCK_REALTIME where the series
  * begins; COHABIT_MPI_WINDOW_NS (0: no series); COHABIT_MPI_SERIES_BOUND, rows a rank; COHABIT_MPI_SITES; COHABIT_MPI_CALLERS.
- * `cohabit run` sets COHABIT_MPI_PLACEMENT: where the rank is when MPI_Init returns and how it ends is kept, and nothing is counted; and
+ * `cohabit run` without a profile sets COHABIT_MPI_PARTS alone, and reads the part again and again; with one it sets COHABIT_MPI_PLACEMENT: where the rank is when MPI_Init returns and how it ends is kept, and nothing is counted; and
  * COHABIT_MPI_THREADS where ranks have threads to be placed (threads.c).
  */
 #include "calls.h"
@@ -253,7 +253,7 @@ begin(instant_t before)
     head->library[strcspn(head->library, "\n")] = '\0';
     head->window_ns = number("COHABIT_MPI_WINDOW_NS", 0);
     placement_only = number("COHABIT_MPI_PLACEMENT", 0) != 0;
-    if (!placement_only)
+    if (!placement_only && head->window_ns != 0)
         head->ticks_per_second = measure_ticks_per_second(before);
     if (!threads_former(head->cpus))
         sched_getaffinity(0, sizeof(head->cpus), (cpu_set_t *)head->cpus);

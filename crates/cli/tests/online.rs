@@ -286,6 +286,32 @@ fn threads_that_wait_in_loops_are_sampled_after_switches() {
     partners_stand_out(&room, "p.npz", 4, |a, b| a.div_ceil(2) == b.div_ceil(2));
 }
 
+/// What processes copy from one another's memory touches no page that they share.
+#[test]
+fn what_processes_copy_from_one_another_is_seen() {
+    let _alone = alone();
+    let test = "what_processes_copy_from_one_another_is_seen";
+    let Some(program) = workload(test, "copies") else { return };
+    let room = Room::new();
+    let options = ["run", "-v", "--dry-run", "--faults", "none", "--json", "r.json", "-o", "p.npz", "--"];
+    let copies = [program.to_str().unwrap(), "4", "1000", "65536", "1000"];
+    let Some(ran) = online(test, &room, &[&options[..], &copies[..]].concat()) else { return };
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(0), "right\n"), "{}", ran.stderr);
+    let document = document(&room, "r.json");
+    if document["bytes_copied"].is_null() {
+        let why = ran.stderr.lines().find(|line| line.contains("copy")).unwrap_or("by perf events");
+        println!("skipped: {test}: {why}");
+        return;
+    }
+    assert_eq!(document["bytes_copied"], 4 * 1000 * 65536, "{}", ran.stderr);
+    // A ring of those that were forked, each copying from the next: 62.5 MiB.
+    let profile = cohabit_observe::npz::read_profile(&room.path("p.npz")).unwrap();
+    for (a, b) in (1..5).flat_map(|b| (1..b).map(move |a| (a, b))) {
+        let expected = if b - a == 1 || b - a == 3 { 62 } else { 0 };
+        assert!(profile.messages.get(a, b).abs_diff(expected) <= 3, "{a} {b}: {}", profile.messages.get(a, b));
+    }
+}
+
 /// A program that uses 200 MB again and again has a hint fault a page in every pass of the kernel's, more than they may take.
 #[test]
 fn hint_faults_pause_where_they_would_take_too_much() {

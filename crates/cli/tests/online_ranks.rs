@@ -148,6 +148,60 @@ fn threads_of_ranks_are_named_by_both() {
     }
 }
 
+/// What ranks send is counted in them while they run, whatever it goes through: below cohabit, and with one below each rank's launcher.
+#[test]
+fn messages_of_ranks_are_counted() {
+    const ROUNDS: &str = "100000";
+    let test = "messages_of_ranks_are_counted";
+    for mpi in &MPIS {
+        let Some(program) = mpi.program(test, "halo") else { continue };
+        for below in [false, true] {
+            let room = Room::new();
+            let cohabit = ["run", "--dry-run", "--faults", "messages", "--json", "r.json", "-o", "p.npz", "--"];
+            let mut command = if below {
+                let mut command = Command::new(mpi.launcher[0]);
+                command.args(&mpi.launcher[1..]).args(["-n", "2", env!("CARGO_BIN_EXE_cohabit")]).args(cohabit);
+                command.current_dir(room.path("."));
+                command
+            } else {
+                let mut command = room.command(cohabit);
+                command.args(mpi.launcher).args(["-n", "2"]);
+                command
+            };
+            command.arg(&program).args([ROUNDS, "1024", "1"]);
+            let Some(ran) = run(test, command) else { return };
+            let (document, name) = (document(&room, "r.json"), mpi.name);
+            let count = |name: &str| document[name].as_u64().unwrap();
+            // Both send both ways in each round; beside that there is a reduction or two.
+            let rounds = 4 * ROUNDS.parse::<u64>().unwrap();
+            let (messages, bytes) = (count("messages"), count("bytes_of_messages"));
+            assert!((rounds..rounds + 50).contains(&messages), "{name}: {messages}: {}", ran.stderr);
+            assert!((1024 * rounds..1024 * rounds + 5000).contains(&bytes), "{name}: {bytes}");
+            // A mebibyte is an event, and each message counts a page more.
+            let profile = read_profile(&room.path("p.npz")).unwrap();
+            let events: u64 = profile.messages.iter().map(|(_, _, events)| events).sum::<u64>() / 2;
+            let expected = (bytes + 4096 * messages) >> 20;
+            assert!(events.abs_diff(expected) <= 20, "{name}: {events} for {expected}");
+            assert!(ran.stderr.contains("counted by a library in them"), "{name}: {}", ran.stderr);
+        }
+    }
+}
+
+/// Where it is counted by others, or there are no ranks, nothing is preloaded.
+#[test]
+fn what_starts_no_ranks_has_no_library_for_them() {
+    let room = Room::new();
+    for (options, rank) in [(["--faults", "messages"], None), (["--faults", "none"], Some("0"))] {
+        let mut command = room.command(["run", "--dry-run"]);
+        command.args(options).args(["--", "sh", "-c", "echo \"[$COHABIT_MPI_PARTS$LD_PRELOAD]\""]);
+        if let Some(rank) = rank {
+            command.env("OMPI_COMM_WORLD_RANK", rank);
+        }
+        let Some(ran) = run("what_starts_no_ranks_has_no_library_for_them", command) else { return };
+        assert_eq!(ran.stdout, "[]\n");
+    }
+}
+
 /// What the processes of Open MPI's ranks share are files in /dev/shm, at other addresses in each. Sender and receiver
 /// both write there, which is what the agent makes visible.
 #[test]

@@ -1,6 +1,7 @@
-//! Events of four kinds as one count: pairs that hint faults have shown, who use memory one after the other, pairs that
+//! Events of five kinds as one count: pairs that hint faults have shown, who use memory one after the other, pairs that
 //! write protection has shown, who write to it one after the other, pairs that watchpoints have shown, who use the same
-//! memory at the same time, and pairs that samples have shown, who were seen near one another in memory.
+//! memory at the same time, pairs that samples have shown, who were seen near one another in memory, and pairs of which one copies
+//! from or to the other's process, or sends messages to it.
 //!
 //! What is wanted is who shares, readers included, and in proportion to how much. Hint faults show readers, but come at the kernel's
 //! rate, seldom, and each pass shows a moment. Write protection comes at ours, and shows no readers. So events of writers
@@ -12,6 +13,9 @@
 //! as a factor of 1.4 goes. Watchpoints are the fairest sample, of places drawn at random, and a small one; samples are many, in
 //! proportion to the time that is spent in memory. Faults count in full while there are next to none of these, and later, however many
 //! they are, as much as 20 such events for each task, or 0.15 times those of samples if that is more.
+//!
+//! What is copied or sent is known exactly. A mebibyte counts as an event: between its cost, some 40 us where it comes from far away, and what
+//! the others stand for, an event of faults 10 us and one of samples 400.
 //! (docs/benchmarks-online.md: correlations with the exact profile for these numbers and others.)
 
 use std::collections::BTreeMap;
@@ -27,10 +31,12 @@ const FAULTS_OF_A_SAMPLE: f64 = 0.15;
 /// as many as the second number; with as few as the first nothing tells more from less.
 const EVENED_OUT: f64 = 1.4;
 const TELLING: (f64, f64) = (20.0, 100.0);
-/// Enough events of the better kind: of users beside writers, and of watchpoints and samples, which are drawn at random, beside faults,
+/// Enough events of the better kind: of users beside writers, and of watchpoints, samples and bytes, which show all alike, beside faults,
 /// whose events come many at a time and show one moment.
 const ENOUGH_USED: f64 = 200.0;
 const ENOUGH_DRAWN: f64 = 50.0;
+/// Bytes that are an event.
+const EVENT: f64 = (1 << 20) as f64;
 /// What is left after a second of what the weights are reckoned from.
 const FADES: f64 = 0.95;
 /// Faults of a task that are as good as none.
@@ -53,6 +59,8 @@ pub struct Seen {
     pub watched: u64,
     /// From samples.
     pub sampled: u64,
+    /// Bytes that one copied from or to the other's process, or sent to it.
+    pub bytes: u64,
     /// From samples too, and not among the events: how often the two met lately, which is less exact, and shows a change sooner.
     pub met: u64,
 }
@@ -60,12 +68,12 @@ pub struct Seen {
 impl Seen {
     /// Nothing yet between two tasks.
     pub fn of(a: u32, b: u32) -> Self {
-        Self { pair: (a.min(b), a.max(b)), used: 0, written: 0, watched: 0, sampled: 0, met: 0 }
+        Self { pair: (a.min(b), a.max(b)), used: 0, written: 0, watched: 0, sampled: 0, bytes: 0, met: 0 }
     }
 
-    /// Events of all kinds.
+    /// Events of all kinds, whole ones.
     pub fn events(&self) -> u64 {
-        self.used + self.written + self.watched + self.sampled
+        self.used + self.written + self.watched + self.sampled + (self.bytes as f64 / EVENT) as u64
     }
 
     /// Adds what else was seen of the pair.
@@ -74,6 +82,7 @@ impl Seen {
         self.written += more.written;
         self.watched += more.watched;
         self.sampled += more.sampled;
+        self.bytes += more.bytes;
         self.met += more.met;
     }
 }
@@ -87,6 +96,7 @@ pub struct Scales {
     faults: BTreeMap<u32, f64>,
     watched: f64,
     sampled: f64,
+    passed: f64,
     weighed_at: Duration,
     /// What is left over of events that did not make a whole one, so that none is lost.
     fractions: BTreeMap<(u32, u32), f64>,
@@ -105,12 +115,13 @@ impl Scales {
         self.written = self.written * left + sum(|seen| seen.written);
         self.watched = self.watched * left + sum(|seen| seen.watched);
         self.sampled = self.sampled * left + sum(|seen| seen.sampled);
+        self.passed = self.passed * left + sum(|seen| seen.bytes) / EVENT;
         let of_writers = weight((self.used, ENOUGH_USED), self.written, WRITERS * self.used);
         let faults_in = |seen: &Seen| seen.used as f64 + of_writers * seen.written as f64;
         self.count_faults(left, seen.iter().map(|seen| (seen.pair, faults_in(seen))));
         let faults = Faults::of(&self.faults);
-        let at_last = (FAULTS_OF_A_TASK * faults.tasks).max(FAULTS_OF_A_SAMPLE * self.sampled);
-        let of_faults = weight((self.watched + self.sampled, ENOUGH_DRAWN), faults.all / 2.0, at_last);
+        let at_last = (FAULTS_OF_A_TASK * faults.tasks).max(FAULTS_OF_A_SAMPLE * (self.sampled + self.passed));
+        let of_faults = weight((self.watched + self.sampled + self.passed, ENOUGH_DRAWN), faults.all / 2.0, at_last);
         if self.fractions.len() > MOST_PAIRS {
             self.fractions.clear();
         }
@@ -119,9 +130,10 @@ impl Scales {
             let mut events = seen.watched + seen.sampled;
             let even = |task| faults.usual_over(self.faults.get(&task).copied());
             let faults = of_faults * faults_in(seen) * even(seen.pair.0) * even(seen.pair.1);
-            if faults > 0.0 {
+            let parts = faults + seen.bytes as f64 / EVENT;
+            if parts > 0.0 {
                 let fraction = self.fractions.entry(seen.pair).or_default();
-                *fraction += faults;
+                *fraction += parts;
                 let whole = (*fraction + ROUNDING).floor();
                 *fraction -= whole;
                 events += whole as u64;
@@ -283,6 +295,18 @@ mod tests {
         // Few faults are counted as they come.
         let few = [Seen { used: 12, ..Seen::of(0, 1) }, Seen { used: 5, ..Seen::of(1, 2) }];
         assert_eq!(Scales::default().weigh(SECOND, &few), [(0, 1, 12), (1, 2, 5)]);
+    }
+
+    #[test]
+    fn a_mebibyte_is_an_event() {
+        let mut scales = Scales::default();
+        let sent = |bytes| [Seen { bytes, sampled: 1, ..Seen::of(0, 1) }];
+        let weighed: Vec<u64> =
+            [3 << 20, 700 << 10, 700 << 10, 10].map(|bytes| scales.weigh(SECOND, &sent(bytes))[0].2).into();
+        assert_eq!(weighed, [4, 1, 2, 1]);
+        // Faults show less of the same.
+        let seen = [Seen { bytes: 4_000 << 20, ..Seen::of(0, 1) }, Seen { used: 50_000, ..Seen::of(0, 2) }];
+        assert_eq!(Scales::default().weigh(SECOND, &seen), [(0, 1, 4_000), (0, 2, 600)]);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 # Online: the kernel's hint faults on two NUMA nodes, threads moved across them, and everything put back.
-# needs: build/workloads/patterns-pthreads build/workloads/turns build/native/cohabit.bpf.o build/native/libcohabit_agent.so
+# needs: build/workloads/patterns-pthreads build/workloads/turns build/workloads/copies build/native/cohabit.bpf.o build/native/libcohabit_agent.so
 . scripts/guest/lib.sh
 export COHABIT_LIBDIR=/srv/cohabit/build/native
 patterns=build/workloads/patterns-pthreads
@@ -61,6 +61,12 @@ sed 's/^/# /' /tmp/log; sed -n 's/^  "samples/# &/p' /tmp/r.json
 is "threads took turns" "right" "$(cat /tmp/out)"
 after=$(sed -n 's/^ *"samples_after_switches_telling": \([0-9]*\).*/\1/p' /tmp/r.json)
 is "samples after switches told what they use" "yes" "$([ "${after:-0}" -gt 20 ] && echo yes || echo "no: $after")"
+
+# Processes that copy from one another, 4 rounds of 100 times 64 KiB.
+cohabit run --dry-run --faults none --json /tmp/r.json -- build/workloads/copies 4 100 65536 10000 >/tmp/out 2>/tmp/log
+sed 's/^/# /' /tmp/log
+is "processes copied" "right" "$(cat /tmp/out)"
+is "what they copied was seen" "$((4 * 100 * 65536))" "$(sed -n 's/^ *"bytes_copied": \([0-9a-z]*\).*/\1/p' /tmp/r.json)"
 
 cohabit run --always --faults hint -- $program >/tmp/out 2>/tmp/log &
 run=$!

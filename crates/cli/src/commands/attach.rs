@@ -40,7 +40,7 @@ impl Attach {
         }
         self.json.check()?;
         let stop = until_signalled();
-        let mut session = Session::start(&self.online, &self.machine, false, false)?;
+        let mut session = Session::start(&self.online, &self.machine, false, None)?;
         self.pids.iter().try_for_each(|&pid| session.follow(pid))?;
         session.run(stop, &mut |_| {})?;
         finish_online(session.finish()?, &self.online, "attach", &[], &self.json, None)?;

@@ -168,14 +168,14 @@ impl Run {
         if let Some(path) = &self.online.output {
             check_writable(path)?;
         }
-        let (args, machine) = (self.online.clone(), self.machine);
+        let (args, machine, program) = (self.online.clone(), self.machine, self.command.clone());
         let (ready, is_ready) = channel();
         let (name, named) = channel::<i32>();
         let (answer, answered) = channel();
         let ended = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&ended);
         let session = std::thread::Builder::new().name("cohabit-online".to_owned()).spawn(move || {
-            let mut session = Session::start(&args, &machine, false, true).inspect_err(|error| {
+            let mut session = Session::start(&args, &machine, false, Some(&program)).inspect_err(|error| {
                 let _ = ready.send(Err(error.clone()));
             })?;
             if let Some(node) = node {

@@ -54,7 +54,7 @@ impl Top {
         self.json.check()?;
         self.online.dry_run = !self.moves && !self.online.always;
         let stop = until_signalled();
-        let mut session = Session::start(&self.online, &self.machine, true, false)?;
+        let mut session = Session::start(&self.online, &self.machine, true, None)?;
         self.pids.iter().try_for_each(|&pid| session.follow(pid))?;
         let mut terminal = ratatui::try_init().map_err(|error| Error::new(format!("the terminal: {error}")))?;
         let mut rates = Rates::default();

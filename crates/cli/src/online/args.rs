@@ -51,6 +51,8 @@ pub enum ExtraFaults {
     Sample,
     /// Watchpoints: reads and writes, in the processor's debug registers; no extra faults
     Watch,
+    /// Messages of MPI ranks, counted by a library in them; no extra faults (run only)
+    Messages,
     /// None: the program's own faults only
     None,
 }

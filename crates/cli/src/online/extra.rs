@@ -51,6 +51,8 @@ pub struct Extra {
     others_show: u64,
     /// Whether several processes are followed, which may share memory.
     has_several: bool,
+    /// Whether these are MPI ranks of which all messages are known.
+    pub ranks_are_counted: bool,
     /// While samples tell what the programs do, nothing is watched, and no fault is caused but a few on memory that processes share: there
     /// is little of it, messages go through it, and samples seldom find a task there.
     samples: Telling,
@@ -78,6 +80,7 @@ impl Extra {
             ran: Duration::ZERO,
             others_show: 0,
             has_several: false,
+            ranks_are_counted: false,
             samples: Telling::new(samples, LOOK_EVERY),
             regular: Telling::new(samples, LOOK_SOON),
         }
@@ -123,7 +126,7 @@ impl Extra {
         }
         let mut count: BTreeMap<i32, usize> = BTreeMap::new();
         tasks.living.values().for_each(|living| *count.entry(living.process).or_default() += 1);
-        self.has_several = count.len() > 1;
+        self.has_several = count.len() > 1 && !self.ranks_are_counted;
         if self.samples.tells() && !self.has_several {
             return agent.forget(|process| !count.contains_key(&process));
         }

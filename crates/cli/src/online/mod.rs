@@ -4,6 +4,7 @@ pub mod args;
 mod extra;
 mod hints;
 mod log;
+mod messages;
 pub mod node;
 mod report;
 pub mod screen;

@@ -3,7 +3,7 @@
 use super::Log;
 use cohabit_model::{Profile, Task};
 use cohabit_observe::faults::Counters;
-use cohabit_observe::watch;
+use cohabit_observe::{mpi, watch};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -38,6 +38,8 @@ pub struct Report {
     pub watched: watch::Sums,
     /// Programs whose agent answered.
     pub programs_with_agent: u64,
+    /// Between MPI ranks, as they count them.
+    pub messages: mpi::Amount,
 }
 
 /// CPU time of this process so far, children set aside.
@@ -70,6 +72,7 @@ impl Report {
             "samples_waiting": counters.sampled.waiting, "samples_after_switches": counters.sampled.after_switches,
             "samples_after_switches_telling": counters.sampled.telling_after_switches,
             "accesses_sampled": counters.sampled.accesses, "events_sampled": counters.sampled.events,
+            "bytes_copied": counters.copied, "messages": self.messages.messages, "bytes_of_messages": self.messages.bytes,
             "moves": self.moves, "undone": self.undone,
             "coverage": self.profile.meta.coverage,
             "task_list": self.task_list(),

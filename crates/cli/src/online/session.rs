@@ -3,6 +3,7 @@
 use super::Log;
 use super::args::{ExtraFaults, OnlineArgs};
 use super::extra::Extra;
+use super::messages::Messages;
 use super::node::{Node, WELCOME_EVERY, WELCOMED_SOON};
 use super::report::{Report, own_cpu};
 use super::sources::source;
@@ -45,6 +46,8 @@ const TASKS_LISTED: usize = 1024;
 pub struct Session {
     source: Box<dyn Source>,
     extra: Extra,
+    /// What MPI ranks send one another, where any are run.
+    messages: Option<Messages>,
     /// What the program says of its progress, where one is run.
     page: Option<ProgressPage>,
     instructions: Instructions,
@@ -79,6 +82,8 @@ pub struct Session {
     said_switches: bool,
     /// Whether samples after switches were tried and could not be had.
     no_switches: bool,
+    /// Whether it was tried to see what processes copy.
+    tried_copies: bool,
     /// Where ranks are handed over by other cohabits.
     node: Option<Node>,
 }
@@ -110,11 +115,13 @@ pub struct Snapshot<'a> {
 }
 
 impl Session {
-    /// Gets everything ready; nobody is followed yet. What killed cohabits have left is put back first.
+    /// Gets everything ready for a program that is to be run, or for those that run; nobody is followed yet. What killed cohabits have
+    /// left is put back first.
     ///
     /// # Errors
     /// Where there is no source of faults, the topology cannot be read, or nothing can be written down.
-    pub fn start(args: &OnlineArgs, machine: &MachineArgs, silent: bool, runs_program: bool) -> Result<Self> {
+    pub fn start(args: &OnlineArgs, machine: &MachineArgs, silent: bool, command: Option<&[OsString]>) -> Result<Self> {
+        let runs_program = command.is_some();
         let topology = machine.load()?;
         if !args.dry_run && machine.is_another(&topology)? {
             return Err(Error::new("tasks can only be moved on this machine, and --topology names another one")
@@ -131,9 +138,11 @@ impl Session {
         };
         let source = source(options, &mut log)?;
         let extra = Extra::start(args, runs_program, source.samples(), &mut ledger, &mut log);
+        let messages = command.and_then(|command| Messages::start(args.faults, command, &mut log));
         Ok(Self {
             source,
             extra,
+            messages,
             // Without it the program is judged by what can be seen from outside.
             page: if runs_program { ProgressPage::new().ok() } else { None },
             instructions: Instructions::default(),
@@ -167,6 +176,7 @@ impl Session {
             said_samples: false,
             said_switches: false,
             no_switches: false,
+            tried_copies: false,
             node: None,
         })
     }
@@ -174,7 +184,11 @@ impl Session {
     /// What the environment of a program that is to be run needs.
     pub fn environment(&self) -> Vec<(String, OsString)> {
         let page = self.page.as_ref().map(ProgressPage::environment).map(|(name, value)| (name.to_owned(), value));
-        self.extra.environment().chain(page).collect()
+        let mut environment: Vec<(String, OsString)> = self.extra.environment().chain(page).collect();
+        if let Some(messages) = &self.messages {
+            messages.add_to(&mut environment);
+        }
+        environment
     }
 
     /// Follows the ranks that other cohabits of this node hand over, too.
@@ -212,6 +226,7 @@ impl Session {
                 let (interval, ran) = (self.policy.interval.get(), self.tasks.progress(now).ran);
                 self.extra.ran(ran, self.counters.sampled);
                 self.sample_switches(now);
+                self.see_copies(now);
                 self.extra.refresh(now, self.counters.faults, interval, &self.tasks, &mut self.log);
                 self.extra.limit_hint_faults(now, &mut self.ledger, &mut self.log);
                 self.next_mappings = now + MAPPINGS_EVERY;
@@ -233,6 +248,9 @@ impl Session {
                 thread::sleep(sleep.min(BETWEEN_ARRIVALS));
             }
             self.source.wait(if somebody_came { sleep.saturating_sub(BETWEEN_ARRIVALS) } else { sleep });
+        }
+        if let Some(messages) = &mut self.messages {
+            messages.come_to_an_end();
         }
         self.read(true).map(drop)
     }
@@ -268,6 +286,7 @@ impl Session {
             own_cpu: own_cpu(),
             pages_protected: self.extra.pages_protected(),
             watched: self.extra.watched(),
+            messages: self.messages.map(|messages| messages.sums).unwrap_or_default(),
             programs_with_agent: self.extra.programs_with_agent(),
         })
     }
@@ -307,6 +326,21 @@ impl Session {
             }
         };
         self.log.tell(now, what, text, Vec::new());
+    }
+
+    /// Has what processes copy from one another seen, once there are several; that of ranks that are counted is known.
+    fn see_copies(&mut self, now: Duration) {
+        if self.tried_copies || self.messages.is_some() || self.tasks.process_count() < 2 {
+            return;
+        }
+        self.tried_copies = true;
+        let (what, text) = match self.source.see_copies() {
+            Ok(()) => ("source", "what processes copy from one another's memory (process_vm_readv)".to_owned()),
+            Err(error) => {
+                ("no copies", format!("what processes copy from one another's memory is not seen: {}", error.cause))
+            }
+        };
+        self.log.record(now, what, text, self.args.verbose);
     }
 
     /// Says whether tasks are left out of the samples.
@@ -363,6 +397,11 @@ impl Session {
         let now = self.started.elapsed();
         if with_pairs {
             seen.extend(self.extra.take_watched());
+            if let Some(messages) = &mut self.messages {
+                let sent = messages.take(now, &self.tasks, &mut self.log);
+                self.extra.ranks_are_counted |= !sent.is_empty();
+                seen.extend(sent);
+            }
         }
         self.extra.saw(&seen);
         counters.events += self.extra.watched().events;

@@ -209,6 +209,11 @@ impl Tasks {
         .collect()
     }
 
+    /// How many processes live.
+    pub fn process_count(&self) -> usize {
+        self.processes.len()
+    }
+
     /// How far the program has come, by what the scheduler tells.
     pub fn progress(&self, time: Duration) -> Sample {
         let (ran, waited) = (self.ended_ran, self.ended_waited);

@@ -18,13 +18,15 @@ pub const COHABIT_COUNT_RACES: u32 = 7;
 pub const COHABIT_COUNT_TASKS_LOST: u32 = 8;
 pub const COHABIT_COUNT_ENDS_LOST: u32 = 9;
 pub const COHABIT_COUNT_SAMPLES_LOST: u32 = 10;
-pub const COHABIT_COUNTERS: u32 = 11;
+pub const COHABIT_COUNT_COPIED: u32 = 11;
+pub const COHABIT_COUNTERS: u32 = 12;
 pub const COHABIT_TASK_STARTED: u32 = 1;
 pub const COHABIT_TASK_ENDED: u32 = 2;
 pub const COHABIT_TASK_EXEC: u32 = 3;
 pub const COHABIT_USED: u32 = 0;
 pub const COHABIT_WRITTEN: u32 = 1;
-pub const COHABIT_KINDS: u32 = 2;
+pub const COHABIT_COPIED: u32 = 2;
+pub const COHABIT_KINDS: u32 = 4;
 pub const COHABIT_CODE_BYTES: u32 = 256;
 pub const COHABIT_CODE_BYTES_AT_LEAST: u32 = 16;
 pub const COHABIT_REGISTERS: u32 = 16;
@@ -84,11 +86,11 @@ const _: () = {
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct cohabit_events {
-    pub of_kind: [cohabit_u64; 2usize],
+    pub of_kind: [cohabit_u64; 4usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cohabit_events"][::std::mem::size_of::<cohabit_events>() - 16usize];
+    ["Size of cohabit_events"][::std::mem::size_of::<cohabit_events>() - 32usize];
     ["Alignment of cohabit_events"][::std::mem::align_of::<cohabit_events>() - 8usize];
     ["Offset of field: cohabit_events::of_kind"][::std::mem::offset_of!(cohabit_events, of_kind) - 0usize];
 };

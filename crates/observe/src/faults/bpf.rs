@@ -21,6 +21,8 @@ const BATCH: u32 = 4096;
 /// Page faults through eBPF. Detaches when dropped.
 pub struct BpfFaults {
     _links: Vec<Link>,
+    /// What sees copies, once that was wanted; none where the kernel refuses it.
+    copies: Option<Vec<Link>>,
     events: Records<Event>,
     samples: Option<(Records<Sample>, Sampler)>,
     /// Samples after switches: what delays have shown, whether the timers are ready, and the program, as long as it is attached.
@@ -34,7 +36,7 @@ pub struct BpfFaults {
     ended: VecDeque<u32>,
     /// Slots of tasks that have ended since the pairs were last read.
     unread: Vec<u32>,
-    /// The counters when the pairs were last read; the kernel's own count of events, of which some may have come since.
+    /// The counters when the pairs were last read; the kernel's own count of events and bytes, of which some may have come since.
     known: Counters,
     kernels_events: u64,
     /// What the kernel was told last.
@@ -101,6 +103,7 @@ impl BpfFaults {
         let (slots, processes) = (HashMap::new(), BTreeMap::new());
         Ok(Self {
             _links: links,
+            copies: None,
             events,
             samples,
             delays: Delays::default(),
@@ -208,6 +211,10 @@ impl BpfFaults {
                 + self.stale,
             tasks_lost: self.counter(abi::COHABIT_COUNT_TASKS_LOST)? + self.counter(abi::COHABIT_COUNT_ENDS_LOST)?,
             tasks_not_sampled: 0,
+            copied: match self.copies {
+                Some(_) => Some(self.counter(abi::COHABIT_COUNT_COPIED)?),
+                None => None,
+            },
             sampled: self.sampled(),
         })
     }
@@ -221,10 +228,11 @@ impl BpfFaults {
             let Ok(key) = key.as_slice().try_into() else { continue };
             let key = u32::from_ne_bytes(key);
             let mut events = value.chunks_exact(8).filter_map(|word| Some(u64::from_ne_bytes(word.try_into().ok()?)));
-            let (used, written) = (events.next().unwrap_or(0), events.next().unwrap_or(0));
+            let mut next = || events.next().unwrap_or(0);
+            let (used, written, copied) = (next(), next(), next());
             match (self.slots.get(&(key >> 16)), self.slots.get(&(key & 0xffff))) {
                 (Some(a), Some(b)) => {
-                    pairs.push(Seen { used, written, ..Seen::of(a.task, b.task) });
+                    pairs.push(Seen { used, written, bytes: copied, ..Seen::of(a.task, b.task) });
                 }
                 _ => self.stale += used + written,
             }
@@ -370,7 +378,7 @@ impl Source for BpfFaults {
             return Ok(Reading { tasks, pairs: Vec::new(), counters: self.known });
         }
         // Going through the kernel's matrix takes longer than asking whether there is anything in it.
-        let events = self.counter(abi::COHABIT_COUNT_EVENTS)?;
+        let events = self.counter(abi::COHABIT_COUNT_EVENTS)? + self.counter(abi::COHABIT_COUNT_COPIED)?;
         let has_pairs = std::mem::replace(&mut self.kernels_events, events) != events;
         let mut pairs = if has_pairs { self.take_pairs()? } else { Vec::new() };
         pairs.extend(self.samples.as_mut().map(|(_, sampler)| sampler.take()).unwrap_or_default());
@@ -412,6 +420,11 @@ impl Source for BpfFaults {
             self.switches = Some(object::attach_switches(&self.object)?);
         }
         Ok(true)
+    }
+
+    fn see_copies(&mut self) -> Result<()> {
+        self.copies = Some(object::attach_copiers(&object::find()?, &self.object)?);
+        Ok(())
     }
 
     fn forget_samples(&mut self) {

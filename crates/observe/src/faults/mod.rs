@@ -77,6 +77,8 @@ pub struct Counters {
     pub tasks_lost: u64,
     /// Tasks that are followed, and not sampled though the source samples; what they start neither.
     pub tasks_not_sampled: u64,
+    /// Bytes that tasks copied from or to other processes, where that can be seen.
+    pub copied: Option<u64>,
     /// What samples of tasks have shown; the events are among `events`.
     pub sampled: Sums,
 }
@@ -154,6 +156,12 @@ pub trait Source {
     /// # Errors
     /// Where the kernel does not take it.
     fn sample_switches(&mut self, wanted: bool) -> cohabit_model::Result<bool>;
+
+    /// Sees from now on what processes copy from and to one another's memory, too (process_vm_readv(2)).
+    ///
+    /// # Errors
+    /// Where the source cannot, or the kernel refuses it; the rest goes on.
+    fn see_copies(&mut self) -> cohabit_model::Result<()>;
 
     /// Tasks communicate otherwise than before: samples taken until now tell nothing any more.
     fn forget_samples(&mut self);

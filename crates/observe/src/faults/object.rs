@@ -7,9 +7,10 @@ use super::table::lines;
 use crate::dbi::install::{LIBDIR_VARIABLE, candidates};
 use crate::sampling::{By, between};
 use cohabit_model::{Error, Result};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel, set_print};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, set_print};
 use std::env;
 use std::ffi::OsStr;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -20,6 +21,10 @@ pub const OBJECT: &str = "cohabit.bpf.o";
 const SAMPLER: &str = "on_timer";
 const SWITCHES: &str = "on_switch";
 const SAMPLERS: [&str; 3] = [SAMPLER, SWITCHES, "ready_timer"];
+/// The programs that see what processes copy from one another, and the maps that they have in common with the others. They are attached
+/// to functions, which not every kernel allows.
+const COPIERS: [&str; 3] = ["on_reach", "on_read", "on_write"];
+const MAPS_OF_COPIERS: [&str; 4] = ["followed", "reached", "matrix", "counters"];
 /// The program by which tests hand it faults; the same.
 const REPLAYER: &str = "replay";
 /// A ring has at least a page, and a power of two of them (the kernel's Documentation/bpf/ringbuf.rst).
@@ -52,14 +57,7 @@ pub(crate) fn find() -> Result<PathBuf> {
 /// Where the kernel or this user's rights do not suffice.
 pub(crate) fn load(path: &Path, options: &Options) -> Result<Object> {
     Kernel::running().check()?;
-    warnings();
-    set_print(Some((PrintLevel::Warn, |_, text| {
-        if let Ok(mut warnings) = WARNINGS.lock() {
-            warnings.push(text);
-        }
-    })));
-    let mut builder = ObjectBuilder::default();
-    let mut open = builder.open_file(path).map_err(|error| refused("opening", &error))?;
+    let mut open = open(path)?;
     let line_count = lines(options.blocks);
     let sampling = options.sampling.is_some();
     let is_wanted = |name: &OsStr| {
@@ -98,6 +96,16 @@ pub(crate) fn load(path: &Path, options: &Options) -> Result<Object> {
     open.load().map_err(|error| refused("loading", &error))
 }
 
+fn open(path: &Path) -> Result<OpenObject> {
+    warnings();
+    set_print(Some((PrintLevel::Warn, |_, text| {
+        if let Ok(mut warnings) = WARNINGS.lock() {
+            warnings.push(text);
+        }
+    })));
+    ObjectBuilder::default().open_file(path).map_err(|error| refused("opening", &error))
+}
+
 /// Bytes of the ring of samples: of all that come in the longest time between two readings.
 fn ring_bytes() -> u32 {
     let pus = std::thread::available_parallelism().map_or(1, usize::from);
@@ -108,6 +116,27 @@ fn ring_bytes() -> u32 {
 pub(crate) fn attach(object: &Object, samples: bool) -> Result<Vec<Link>> {
     let programs = object.progs_mut().filter(|program| program.section().as_encoded_bytes().starts_with(b"tp_btf/"));
     let programs = programs.filter(|program| program.name() != SWITCHES && (samples || program.name() != SAMPLER));
+    programs.map(|program| program.attach().map_err(|error| refused("attaching", &error))).collect()
+}
+
+/// Loads and attaches what sees copies, beside `object`.
+pub(crate) fn attach_copiers(path: &Path, object: &Object) -> Result<Vec<Link>> {
+    let mut open = open(path)?;
+    let is_one_of = |name: &OsStr, names: &[&str]| names.iter().any(|known| name == *known);
+    for mut program in open.progs_mut() {
+        program.set_autoload(is_one_of(program.name(), &COPIERS));
+    }
+    for mut map_of_copiers in open.maps_mut() {
+        let name = map_of_copiers.name().to_string_lossy().into_owned();
+        let set = if MAPS_OF_COPIERS.contains(&name.as_str()) {
+            map_of_copiers.reuse_fd(map(object, &name)?.as_fd())
+        } else {
+            map_of_copiers.set_autocreate(false)
+        };
+        set.map_err(|error| refused("sharing a map of", &error))?;
+    }
+    let copiers = open.load().map_err(|error| refused("loading", &error))?;
+    let programs = copiers.progs_mut().filter(|program| is_one_of(program.name(), &COPIERS));
     programs.map(|program| program.attach().map_err(|error| refused("attaching", &error))).collect()
 }
 

@@ -263,6 +263,10 @@ impl Source for PerfFaults {
         Ok(false)
     }
 
+    fn see_copies(&mut self) -> Result<()> {
+        Err(Error::new("perf events do not show it"))
+    }
+
     fn forget_samples(&mut self) {
         if let Some((_, sampler)) = &mut self.samples {
             sampler.forget();

@@ -96,17 +96,20 @@ fn major(said: &str) -> u32 {
         .unwrap_or(0)
 }
 
-/// The MPI that the first of these words which is a program is linked with.
+/// The MPI that the first of these words which is a program of MPI is linked with.
 fn of_program(words: &[OsString]) -> Result<Family, CommandError> {
-    for word in words.iter().filter(|word| !word.as_bytes().starts_with(b"-")) {
-        if let Some(family) = find(std::slice::from_ref(word)).ok().and_then(|path| linked(&path)) {
-            return Ok(family);
-        }
-    }
-    Err(CommandError::CannotRun(
-        Error::new("cannot tell which MPI the program uses: it is linked with none that is known")
-            .remedy("name the library to preload with COHABIT_MPI_LIBRARY, or use mpirun"),
-    ))
+    program_family(words).ok_or_else(|| {
+        CommandError::CannotRun(
+            Error::new("cannot tell which MPI the program uses: it is linked with none that is known")
+                .remedy("name the library to preload with COHABIT_MPI_LIBRARY, or use mpirun"),
+        )
+    })
+}
+
+/// The same; none where none is.
+pub(super) fn program_family(words: &[OsString]) -> Option<Family> {
+    let mut words = words.iter().filter(|word| !word.as_bytes().starts_with(b"-"));
+    words.find_map(|word| find(std::slice::from_ref(word)).ok().and_then(|path| linked(&path)))
 }
 
 /// What srun lacks to start ranks of Open MPI, where it was not asked for it: these find one another by PMIx alone, and end in

@@ -26,15 +26,20 @@ fn bytes_of<T: Copy>(value: &T) -> &[u8] {
 
 /// The part of a rank that sent each neighbour 3 messages of 1,000 bytes.
 fn part(rank: u32) -> Vec<u8> {
+    part_of(rank, &neighbours(rank).into_iter().map(|peer| (peer, 3, 3000)).collect::<Vec<_>>())
+}
+
+/// The part of a rank, process 1,000 and so many, that sent messages: to whom, how many, and how many bytes.
+pub(super) fn part_of(rank: u32, sent: &[(u32, u64, u64)]) -> Vec<u8> {
     // SAFETY: integers, for which zeroes are values.
     let mut head: cohabit_mpi_part_t = unsafe { std::mem::zeroed() };
     let at = size_of::<cohabit_mpi_part_t>().next_multiple_of(64);
-    let cells: Vec<cohabit_mpi_cell_t> = neighbours(rank)
-        .into_iter()
-        .map(|peer| cohabit_mpi_cell_t {
+    let cells: Vec<cohabit_mpi_cell_t> = sent
+        .iter()
+        .map(|&(peer, messages, bytes)| cohabit_mpi_cell_t {
             key: (u64::from(peer) << COHABIT_MPI_KEY_RANK_SHIFT | 10) + 1,
-            messages: 3,
-            bytes: 3000,
+            messages,
+            bytes,
             window_messages: 0,
             window_bytes: 0,
         })

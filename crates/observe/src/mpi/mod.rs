@@ -2,7 +2,7 @@
 //! a profile of what they leave.
 //!
 //! `launcher` recognises the command and says how its ranks are given an environment, `install` finds the library,
-//! `launch` runs the command, `callers` says which threads called, `files` and `part` read the records (`native/mpi/abi.h`), `worlds` tells whose ranks they
+//! `launch` runs the command, `live` reads what ranks count while they run, `callers` says which threads called, `files` and `part` read the records (`native/mpi/abi.h`), `worlds` tells whose ranks they
 //! are, `placement` reads back where ranks are and counts nothing, `monitoring` and `scale` make collectives exact with Open MPI's own counts, and `merge` makes one profile. The IBM
 //! report (sections 3.2 and 6.1) is the model: message counts by size and pair from the profiling interface.
 
@@ -15,6 +15,7 @@ mod gather;
 pub mod install;
 mod launch;
 pub mod launcher;
+mod live;
 #[cfg(test)]
 mod many_tests;
 mod merge;
@@ -28,6 +29,8 @@ mod worlds;
 pub use callers::Called;
 pub use launch::{Options, profile};
 pub(crate) use launch::{collect, prepare};
+pub use live::{Messages, Sent};
+pub use part::Amount;
 pub use placement::{Ended, Placed, Ran, run};
 
 use cohabit_model::{Profile, Result};

@@ -1,0 +1,93 @@
+//! What MPI ranks send one another, as pairs of tasks.
+
+use super::Log;
+use super::args::ExtraFaults;
+use super::tasks::Tasks;
+use cohabit_observe::mpi;
+use cohabit_observe::weigh::Seen;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// How often what ranks have counted is read, at most.
+const EVERY: Duration = Duration::from_millis(200);
+/// What a message counts beside its bytes: a small one that comes from far away takes longer too, by some 0.4 us or more.
+const BYTES_OF_A_MESSAGE: u64 = 4096;
+const PRELOAD: &str = "LD_PRELOAD";
+
+/// Reads them, and tells whose they are.
+pub struct Messages {
+    source: mpi::Messages,
+    /// The main thread's task of each rank's process.
+    tasks: HashMap<i32, u32>,
+    /// When it is to be read again.
+    due: Duration,
+    /// So far, between ranks that are followed.
+    pub sums: mpi::Amount,
+}
+
+impl Messages {
+    /// Gets ready for a command; none where it starts no ranks, or they cannot be counted, which is said.
+    pub fn start(which: ExtraFaults, command: &[OsString], log: &mut Log) -> Option<Self> {
+        if !matches!(which, ExtraFaults::Auto | ExtraFaults::Messages) {
+            return None;
+        }
+        match mpi::Messages::start(command) {
+            Ok(source) => {
+                let (tasks, due, sums) = (HashMap::new(), Duration::ZERO, mpi::Amount::default());
+                source.map(|source| Self { source, tasks, due, sums })
+            }
+            Err(error) => {
+                let text = format!("messages of MPI ranks are not counted: {}", error.cause);
+                log.tell(Duration::ZERO, "warning", text, Vec::new());
+                None
+            }
+        }
+    }
+
+    /// Adds what ranks need to the environment of a program.
+    pub fn add_to(&self, environment: &mut Vec<(String, OsString)>) {
+        let (library, parts) = self.source.environment();
+        let mut preload = OsString::from(library);
+        let place = environment.iter().position(|(name, _)| name == PRELOAD);
+        let others = place.map(|place| environment.remove(place).1).or_else(|| std::env::var_os(PRELOAD));
+        if let Some(others) = others.filter(|others| !others.is_empty()) {
+            preload.push(":");
+            preload.push(others);
+        }
+        environment.extend([(PRELOAD.to_owned(), preload), parts]);
+    }
+
+    /// The next reading is the last: it is not put off.
+    pub fn come_to_an_end(&mut self) {
+        self.due = Duration::ZERO;
+    }
+
+    /// What has been sent since it was last read; nothing where that is not long ago.
+    pub fn take(&mut self, now: Duration, tasks: &Tasks, log: &mut Log) -> Vec<Seen> {
+        if now < self.due {
+            return Vec::new();
+        }
+        self.due = now + EVERY;
+        let (ranks, sent) = self.source.read();
+        if ranks.iter().any(|process| !self.tasks.contains_key(process)) {
+            let is_first = self.tasks.is_empty();
+            let main = tasks.living.iter().filter(|(_, living)| living.tid == living.process);
+            self.tasks
+                .extend(main.filter(|(_, living)| ranks.contains(&living.tid)).map(|(&task, main)| (main.tid, task)));
+            if is_first && !self.tasks.is_empty() {
+                log.tell(now, "source", "messages of MPI ranks: counted by a library in them".to_owned(), Vec::new());
+            }
+        }
+        let mut seen = Vec::new();
+        for sent in sent {
+            let task = |process| self.tasks.get(&process).copied();
+            let Some((a, b)) = task(sent.processes.0).zip(task(sent.processes.1)) else { continue };
+            let mpi::Amount { messages, bytes } = sent.amount;
+            self.sums.add(sent.amount);
+            let bytes = bytes.saturating_add(messages.saturating_mul(BYTES_OF_A_MESSAGE));
+            seen.push(Seen { bytes, ..Seen::of(a, b) });
+        }
+        seen
+    }
+}
