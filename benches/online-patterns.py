@@ -3,6 +3,7 @@
 
     benches/online-patterns.py [--seconds S] [--threads N] [--options "..."] NAME=PROGRAM ...
     benches/online-patterns.py --known [--threads N] [--options "..."] PATTERN=ROUNDS ...
+    benches/online-patterns.py --ranks [--seconds S] [--options "..."] NAME="mpirun -n N PROGRAM" ...
 
 A NAME is one of NPB's (bt, sp, lu, ua of class A, mg of class B) or anything else. NPB's read their number of iterations from a
 file: many for online detection, so that one run lasts S seconds of CPU time a thread (default 10) and more, and few for the
@@ -18,9 +19,12 @@ With --known the programs are patterns of workloads/ on a megabyte for each thre
 whom. Printed: how many events the pairs that communicate have, the least and on average, those that only read the same, and those
 that share nothing, the most and on average; and correlations as above.
 
+With --ranks the programs are MPI launchers with their ranks, up to eight, run again and again until S seconds of wall time have passed. They are compared with
+what the library of `cohabit profile` counts in a run of its own: bytes, and messages.
+
 Needs NumPy, root for hint faults, and COHABIT (default: target/release/cohabit).
 """
-import argparse, json, os, resource, shlex, subprocess, sys, tempfile
+import argparse, json, os, resource, shlex, subprocess, sys, tempfile, time
 from pathlib import Path
 
 import numpy as np
@@ -121,6 +125,41 @@ def compare(name, command, arguments):
           f"{correlation(seen, communication):.3f} | " + " | ".join(f"{ratio:.3f}" for ratio in ratios) + " |", flush=True)
 
 
+def of_ranks(path):
+    """The matrix of a profile, between ranks: of all threads of each."""
+    profile = np.load(path)
+    tasks = json.loads(bytes(profile["meta"]))["tasks"]
+    ranks = [task.get("rank") for task in tasks]
+    found = sorted({rank for rank in ranks if rank is not None})
+    belongs = np.array([[rank == task for task in ranks] for rank in found], dtype=float)
+    both = {name: belongs @ profile[name].astype(float) @ belongs.T for name in ("messages", "bytes")}
+    for whole in both.values():
+        np.fill_diagonal(whole, 0)
+    return {name: whole + whole.T for name, whole in both.items()}
+
+
+def ranks(name, command, arguments):
+    with tempfile.TemporaryDirectory() as folder:
+        room = Path(folder)
+        run([COHABIT, "profile", "-o", room / "exact.npz", "--", *command], cwd=room)
+        exact = of_ranks(room / "exact.npz")
+        size = len(exact["bytes"])
+        seen, passed, cpu = np.zeros((size, size)), 0.0, 0.0
+        while passed < arguments.seconds:
+            began = time.monotonic()
+            used, _ = run([COHABIT, "run", "--dry-run", *shlex.split(arguments.options), "-o", room / "online.npz", "--", *command], cwd=room)
+            passed, cpu = passed + time.monotonic() - began, cpu + used
+            seen += of_ranks(room / "online.npz")["messages"]
+        profiles = [saved(room / "a.npz", seen, size), saved(room / "b.npz", exact["bytes"], size)]
+        ratios = []
+        for machine in MACHINES:
+            ours, best = (cost(mapped(profile, machine, room), exact["bytes"], machine) for profile in profiles)
+            ratios.append(ours / best if best else float("nan"))
+    pairs = seen[np.triu_indices(size, 1)]
+    print(f"| {name} | {size} | {passed:.1f} | {cpu:.0f} | {int(pairs.sum())} | {correlation(seen, exact['bytes']):.3f} | "
+          f"{correlation(seen, exact['messages']):.3f} | " + " | ".join(f"{ratio:.3f}" for ratio in ratios) + " |", flush=True)
+
+
 def known(pattern, rounds, arguments):
     threads = arguments.threads
     with tempfile.TemporaryDirectory() as folder:
@@ -153,6 +192,7 @@ def main():
     parser.add_argument("--options", default="", help="more options of `cohabit run`")
     parser.add_argument("--keep", help="folder for the matrices")
     parser.add_argument("--known", action="store_true")
+    parser.add_argument("--ranks", action="store_true")
     parser.add_argument("programs", nargs="+", metavar="NAME=PROGRAM")
     arguments = parser.parse_args()
     if arguments.known:
@@ -160,6 +200,13 @@ def main():
         print("|---|---|---|---|---|---|---|")
         for program in arguments.programs:
             known(*program.split("=", 1), arguments)
+        return
+    if arguments.ranks:
+        print("| program | ranks | s | CPU s | events | with bytes | with messages | " + " | ".join(f"J, {machine}" for machine in MACHINES) + " |")
+        print("|---|---|---|---|---|---|---|" + "---|" * len(MACHINES))
+        for program in arguments.programs:
+            name, _, command = program.partition("=")
+            ranks(name, shlex.split(command), arguments)
         return
     print("| program | runs | CPU s | events | with sharing | with communication | " +
           " | ".join(f"J, {machine}" for machine in MACHINES) + " |")

@@ -63,11 +63,17 @@ impl Messages {
         self.due = Duration::ZERO;
     }
 
-    /// What has been sent since it was last read; nothing where that is not long ago.
-    pub fn take(&mut self, now: Duration, tasks: &Tasks, log: &mut Log) -> Vec<Seen> {
+    /// Whether all that goes between two processes is known from this.
+    pub fn know(&self, a: i32, b: i32) -> bool {
+        a != b && self.tasks.contains_key(&a) && self.tasks.contains_key(&b)
+    }
+
+    /// What has been sent since it was last read, nothing where that is not long ago; and whether ranks are known that were not.
+    pub fn take(&mut self, now: Duration, tasks: &Tasks, log: &mut Log) -> (Vec<Seen>, bool) {
         if now < self.due {
-            return Vec::new();
+            return (Vec::new(), false);
         }
+        let before = self.tasks.len();
         self.due = now + EVERY;
         let (ranks, sent) = self.source.read();
         if ranks.iter().any(|process| !self.tasks.contains_key(process)) {
@@ -88,6 +94,6 @@ impl Messages {
             let bytes = bytes.saturating_add(messages.saturating_mul(BYTES_OF_A_MESSAGE));
             seen.push(Seen { bytes, ..Seen::of(a, b) });
         }
-        seen
+        (seen, self.tasks.len() > before)
     }
 }

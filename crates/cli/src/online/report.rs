@@ -102,8 +102,14 @@ impl Report {
         } else {
             format!("; tasks spent {:.0} % of their time in loops that wait for others", 100.0 * waiting)
         };
+        let sent = match self.messages {
+            mpi::Amount { messages: 0, .. } => String::new(),
+            mpi::Amount { messages, bytes } => {
+                format!(", {messages} messages of MPI ranks ({:.1} MiB)", bytes as f64 / f64::from(1 << 20))
+            }
+        };
         format!(
-            "{} tasks, {} page faults ({:.0} a second), {} communication events, {} moves; {:.2} s of CPU time used by cohabit in {:.1} s{waited}",
+            "{} tasks, {} page faults ({:.0} a second), {} communication events{sent}, {} moves; {:.2} s of CPU time used by cohabit in {:.1} s{waited}",
             self.task_count,
             counters.faults,
             counters.faults as f64 / self.time.as_secs_f64().max(0.001),

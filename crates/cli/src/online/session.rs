@@ -21,7 +21,7 @@ use cohabit_map::{Options, Problem, mapper};
 use cohabit_model::{Error, Result, Topology};
 use cohabit_observe::faults::{self, Counters, ProgressPage, Reading, Recorder, Source};
 use cohabit_observe::perf_event::Instructions;
-use cohabit_observe::weigh::Scales;
+use cohabit_observe::weigh::{Scales, Seen};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -271,7 +271,9 @@ impl Session {
         let tasks = self.recorder.tasks().iter().take(TASKS_LISTED).cloned().collect();
         let and_sampled = if self.counters.sampled.samples > 0 { ", and samples" } else { "" };
         let and_watched = if self.extra.watched().windows > 0 { ", and watchpoints" } else { "" };
-        let made_by = format!("{}{and_sampled}{and_watched}", self.source.name());
+        let messages = self.messages.map(|messages| messages.sums).unwrap_or_default();
+        let and_counted = if messages.messages > 0 { ", and messages" } else { "" };
+        let made_by = format!("{}{and_sampled}{and_watched}{and_counted}", self.source.name());
         let profile = self.recorder.profile(self.args.block, &made_by);
         Ok(Report {
             profile,
@@ -286,7 +288,7 @@ impl Session {
             own_cpu: own_cpu(),
             pages_protected: self.extra.pages_protected(),
             watched: self.extra.watched(),
-            messages: self.messages.map(|messages| messages.sums).unwrap_or_default(),
+            messages,
             programs_with_agent: self.extra.programs_with_agent(),
         })
     }
@@ -397,11 +399,7 @@ impl Session {
         let now = self.started.elapsed();
         if with_pairs {
             seen.extend(self.extra.take_watched());
-            if let Some(messages) = &mut self.messages {
-                let sent = messages.take(now, &self.tasks, &mut self.log);
-                self.extra.ranks_are_counted |= !sent.is_empty();
-                seen.extend(sent);
-            }
+            self.take_messages(now, &mut seen);
         }
         self.extra.saw(&seen);
         counters.events += self.extra.watched().events;
@@ -447,6 +445,23 @@ impl Session {
         Ok(any)
     }
 
+    /// Adds what ranks have sent one another. What faults show of these is the same, seen less well.
+    fn take_messages(&mut self, now: Duration, seen: &mut Vec<Seen>) {
+        let Some(messages) = &mut self.messages else { return };
+        let (sent, are_new) = messages.take(now, &self.tasks, &mut self.log);
+        self.extra.ranks_are_counted |= !sent.is_empty();
+        let process = |task: u32| self.tasks.living.get(&task).map_or(0, |living| living.process);
+        for seen in seen.iter_mut().filter(|seen| messages.know(process(seen.pair.0), process(seen.pair.1))) {
+            (seen.used, seen.written) = (0, 0);
+        }
+        if are_new {
+            let ranks = self.tasks.living.iter().filter(|(_, living)| living.rank.is_some());
+            self.matrix.forget(&ranks.map(|(&task, _)| task).collect());
+            self.recorder.forget_faults(|a, b| messages.know(a, b));
+        }
+        seen.extend(sent);
+    }
+
     /// Of all threads of a process that are there, and so of all that comes of them.
     fn count_instructions(&mut self, process: i32) {
         for tid in threads::of_process(process) {
@@ -468,6 +483,7 @@ impl Session {
         for (&task, living) in self.tasks.living.iter().filter(|(_, living)| !living.name.is_empty()) {
             self.recorder.name(task, &living.name);
             self.recorder.rank(task, living.rank);
+            self.recorder.ran(task, living.ran);
         }
     }
 

@@ -30,7 +30,8 @@ pub struct Living {
     ticks: u64,
     /// Clock ticks it ran between the last two looks.
     load: u64,
-    ran: Duration,
+    /// How long it has run.
+    pub ran: Duration,
     waited: Duration,
 }
 

@@ -4,20 +4,28 @@
 use cohabit_model::Task;
 use cohabit_model::profile::SeriesRow;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-/// Where there are ranks, leaves out the tasks that are none and numbers the others anew, by rank and thread; how many
-/// were left out.
+/// A thread that communicates and runs less than this part of what the busiest of its process does is one of MPI's own, or another that
+/// waits for something to do.
+const NEXT_TO_NOTHING: f64 = 0.01;
+
+/// Where there are ranks, leaves out the tasks that are none, and threads of ranks that do nothing, and numbers the others anew, by rank
+/// and thread; how many were left out. `ran` is how long each task has run, as far as that is known.
 pub(super) fn keep_ranks(
     tasks: &mut Vec<Task>,
     pairs: &mut BTreeMap<(u32, u32), u64>,
     series: &mut Vec<SeriesRow>,
+    ran: &[Duration],
 ) -> u64 {
     let of_rank = processes_of_ranks(tasks, pairs);
     if of_rank.is_empty() {
         return 0;
     }
     let is_rank = |task: &Task| task.rank.is_some_and(|rank| of_rank[&rank] == task.process);
-    let mut kept: Vec<Task> = tasks.iter().filter(|task| is_rank(task)).cloned().collect();
+    let does_something = of_use(tasks, pairs, ran);
+    let is_kept = |task: &&Task| is_rank(task) && (task.spawn_index == 0 || does_something(task));
+    let mut kept: Vec<Task> = tasks.iter().filter(is_kept).cloned().collect();
     kept.sort_by_key(|task| (task.rank, task.spawn_index));
     let left_out = tasks.len() - kept.len();
     let mut number: Vec<Option<u32>> = vec![None; tasks.len()];
@@ -27,6 +35,14 @@ pub(super) fn keep_ranks(
         task.parent = task.parent.and_then(|parent| number[parent as usize]);
         // Processes in the order of their ranks.
         task.process = of_rank.keys().position(|rank| Some(*rank) == task.rank).unwrap_or_default() as u32;
+    }
+    let mut threads: BTreeMap<u32, u32> = BTreeMap::new();
+    for task in &mut kept {
+        let next = threads.entry(task.process).or_default();
+        if std::mem::replace(&mut task.spawn_index, *next) != *next {
+            task.name = format!("rank {}.{next}", task.rank.unwrap_or_default());
+        }
+        *next += 1;
     }
     *tasks = kept;
     let both = |a: u32, b: u32| Some((number[a as usize]?, number[b as usize]?));
@@ -41,6 +57,26 @@ pub(super) fn keep_ranks(
         .collect();
     series.sort_unstable();
     left_out as u64
+}
+
+/// Tells of threads whether they do anything.
+fn of_use(tasks: &[Task], pairs: &BTreeMap<(u32, u32), u64>, ran: &[Duration]) -> impl Fn(&Task) -> bool + use<> {
+    let mut does: Vec<[f64; 2]> =
+        (0..tasks.len()).map(|task| [ran.get(task).map_or(0.0, Duration::as_secs_f64), 0.0]).collect();
+    for (&(a, b), &events) in pairs {
+        does[a as usize][1] += events as f64;
+        does[b as usize][1] += events as f64;
+    }
+    let mut most: BTreeMap<u32, [f64; 2]> = BTreeMap::new();
+    for task in tasks {
+        let most = most.entry(task.process).or_default();
+        (0..2).for_each(|what| most[what] = most[what].max(does[task.id as usize][what]));
+    }
+    move |task| {
+        let (does, most) = (does[task.id as usize], most[&task.process]);
+        // Where it is not known who ran, nobody is left out.
+        (0..2).any(|what| does[what] >= NEXT_TO_NOTHING * most[what] && (what == 0 || does[what] > 0.0))
+    }
 }
 
 /// The process that each rank is. A launcher's script and the program that it starts both have the rank in their
@@ -102,5 +138,30 @@ mod tests {
         assert_eq!(series, expected);
         assert_eq!(profile.meta.kind, Kind::Hybrid);
         assert!(profile.meta.coverage.not_seen.iter().any(|text| text.starts_with("3 tasks are of no rank")));
+    }
+
+    #[test]
+    fn threads_of_ranks_that_do_nothing_are_left_out() {
+        let of_ran = |ran: [u64; 5]| {
+            let mut recorder = Recorder::new(Duration::from_millis(100));
+            let started = |task: u32, process: i32| {
+                let tid = 10 + task as i32;
+                TaskEvent::Started { task, tid, process, parent: None }
+            };
+            // MPI's own thread; two of the program's, of which one communicates; another rank.
+            recorder.add_tasks(&[started(0, 10), started(1, 10), started(2, 10), started(3, 10), started(4, 14)]);
+            let seen = [Seen { sampled: 9, ..Seen::of(0, 3) }, Seen { bytes: 3 << 20, ..Seen::of(0, 4) }];
+            recorder.add(&seen, &[], Counters::default(), Duration::ZERO);
+            for (task, ran) in ran.into_iter().enumerate() {
+                recorder.ran(task as u32, Duration::from_millis(ran));
+                recorder.rank(task as u32, Some(u32::from(task == 4)));
+            }
+            let profile = recorder.profile(256, "page faults");
+            let tasks: Vec<_> = profile.meta.tasks.iter().map(|task| (task.tid, task.spawn_index)).collect();
+            (tasks, profile.messages.iter().filter(|(a, b, _)| a < b).map(|(_, _, events)| events).collect::<Vec<_>>())
+        };
+        assert_eq!(of_ran([1000, 5, 900, 5, 1000]), (vec![(10, 0), (12, 1), (13, 2), (14, 0)], vec![9, 3]));
+        // Where it is not known who ran, all are kept.
+        assert_eq!(of_ran([0; 5]).0.len(), 5);
     }
 }

@@ -24,6 +24,8 @@ const ROWS_BETWEEN_MERGES: usize = 1 << 20;
 #[derive(Debug)]
 pub struct Recorder {
     tasks: Vec<Task>,
+    /// How long each has run, as far as that is known.
+    ran: Vec<Duration>,
     /// From a source's number to the index in `tasks`.
     index: HashMap<u32, u32>,
     /// Process ids in the order in which they were first seen, and how many tasks each has had.
@@ -48,6 +50,7 @@ impl Recorder {
         let window = window.max(Duration::from_micros(1));
         Self {
             tasks: Vec::new(),
+            ran: Vec::new(),
             index: HashMap::new(),
             processes: HashMap::new(),
             pairs: BTreeMap::new(),
@@ -100,6 +103,14 @@ impl Recorder {
         self.counters = counters;
     }
 
+    /// Forgets what faults have shown of pairs of processes (by their ids) of which more is known.
+    pub fn forget_faults(&mut self, is_known: impl Fn(i32, i32) -> bool) {
+        let process = |task: u32| self.tasks[task as usize].pid as i32;
+        for (_, seen) in self.pairs.iter_mut().filter(|((a, b), _)| is_known(process(*a), process(*b))) {
+            (seen.used, seen.written) = (0, 0);
+        }
+    }
+
     /// Names a task as it is called now.
     pub fn name(&mut self, task: u32, name: &str) {
         if let Some(&index) = self.index.get(&task) {
@@ -114,6 +125,14 @@ impl Recorder {
     pub fn rank(&mut self, task: u32, rank: Option<u32>) {
         if let Some(&index) = self.index.get(&task) {
             self.tasks[index as usize].rank = rank;
+        }
+    }
+
+    /// Says how long a task has run.
+    pub fn ran(&mut self, task: u32, time: Duration) {
+        if let Some(&index) = self.index.get(&task) {
+            self.ran.resize(self.ran.len().max(index as usize + 1), Duration::ZERO);
+            self.ran[index as usize] = time;
         }
     }
 
@@ -133,7 +152,7 @@ impl Recorder {
         let seen: Vec<Seen> = self.pairs.into_values().collect();
         let weighed = Scales::default().weigh(Duration::ZERO, &seen);
         let mut pairs = weighed.into_iter().map(|(a, b, events)| ((a, b), events)).collect();
-        let others = ranks::keep_ranks(&mut self.tasks, &mut pairs, &mut self.series);
+        let others = ranks::keep_ranks(&mut self.tasks, &mut pairs, &mut self.series, &self.ran);
         let both = pairs.iter().flat_map(|(&(a, b), &events)| [(a, b, events), (b, a, events)]);
         let matrix = Matrix::from_triplets(self.tasks.len(), both);
         let processes = self.tasks.iter().all(|task| task.spawn_index == 0) && self.tasks.len() > 1;
@@ -215,7 +234,7 @@ fn not_seen(counters: &Counters, tasks_forgotten: u64, others: u64) -> Vec<Strin
         (counters.evictions, "blocks were pushed out of the table"),
         (counters.tasks_lost, "tasks could not be followed"),
         (tasks_forgotten, "tasks came after as many as are kept"),
-        (others, "tasks are of no rank, and were left out: launchers and scripts"),
+        (others, "tasks are of no rank, or threads of ranks that do nothing, and were left out"),
     ] {
         if count > 0 {
             not_seen.push(format!("{count} {what}"));
