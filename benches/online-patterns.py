@@ -156,7 +156,7 @@ def ranks(name, command, arguments):
             ours, best = (cost(mapped(profile, machine, room), exact["bytes"], machine) for profile in profiles)
             ratios.append(ours / best if best else float("nan"))
     pairs = seen[np.triu_indices(size, 1)]
-    print(f"| {name} | {size} | {passed:.1f} | {cpu:.0f} | {int(pairs.sum())} | {correlation(seen, exact['bytes']):.3f} | "
+    print(f"| {name} | {size} | {passed:.1f} | {cpu:.0f} | {int(pairs.sum() / 2)} | {correlation(seen, exact['bytes']):.3f} | "
           f"{correlation(seen, exact['messages']):.3f} | " + " | ".join(f"{ratio:.3f}" for ratio in ratios) + " |", flush=True)
 
 
