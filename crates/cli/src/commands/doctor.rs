@@ -63,6 +63,7 @@ impl Doctor {
             hint_faults(),
             agent(),
             samples(),
+            copies(),
             watchpoints(),
         ];
         let text: String = checks.iter().map(Check::line).collect();
@@ -330,6 +331,23 @@ fn samples() -> Check {
         found,
         needed_for: "online detection: what tasks read and write, at next to no cost",
         remedy,
+    }
+}
+
+/// Whether it can be seen what processes copy from one another.
+fn copies() -> Check {
+    let tried = faults::copies_check();
+    Check {
+        name: "copies",
+        state: if tried.is_ok() { State::Works } else { State::Limited },
+        found: tried.as_ref().map_or_else(
+            |error| error.cause.clone(),
+            |()| "process_vm_readv and process_vm_writev can be seen, by eBPF".to_owned(),
+        ),
+        needed_for: "online detection with attach: large messages of MPI ranks (cohabit run counts messages in the ranks)",
+        remedy: tried.err().map(|_| {
+            "root, and a kernel that allows fentry programs (CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS)".to_owned()
+        }),
     }
 }
 

@@ -174,6 +174,16 @@ pub fn load_check(sampling: Option<f64>) -> Result<()> {
     slot.map(drop).map_err(|error| refused("reading a map of", &error))
 }
 
+/// Whether what processes copy from one another can be seen here, by doing so.
+///
+/// # Errors
+/// As [`super::BpfFaults::start`], and where the kernel allows no programs on its functions.
+pub fn copies_check() -> Result<()> {
+    let path = find()?;
+    let object = load(&path, &Options { blocks: 64, pairs: 64, sampling: None, ..Options::default() })?;
+    attach_copiers(&path, &object).map(drop)
+}
+
 /// libbpf's warnings since the last call.
 fn warnings() -> Vec<String> {
     WARNINGS.lock().map(|mut warnings| std::mem::take(&mut *warnings)).unwrap_or_default()
