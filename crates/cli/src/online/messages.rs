@@ -2,7 +2,7 @@
 
 use super::Log;
 use super::args::ExtraFaults;
-use super::tasks::Tasks;
+use cohabit_observe::faults::TaskEvent;
 use cohabit_observe::mpi;
 use cohabit_observe::weigh::Seen;
 use std::collections::HashMap;
@@ -18,7 +18,9 @@ const PRELOAD: &str = "LD_PRELOAD";
 /// Reads them, and tells whose they are.
 pub struct Messages {
     source: mpi::Messages,
-    /// The main thread's task of each rank's process.
+    /// The main thread's task of each process that there was: a rank may end before it is known to be one.
+    main_threads: HashMap<i32, u32>,
+    /// Those of ranks.
     tasks: HashMap<i32, u32>,
     /// When it is to be read again.
     due: Duration,
@@ -34,8 +36,9 @@ impl Messages {
         }
         match mpi::Messages::start(command) {
             Ok(source) => {
-                let (tasks, due, sums) = (HashMap::new(), Duration::ZERO, mpi::Amount::default());
-                source.map(|source| Self { source, tasks, due, sums })
+                let (due, sums) = (Duration::ZERO, mpi::Amount::default());
+                let (main_threads, tasks) = (HashMap::new(), HashMap::new());
+                source.map(|source| Self { source, main_threads, tasks, due, sums })
             }
             Err(error) => {
                 let text = format!("messages of MPI ranks are not counted: {}", error.cause);
@@ -58,6 +61,17 @@ impl Messages {
         environment.extend([(PRELOAD.to_owned(), preload), parts]);
     }
 
+    /// Who has started.
+    pub fn see(&mut self, events: &[TaskEvent]) {
+        for event in events {
+            if let TaskEvent::Started { task, tid, process, .. } = *event {
+                if tid == process {
+                    self.main_threads.insert(process, task);
+                }
+            }
+        }
+    }
+
     /// The next reading is the last: it is not put off.
     pub fn come_to_an_end(&mut self) {
         self.due = Duration::ZERO;
@@ -69,21 +83,17 @@ impl Messages {
     }
 
     /// What has been sent since it was last read, nothing where that is not long ago; and whether ranks are known that were not.
-    pub fn take(&mut self, now: Duration, tasks: &Tasks, log: &mut Log) -> (Vec<Seen>, bool) {
+    pub fn take(&mut self, now: Duration, log: &mut Log) -> (Vec<Seen>, bool) {
         if now < self.due {
             return (Vec::new(), false);
         }
         let before = self.tasks.len();
         self.due = now + EVERY;
         let (ranks, sent) = self.source.read();
-        if ranks.iter().any(|process| !self.tasks.contains_key(process)) {
-            let is_first = self.tasks.is_empty();
-            let main = tasks.living.iter().filter(|(_, living)| living.tid == living.process);
-            self.tasks
-                .extend(main.filter(|(_, living)| ranks.contains(&living.tid)).map(|(&task, main)| (main.tid, task)));
-            if is_first && !self.tasks.is_empty() {
-                log.tell(now, "source", "messages of MPI ranks: counted by a library in them".to_owned(), Vec::new());
-            }
+        let known = ranks.into_iter().filter_map(|process| Some((process, *self.main_threads.get(&process)?)));
+        self.tasks.extend(known);
+        if before == 0 && !self.tasks.is_empty() {
+            log.tell(now, "source", "messages of MPI ranks: counted by a library in them".to_owned(), Vec::new());
         }
         let mut seen = Vec::new();
         for sent in sent {

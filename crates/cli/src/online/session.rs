@@ -397,6 +397,9 @@ impl Session {
     fn read(&mut self, with_pairs: bool) -> Result<bool> {
         let Reading { tasks, pairs: mut seen, mut counters } = self.source.read(with_pairs)?;
         let now = self.started.elapsed();
+        if let Some(messages) = &mut self.messages {
+            messages.see(&tasks);
+        }
         if with_pairs {
             seen.extend(self.extra.take_watched());
             self.take_messages(now, &mut seen);
@@ -448,7 +451,7 @@ impl Session {
     /// Adds what ranks have sent one another. What faults show of these is the same, seen less well.
     fn take_messages(&mut self, now: Duration, seen: &mut Vec<Seen>) {
         let Some(messages) = &mut self.messages else { return };
-        let (sent, are_new) = messages.take(now, &self.tasks, &mut self.log);
+        let (sent, are_new) = messages.take(now, &mut self.log);
         self.extra.ranks_are_counted |= !sent.is_empty();
         let process = |task: u32| self.tasks.living.get(&task).map_or(0, |living| living.process);
         for seen in seen.iter_mut().filter(|seen| messages.know(process(seen.pair.0), process(seen.pair.1))) {
