@@ -148,9 +148,10 @@ proptest! {
         let turned: Vec<usize> = mapping.iter().rev().copied().collect();
         let again = estimate(&hct, &pattern(8, &renamed), &turned).unwrap().seconds;
         prop_assert!((found - again).abs() <= 1e-9 * found.max(1.0));
-        // More messages never take less.
+        // More messages never take less, but for rounding: sums are made in another order.
         let mut more = rows.clone();
         more.push((0, 7, 100.0, 3));
-        prop_assert!(estimate(&hct, &pattern(8, &more), &mapping).unwrap().seconds >= found);
+        let longer = estimate(&hct, &pattern(8, &more), &mapping).unwrap().seconds;
+        prop_assert!(longer >= found - 1e-9 * found.max(1.0), "{} after {}", longer, found);
     }
 }
