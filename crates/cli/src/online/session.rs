@@ -339,7 +339,7 @@ impl Session {
         let (what, text) = match self.source.see_copies() {
             Ok(()) => ("source", "what processes copy from one another's memory (process_vm_readv)".to_owned()),
             Err(error) => {
-                ("no copies", format!("what processes copy from one another's memory is not seen: {}", error.cause))
+                ("warning", format!("what processes copy from one another's memory is not seen: {}", error.cause))
             }
         };
         self.log.record(now, what, text, self.args.verbose);
