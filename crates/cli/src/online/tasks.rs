@@ -30,9 +30,11 @@ pub struct Living {
     ticks: u64,
     /// Clock ticks it ran between the last two looks.
     load: u64,
-    /// How long it has run.
+    /// How long it has run since it is followed.
     pub ran: Duration,
     waited: Duration,
+    /// What it had run and waited before that.
+    before: (Duration, Duration),
 }
 
 /// A process that lives.
@@ -70,7 +72,7 @@ impl Living {
     fn new(tid: i32, name: String) -> Self {
         let (ran, waited) = (Duration::ZERO, Duration::ZERO);
         let (rank, thread, pu, held, ticks, load) = (None, 0, None, Held::Free, 0, 0);
-        Self { tid, process: tid, name, rank, thread, pu, held, ticks, load, ran, waited }
+        Self { tid, process: tid, name, rank, thread, pu, held, ticks, load, ran, waited, before: (ran, waited) }
     }
 
     /// `rank 3`, and its further threads `rank 3.1`, `rank 3.2`.
@@ -102,7 +104,9 @@ impl Tasks {
                 process_of.living += 1;
                 process_of.started += 1;
                 let name = threads::look(tid).map(|thread| thread.name).unwrap_or_default();
-                let mut living = Living { process, rank, thread, ..Living::new(tid, name) };
+                // One that no followed task has started was there before, and may have run for hours.
+                let before = parent.is_none().then(|| threads::run_and_wait(tid)).flatten().unwrap_or_default();
+                let mut living = Living { process, rank, thread, before, ..Living::new(tid, name) };
                 living.name_by_rank();
                 self.living.insert(task, living);
                 self.started += 1;
@@ -191,7 +195,8 @@ impl Tasks {
                 Held::Free | Held::Own => Some(thread.pu),
             };
             if let Some((ran, waited)) = threads::run_and_wait(living.tid) {
-                (living.ran, living.waited) = (ran, waited);
+                let (ran_before, waited_before) = living.before;
+                (living.ran, living.waited) = (ran.saturating_sub(ran_before), waited.saturating_sub(waited_before));
             }
         }
     }
@@ -284,5 +289,28 @@ mod tests {
         assert_eq!((tasks.living[&0].rank, tasks.living[&0].name.as_str()), (Some(7), "rank 7"));
         // And no more often than that.
         assert_eq!(tasks.processes[&process].asks, ASKS - 2);
+    }
+
+    #[test]
+    fn what_ran_before_it_was_followed_does_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut ledger, _) = Ledger::open(folder.path().join("ledger")).unwrap();
+        let (mut placer, mut tasks) = (Placer::new(), Tasks::default());
+        let script = "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done; kill -STOP $$";
+        let busy = Killed::spawn(Command::new("sh").args(["-c", script]));
+        let tid = busy.id() as i32;
+        while !std::fs::read_to_string(format!("/proc/{tid}/stat")).is_ok_and(|text| text.contains(") T ")) {
+            std::thread::yield_now();
+        }
+        let (ran, waited) = threads::run_and_wait(tid).expect("the kernel tells what tasks have run");
+        assert!(ran > Duration::ZERO);
+        let (found, started) = (tid, tid);
+        for (task, tid, parent) in [(0, found, None), (1, started, Some(0))] {
+            tasks.event(&TaskEvent::Started { task, tid, process: tid, parent }, &mut placer, &mut ledger).unwrap();
+        }
+        tasks.look(&mut placer, &mut ledger);
+        let sample = tasks.progress(Duration::ZERO);
+        assert_eq!(tasks.living[&0].ran, Duration::ZERO);
+        assert_eq!((sample.ran, sample.waited), (ran, waited));
     }
 }
