@@ -392,6 +392,33 @@ fn attach_follows_until_it_is_interrupted() {
     assert_eq!(switch(), before);
 }
 
+/// What is had of samples is set against what the program ran while it was watched, and not before.
+#[test]
+fn a_program_that_has_run_for_long_is_seen_as_one_that_begins() {
+    let _alone = alone();
+    let test = "a_program_that_has_run_for_long_is_seen_as_one_that_begins";
+    let Some(path) = workload(test, "patterns-pthreads") else { return };
+    let arguments = "pairs-far --threads 4 --blocks 65536 --block 64 --words 4 --expect /dev/null --rounds 1000000";
+    let mut program = Command::new(path);
+    let program = Killed::spawn(program.args(arguments.split(' ')).stdout(Stdio::null()).stderr(Stdio::null()));
+    std::thread::sleep(Duration::from_secs(6));
+    let room = Room::new();
+    let mut attach = Command::new("timeout");
+    attach.args(["-s", "INT", "3", env!("CARGO_BIN_EXE_cohabit"), "attach", "--dry-run", "--json", "a.json"]);
+    let ran = Ran::of(
+        attach.arg(program.id().to_string()).current_dir(room.path(".")).stdin(Stdio::null()).output().unwrap(),
+    );
+    if ran.stderr.contains("page faults cannot be seen") || !ran.stderr.contains("samples: ") {
+        println!("skipped: {test}: {}", ran.stderr);
+        return;
+    }
+    assert_eq!(ran.status, Some(124), "{}", ran.stderr);
+    let document = document(&room, "a.json");
+    let log = document["log"].to_string();
+    assert!(document["samples_telling"].as_u64().unwrap() > 0, "{document}");
+    assert!(!log.contains("NUMA balancing") && !log.contains("after switches"), "{log}");
+}
+
 #[test]
 fn a_process_that_is_gone_is_refused() {
     let _alone = alone();
