@@ -108,7 +108,8 @@ def iterations(parts, records):
 
 
 def costs_of(parts, records):
-    """(way, ratio, iterations) of each part with cohabit that has a whole part without before and after it."""
+    """Of each part with cohabit that has a whole part without before and after it: way, cost, of it cohabit's own, and seconds an
+    iteration before, in it and after."""
     marks = iterations(parts, records) if len(records) and len(parts) > 2 else None
     if marks is None:
         print("no iterations found: the same parallel regions do not come again and again in the same order", file=sys.stderr)
