@@ -81,14 +81,23 @@ fn geometric(size: usize, random: &mut Random) -> Edges {
     let mut real = || (random.draw() >> 11) as f64 / (1_u64 << 53) as f64;
     let points: Vec<(f64, f64)> = (0..size).map(|_| (real(), real())).collect();
     let radius = (8.0 / (std::f64::consts::PI * size as f64)).sqrt();
+    // Points by square cells that are as wide as the radius or a little wider: neighbours are in the same cell or in the eight around it.
+    let side = ((1.0 / radius) as usize).max(1);
+    let cell = |at: f64| ((at * side as f64) as usize).min(side - 1);
+    let mut cells: Vec<Vec<usize>> = vec![Vec::new(); side * side];
     let mut edges = Vec::new();
-    for a in 0..size {
-        for b in 0..a {
-            let distance = (points[a].0 - points[b].0).hypot(points[a].1 - points[b].1);
+    for (a, &point) in points.iter().enumerate() {
+        let (column, row) = (cell(point.0), cell(point.1));
+        let rows = row.saturating_sub(1)..=(row + 1).min(side - 1);
+        let columns = column.saturating_sub(1)..=(column + 1).min(side - 1);
+        let around = rows.flat_map(|row| columns.clone().map(move |column| row * side + column));
+        for &b in around.flat_map(|cell| &cells[cell]) {
+            let distance = (point.0 - points[b].0).hypot(point.1 - points[b].1);
             if distance < radius {
                 edges.push((a, b, (100.0 * (1.0 - distance / radius)) as u64 + 1));
             }
         }
+        cells[row * side + column].push(a);
     }
     edges
 }
