@@ -8,7 +8,8 @@ parts of one run differ by less, so that single programs can be told to a percen
 While the program runs, after S seconds (default 2) in which it may get ready, parts without cohabit of S/2 seconds (default 5) and parts with it of S seconds (default 10) take
 turns, watched (`attach --dry-run`) and moved (`attach --always`), or as --way says, in an order drawn at random. Of each part is known how much CPU time
 the program used for an iteration (progress.c, preloaded, writes down parallel regions; an iteration is as many of them as it takes until the same
-come again in the same order). What a part with cohabit cost is that, and the CPU time of cohabit itself with its
+come again in the same order; where that never happens, as with a mesh that is refined, it is what lies between two calls of the rarest region that
+begins twenty times and more in every part, whose work may differ from step to step, and that is said). What a part with cohabit cost is that, and the CPU time of cohabit itself with its
 start, over the mean of the parts before and after it. Programs are run by turns, again and again, for S seconds of
 wall time in all (default 600). Printed is what lies in the middle of the costs (Hodges and Lehmann's estimate: the median of the means of any
 two) and its exact 95 % interval by Wilcoxon's signed ranks, which assume no more than that costs are spread evenly about it; for several programs their average, too, with
@@ -38,6 +39,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 COHABIT = os.environ.get("COHABIT", f"{ROOT}/target/release/cohabit")
 WAYS = {"watched": ["--dry-run"], "moved": ["--always"]}
 MOST_A_PERIOD = 1000  # calls of the rarest region in an iteration
+LEAST_A_PART = 20  # calls in each part of a region that stands for a step where none repeat
 RECORD = np.dtype([("region", "u8"), ("cpu", "u8"), ("clock", "u8")])
 
 
@@ -107,12 +109,27 @@ def iterations(parts, records):
     return None
 
 
+def steps(parts, records):
+    """The records of the rarest region that begins LEAST_A_PART times and more in each whole part; none where none does."""
+    found = None
+    for region in np.unique(records["region"]):
+        marks = records[records["region"] == region]
+        counts = [np.count_nonzero((marks["clock"] >= began) & (marks["clock"] <= ended)) for _, began, ended, own in parts if own is not None]
+        if min(counts, default=0) >= LEAST_A_PART and (found is None or len(marks) < len(found)):
+            found = marks
+    return found
+
+
 def costs_of(parts, records):
     """Of each part with cohabit that has a whole part without before and after it: way, cost, of it cohabit's own, and seconds an
     iteration before, in it and after."""
     marks = iterations(parts, records) if len(records) and len(parts) > 2 else None
+    if marks is None and len(records):
+        marks = steps(parts, records)
+        if marks is not None:
+            print(f"no regions come again and again in the same order: compared by the rarest that begins {LEAST_A_PART} times in every part", file=sys.stderr)
     if marks is None:
-        print("no iterations found: the same parallel regions do not come again and again in the same order", file=sys.stderr)
+        print("nothing to compare by: no parallel regions come again and again", file=sys.stderr)
         return []
     found = []
     for way, began, ended, own in parts:
