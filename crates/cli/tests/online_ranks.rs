@@ -149,33 +149,46 @@ fn threads_of_ranks_are_named_by_both() {
     }
 }
 
-/// What ranks send is counted in them while they run, whatever it goes through: below cohabit, and with one below each rank's launcher.
+/// What ranks send is counted in them while they run, whatever it goes through: below cohabit, with one below each rank's launcher, and where a
+/// script calls that.
 #[test]
 fn messages_of_ranks_are_counted() {
     let test = "messages_of_ranks_are_counted";
     // Few rounds: ranks that wait in loops take minutes for many where the machine does other things.
-    let (rounds, size) = (500_u64, 65_536_u64);
+    const ROUNDS: u64 = 500;
+    let size = 65_536_u64;
     for mpi in &MPIS {
         let Some(program) = mpi.program(test, "halo") else { continue };
-        for below in [false, true] {
+        for way in ["above", "below", "script"] {
             let room = Room::new();
             let cohabit = ["run", "--dry-run", "--faults", "messages", "--json", "r.json", "-o", "p.npz", "--"];
-            let mut command = if below {
-                let mut command = Command::new(mpi.launcher[0]);
-                command.args(&mpi.launcher[1..]).args(["-n", "2", env!("CARGO_BIN_EXE_cohabit")]).args(cohabit);
-                command.current_dir(room.path("."));
-                command
-            } else {
-                let mut command = room.command(cohabit);
-                command.args(mpi.launcher).args(["-n", "2"]);
-                command
+            let (rounds, size_text) = (ROUNDS.to_string(), size.to_string());
+            let program = [program.to_str().unwrap(), &rounds, &size_text, "1"];
+            let command = match way {
+                "below" => {
+                    let mut command = Command::new(mpi.launcher[0]);
+                    command.args(&mpi.launcher[1..]).args(["-n", "2", env!("CARGO_BIN_EXE_cohabit")]).args(cohabit);
+                    command.args(program).current_dir(room.path("."));
+                    command
+                }
+                "script" => {
+                    let line = [mpi.launcher, &["-n", "2"], &program].concat().join(" ");
+                    std::fs::write(room.path("job.sh"), format!("cd .\n{line}\n")).unwrap();
+                    let mut command = room.command(cohabit);
+                    command.args(["sh", "job.sh"]);
+                    command
+                }
+                _ => {
+                    let mut command = room.command(cohabit);
+                    command.args(mpi.launcher).args(["-n", "2"]).args(program);
+                    command
+                }
             };
-            command.arg(&program).args([&rounds.to_string(), &size.to_string(), "1"]);
             let Some(ran) = run(test, command) else { return };
             let (document, name) = (document(&room, "r.json"), mpi.name);
             let count = |name: &str| document[name].as_u64().unwrap();
             // Both send both ways in each round; beside that there is a reduction or two.
-            let exchanged = 4 * rounds;
+            let exchanged = 4 * ROUNDS;
             let (messages, bytes) = (count("messages"), count("bytes_of_messages"));
             assert!((exchanged..exchanged + 50).contains(&messages), "{name}: {messages}: {}", ran.stderr);
             assert!((size * exchanged..size * exchanged + 5000).contains(&bytes), "{name}: {bytes}");

@@ -8,6 +8,7 @@ use crate::output::note;
 use clap::ValueEnum;
 use cohabit_model::Error;
 use cohabit_observe::mpi::launcher::is_launcher;
+use cohabit_observe::mpi::scripts::called_within;
 use cohabit_observe::npz::write_profile;
 use cohabit_observe::{dbi, hybrid, mpi};
 use serde_json::{Value, json};
@@ -111,6 +112,11 @@ impl Profile {
             return hybrid::profile(&self.command, &self.options(), &self.rank_options()).map_err(Failure::from);
         }
         if memory {
+            if self.detector.is_empty() && called_within(&self.command).is_some() {
+                note(
+                    "a launcher of MPI is called within: what is seen is memory that processes share (put 'cohabit profile --' before mpirun, mpiexec or srun to see what ranks send)",
+                );
+            }
             return dbi::profile(&self.command, &self.options()).map_err(Failure::from);
         }
         let (region, signal) = (self.roi, self.roi_signal.is_some());

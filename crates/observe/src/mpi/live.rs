@@ -5,6 +5,7 @@ use super::files;
 use super::install;
 use super::launcher::{is_launcher, program_family, recognise};
 use super::part::{Amount, Rank};
+use super::scripts::called_within;
 use crate::dbi::directory::Directory;
 use cohabit_model::Result;
 use cohabit_model::launcher::Family;
@@ -94,7 +95,7 @@ fn of_peers(rank: &Rank) -> BTreeMap<u32, Amount> {
     peers
 }
 
-/// The MPI whose ranks a command starts, or is itself one of; `is_set` tells of variables.
+/// The MPI whose ranks a command starts, or may start, or is itself one of; `is_set` tells of variables.
 fn family(command: &[OsString], is_set: impl Fn(&str) -> bool) -> Option<Family> {
     if is_launcher(command) {
         return recognise(command).ok().map(|recognised| recognised.family);
@@ -102,7 +103,10 @@ fn family(command: &[OsString], is_set: impl Fn(&str) -> bool) -> Option<Family>
     if is_set(RANK_OF_OPEN_MPI) {
         return Some(Family::OpenMpi);
     }
-    RANKS.iter().any(|name| is_set(name)).then(|| program_family(command)).flatten()
+    if RANKS.iter().any(|name| is_set(name)) {
+        return program_family(command);
+    }
+    called_within(command).map(|recognised| recognised.family)
 }
 
 #[cfg(test)]
