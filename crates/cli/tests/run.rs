@@ -62,6 +62,26 @@ fn arguments_and_environment_pass_through() {
     assert_eq!((ran.status, ran.stdout.as_str()), (Some(0), "--json|a b||--|x y|"));
 }
 
+/// By the order of processes a script or the launcher within it would be taken for rank 0.
+#[test]
+fn ranks_are_not_placed_without_their_launcher() {
+    let room = Room::new();
+    room.file("p.csv", "0,1\n1,0\n");
+    let ran = room.run("import p.csv --kind ranks -o p.npz");
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    let ran = room.run("map p.npz --mapper packed --topology pu:2 -o m.json");
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    std::fs::write(room.path("job.sh"), "mpirun.openmpi -n 2 true\n").unwrap();
+    for plan in ["--mapping m.json", "--profile p.npz --topology pu:2"] {
+        for command in ["touch ran", "sh job.sh"] {
+            let ran = room.run(&format!("run {plan} -- {command}"));
+            assert_eq!((ran.status, ran.stdout.as_str()), (Some(125), ""), "{}", ran.stderr);
+            assert!(ran.stderr.contains("is no launcher of MPI") && ran.stderr.contains("mpirun"), "{}", ran.stderr);
+        }
+    }
+    assert!(!room.path("ran").exists());
+}
+
 #[test]
 fn what_was_done_is_told_as_json() {
     let room = room();

@@ -16,6 +16,7 @@ use cohabit_apply::{BeforeStart, Identify, LaunchPlan, Method, Options, Status, 
 use cohabit_model::profile::Kind;
 use cohabit_model::{Error, Mapping, Result};
 use cohabit_observe::mpi::launcher::is_launcher;
+use cohabit_observe::mpi::scripts::called_within;
 use cohabit_observe::npz::write_profile;
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -118,12 +119,13 @@ impl Run {
             return self.run_online();
         }
         self.check_no_online_arguments()?;
-        if is_launcher(&self.command) {
-            if let Some(plan) = self.plan_of_ranks()? {
+        let mapping = match self.planned()? {
+            Planned::Ranks(plan) if is_launcher(&self.command) => {
                 return run_ranks::run(&self.command, plan, &self.json);
             }
-        }
-        let mapping = self.mapping()?;
+            Planned::Ranks(_) => return Err(no_launcher(&self.command)),
+            Planned::Threads(mapping) => mapping,
+        };
         let identify = match self.identify {
             IdentifyBy::Order => Identify::Order,
             IdentifyBy::Tree => Identify::Tree,
@@ -213,32 +215,43 @@ impl Run {
         Ok(end(outcome.status))
     }
 
-    /// What to do with ranks; none where the profile or mapping is of threads or processes that are to be recognised.
-    fn plan_of_ranks(&self) -> Result<Option<run_ranks::Plan<'_>>> {
+    /// Who is placed, and where.
+    fn planned(&self) -> Result<Planned<'_>> {
         let (machine, how) = (&self.machine, &self.how);
-        match (&self.plan.profile, &self.plan.mapping) {
-            (Some(path), _) => {
-                let profile = read_profile(path)?;
-                let ranks = matches!(profile.meta.kind, Kind::Ranks | Kind::Hybrid);
-                Ok(ranks.then(|| run_ranks::Plan::Profile { profile: Box::new(profile), machine, how }))
-            }
-            (None, Some(path)) => {
-                let mapping = Mapping::read(path)?;
-                let ranks = mapping.tasks.iter().any(|task| task.rank.is_some());
-                Ok(ranks.then(|| run_ranks::Plan::Mapping(Box::new(mapping))))
-            }
-            (None, None) => Ok(None),
-        }
-    }
-
-    fn mapping(&self) -> Result<Mapping> {
         if let Some(path) = &self.plan.mapping {
-            return Mapping::read(path);
+            let mapping = Mapping::read(path)?;
+            return Ok(match mapping.tasks.iter().any(|task| task.rank.is_some()) {
+                true => Planned::Ranks(run_ranks::Plan::Mapping(Box::new(mapping))),
+                false => Planned::Threads(Box::new(mapping)),
+            });
         }
         let path = self.plan.profile.as_ref().expect("clap asks for a profile or a mapping");
         let profile = read_profile(path)?;
-        Ok(self.how.map(&profile, &self.machine.load()?, self.machine.level_costs()?)?.mapping)
+        if matches!(profile.meta.kind, Kind::Ranks | Kind::Hybrid) {
+            return Ok(Planned::Ranks(run_ranks::Plan::Profile { profile: Box::new(profile), machine, how }));
+        }
+        Ok(Planned::Threads(Box::new(how.map(&profile, &machine.load()?, machine.level_costs()?)?.mapping)))
     }
+}
+
+/// What a profile or a mapping is of.
+enum Planned<'a> {
+    /// MPI ranks, which their launcher places.
+    Ranks(run_ranks::Plan<'a>),
+    /// Threads or processes that are to be recognised.
+    Threads(Box<Mapping>),
+}
+
+/// Of ranks without their launcher nobody would know which process is which.
+fn no_launcher(command: &[OsString]) -> Failure {
+    let calls = match called_within(command) {
+        Some(_) => "put 'cohabit run ... --' before mpirun, mpiexec or srun where that is called",
+        None => "start the ranks with mpirun, mpiexec or srun: cohabit run ... -- mpirun ... CMD",
+    };
+    let command = command.first().map(|word| word.to_string_lossy()).unwrap_or_default();
+    Failure::usage(
+        Error::new(format!("the tasks to be placed are MPI ranks, and {command} is no launcher of MPI")).remedy(calls),
+    )
 }
 
 /// Tells how an online session went, and writes what was asked for.
