@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """What online detection sees of a program's pattern, beside the exact profile of the same program.
 
-    benches/online-patterns.py [--seconds S] [--threads N] [--options "..."] NAME=PROGRAM ...
+    benches/online-patterns.py [--seconds S] [--threads N] [--skip N] [--exact NAME=PROGRAM ...] [--options "..."] NAME=PROGRAM ...
     benches/online-patterns.py --known [--threads N] [--options "..."] PATTERN=ROUNDS ...
     benches/online-patterns.py --ranks [--seconds S] [--options "..."] NAME="mpirun -n N PROGRAM" ...
 
 A NAME is one of NPB's (bt, sp, lu, ua of class A, mg of class B) or anything else. NPB's read their number of iterations from a
 file: many for online detection, so that one run lasts S seconds of CPU time a thread (default 10) and more, and few for the
-exact profile. Other programs are run as they are, again and again until that time is used, their events added.
+exact profile. Other programs are run as they are, again and again until that time is used, their events added; --exact gives a
+shorter run of one for the exact profile. --skip leaves out the first N tasks, as a process that only starts others.
 
 Printed, one line a program: Pearson's correlation over the pairs i < j of what online detection saw with the exact sharing and
 with the exact communication (all symmetric), how many events that rests on, and the distance cost of the mapping computed from
@@ -53,9 +54,9 @@ def run(line, **more):
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, ran.stdout
 
 
-def matrix(path, name, threads):
-    """A matrix of a profile made symmetric, of its first tasks: the program's threads in the order they were started in."""
-    whole = np.load(path)[name].astype(float)
+def matrix(path, name, threads, skip=0):
+    """A matrix of a profile made symmetric, of its first tasks but for some: the program's threads in the order they were started in."""
+    whole = np.load(path)[name].astype(float)[skip:, skip:]
     whole = np.pad(whole, (0, max(0, threads - len(whole))))[:threads, :threads]
     return whole + whole.T
 
@@ -93,7 +94,9 @@ def saved(path, counts, threads):
 
 
 def compare(name, command, arguments):
-    threads = arguments.threads
+    threads, skip = arguments.threads, arguments.skip
+    shorter = dict(program.split("=", 1) for program in arguments.exact).get(name)
+    exactly = shlex.split(shorter) if shorter else command
     environment = dict(os.environ, OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="passive")
     with tempfile.TemporaryDirectory() as folder:
         room = Path(folder)
@@ -105,13 +108,13 @@ def compare(name, command, arguments):
         while cpu < arguments.seconds * threads:
             used, _ = run([COHABIT, "run", "--dry-run", *shlex.split(arguments.options), "-o", room / "online.npz", "--", *command],
                           env=environment, cwd=room)
-            seen += matrix(room / "online.npz", "messages", threads)
+            seen += matrix(room / "online.npz", "messages", threads, skip)
             cpu, runs = cpu + used, runs + 1
         if iterations:
             (room / file).write_text(text.format(few))
-        run([COHABIT, "profile", "--sharing", "--window", "1s", "-o", room / "exact.npz", "--", *command], env=environment, cwd=room)
-        sharing = matrix(room / "exact.npz", "sharing", threads)
-        communication = matrix(room / "exact.npz", "messages", threads)
+        run([COHABIT, "profile", "--sharing", "--window", "1s", "-o", room / "exact.npz", "--", *exactly], env=environment, cwd=room)
+        sharing = matrix(room / "exact.npz", "sharing", threads, skip)
+        communication = matrix(room / "exact.npz", "messages", threads, skip)
         if arguments.keep:
             os.makedirs(arguments.keep, exist_ok=True)
             np.savez(Path(arguments.keep) / f"{name}.npz", seen=seen, sharing=sharing, messages=communication)
@@ -189,6 +192,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--threads", type=int, default=8)
+    parser.add_argument("--skip", type=int, default=0, metavar="N", help="leave out the first N tasks")
+    parser.add_argument("--exact", action="append", default=[], metavar="NAME=PROGRAM", help="a shorter run, for the exact profile")
     parser.add_argument("--options", default="", help="more options of `cohabit run`")
     parser.add_argument("--keep", help="folder for the matrices")
     parser.add_argument("--known", action="store_true")
