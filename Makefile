@@ -46,6 +46,7 @@ test: ## run all tests; what cannot run here is skipped aloud
 test-numa: ## run the tests that need more PUs and NUMA nodes than this machine may have, in an emulated one
 	scripts/setup.sh build --if-possible test guest
 	scripts/test-numa.sh
+	scripts/test-numa.sh --pus 32 online
 
 .PHONY: lint
 lint: ## formatting and lints, warnings being errors

@@ -9,27 +9,33 @@ settings() {
 }
 # In a huge page a fault stands for 2 MiB, which is all of this program's memory.
 echo madvise >/sys/kernel/mm/transparent_hugepage/enabled
-# Pairs i and i + 4 of eight threads, on 8 MiB.
-program="$patterns pairs-far --threads 8 --rounds 1000000 --blocks 16384 --block 64 --expect /dev/null"
+# As many threads as PUs, on a MiB each, in pairs that are half of them apart: i and i + 4 of eight.
+pus=$(nproc) half=$(($(nproc) / 2))
+program="$patterns pairs-far --threads $pus --rounds 1000000 --blocks $((2048 * pus)) --block 64 --expect /dev/null"
 before=$(settings)
 
 # Emulated, what cohabit does itself takes many times as long as on a processor.
 cohabit run --always --overhead 50 -o /tmp/p.npz --json /tmp/r.json -- $program >/tmp/out 2>/tmp/log &
 run=$!
-# Where the last moves left each task.
+: >/tmp/affinities
+# Where each thread of the program may run, in the order they were started in; and which of the pairs are on one node.
+affinities() {
+    pid=$(pidof patterns-pthreads) || return 0
+    for task in $(ls /proc/$pid/task | sort -n); do sed -n 's/^Cpus_allowed_list:\t//p' /proc/$pid/task/$task/status; done >/tmp/affinities
+}
 together() {
-    grep ' moved ' /tmp/log | sed 's/.* moved //; s/: .*//' | tr ',' '\n' |
-        awk '{ pu[$1] = $4 } END { for (i = 0; i < 4; i++) print i, (i in pu) && ((i + 4) in pu) ? (int(pu[i] / 4) == int(pu[i + 4] / 4)) : "unmoved" }'
+    awk -v half=$half '{ pu[NR - 1] = $1 } function put(task) { return pu[task] ~ /^[0-9]+$/ }
+        END { for (i = 0; i < half; i++) print i, put(i) && put(i + half) ? int(pu[i] / half) == int(pu[i + half] / half) : "unmoved" }' /tmp/affinities
 }
 # Emulated, on a machine that does other things too, this takes as long as it takes: until all pairs are together, and a
 # while longer, so that what was moved back again would show; then the program is ended.
-for second in $(seq 240); do
+for second in $(seq $((30 * pus))); do
     sleep 1
+    affinities
     together | grep -qv ' 1$' || break
 done
 sleep 10
-pid=$(pidof patterns-pthreads)
-for task in /proc/$pid/task/*; do sed -n 's/^Cpus_allowed_list:\t//p' $task/status; done >/tmp/affinities
+affinities
 kill -TERM $pid
 wait $run
 cat /tmp/log | sed 's/^/# /'; sed -n 's/^  "\(faults\|pages\|events\|samples\|own\)/# &/p' /tmp/r.json
@@ -37,22 +43,14 @@ is "eBPF shows page faults" "1" "$(grep -c 'watching page faults, by eBPF' /tmp/
 is "tasks were sampled" "1 0" "$(grep -c 'samples: ' /tmp/log) $(grep -c 'no samples' /tmp/log)"
 samples=$(sed -n 's/^ *"samples_telling": \([0-9]*\).*/\1/p' /tmp/r.json)
 is "samples told what they use" "yes" "$([ "${samples:-0}" -gt 100 ] && echo yes || echo "no: $samples")"
-cohabit show /tmp/p.npz >/tmp/shown
-# Rows of the matrix: task, name, and a number or a dot for each task; the largest is the partner.
-partners=$(awk '/^ [0-7] patterns/ { best = -1; at = "-"; for (i = 3; i <= NF; i++) { v = $i; if (v == ".") v = 0; else if (v ~ /k$/) v = substr(v, 1, length(v) - 1) * 1000; if (v + 0 > best + 0) { best = v; at = i - 3 } } if (best > 0) print $1, at }' /tmp/shown)
-is "each thread's partner is the strongest" "0 4
-1 5
-2 6
-3 7
-4 0
-5 1
-6 2
-7 3" "$partners"
-is "pairs are on one node each" "0 1
-1 1
-2 1
-3 1" "$(together)"
-is "threads run where they were put" "8" "$(grep -cE '^[0-7]$' /tmp/affinities)"
+cohabit map /tmp/p.npz --export matrix-market=/tmp/p.mtx >/tmp/mapped 2>&1 || cat /tmp/mapped
+# The size, and then task, task and events, tasks counted from 1, in each direction.
+partners=$(awk '!/^%/ && size++ { between[$1, $2] += $3; between[$2, $1] += $3 }
+    END { for (pair in between) { split(pair, task, SUBSEP); if (between[pair] > most[task[1]]) { most[task[1]] = between[pair]; at[task[1]] = task[2] } }
+          for (i in at) print i - 1, at[i] - 1 }' /tmp/p.mtx | sort -n)
+is "each thread's partner is the strongest" "$(seq 0 $((pus - 1)) | awk -v half=$half '{ print $1, ($1 + half) % (2 * half) }')" "$partners"
+is "pairs are on one node each" "$(seq 0 $((half - 1)) | sed 's/$/ 1/')" "$(together)"
+is "threads run where they were put" "$pus" "$(grep -cE '^[0-9]+$' /tmp/affinities)"
 is "settings are as before" "$(echo "$before" | sort -n)" "$(settings)"
 
 # Threads that wait in loops.
@@ -78,7 +76,7 @@ pid=$(pidof patterns-pthreads)
 is "the program runs on" "1" "$(echo "$pid" | wc -w)"
 cohabit restore | sed 's/^/# /'
 is "settings are as before, after kill -9" "$(echo "$before" | sort -n)" "$(settings)"
-is "affinities are as before, after kill -9" "0-7" \
+is "affinities are as before, after kill -9" "0-$((pus - 1))" \
     "$(for task in /proc/$pid/task/*; do sed -n 's/^Cpus_allowed_list:\t//p' $task/status; done | sort -u)"
 kill -KILL $pid
 finish
