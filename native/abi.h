@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define COHABIT_PART_MAGIC 0x31545241504f4343ull /* "CCOPART1" */
-#define COHABIT_PART_VERSION 3u
+#define COHABIT_PART_VERSION 4u
 #define COHABIT_CHUNK_BYTES (1u << 20)
 
 /* Tasks of one image, at most; ids are local to the part, 0 is its main thread. */
@@ -239,6 +239,8 @@ typedef struct {
     /* Since when counting is on beyond what on_ns holds (CLOCK_MONOTONIC); 0: it is off, or always on. */
     uint64_t on_since_ns;
     uint64_t stack_top; /* an address in the first frames of the stack that the kernel made for the image; 0: not known */
+    /* When the process was started, in clock ticks since the machine's start (proc_pid_stat(5), starttime); 0: not known. */
+    uint64_t born;
 } cohabit_part_t;
 
 #endif

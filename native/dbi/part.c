@@ -114,6 +114,7 @@ create(void)
     head->ppid = system_parent_pid();
     head->start_ns = system_monotonic_ns();
     head->start_ticks = now;
+    head->born = system_process_start();
     head->ticks_per_second = state.ticks_per_second;
     head->window_ticks =
         (uint64_t)((unsigned __int128)state.window_ns * state.ticks_per_second / 1000000000u);

@@ -45,6 +45,8 @@ file_identity_t system_identify_path(const char *path);
 bool system_segment(int id, uint64_t *bytes, uint64_t *creator);
 uint64_t system_monotonic_ns(void);
 uint32_t system_parent_pid(void);
+/* When the process was started, in clock ticks since the machine's start; 0 where it cannot be told. */
+uint64_t system_process_start(void);
 uint32_t system_thread_id(void);
 /* An address at the upper end of the stack that the kernel gave the program; 0 where it cannot be told. */
 uint64_t system_stack_top(void);

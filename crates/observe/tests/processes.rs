@@ -120,6 +120,26 @@ fn every_kind_of_memory() {
     ]);
 }
 
+/// `cohabit run` puts processes on their PUs in the order they are started in, which is not always the one they first run in.
+#[test]
+fn processes_are_numbered_in_the_order_they_were_started_in() {
+    let Some(binary) = workload() else { return };
+    for more in [&[][..], &["--exec"], &[], &["--exec"], &[]] {
+        let expect = tempfile::NamedTempFile::new().expect("a temporary file");
+        let run = Run("ring", "posix", 8, 1, 64, more);
+        let profile = profile(&command(&binary, &run, expect.path()), &Options::default());
+        // Process 0 starts the others, each of which reads what the next one wrote.
+        let process = |task: u32| profile.meta.tasks[task as usize].process;
+        let mut pairs: Vec<_> = profile.messages.iter().map(|(from, to, _)| (process(from), process(to))).collect();
+        pairs.sort_unstable();
+        assert_eq!(
+            pairs,
+            (1..=8).map(|from| (from, if from == 1 { 8 } else { from - 1 })).collect::<Vec<_>>(),
+            "{more:?}"
+        );
+    }
+}
+
 #[test]
 fn every_block_size_and_more_than_a_segment() {
     compare(&[

@@ -1,6 +1,7 @@
 //! Whose parts are whose: images to processes, and their tasks to the tasks of the profile.
 //!
-//! Processes are numbered in the order they were started in. A process that calls exec stays one: its main thread goes
+//! Processes are numbered in the order they were started in, which is not always the one in which they come to be seen: of two children
+//! of a process the second may be the first to run. A process that calls exec stays one: its main thread goes
 //! on, the threads of the later image are new ones. A forked child is a process of its own.
 
 use super::abi;
@@ -45,10 +46,9 @@ impl Tasks {
     }
 }
 
-/// Numbers the tasks of `images`, which are in the order of their start.
+/// Numbers the tasks of `images`, which are in the order in which they were seen first.
 pub fn identify(images: &[Image], host: &str) -> Tasks {
-    let process = processes(images);
-    let processes = process.iter().max().map_or(0, |last| last + 1);
+    let (process, processes) = processes(images);
     let ids = vec![Vec::new(); images.len()];
     let found = Tasks { tasks: Vec::new(), ids, process, processes, common: HashMap::new() };
     let mut numbering = Numbering { images, host, found, main_threads: Vec::new() };
@@ -168,17 +168,46 @@ impl Numbering<'_> {
     }
 }
 
-/// For each image its process: a new one, unless it is what the latest image of the same process id became by exec.
-fn processes(images: &[Image]) -> Vec<u32> {
+/// For each image its process: a new one, unless it is what the latest image of the same process id became by exec. And how many there are.
+fn processes(images: &[Image]) -> (Vec<u32>, u32) {
     let mut process: Vec<u32> = Vec::with_capacity(images.len());
-    let mut count = 0;
+    let mut firsts = Vec::new();
     for (at, image) in images.iter().enumerate() {
         let earlier = (0..at).rev().find(|&earlier| images[earlier].head.pid == image.head.pid);
         let before_exec = earlier.filter(|&earlier| images[earlier].head.end == abi::COHABIT_END_EXEC);
-        process.push(before_exec.map_or(count, |earlier| process[earlier]));
-        count = count.max(process[at] + 1);
+        process.push(before_exec.map_or(firsts.len() as u32, |earlier| process[earlier]));
+        if before_exec.is_none() {
+            firsts.push(image);
+        }
     }
-    process
+    let mut number = vec![0; firsts.len()];
+    for (new, old) in by_birth(&firsts).into_iter().enumerate() {
+        number[old] = new as u32;
+    }
+    (process.into_iter().map(|old| number[old as usize]).collect(), number.len() as u32)
+}
+
+/// Process ids that are further apart than this, of one clock tick, are on both sides of the largest: the kernel begins anew.
+const AROUND: u32 = 1 << 14;
+
+/// The processes, of which these are the first images, in the order of their birth: by clock tick and, within one, by process id, which the
+/// kernel gives out in turn. The first is the command, and stays. As they are where the kernel did not tell of all when they were born.
+fn by_birth(firsts: &[&Image]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..firsts.len()).collect();
+    if firsts.iter().any(|image| image.head.born == 0) {
+        return order;
+    }
+    let mut largest: HashMap<u64, u32> = HashMap::new();
+    for image in firsts {
+        let largest = largest.entry(image.head.born).or_default();
+        *largest = image.head.pid.max(*largest);
+    }
+    order.sort_by_key(|&at| {
+        let head = &firsts[at].head;
+        let again = largest[&head.born] - head.pid > AROUND;
+        (at > 0, head.born, again, head.pid)
+    });
+    order
 }
 
 /// The process that started process `number`: the latest before it with its parent's process id.

@@ -79,6 +79,32 @@ fn exec_goes_on_and_fork_begins() {
     assert_eq!(profile.meta.kind, Kind::Threads);
 }
 
+/// Of two children the second may be the first to run.
+#[test]
+fn processes_are_numbered_by_their_birth() {
+    // Process id and birth of each, in the order in which they were seen, and the process ids as they were born.
+    for (seen, born) in [
+        ([(5, 7), (8, 9), (6, 9), (7, 8)], [5, 7, 6, 8]),
+        // The command is first, whatever is said of the others: process ids may have come around since.
+        ([(9000, 7), (8, 7), (7, 7), (6, 7)], [9000, 6, 7, 8]),
+        // They come around within a clock tick.
+        ([(5, 1), (301, 9), (300, 9), (32767, 9)], [5, 32767, 300, 301]),
+        // Of one it is not known.
+        ([(5, 7), (8, 9), (6, 0), (7, 8)], [5, 8, 6, 7]),
+    ] {
+        let part = |(at, (pid, born)): (usize, (u32, u64))| {
+            let mut part = PartBuilder::new(pid, if at == 0 { 1 } else { seen[0].0 }, at as u64).task(None, "a");
+            part.head.born = born;
+            part
+        };
+        let profile = merged(seen.into_iter().enumerate().map(part).collect(), &Options::default());
+        let tasks = &profile.meta.tasks;
+        assert_eq!(tasks.iter().map(|task| task.pid).collect::<Vec<_>>(), born, "{seen:?}");
+        assert_eq!(tasks.iter().map(|task| task.process).collect::<Vec<_>>(), [0, 1, 2, 3]);
+        assert_eq!(tasks.iter().map(|task| task.parent).collect::<Vec<_>>(), [None, Some(0), Some(0), Some(0)]);
+    }
+}
+
 #[test]
 fn partners_in_other_processes_are_found_by_their_number_in_the_run() {
     let other = |number: u32| COHABIT_COMMON_TASKS + number;
