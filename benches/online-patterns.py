@@ -14,7 +14,8 @@ Printed, one line a program: Pearson's correlation over the pairs i < j of what 
 with the exact communication (all symmetric), how many events that rests on, and the distance cost of the mapping computed from
 it over that of the mapping computed from the exact sharing, both under the exact sharing, on machines of 2x2x2 and 2x4x1 with
 level costs 100,10,1. Sharing is counted in windows of a second: where threads take turns on few PUs, a window of a millisecond
-says which two of them ran at the time, and not what they share.
+says which two of them ran at the time, and not what they share. Between processes there is none in an exact profile, and the exact
+communication stands for it in the mappings.
 
 With --known the programs are patterns of workloads/ on a megabyte for each thread, of which it is known who communicates with
 whom. Printed: how many events the pairs that communicate have, the least and on average, those that only read the same, and those
@@ -118,10 +119,11 @@ def compare(name, command, arguments):
         if arguments.keep:
             os.makedirs(arguments.keep, exist_ok=True)
             np.savez(Path(arguments.keep) / f"{name}.npz", seen=seen, sharing=sharing, messages=communication)
-        profiles = [saved(room / "a.npz", seen, threads), saved(room / "b.npz", sharing, threads)]
+        exact = sharing if sharing[np.triu_indices(threads, 1)].any() else communication
+        profiles = [saved(room / "a.npz", seen, threads), saved(room / "b.npz", exact, threads)]
         ratios = []
         for machine in MACHINES:
-            ours, best = (cost(mapped(profile, machine, room), sharing, machine) for profile in profiles)
+            ours, best = (cost(mapped(profile, machine, room), exact, machine) for profile in profiles)
             ratios.append(ours / best if best else float("nan"))
     pairs = seen[np.triu_indices(threads, 1)]
     print(f"| {name} | {runs} | {cpu:.0f} | {int(pairs.sum())} | {correlation(seen, sharing):.3f} | "
