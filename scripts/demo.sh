@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The demo: profiles x264 (Debian's, unmodified) encoding a small video it makes itself, shows who communicates, maps
-# the threads to this machine and to a larger one, runs x264 placed, and compares placed with unplaced runs.
+# the threads to this machine and to a larger one, runs x264 placed, and watched without a profile, and compares placed with unplaced runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -82,6 +82,9 @@ show "$cohabit" map x264.npz --topology "pack:2 l3:4 core:4 pu:2"
 
 title "Run, placed"
 show "$cohabit" run --mapping here.json -- "${whole[@]}"
+
+title "Run without a profile: watched while it runs, and moved if that is worth it"
+show "$cohabit" run -- "${whole[@]}" || echo "(not on this machine, or not by this user: \`cohabit doctor\` says what would help)"
 
 title "Measured: $runs runs unplaced and $runs placed, in turns"
 for ((run = 0; run < runs; run++)); do

@@ -33,25 +33,30 @@ pub fn verdict(weight: &Matrix, topology: &Topology, costs: Costs) -> Verdict {
 
 /// Why every placement is as good as every other, where it is.
 fn hopeless(weight: &Matrix, topology: &Topology) -> Option<String> {
-    let tasks = weight.tasks();
-    let pus = topology.allowed().len();
     let structure = metrics(weight).structure();
     if structure == Structure::Silent {
         return Some("no task communicates with another".to_owned());
     }
+    if let Some(reason) = all_alike(weight.tasks(), topology) {
+        return Some(reason);
+    }
+    let reason = "every two tasks communicate alike, and together they fill the machine";
+    (weight.tasks() == topology.allowed().len() && structure == Structure::Uniform).then(|| reason.to_owned())
+}
+
+/// Why it does not matter where the tasks run, whoever communicates, where the allowed PUs are all alike.
+pub fn all_alike(tasks: usize, topology: &Topology) -> Option<String> {
+    let pus = topology.allowed().len();
     if pus == 1 {
         return Some("only one PU may be used".to_owned());
     }
-    if let Some(distance) = topology.only_distance() {
-        let so = match tasks > pus {
-            true => "so all that J counts is which tasks take turns on a PU",
-            false => "so it does not matter which task runs on which",
-        };
-        let shared = shared(topology);
-        return Some(format!("all {pus} PUs are equally far from one another (distance {distance}{shared}), {so}"));
-    }
-    let reason = "every two tasks communicate alike, and together they fill the machine";
-    (tasks == pus && structure == Structure::Uniform).then(|| reason.to_owned())
+    let distance = topology.only_distance()?;
+    let so = match tasks > pus {
+        true => "so all that J counts is which tasks take turns on a PU",
+        false => "so it does not matter which task runs on which",
+    };
+    let shared = shared(topology);
+    Some(format!("all {pus} PUs are equally far from one another (distance {distance}{shared}), {so}"))
 }
 
 /// `, under one L3`: the lowest thing that holds all allowed PUs, where that is less than the machine.

@@ -119,8 +119,8 @@ pub enum Verdict {
     Holds,
     /// There may be a gain, and it may be chance.
     Uncertain(Gain),
-    /// There is a gain, and it is not worth the moves.
-    NotWorth(Gain),
+    /// There is a gain, and it is not worth the moves: so much of the tasks' time is saved a second.
+    NotWorth(Gain, Duration),
     /// The mapping was tried, and hurt.
     TriedBefore(Gain),
     /// There is a gain, and how the program does without it is not known yet.
@@ -272,7 +272,10 @@ impl Policy {
         }
         if !self.settings.always {
             if gain.share() < LEAST_SHARE || !is_worth(gain, moves.len(), view) {
-                return Verdict::NotWorth(gain);
+                return Verdict::NotWorth(
+                    gain,
+                    Duration::try_from_secs_f64(saved_a_second(gain, view)).unwrap_or_default(),
+                );
             }
             if self.hurtful.iter().any(|tried| is_as_tried(view.topology, tried, mapping, weight)) {
                 return Verdict::TriedBefore(gain);
@@ -313,10 +316,14 @@ fn moves(tasks: &[ViewTask], placement: &[usize]) -> Vec<(u32, Option<usize>)> {
 
 /// Whether the time saved while the mapping holds pays for the moves.
 fn is_worth(gain: Gain, moves: usize, view: &View) -> bool {
-    let events = gain.saved() / furthest(view.topology) as f64;
-    let saved_a_second = events / view.matrix.seconds().max(SHORTEST.as_secs_f64()) * view.event.as_secs_f64();
     let horizon = view.now.min(LONGEST_HORIZON).as_secs_f64();
-    saved_a_second * horizon > moves as f64 * MOVE.as_secs_f64()
+    saved_a_second(gain, view) * horizon > moves as f64 * MOVE.as_secs_f64()
+}
+
+/// Seconds of the tasks' time that a mapping saves in each.
+fn saved_a_second(gain: Gain, view: &View) -> f64 {
+    let events = gain.saved() / furthest(view.topology) as f64;
+    events / view.matrix.seconds().max(SHORTEST.as_secs_f64()) * view.event.as_secs_f64()
 }
 
 /// The longest distance of two PUs.

@@ -264,6 +264,7 @@ pub(super) fn finish_online(
     status: Option<Status>,
 ) -> Result<()> {
     note(&report.summary());
+    note(&report.ending.text);
     let mut fields = report.fields();
     if let Some(status) = status {
         fields["status"] = status_fields(status);

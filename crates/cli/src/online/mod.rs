@@ -1,6 +1,7 @@
 //! Online: detects, maps and moves while programs run. What `run` without a profile, `attach` and `top` have in common.
 
 pub mod args;
+mod ending;
 mod extra;
 mod hints;
 mod log;

@@ -1,6 +1,7 @@
 //! How an online session went, for people and for programs.
 
 use super::Log;
+use super::ending::Ending;
 use cohabit_model::{Profile, Task};
 use cohabit_observe::faults::Counters;
 use cohabit_observe::{mpi, watch};
@@ -28,6 +29,8 @@ pub struct Report {
     pub moves: u64,
     /// Decisions that were undone.
     pub undone: u64,
+    /// Whether there was anything to gain.
+    pub ending: Ending,
     /// How long it was.
     pub time: Duration,
     /// CPU time of this process.
@@ -74,6 +77,7 @@ impl Report {
             "accesses_sampled": counters.sampled.accesses, "events_sampled": counters.sampled.events,
             "bytes_copied": counters.copied, "messages": self.messages.messages, "bytes_of_messages": self.messages.bytes,
             "moves": self.moves, "undone": self.undone,
+            "verdict": self.ending,
             "coverage": self.profile.meta.coverage,
             "task_list": self.task_list(),
             "log": self.log.entries, "log_entries_dropped": self.log.dropped,

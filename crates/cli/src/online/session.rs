@@ -2,13 +2,14 @@
 
 use super::Log;
 use super::args::{ExtraFaults, OnlineArgs};
+use super::ending::Decisions;
 use super::extra::Extra;
 use super::messages::Messages;
 use super::node::{Node, WELCOME_EVERY, WELCOMED_SOON};
 use super::report::{Report, own_cpu};
 use super::sources::source;
 use super::tasks::Tasks;
-use super::words::{list, saves, shown, tell_restored};
+use super::words::{list, not_worth, saves, shown, tell_restored};
 use crate::machine::MachineArgs;
 use cohabit_apply::CpuMask;
 use cohabit_apply::online::aging::AgedMatrix;
@@ -75,6 +76,9 @@ pub struct Session {
     moves: u64,
     undone: u64,
     last_mapping: Vec<(u32, usize)>,
+    decisions: Decisions,
+    /// PUs that could not be used at the last decision.
+    forbidden: Vec<usize>,
     said_crowded: bool,
     said_bound: bool,
     said_leads: bool,
@@ -170,6 +174,8 @@ impl Session {
             moves: 0,
             undone: 0,
             last_mapping: Vec::new(),
+            decisions: Decisions::default(),
+            forbidden: Vec::new(),
             said_crowded: false,
             said_bound: false,
             said_leads: false,
@@ -275,6 +281,9 @@ impl Session {
         let and_counted = if messages.messages > 0 { ", and messages" } else { "" };
         let made_by = format!("{}{and_sampled}{and_watched}{and_counted}", self.source.name());
         let profile = self.recorder.profile(self.args.block, &made_by);
+        let mut usable = self.topology;
+        self.forbidden.iter().for_each(|&pu| usable.pus[pu].allowed = false);
+        let ending = self.decisions.ending(task_count, &usable);
         Ok(Report {
             profile,
             tasks,
@@ -284,6 +293,7 @@ impl Session {
             source: self.source.name(),
             moves: self.moves,
             undone: self.undone,
+            ending,
             time,
             own_cpu: own_cpu(),
             pages_protected: self.extra.pages_protected(),
@@ -528,6 +538,8 @@ impl Session {
         if !decision.mapping.is_empty() {
             self.last_mapping.clone_from(&decision.mapping);
         }
+        self.decisions.add(decision.verdict);
+        self.forbidden = forbidden;
         self.apply(now, decision)
     }
 
@@ -586,7 +598,7 @@ impl Session {
             }
             Verdict::Holds => keep(log, "holds", "the tasks are where the mapping has them".to_owned()),
             Verdict::Uncertain(gain) => keep(log, "uncertain", format!("{}: it may be chance", saves(gain))),
-            Verdict::NotWorth(gain) => keep(log, "not worth", format!("{}: not worth the moves", saves(gain))),
+            Verdict::NotWorth(gain, saved) => keep(log, "not worth", not_worth(gain, saved)),
             Verdict::TriedBefore(gain) => keep(log, "tried", format!("{}, but it was tried and hurt", saves(gain))),
             Verdict::TooSoon(gain) => {
                 keep(log, "too soon", format!("{}: first it is seen how the program does without", saves(gain)));

@@ -34,6 +34,12 @@ pub fn saves(gain: Gain) -> String {
     format!("distance cost {:.0} -> {:.0} ({:.0} % less)", gain.before, gain.after, 100.0 * gain.share())
 }
 
+/// Why a mapping that saves something is not applied.
+pub fn not_worth(gain: Gain, saved_a_second: Duration) -> String {
+    let ms = 1e3 * saved_a_second.as_secs_f64();
+    format!("{}, some {ms:.*} ms in a second: not worth the moves", saves(gain), if ms < 1.0 { 3 } else { 0 })
+}
+
 /// What came of a move.
 pub fn shown(effect: Effect) -> String {
     match effect {
