@@ -2,7 +2,8 @@
 //! migration; here it fades by as much each second too, or a pattern that changes without a migration would never fade.
 //!
 //! Fading alone takes seconds to forget. So what came since each of the last looks is compared with what was there before it (`change`),
-//! and where tasks communicate otherwise than before, only what came since counts.
+//! and where tasks communicate otherwise than before, only what came since counts. For that, events of the last looks are counted in full: faded,
+//! those of a few seconds would be too few to say anything where few come, and faded counts spread less than chance has it.
 
 use super::change::Change;
 use cohabit_model::Matrix;
@@ -30,11 +31,19 @@ pub(super) type Pairs = BTreeMap<(u32, u32), f64>;
 #[derive(Debug, Clone, Default)]
 pub struct AgedMatrix {
     all: Part,
-    /// Those that tell a change: those that came between the looks that found any, the last ones each, the earlier ones together; and
-    /// since.
-    looks: VecDeque<Part>,
+    /// Those that tell a change: those that came between the looks that found any, the earlier ones together, which fade; the last ones each;
+    /// and since.
+    looks: VecDeque<Look>,
     recent: Part,
     change: Change,
+}
+
+/// What came between two looks.
+#[derive(Debug, Clone, Default)]
+struct Look {
+    part: Part,
+    /// What would be left of it, had it faded since.
+    left: f64,
 }
 
 /// Events and the time in which they came, faded alike.
@@ -86,24 +95,31 @@ impl AgedMatrix {
         }
     }
 
-    fn parts(&mut self) -> impl Iterator<Item = &mut Part> {
-        [&mut self.all, &mut self.recent].into_iter().chain(&mut self.looks)
-    }
-
     /// Time has passed.
     pub fn fade(&mut self, elapsed: Duration) {
-        self.parts().for_each(|part| part.pass(elapsed));
+        self.all.pass(elapsed);
+        self.recent.seconds += elapsed.as_secs_f64();
+        self.fade_looks(AGING.powf(elapsed.as_secs_f64()));
     }
 
     /// Tasks have moved.
     pub fn migrated(&mut self) {
-        self.parts().for_each(|part| part.scale(AGING));
+        self.all.scale(AGING);
+        self.fade_looks(AGING);
+    }
+
+    fn fade_looks(&mut self, by: f64) {
+        self.looks.iter_mut().for_each(|look| look.left *= by);
+        if let Some(first) = self.looks.front_mut() {
+            first.part.scale(by);
+        }
     }
 
     /// These tasks have ended.
     pub fn forget(&mut self, tasks: &BTreeSet<u32>) {
         if !tasks.is_empty() {
-            for part in self.parts() {
+            let looks = self.looks.iter_mut().map(|look| &mut look.part);
+            for part in [&mut self.all, &mut self.recent].into_iter().chain(looks) {
                 part.pairs.retain(|(a, b), _| !tasks.contains(a) && !tasks.contains(b));
             }
         }
@@ -117,20 +133,24 @@ impl AgedMatrix {
             return false;
         }
         let recent = std::mem::take(&mut self.recent);
-        self.looks.push_back(recent);
-        let known = self.looks.front().map(|first| tasks(&first.pairs)).unwrap_or_default();
+        self.looks.push_back(Look { part: recent, left: 1.0 });
+        let known = self.looks.front().map(|first| tasks(&first.part.pairs)).unwrap_or_default();
         let is_known = |&(&(a, b), _): &(&(u32, u32), &f64)| known.contains(&a) && known.contains(&b);
         let of_known =
             |part: &Part| part.pairs.iter().filter(is_known).map(|(&pair, &events)| (pair, events)).collect();
-        let samples: Vec<Pairs> = self.looks.iter().map(of_known).collect();
+        let samples: Vec<Pairs> = self.looks.iter().map(|look| of_known(&look.part)).collect();
         let new = self.change.first_of_new(&samples);
         if let Some(first) = new {
             self.looks.drain(..first);
             self.all = Part::default();
-            self.looks.iter().for_each(|part| self.all.add(part));
+            for look in &self.looks {
+                let mut part = look.part.clone();
+                part.scale(look.left);
+                self.all.add(&part);
+            }
         } else if self.looks.len() > LOOKS_KEPT {
             if let Some(first) = self.looks.pop_front() {
-                self.looks[0].add(&first);
+                self.looks[0].part.add(&first.part);
             }
         }
         new.is_some()
@@ -174,6 +194,29 @@ pub(super) fn are_enough(events: f64, tasks: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Eight events a second, which fade as fast as they come before there are four a task before and after.
+    #[test]
+    fn a_change_is_told_where_few_events_come() {
+        let mut matrix = AgedMatrix::default();
+        let mut told = Vec::new();
+        for look in 0..40 {
+            let pairs = if look < 25 { [(0, 1), (2, 3)] } else { [(0, 2), (1, 3)] };
+            matrix.fade(Duration::from_millis(500));
+            pairs.iter().for_each(|&(a, b)| matrix.add(a, b, 2));
+            if matrix.look_for_change() {
+                told.push(look);
+            }
+        }
+        // At the second look, of which two before are taken for the new pattern too.
+        assert_eq!(told, [26]);
+        // What came since has faded as all has.
+        let left: f64 = (0..15).map(|ago| 2.0 * AGING.powf(0.5 * f64::from(ago))).sum();
+        for (a, b, events) in matrix.iter() {
+            let is_new = (a, b) == (0, 2) || (a, b) == (1, 3);
+            assert!(if is_new { (events - left).abs() < 0.01 } else { events < 0.1 * left }, "{a} {b} {events} {left}");
+        }
+    }
 
     #[test]
     fn events_fade() {

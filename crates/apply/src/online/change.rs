@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, HashMap};
 
 /// A change is believed from this many standard deviations on.
 const DEVIATIONS: f64 = 4.0;
-/// How much of what was known of the spread is kept at each look, and the least and the most that one look may say.
+/// How much of what was known of the spread is kept at each look, and the least and the most that one look may say: no less than chance
+/// makes of counts, for now and then it is a smaller one by chance.
 const KEPT: f64 = 0.8;
-const SPREAD: (f64, f64) = (0.25, 10.0);
+const SPREAD: (f64, f64) = (1.0, 10.0);
 
 /// Tells changes from chance.
 #[derive(Debug, Clone)]

@@ -31,8 +31,10 @@ const BETWEEN_SWITCHES: Duration = Duration::from_millis(4);
 /// On many PUs it is more: what is found out of a sample takes some microseconds, and 20,000 a second are enough.
 const FOR_EACH_PU: Duration = Duration::from_micros(50);
 
-/// How long samples are recent.
+/// How long samples are recent: from half a second on until there are so many that tasks meet among them, and no longer than that.
 const RECENT: Duration = Duration::from_millis(500);
+const RECENT_SAMPLES: u32 = 250;
+const RECENT_AT_MOST: Duration = Duration::from_secs(2);
 
 /// What brings samples about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,6 +146,8 @@ pub struct Sampler {
     /// The same, of the last moments only: where tasks have changed what they work with, the others still tell what was before.
     recent: Neighbourhoods,
     recent_since: Duration,
+    /// That showed an access since then.
+    recent_samples: u32,
     scales: Scales,
     /// So far.
     pub sums: Sums,
@@ -177,9 +181,11 @@ impl Sampler {
         *telling += u64::from(!accesses.is_empty());
         sums.accesses += accesses.len() as u64;
         let lines = lines(&accesses);
-        if now >= self.recent_since + RECENT {
-            (self.recent, self.recent_since) = (Neighbourhoods::of(MEETING), now);
+        let recent = now.saturating_sub(self.recent_since);
+        if recent >= RECENT_AT_MOST || recent >= RECENT && self.recent_samples >= RECENT_SAMPLES {
+            (self.recent, self.recent_since, self.recent_samples) = (Neighbourhoods::of(MEETING), now, 0);
         }
+        self.recent_samples += u32::from(!accesses.is_empty());
         let places = |neighbourhoods: &mut Neighbourhoods| -> Vec<(bool, Vec<Neighbour>)> {
             let place = |&((memory, address), writes): &_| {
                 Some((writes, neighbourhoods.touch(now, memory, (address, writes), task)?))
@@ -312,6 +318,26 @@ mod tests {
             sampler.add((Duration::from_secs(task.into()), Taken::Regularly), task, &at(0x1000), &code, memory);
         }
         assert_eq!(taken(&mut sampler), [(2, 3, 1)]);
+    }
+
+    #[test]
+    fn samples_are_recent_until_there_are_enough_of_them() {
+        // How many samples there are, when another task comes to the place of the first, and whether they meet.
+        for (samples, milliseconds, meet) in
+            [(300, 400, true), (300, 600, false), (20, 600, true), (20, 1900, true), (20, 2100, false)]
+        {
+            let mut sampler = Sampler::default();
+            let mut sample = |time: u64, task, place: u64| {
+                let now = Duration::from_millis(10_000 + time);
+                sampler.add((now, Taken::Regularly), task, &at(0x1000 + (place << 22)), &STORE, |address| {
+                    Some((1, address))
+                });
+            };
+            (0..samples).for_each(|at| sample(at, 3, at));
+            sample(milliseconds, 5, 0);
+            let met: u64 = sampler.take().iter().map(|seen| seen.met).sum();
+            assert_eq!(met > 0, meet, "{samples} samples, {milliseconds} ms");
+        }
     }
 
     #[test]
