@@ -263,6 +263,8 @@ fn a_program_that_changes_its_pattern_is_mapped_again() {
         far |= changed && together(0, 2) && together(1, 3);
     }
     assert!(near && changed && far, "{near} {changed} {far}: {}", ran.stderr);
+    let verdict = document["verdict"]["text"].as_str().unwrap();
+    assert_eq!(ran.stderr.lines().last(), Some(format!("cohabit: {verdict}").as_str()));
 }
 
 /// Threads that wait in loops nearly all the time are seen by samples shortly after switches to them.
