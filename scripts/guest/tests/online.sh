@@ -9,7 +9,7 @@ settings() {
 }
 # In a huge page a fault stands for 2 MiB, which is all of this program's memory.
 echo madvise >/sys/kernel/mm/transparent_hugepage/enabled
-# As many threads as PUs, on a MiB each, in pairs that are half of them apart: i and i + 4 of eight.
+# As many threads as PUs, on 128 KiB for each PU each (eight: a MiB), in pairs that are half of them apart: i and i + 4 of eight.
 pus=$(nproc) half=$(($(nproc) / 2))
 program="$patterns pairs-far --threads $pus --rounds 1000000 --blocks $((2048 * pus)) --block 64 --expect /dev/null"
 before=$(settings)
