@@ -26,6 +26,11 @@ const NEVER: i32 = i32::MAX;
 /// Rows are a multiple of this many numbers.
 const LANES: usize = 8;
 
+/// For how many moves a vertex of a graph may not return to a group, at least.
+pub fn tenure(graph: &Piece) -> usize {
+    (TENURE * graph.arcs.len() / graph.len().max(1)).max(LEAST_TENURE)
+}
+
 /// A search over the vertices of a graph, one for each slot, none of which is held.
 #[derive(Debug)]
 pub struct Chain<'a> {
@@ -89,7 +94,7 @@ impl<'a> Chain<'a> {
             place[vertex] = members[group].len() as u32;
             members[group].push(vertex as u32);
         }
-        let tenure = (TENURE * graph.arcs.len() / count.max(1)).max(LEAST_TENURE);
+        let tenure = tenure(graph);
         let mut chain = Self {
             graph,
             layout,

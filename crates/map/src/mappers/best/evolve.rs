@@ -4,8 +4,9 @@
 //! best division sooner than cutting pairs of subtrees anew; in a large sparse graph it is the other way round.
 
 use super::bisect::{bisect, bisect_well};
-use super::chain::{Chain, Division};
+use super::chain::{self, Chain, Division};
 use super::clock::Clock;
+use super::compact;
 use super::divide::level_out;
 use super::layout::{Layout, Tree};
 use super::net::Net;
@@ -43,8 +44,16 @@ const PATIENCE: usize = 10;
 /// Moves without success, for each task, that end a search.
 const MOVES: usize = 5;
 
+/// The same where there are few vertices.
+const MOVES_OF_FEW: usize = 3;
+
+/// Where there are few, one in so many may not move back at a time, but for as many moves as this.
+const LEAST_OPEN: usize = 5;
+const LEAST_TENURE: usize = 5;
+
 /// Of the time, in a hundred, how much goes to divisions.
 const TIME: u128 = 75;
+const TIME_OF_FEW: u128 = 85;
 
 /// Cuts of the coarsest graph that are tried for a start, and for the first.
 const TRIES: usize = 2;
@@ -60,6 +69,8 @@ pub struct Parts {
     pub level: usize,
     /// Rules that allow everything.
     rules: Rules,
+    /// What is searched where there are few vertices.
+    few: Option<Box<dyn compact::Search>>,
 }
 
 impl Parts {
@@ -75,16 +86,21 @@ impl Parts {
         (net.len() <= FEW || is_dense).then(|| {
             let layout = layout.above(level);
             let rules = Rules::holding(vec![false; net.len()], layout.groups());
-            Self { whole: Piece::of_net(net), layout, level, rules }
+            let whole = Piece::of_net(net);
+            let few = few(&whole, &layout);
+            Self { whole, layout, level, rules, few }
         })
     }
 
     /// The best division that is found in [`TIME`] of what is left: group by group of the parts' layout for each vertex.
     pub fn evolve(&self, clock: &mut Clock, random: &mut Random) -> Division {
         let all = clock.left();
-        let until = all - all * TIME / 100;
-        // Where the time is short there is one start, which should be a good one, and one step.
-        let start = self.spread(random, |piece, first, random| bisect_well(piece, first, TRIES_FIRST, random));
+        let until = all - all * if self.few.is_some() { TIME_OF_FEW } else { TIME } / 100;
+        // Where the time is short there is one start, which should be a good one, and one step. Two parts are soon cut well.
+        let start = match &self.few {
+            Some(few) if self.layout.groups() > 2 => few.grown(random),
+            _ => self.spread(random, |piece, first, random| bisect_well(piece, first, TRIES_FIRST, random)),
+        };
         let mut is_first = true;
         let mut population = vec![self.searched(start, random, || std::mem::take(&mut is_first) || clock.step())];
         let (mut stale, mut ended) = (0, None);
@@ -116,18 +132,43 @@ impl Parts {
 
     /// A division from scratch.
     fn fresh(&self, random: &mut Random, goes_on: impl FnMut() -> bool) -> Division {
-        let start = self.spread(random, |piece, first, random| bisect(piece, first, TRIES, random));
+        let start = match &self.few {
+            Some(few) => few.grown(random),
+            None => self.spread(random, |piece, first, random| bisect(piece, first, TRIES, random)),
+        };
         self.searched(start, random, goes_on)
     }
 
-    fn searched(&self, start: Vec<u32>, random: &mut Random, goes_on: impl FnMut() -> bool) -> Division {
-        Chain::new(&self.whole, &self.layout, &self.rules, start).run(MOVES * self.whole.len(), random, goes_on)
+    fn searched(&self, start: Vec<u32>, random: &mut Random, mut goes_on: impl FnMut() -> bool) -> Division {
+        let count = self.whole.len();
+        match &self.few {
+            Some(few) => {
+                let group_of = few.search(&start, MOVES_OF_FEW * count, random, &mut goes_on);
+                Division { total: self.total(&group_of), group_of }
+            }
+            None => Chain::new(&self.whole, &self.layout, &self.rules, start).run(MOVES * count, random, goes_on),
+        }
+    }
+
+    /// J of a division in scaled units.
+    fn total(&self, group_of: &[u32]) -> i64 {
+        let groups = self.layout.groups();
+        let pays = |vertex: usize| {
+            let distances = &self.layout.distance[group_of[vertex] as usize * groups..][..groups];
+            let to = |&(other, weight): &(u32, i32)| weight * distances[group_of[other as usize] as usize];
+            i64::from(self.whole.neighbours(vertex).iter().map(to).sum::<i32>())
+        };
+        (0..group_of.len()).map(pays).sum::<i64>() / 2
     }
 
     /// Searched from where two divisions agree; the other vertices go, one by one, to where they pay least of what has room.
     fn recombined(&self, a: &Division, b: &Division, random: &mut Random, goes_on: impl FnMut() -> bool) -> Division {
+        if let Some(few) = &self.few {
+            let start = few.recombined(&a.group_of, &b.group_of, random);
+            return self.searched(start, random, goes_on);
+        }
         let groups = self.layout.groups();
-        let partner = self.partners(a, b);
+        let partner = partners(groups, &a.group_of, &b.group_of);
         let mut room: Vec<usize> = (0..groups).map(|group| self.layout.tree.slots_of(group).len()).collect();
         let mut group_of = vec![NOWHERE; a.group_of.len()];
         let mut waiting = Vec::new();
@@ -158,23 +199,6 @@ impl Parts {
         self.searched(group_of, random, goes_on)
     }
 
-    /// For each group of `a` the one of `b` that it has most in common with, those with most choosing first.
-    fn partners(&self, a: &Division, b: &Division) -> Vec<usize> {
-        let groups = self.layout.groups();
-        let mut common = vec![0_u32; groups * groups];
-        a.group_of.iter().zip(&b.group_of).for_each(|(&a, &b)| common[a as usize * groups + b as usize] += 1);
-        let mut order: Vec<usize> = (0..groups * groups).filter(|&at| common[at] > 0).collect();
-        order.sort_by_key(|&at| Reverse(common[at]));
-        let (mut partner, mut taken) = (vec![usize::MAX; groups], vec![false; groups]);
-        for at in order {
-            let (of_a, of_b) = (at / groups, at % groups);
-            if partner[of_a] == usize::MAX && !std::mem::replace(&mut taken[of_b], true) {
-                partner[of_a] = of_b;
-            }
-        }
-        partner
-    }
-
     /// A division by cutting in two again and again.
     fn spread(&self, random: &mut Random, cut: impl Fn(&Piece, i32, &mut Random) -> Vec<u8>) -> Vec<u32> {
         let mut group_of = vec![0; self.whole.len()];
@@ -199,6 +223,37 @@ impl Parts {
         }
         group_of
     }
+}
+
+/// For each group of `a` the one of `b` that it has most in common with, those with most choosing first.
+pub fn partners(groups: usize, a: &[u32], b: &[u32]) -> Vec<usize> {
+    let mut common = vec![0_u32; groups * groups];
+    a.iter().zip(b).for_each(|(&a, &b)| common[a as usize * groups + b as usize] += 1);
+    let mut order: Vec<usize> = (0..groups * groups).filter(|&at| common[at] > 0).collect();
+    order.sort_by_key(|&at| Reverse(common[at]));
+    let (mut partner, mut taken) = (vec![usize::MAX; groups], vec![false; groups]);
+    for at in order {
+        let (of_a, of_b) = (at / groups, at % groups);
+        if partner[of_a] == usize::MAX && !std::mem::replace(&mut taken[of_b], true) {
+            partner[of_a] = of_b;
+        }
+    }
+    partner
+}
+
+/// What is searched where there are few vertices.
+fn few(whole: &Piece, layout: &Layout) -> Option<Box<dyn compact::Search>> {
+    let neighbours: Vec<_> = (0..whole.len()).map(|vertex| whole.neighbours(vertex)).collect();
+    let groups = layout.groups();
+    let room: Vec<usize> = (0..groups).map(|group| layout.tree.slots_of(group).len()).collect();
+    compact::search(&compact::Task {
+        neighbours: &neighbours,
+        room: &room,
+        distance: &|a, b| layout.distance[a * groups + b],
+        pull: &|_, _| 0,
+        // Few vertices would all have moved lately.
+        tenure: chain::tenure(whole).min(whole.len() / LEAST_OPEN).max(LEAST_TENURE),
+    })
 }
 
 /// In no group yet.
@@ -259,7 +314,7 @@ mod tests {
         let parts = Parts::new(&net, &layout, DENSE).unwrap();
         let a = Division { total: 1, group_of: (0..24).map(|vertex| vertex / 8).collect() };
         let b = Division { total: 1, group_of: (0..24).map(|vertex| (vertex / 8 + 1) % 3).collect() };
-        assert_eq!(parts.partners(&a, &b), [1, 2, 0]);
+        assert_eq!(partners(3, &a.group_of, &b.group_of), [1, 2, 0]);
         let mut random = Random::new(1);
         assert_eq!(parts.recombined(&a, &b, &mut random, || false).group_of, a.group_of);
     }

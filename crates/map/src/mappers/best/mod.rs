@@ -6,8 +6,8 @@
 //! is best at one level is not for all, nor is halving again and again best for many parts. So subtrees that talk, two to
 //! four at a time, are cut and filled anew ([`repartition`]), swaps make the most of it ([`anneal::descend`]), and where
 //! nothing gets better two grown regions change places, and single tasks move in chains ([`chain`]). Small and dense problems
-//! begin with such chains instead, and with what the divisions found in that way have in common ([`evolve`]). Where there is time
-//! for it, several divisions are gone on with for a while, and then the best of them ([`search`]). A table of what every
+//! begin with such chains instead ([`compact`] where there are few tasks), and with what the divisions found in that way have in
+//! common ([`evolve`]). Where there is time for it, several divisions are gone on with for a while, and then the best of them ([`search`]). A table of what every
 //! task would pay everywhere ([`state`]) makes a swap cost a few additions. A grid is laid over the tree in boxes instead
 //! ([`tiling`]), and blocks of tasks that nobody would part are mapped as one task each first ([`blocked`]). Distances that are
 //! no tree's are searched with tabu ([`tabu`]) and annealed ([`anneal`]).
@@ -21,6 +21,7 @@ mod blocked;
 mod chain;
 pub(crate) mod clock;
 mod coarsen;
+mod compact;
 mod divide;
 mod evolve;
 mod gains;
