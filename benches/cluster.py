@@ -2,17 +2,21 @@
 """What mappings of MPI ranks over several hosts are worth, measured on the emulated cluster (workloads/cluster) of the
 IBM report, as Markdown tables for docs/benchmarks-mpi.md.
 
-    benches/cluster.py [--npb NPB3.3-MPI/bin] [--minutes 30] [--random 6] [--shuffled 3] [--programs a,b] [--keep DIR]
+    benches/cluster.py [--npb NPB3.3-MPI/bin] [--rounds 4] [--minutes 30] [--random 6] [--shuffled 3] [--programs a,b]
+                       [--whole] [--keep DIR]
+    benches/cluster.py --tables DIR               the tables of what was kept there, measuring nothing
 
 Each program is profiled once, on the linear mapping. Then it runs under each mapping by turns, in an order that
-changes from round to round, until the time is up: linear (ranks fill one host after the other, which is what Open MPI
-does by slot), by node (one rank a host at a time), random ones, linear with the ranks' numbers shuffled, and cohabit's,
-by distance (`best`) and by estimated time; "taken" is the one that `cohabit evaluate` advises. All are started by
-`cohabit run --mapping`, so all are bound alike. Where the machine has 16 PUs or more, each host has two to itself. Medians and ranges (least to most) of at least three runs. Of the random
-mappings all run in the first round, and from then on those that were fastest in it.
+changes from round to round, until there were as many rounds or the time is up: linear (ranks fill one host after the
+other, which is what Open MPI does by slot), by node (one rank a host at a time), random ones, linear with the ranks'
+numbers shuffled, and cohabit's, by distance (`best`) and by estimated time; "taken" is the one that `cohabit evaluate`
+advises. All are started by `cohabit run --mapping`, so all are bound alike. Mappings that differ only in which of like
+hosts is which run as one. Where the machine has 16 PUs or more, each host has two to itself. Of the random mappings all
+run in the first round, and from then on those that were fastest in it, of whom that run does not count.
 
 Programs: our stencil (workloads/mpi/halo.c) and LAMMPS (Debian package lammps) always, the NAS Parallel Benchmarks
-where their binaries are given (any of NAME.CLASS.RANKS). `--keep` keeps profiles, mappings and measurements, and goes on from them.
+where their binaries are given (any of NAME.CLASS.RANKS). BT, SP and LU take fewer time steps of class W (STEPS), or all
+of them (--whole). `--keep` keeps profiles, mappings and measurements, and goes on from them.
 Root; python3, iproute2, Open MPI.
 """
 
@@ -23,24 +27,32 @@ import random
 import re
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
+import cluster_tables
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CLUSTER = f"{ROOT}/workloads/cluster/cluster.py"
-HOSTS, PUS = 8, 2
-# Below this share of the run, or of the communication, `cohabit run` takes a gain for none.
-LEAST_GAIN, LEAST_SAVED = 0.01, 0.05
-# DT takes its graph as an argument, and the graph says how many ranks.
-DATA_TRAFFIC = {"dt.S": ("SH", 12), "dt.W": ("BH", 11)}
+HOSTS, FIRST_SUBNET, PUS = 8, 5, 2
+# DT takes its graph as an argument: black hole, white hole, shuffle. The graph says how many ranks.
+DATA_TRAFFIC = {"dt.S": {"BH": 5, "WH": 5, "SH": 12}, "dt.W": {"BH": 11, "WH": 11}}
 # Its main returns 1 where all went well.
 STATUS_OF_DATA_TRAFFIC = 1
 # So many of the random mappings run in every round.
 FASTEST = 3
+# Time steps instead of class W's 200, 400 and 300, so that each run takes seconds: every step sends the same.
+STEPS = {"bt": 20, "sp": 20, "lu": 30}
+INPUTS = {
+    "bt": "{steps}\n0.0008d0\n24 24 24\n",
+    "sp": "{steps}\n0.0015d0\n36 36 36\n",
+    # Two lines of words before each line of numbers.
+    "lu": "\n\n1 {steps}\n\n\n{steps}\n\n\n1.5d-3\n\n\n1.2d0\n\n\n1d-8 1d-8 1d-8 1d-8 1d-8\n\n\n33 33 33\n",
+}
 TOOK = re.compile(r"(?:Time in seconds\s*=|Loop time of)\s*([0-9.]+)")
+RATE = re.compile(r"Mop/s total\s*=\s*([0-9.]+)")
 MELT = """units lj
 atom_style atomic
 lattice fcc 0.8442
@@ -85,17 +97,24 @@ def programs(arguments, folder):
         print("skipped: LAMMPS is not installed (Debian package lammps)", file=sys.stderr)
     if arguments.npb:
         for name in sorted(os.listdir(arguments.npb)):
-            ranks = name.rsplit(".", 1)[-1]
-            if name in DATA_TRAFFIC:
-                graph, ranks = DATA_TRAFFIC[name]
-                found[f"{name}.{graph}.{ranks}"] = (ranks, [f"{os.path.abspath(arguments.npb)}/{name}", graph])
-            elif ranks.isdigit() and 4 < int(ranks) <= HOSTS * PUS:
-                found[name] = (int(ranks), [f"{os.path.abspath(arguments.npb)}/{name}"])
+            binary, ranks = f"{os.path.abspath(arguments.npb)}/{name}", name.rsplit(".", 1)[-1]
+            for graph, nodes in DATA_TRAFFIC.get(name.removesuffix(".x"), {}).items():
+                found[f"{name.removesuffix('.x')}.{graph}.{nodes}"] = (nodes, [binary, graph])
+            if ranks.isdigit() and 2 <= int(ranks) <= HOSTS * PUS:
+                found[name] = (int(ranks), [binary])
     else:
         print("skipped: the NAS Parallel Benchmarks are not ours: name their binaries with --npb", file=sys.stderr)
     if arguments.programs:
         return {name: found[name] for name in arguments.programs.split(",") if name in found}
     return found
+
+
+def places(slots):
+    """Which ranks are on each host of each subnet: two mappings with the same are alike."""
+    hosts = {}
+    for rank, slot in enumerate(slots):
+        hosts.setdefault(slot // PUS, []).append(rank)
+    return [sorted(ranks for host, ranks in hosts.items() if (host < FIRST_SUBNET) == first) for first in (True, False)]
 
 
 def slots(kind, ranks, seed):
@@ -124,11 +143,15 @@ def said(text):
 class Bench:
     """One program with its profile and mappings."""
 
-    def __init__(self, cluster, own_pus, folder, name, ranks, words):
+    def __init__(self, cluster, own_pus, folder, name, ranks, words, whole):
         self.cluster, self.own_pus = cluster, own_pus
         self.folder, self.name, self.ranks, self.words = f"{folder}/{name}", name, ranks, words
         self.status = STATUS_OF_DATA_TRAFFIC if name.startswith("dt.") else 0
         os.makedirs(self.folder, exist_ok=True)
+        kind, size = (name.split(".") + [""])[:2]
+        if kind in INPUTS and size == "W" and not whole:
+            with open(f"{self.folder}/input{kind}.data", "w", encoding="ascii") as file:
+                file.write(INPUTS[kind].format(steps=STEPS[kind]))
 
     def on(self, *words):
         return run(["timeout", "-s", "KILL", "300", f"{self.cluster}/on", "n0", *words], cwd=self.folder)
@@ -159,8 +182,23 @@ class Bench:
         self.mappings = ["linear", "best", "time"] + [f"{kind} {seed}" for kind, seed in kinds]
         return True
 
+    def alike(self):
+        """The mappings that are another one but for which of like hosts is which, each with that one."""
+        first, found = [], {}
+        for mapping in self.mappings:
+            with open(f"{self.folder}/{mapping}.json", encoding="utf-8") as file:
+                tasks = json.load(file)["tasks"]
+            here = places([int(task["host"][1:]) * PUS + task["pu"] % PUS for task in tasks])
+            same = [other for other, there in first if there == here]
+            if same:
+                found[mapping] = same[0]
+            else:
+                first.append((mapping, here))
+        return found
+
     def estimates(self):
-        """Estimated seconds by mapping, the share of the run that is spent in MPI, and which mapping cohabit takes."""
+        """Estimated seconds by mapping, the share of the run that is spent in MPI, which mapping cohabit takes, and which
+        are alike."""
         files = [f"{mapping}.json" for mapping in self.mappings[1:]]
         words = [cohabit(), "evaluate", "p.npz", "--topology", f"{self.cluster}/cluster.toml", "--json", "-"]
         for file in files:
@@ -173,43 +211,46 @@ class Bench:
         # What `cohabit run` takes: its own mapping where a gain is predicted, else the default one.
         words = words[:words.index("--mapping")] + ["--mapping", "time.json"]
         chosen = "linear" if json.loads(run(words, cwd=self.folder).stdout)["advised"] is None else "time"
-        return {"estimates": dict(zip(self.mappings, seconds)), "share": found["mpi_share"], "chosen": chosen}
+        estimates = dict(zip(self.mappings, seconds))
+        return {"estimates": estimates, "share": found["mpi_share"], "chosen": chosen, "alike": self.alike()}
 
     def measure(self, mapping):
-        """Seconds as the program says; none where it failed, or ranks were not where they were to be."""
+        """Seconds, and operations/s, as the program says; none where it failed, or ranks were not where they were to be."""
         launch = ["mpirun", "-n", str(self.ranks)]
         ran = self.on(cohabit(), "run", "--mapping", f"{mapping}.json", "--", *launch, *self.words)
-        took = TOOK.search(ran.stdout)
+        took, rate = TOOK.search(ran.stdout), RATE.search(ran.stdout)
         if ran.returncode != self.status or not took or "cohabit: rank" in ran.stderr:
             print(f"bench: {self.name}, {mapping}: {said(ran.stderr)}", file=sys.stderr)
             return None
-        return float(took.group(1))
+        return [float(took.group(1)), float(rate.group(1)) if rate else None]
 
 
-def due(mappings, times):
-    """The mappings that run in this round: all but the slow ones of the random mappings that have run."""
+def due(mappings, entry):
+    """The mappings that run in this round: all but the slow ones of the random mappings that have run, and those that are
+    like another one."""
+    times = entry["times"]
+    mappings = [name for name in mappings if name not in entry["alike"]]
     drawn = [name for name in mappings if name.startswith("random") and times.get(name)]
     drawn.sort(key=lambda name: times[name][0])
     return [name for name in mappings if name not in drawn[FASTEST:]]
 
 
 def measure_all(arguments, cluster, own_pus, folder, results):
-    """Round after round until the time is up."""
+    """Round after round, so many or until the time is up."""
     deadline = time.monotonic() + 60 * arguments.minutes
     benches = []
     for name, (ranks, words) in programs(arguments, folder).items():
-        bench = Bench(cluster, own_pus, folder, name, ranks, words)
+        bench = Bench(cluster, own_pus, folder, name, ranks, words, arguments.whole)
         if bench.prepare(arguments.random, arguments.shuffled):
             entry = results.setdefault(name, {"ranks": ranks, "times": {}})
             entry.update(bench.estimates())
             benches.append(bench)
             save(folder, results)
-    number = 0
-    while benches:
+    for number in range(arguments.rounds):
         generator = random.Random(number)
         for bench in benches:
             times = results[bench.name]["times"]
-            mappings = due(bench.mappings, times)
+            mappings = due(bench.mappings, results[bench.name])
             for mapping in generator.sample(mappings, len(mappings)):
                 if time.monotonic() > deadline:
                     return
@@ -217,7 +258,6 @@ def measure_all(arguments, cluster, own_pus, folder, results):
                 if took is not None:
                     times.setdefault(mapping, []).append(took)
                     save(folder, results)
-        number += 1
 
 
 def save(folder, results):
@@ -226,115 +266,22 @@ def save(folder, results):
     os.replace(f"{folder}/results.json.new", f"{folder}/results.json")
 
 
-def judged(entry):
-    """The runs that count, of mappings with three and more. The run that a random mapping was chosen by is none."""
-    runs = {name: runs[name.startswith("random"):] for name, runs in entry["times"].items()}
-    return {name: times for name, times in runs.items() if len(times) >= 3}
-
-
-def median_of(times, kind):
-    """Of all mappings of a kind, the median of each."""
-    return [statistics.median(times[name]) for name in times if name.split(" ")[0] == kind]
-
-
-def gains_over_shuffled(entry, times):
-    """What cohabit's mapping gains over each shuffled linear one; 0 where no gain is predicted: that one stays then."""
-    found = []
-    for mapping in times:
-        if mapping.startswith("shuffled"):
-            saved = 1 - entry["estimates"]["time"] / entry["estimates"][mapping]
-            gain = 1 - statistics.median(times["time"]) / statistics.median(times[mapping])
-            is_gain = saved >= LEAST_SAVED and saved * (entry["share"] or 1.0) >= LEAST_GAIN
-            found.append(gain if is_gain else 0.0)
-    return found
-
-
-def differ(one, other):
-    """Measurably: no run of one is among those of the other."""
-    return max(one) < min(other) or max(other) < min(one)
-
-
-def cell(values):
-    return f"{statistics.median(values):.2f} ({min(values):.2f}-{max(values):.2f})"
-
-
-def row(name, entry, times):
-    """A program's row of the first table."""
-    linear = statistics.median(times["linear"])
-    ours = statistics.median(times[entry["chosen"]])
-    first = [runs[0] for mapping, runs in entry["times"].items() if mapping.startswith("random")]
-    fastest = min(median_of(times, "random"), default=float("nan"))
-    drawn = f"{fastest:.2f}; {statistics.median(first):.2f} of {len(first)}" if first else "-"
-    others = [linear, statistics.median(times["by node 0"])] + median_of(times, "random")
-    shuffled = median_of(times, "shuffled")
-    renumbered = statistics.mean(shuffled) if shuffled else float("nan")
-    over_shuffled = statistics.mean(gains_over_shuffled(entry, times) or [float("nan")])
-    fields = [name, f"{entry['share'] or 0:.0%}", str(min(len(runs) for runs in times.values())), cell(times["linear"]),
-              cell(times["by node 0"]), drawn, f"{renumbered:.2f}", cell(times["best"]), cell(times["time"]),
-              entry["chosen"], f"{1 - ours / linear:+.0%}", f"{ours / min(others) - 1:+.0%}", f"{over_shuffled:+.0%}"]
-    return f"| {' | '.join(fields)} |", over_shuffled
-
-
-def directions(entry, times):
-    """Of the pairs of mappings that differ measurably: how many, how many the estimate orders rightly, and how many it
-    takes for equal, which is not right."""
-    pairs = right = equal = 0
-    known = [mapping for mapping in times if mapping in entry["estimates"]]
-    for at, one in enumerate(known):
-        for other in known[at + 1:]:
-            if differ(times[one], times[other]):
-                estimates = [entry["estimates"][mapping] for mapping in (one, other)]
-                faster = statistics.median(times[one]) < statistics.median(times[other])
-                same = abs(estimates[0] - estimates[1]) <= LEAST_GAIN * max(estimates)
-                pairs += 1
-                equal += same
-                right += not same and faster == (estimates[0] < estimates[1])
-    return pairs, right, equal
-
-
-def tables(results):
-    """The tables of what ran three times and more, and what was wanted."""
-    lines = ["| program, ranks | in MPI | runs | linear | by node | random: fastest; median | linear, shuffled | best "
-             "| by time | taken | gain over linear | over the fastest | gain over shuffled |",
-             "|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
-    figure = ["| program, ranks | mapping | estimated gain | actual gain |", "|---|---|---|---|"]
-    direction = ["| program, ranks | pairs that differ | right | estimated equal |", "|---|---|---|---|"]
-    sums, gains = [0, 0, 0], []
-    for name, entry in results.items():
-        times = judged(entry)
-        if any(kind not in times for kind in ("linear", "best", "time", "by node 0")):
-            continue
-        line, gain = row(name, entry, times)
-        lines.append(line)
-        gains.append(gain)
-        linear = statistics.median(times["linear"])
-        estimates, share = entry["estimates"], entry["share"] or 1.0
-        for mapping in ("time", "best", "by node 0"):
-            estimated = (1 - estimates[mapping] / estimates["linear"]) * share
-            actual = 1 - statistics.median(times[mapping]) / linear
-            figure.append(f"| {name} | {mapping.removesuffix(' 0')} | {estimated:+.1%} | {actual:+.1%} |")
-        counts = directions(entry, times)
-        direction.append(f"| {name} | {counts[0]} | {counts[1]} | {counts[2]} |")
-        sums = [sum(both) for both in zip(sums, counts)]
-    summary = []
-    if gains:
-        mean = statistics.mean(gains)
-        summary.append(f"Gain over linear with shuffled numbers, mean over {len(gains)} programs: {mean:+.1%}.")
-    if sums[0]:
-        summary.append(f"Direction right in {sums[1]} of {sums[0]} pairs of mappings that differ measurably "
-                       f"({sums[1] / sums[0]:.0%}), {sums[2]} estimated equal.")
-    return "\n".join(lines + [""] + figure + [""] + direction + [""] + summary)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--npb", metavar="BIN")
+    parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--random", type=int, default=6)
     parser.add_argument("--shuffled", type=int, default=3)
     parser.add_argument("--programs", metavar="NAME,NAME...")
+    parser.add_argument("--whole", action="store_true")
     parser.add_argument("--keep", metavar="DIR")
+    parser.add_argument("--tables", metavar="DIR")
     arguments = parser.parse_args()
+    if arguments.tables:
+        with open(f"{arguments.tables}/results.json", encoding="utf-8") as file:
+            print(cluster_tables.tables(json.load(file)))
+        return 0
     # So that the cluster is removed.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _frame: sys.exit(128 + number))
@@ -354,7 +301,7 @@ def main():
             measure_all(arguments, cluster, own_pus, folder, results)
         finally:
             run([sys.executable, CLUSTER, "destroy", cluster])
-    print(tables(results))
+    print(cluster_tables.tables(results))
     return 0
 
 

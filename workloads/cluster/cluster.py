@@ -2,7 +2,8 @@
 """A cluster on one machine: network namespaces as hosts, bridges as switches, links slowed by tc's token bucket.
 
 The default is the cluster of the IBM report (section 7): hosts with two processors, five and three on two subnets, each
-port and the trunk between the subnets 100 Mbit/s. Needs root, ip and tc (iproute2), nsenter and unshare (util-linux).
+port and the trunk between the subnets 100 Mbit/s. No port drops a frame, as with Ethernet's flow control (IEEE 802.3x);
+--queue-kb N gives each a queue that overflows. Needs root, ip and tc (iproute2), nsenter and unshare (util-linux).
 
     cluster.py create DIR             makes a cluster; DIR, which must not exist, holds what belongs to it
     cluster.py run DIR HOST CMD...    runs a command on a host (DIR/on HOST CMD... is the same)
@@ -27,10 +28,19 @@ import subprocess
 import sys
 import tempfile
 import time
+import typing
 
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NETWORK = "10.77.0"
 PUS = 2  # of a host
+# Of a queue that nothing is dropped from: more than all senders together have on their way. Where frames are dropped, TCP
+# waits 200 ms and more before it sends again, and whom that hits is chance: all-to-alls took up to four times as long under
+# one mapping as under another that puts as many bytes on every link (docs/benchmarks-mpi.md).
+ENDLESS_KB = 1_000_000
+# So nothing is to be sent again. TCP would all the same, when a queue makes its answers late all at once: it probes what it
+# takes for lost after two round trips, and sends all of it after this time.
+PATIENT = "rto_min 2s"
+NO_PROBES = "net.ipv4.tcp_early_retrans=0"
 # What a host runs is told this of the MPIs: no ssh, the cluster's network, and ranks that wait give their processor up,
 # since all hosts share the machine's.
 ENVIRONMENT = {
@@ -79,6 +89,15 @@ exec "{folder}/on" "$host" sh -c "$*"
 """
 
 
+class Shape(typing.NamedTuple):
+    """What a cluster is like."""
+
+    subnets: list  # hosts of each
+    rate_mbit: int  # of ports and trunk
+    queue_kb: int | None  # of each port; none where nothing is dropped
+    own_pus: bool  # each host has two PUs of the machine for itself
+
+
 class Failure(Exception):
     """What went wrong, in a line."""
 
@@ -114,10 +133,11 @@ def host_names(subnets):
     return [[next(names) for _ in range(size)] for size in subnets]
 
 
-def cluster_file(subnets, rate_mbit, own_pus):
+def cluster_file(shape):
     """The cluster as cohabit reads it (docs/cluster.md)."""
+    subnets = shape.subnets
     last = sum(subnets) - 1
-    if own_pus:
+    if shape.own_pus:
         text = "# Made by cluster.py: emulated hosts, each with two processors of one machine.\n"
         for number in range(last + 1):
             pus = f"{PUS * number},{PUS * number + 1}"
@@ -135,15 +155,15 @@ def cluster_file(subnets, rate_mbit, own_pus):
         switches = f'"s[0-{len(subnets) - 1}]"'
         text += f'[[switch]]\nname = "trunk"\nmembers = {switches}\n\n'
         ports += f", {switches}"
-    text += f'[[port]]\nof = [{ports}]\nbandwidth = "{rate_mbit} Mbit/s"\n\n'
+    text += f'[[port]]\nof = [{ports}]\nbandwidth = "{shape.rate_mbit} Mbit/s"\n\n'
     return text + '# Through memory, which is no bottleneck here.\n[[port]]\nlevel = "pu"\nbandwidth = "1 GB/s"\n'
 
 
-def create(folder, subnets, rate_mbit, own_pus):
+def create(folder, shape):
     """Makes the cluster; where that fails, or is interrupted, nothing is left."""
     check_possible()
-    if own_pus and PUS * sum(subnets) > (os.cpu_count() or 1):
-        raise Failure(f"--own-pus needs {PUS * sum(subnets)} PUs, and this machine has {os.cpu_count()}")
+    if shape.own_pus and PUS * sum(shape.subnets) > (os.cpu_count() or 1):
+        raise Failure(f"--own-pus needs {PUS * sum(shape.subnets)} PUs, and this machine has {os.cpu_count()}")
     folder = os.path.abspath(folder)
     if any(character in folder for character in " '\"$\\`"):
         raise Failure(f"{folder}: choose a path without blanks and quotes: shells of MPI launchers will read it")
@@ -155,36 +175,39 @@ def create(folder, subnets, rate_mbit, own_pus):
         # First of all the name under which everything is found again.
         tag = f"cohabit-{secrets.token_hex(4)}"
         write(f"{folder}/tag", tag + "\n")
-        write_files(folder, tag, subnets, rate_mbit, own_pus)
-        make_network(tag, host_names(subnets), rate_mbit)
+        write_files(folder, tag, shape)
+        make_network(tag, shape)
     except BaseException:
         destroy(folder)
         raise
     return folder
 
 
-def write_files(folder, tag, subnets, rate_mbit, own_pus):
-    names = [name for subnet in host_names(subnets) for name in subnet]
+def write_files(folder, tag, shape):
+    names = [name for subnet in host_names(shape.subnets) for name in subnet]
     addresses = "".join(f"{NETWORK}.{number + 1} {name}\n" for number, name in enumerate(names))
     exports = "\n".join(f'export {key}="{value.format(folder=folder)}"' for key, value in ENVIRONMENT.items())
     write(f"{folder}/hosts", "127.0.0.1 localhost\n" + addresses)
     write(f"{folder}/hostfile", "".join(f"{name} slots={PUS}\n" for name in names))
     write(f"{folder}/machinefile", "".join(f"{name}:{PUS}\n" for name in names))
-    write(f"{folder}/cluster.toml", cluster_file(subnets, rate_mbit, own_pus))
+    write(f"{folder}/cluster.toml", cluster_file(shape))
     write(f"{folder}/on", ON.format(folder=folder, tag=tag, exports=exports), 0o755)
     write(f"{folder}/agent", AGENT.format(folder=folder), 0o755)
     for name in names:
         os.makedirs(f"{folder}/tmp/{name}")
 
 
-def make_network(tag, subnets, rate_mbit):
+def make_network(tag, shape):
     """The switches are bridges in a namespace of their own, so that the machine's network is not touched."""
-    switch, quiet = f"{tag}-switches", "net.ipv6.conf.all.disable_ipv6=1"
+    subnets = host_names(shape.subnets)
+    # No router advertisements and no duplicate address detection on the slow links; a kernel without IPv6 has none.
+    switch, settings = f"{tag}-switches", ["net.ipv6.conf.all.disable_ipv6=1"]
+    settings += [] if shape.queue_kb else [NO_PROBES]
     names = [name for subnet in subnets for name in subnet]
     for space in [switch] + [f"{tag}-{name}" for name in names]:
         call(["ip", "netns", "add", space])
-        # No router advertisements and no duplicate address detection on the slow links; a kernel without IPv6 has none.
-        subprocess.run(["ip", "netns", "exec", space, "sysctl", "-q", "-w", quiet], stderr=subprocess.DEVNULL)
+        for setting in settings:
+            subprocess.run(["ip", "netns", "exec", space, "sysctl", "-q", "-w", setting], stderr=subprocess.DEVNULL)
         call(["ip", "-n", space, "link", "set", "lo", "up"])
     links = []
     script = ""
@@ -201,11 +224,12 @@ def make_network(tag, subnets, rate_mbit):
     call(["ip", "-n", switch, "-batch", "-"], script)
     for number, name in enumerate(names):
         address = f"address add {NETWORK}.{number + 1}/24 dev eth0\nlink set eth0 up\n"
+        address += "" if shape.queue_kb else f"route change {NETWORK}.0/24 dev eth0 src {NETWORK}.{number + 1} {PATIENT}\n"
         call(["ip", "-n", f"{tag}-{name}", "-batch", "-"], address)
-    # Two frames may go at once; the queue is that of a small switch.
+    # Two frames may go at once.
     for space, link in links:
-        shape = f"qdisc add dev {link} root tbf rate {rate_mbit}mbit burst 3kb limit 512kb"
-        call(["tc", "-n", space] + shape.split())
+        bucket = f"tbf rate {shape.rate_mbit}mbit burst 3kb limit {shape.queue_kb or ENDLESS_KB}kb"
+        call(["tc", "-n", space, "qdisc", "add", "dev", link, "root"] + bucket.split())
 
 
 def namespaces(tag):
@@ -284,12 +308,12 @@ def run(folder, host, command):
         raise Failure(f"{folder}: no cluster is there ({error.strerror})") from error
 
 
-def run_within(command, subnets, rate_mbit, own_pus):
+def run_within(command, shape):
     """A cluster for as long as a command takes."""
     parent = tempfile.mkdtemp(prefix="cluster-")
     folder = f"{parent}/c"
     try:
-        create(folder, subnets, rate_mbit, own_pus)
+        create(folder, shape)
         status = subprocess.Popen([f"{folder}/on", "n0"] + command).wait()
     finally:
         if os.path.exists(folder):
@@ -316,6 +340,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--subnets", type=counts, default=[5, 3], metavar="N,N...", help="hosts of each subnet (5,3)")
     parser.add_argument("--rate-mbit", type=int, default=100, metavar="N", help="rate of ports and trunk (100)")
+    parser.add_argument("--queue-kb", type=int, metavar="N", help="queue of each port; more is dropped (nothing is)")
     parser.add_argument("--own-pus", action="store_true", help="each host has two PUs of the machine for itself")
     commands = parser.add_subparsers(dest="action", required=True)
     commands.add_parser("create").add_argument("folder", metavar="DIR")
@@ -326,17 +351,18 @@ def main():
     on_host.add_argument("command", metavar="CMD", nargs=argparse.REMAINDER)
     commands.add_parser("with").add_argument("command", metavar="CMD", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
+    shape = Shape(arguments.subnets, arguments.rate_mbit, arguments.queue_kb, arguments.own_pus)
     for number in ENDS:
         signal.signal(number, interrupted)
     try:
         if arguments.action == "create":
-            create(arguments.folder, arguments.subnets, arguments.rate_mbit, arguments.own_pus)
+            create(arguments.folder, shape)
         elif arguments.action == "destroy":
             destroy(arguments.folder)
         elif arguments.action == "run":
             run(arguments.folder, arguments.host, arguments.command)
         else:
-            return run_within(arguments.command, arguments.subnets, arguments.rate_mbit, arguments.own_pus)
+            return run_within(arguments.command, shape)
     except Failure as failure:
         print(f"cluster: {failure}", file=sys.stderr)
         return 125

@@ -75,6 +75,36 @@ fn two_clusters_do_not_meet() {
     assert_eq!(traces(&tag, &inodes, &folder), nothing());
 }
 
+/// Frames that the cluster's ports have dropped.
+fn dropped(tag: &str) -> u64 {
+    let said = |space: &str| {
+        let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap());
+        let mut tc = Command::new("tc");
+        tc.args(["-n", space, "-s", "-j", "qdisc", "show"]).env("PATH", path);
+        String::from_utf8(tc.output().unwrap().stdout).unwrap()
+    };
+    let drops = |qdisc: &serde_json::Value| qdisc["drops"].as_u64().unwrap();
+    let of = |space: &str| -> u64 {
+        let qdiscs: Vec<serde_json::Value> = serde_json::from_str(&said(space)).unwrap();
+        assert!(qdiscs.iter().any(|qdisc| qdisc["kind"] == "tbf"), "{space}: {qdiscs:?}");
+        qdiscs.iter().map(drops).sum()
+    };
+    spaces(tag).iter().map(|(space, _)| of(space)).sum()
+}
+
+#[test]
+fn nothing_is_dropped_unless_queues_are_given() {
+    // Two megabytes at once, which is much faster than the port takes them, and more than a socket would hold by default.
+    let send = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); \
+                s.setsockopt(socket.SOL_SOCKET, 32, 8 << 20); \
+                [s.sendto(bytes(1000), ('n2', 9)) for _ in range(2000)]";
+    for (options, is_dropped) in [(&[][..], false), (&["--queue-kb", "100"], true)] {
+        let Some(cluster) = Cluster::create_with(options, "queues of the emulated cluster") else { return };
+        assert!(cluster.on("n0").args(["python3", "-c", send]).status().unwrap().success());
+        assert_eq!(dropped(&cluster.tag()) > 0, is_dropped, "{options:?}");
+    }
+}
+
 #[test]
 fn nothing_is_left_of_one_that_is_interrupted() {
     let Some(probe) = Cluster::create("interrupting an emulated cluster") else { return };

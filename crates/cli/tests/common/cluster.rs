@@ -35,8 +35,13 @@ pub fn tool() -> Command {
 impl Cluster {
     /// Creates it; none, said aloud, where that cannot be.
     pub fn create(test: &str) -> Option<Self> {
+        Self::create_with(&[], test)
+    }
+
+    /// The same with options of the tool.
+    pub fn create_with(options: &[&str], test: &str) -> Option<Self> {
         let parent = tempfile::tempdir().unwrap();
-        match tool().arg("create").arg(parent.path().join("c")).output() {
+        match tool().args(options).arg("create").arg(parent.path().join("c")).output() {
             Ok(output) if output.status.success() => Some(Self { parent }),
             Ok(output) => {
                 let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,0 +1,180 @@
+"""The tables of benches/cluster.py, as Markdown, of the measurements that it has kept.
+
+A measurement is what it wrote of each program: the seconds (and operations/s) of each run by mapping, what each mapping is
+estimated to take, the share of the run in MPI, the mapping that cohabit takes, and the mappings that are like another one.
+"""
+
+import statistics
+
+# Below this share of the run, or of the communication, `cohabit run` takes a gain for none.
+LEAST_GAIN, LEAST_SAVED = 0.01, 0.05
+# What is wanted of the mapping that is taken, and of the estimate (issue 4).
+NEAR, OVER_SHUFFLED, DIRECTION = 0.02, 0.25, 0.95
+# Runs of a mapping that count for something.
+LEAST_RUNS = 3
+
+
+def seconds(entry):
+    """Seconds of each run by mapping. The NAS benchmarks print hundredths, and operations/s with more digits: work over
+    these, where the work is what makes both agree on average."""
+    runs = [run for runs in entry["times"].values() for run in runs]
+    if not all(rate for _, rate in runs):
+        return {name: [took for took, _ in runs] for name, runs in entry["times"].items()}
+    work = sum(took for took, _ in runs) / sum(1 / rate for _, rate in runs)
+    return {name: [work / rate for _, rate in runs] for name, runs in entry["times"].items()}
+
+
+def judged(entry):
+    """The runs that count, of mappings with three and more. The run that a random mapping was chosen by is none; who is
+    like another one has the other's."""
+    runs = {name: runs[name.startswith("random"):] for name, runs in seconds(entry).items()}
+    runs = {name: times for name, times in runs.items() if len(times) >= LEAST_RUNS}
+    for name, other in entry["alike"].items():
+        if other in runs:
+            runs[name] = runs[other]
+    return runs
+
+
+def median_of(times, kind):
+    """Of all mappings of a kind, the median of each."""
+    return [statistics.median(times[name]) for name in times if name.split(" ")[0] == kind]
+
+
+def gains_over_shuffled(entry, times):
+    """What cohabit's mapping gains over each shuffled linear one; 0 where no gain is predicted: that one stays then."""
+    found = []
+    for mapping in times:
+        if mapping.startswith("shuffled"):
+            saved = 1 - entry["estimates"]["time"] / entry["estimates"][mapping]
+            gain = 1 - statistics.median(times["time"]) / statistics.median(times[mapping])
+            is_gain = saved >= LEAST_SAVED and saved * (entry["share"] or 1.0) >= LEAST_GAIN
+            found.append(gain if is_gain else 0.0)
+    return found
+
+
+def is_open(entry):
+    """Whether mappings matter at all by the estimate: of a uniform all-to-all every one takes as long."""
+    estimates = entry["estimates"].values()
+    return 1 - min(estimates) / max(estimates) > LEAST_SAVED
+
+
+def differ(one, other):
+    """Measurably: no run of one is among those of the other."""
+    return max(one) < min(other) or max(other) < min(one)
+
+
+def directions(entry, times):
+    """Of the pairs of mappings that differ measurably: how many, how many the estimate orders rightly, and how many it
+    takes for equal, which is not right."""
+    pairs = right = equal = 0
+    known = [name for name in times if name in entry["estimates"] and name not in entry["alike"]]
+    for at, one in enumerate(known):
+        for other in known[at + 1:]:
+            if differ(times[one], times[other]):
+                estimates = [entry["estimates"][mapping] for mapping in (one, other)]
+                faster = statistics.median(times[one]) < statistics.median(times[other])
+                same = abs(estimates[0] - estimates[1]) <= LEAST_GAIN * max(estimates)
+                pairs += 1
+                equal += same
+                right += not same and faster == (estimates[0] < estimates[1])
+    return pairs, right, equal
+
+
+class Program:
+    """One program's row of each table, and what the summary needs of it."""
+
+    def __init__(self, name, entry, times):
+        self.name, self.entry, self.times = name, entry, times
+        self.linear = statistics.median(times["linear"])
+        self.ours = times[entry["chosen"]]
+        self.drawn = median_of(times, "random")
+        # The runs that random mappings were chosen by: their median says what a random mapping takes.
+        self.first = [runs[0] for mapping, runs in seconds(entry).items() if mapping.startswith("random")]
+        # Who is faster than ours among the others, by his median.
+        others = ["linear", "by node 0"] + [mapping for mapping in times if mapping.startswith("random")]
+        self.fastest = min(others, key=lambda mapping: statistics.median(times[mapping]))
+        self.over_fastest = statistics.median(self.ours) / statistics.median(times[self.fastest]) - 1
+        shuffled = gains_over_shuffled(entry, times)
+        self.over_shuffled = statistics.mean(shuffled) if shuffled else None
+        self.is_open = is_open(entry)
+        self.directions = directions(entry, times)
+
+    def measured(self):
+        """Its row of the first table."""
+        drawn = f"{min(self.drawn, default=float('nan')):.2f}; {statistics.median(self.first):.2f}" if self.first else "-"
+        shuffled = median_of(self.times, "shuffled")
+        like = {name: other.removesuffix(" 0") for name, other in self.entry["alike"].items()}
+        cells = [like[kind] if kind in like else cell(self.times[kind]) for kind in ("by node 0", "best", "time")]
+        fields = [self.name, f"{self.entry['share'] or 0:.0%}", str(len(self.times["linear"])), cell(self.times["linear"]),
+                  cells[0], drawn, f"{statistics.mean(shuffled):.2f}" if shuffled else "-", cells[1], cells[2],
+                  self.entry["chosen"], f"{1 - statistics.median(self.ours) / self.linear:+.0%}",
+                  f"{self.over_fastest:+.1%}", "-" if self.over_shuffled is None else f"{self.over_shuffled:+.0%}"]
+        return row(fields)
+
+    def figure(self):
+        """Its row of the second: estimated beside actual gain over linear, as the report's Figure 7."""
+        estimates, share = self.entry["estimates"], self.entry["share"] or 1.0
+        fields = [self.name]
+        for mapping in ("time", "best", "by node 0"):
+            estimated = (1 - estimates[mapping] / estimates["linear"]) * share
+            actual = 1 - statistics.median(self.times[mapping]) / self.linear
+            fields.append(f"{estimated:+.1%} / {actual:+.1%}")
+        return row(fields)
+
+    def direction(self):
+        """Its row of the third."""
+        return row([self.name, *map(str, self.directions)])
+
+
+def cell(values):
+    return f"{statistics.median(values):.2f} ({min(values):.2f}-{max(values):.2f})"
+
+
+def row(fields):
+    return f"| {' | '.join(fields)} |"
+
+
+def table(heads, rows):
+    return [row(heads), "|" + "---|" * len(heads)] + rows + [""]
+
+
+def tables(results):
+    """The tables of what ran three times and more, and what was wanted."""
+    programs = []
+    for name, entry in results.items():
+        times = judged(entry)
+        if all(kind in times for kind in ("linear", "best", "time", "by node 0")):
+            programs.append(Program(name, entry, times))
+    lines = table(["program, ranks", "in MPI", "runs", "linear", "by node", "random: fastest; median", "linear, shuffled",
+                   "best", "by time", "taken", "gain over linear", "over the fastest", "gain over shuffled"],
+                  [program.measured() for program in programs])
+    lines += table(["program, ranks: estimated / actual gain over linear", "by time", "best", "by node"],
+                   [program.figure() for program in programs])
+    lines += table(["program, ranks", "pairs that differ", "right", "estimated equal"],
+                   [program.direction() for program in programs])
+    return "\n".join(lines + table(["wanted", "found"], summary(programs) if programs else []))
+
+
+def summary(programs):
+    """What issue 4 wants, item by item."""
+    far = [program for program in programs if program.over_fastest > NEAR]
+    told = [f"{program.name} {program.over_fastest:+.1%}"
+            + ("" if differ(program.ours, program.times[program.fastest]) else " (ranges overlap)") for program in far]
+    drawn = [len(program.first) for program in programs]
+    rows = [row([f"within {NEAR:.0%} of the fastest of linear (by slot), by node and {min(drawn)} random ones",
+                 f"{len(programs) - len(far)} of {len(programs)}" + ("; not " + ", ".join(told) if told else "")])]
+    slower = [program.name for program in programs if min(program.ours) > max(program.times["linear"])]
+    rows.append(row(["never slower than linear beyond the noise",
+                     "slower: " + ", ".join(slower) if slower else f"so in {len(programs)} of {len(programs)}"]))
+    renumbered = [program for program in programs if program.over_shuffled is not None]
+    for what, kind in (("of all programs", renumbered),
+                       ("of those where mappings can differ", [program for program in renumbered if program.is_open])):
+        if kind:
+            mean = statistics.mean(program.over_shuffled for program in kind)
+            rows.append(row([f"{OVER_SHUFFLED:.0%} over linear with shuffled numbers, on average {what}",
+                             f"{mean:+.1%} ({len(kind)} programs)"]))
+    pairs, right, equal = (sum(program.directions[at] for program in programs) for at in range(3))
+    if pairs:
+        rows.append(row([f"direction right in {DIRECTION:.0%} of the pairs of mappings that differ measurably",
+                         f"{right} of {pairs} ({right / pairs:.1%}), {equal} of them estimated equal"]))
+    return rows
