@@ -8,7 +8,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
-unsteady_files='cluster launchers measure mpi online online_ranks run_ranks terminal'
+unsteady_files='cluster launchers measure mpi online online_ranks run_ranks srun terminal'
 
 log=build/test.log
 mkdir -p build

@@ -8,7 +8,7 @@ use crate::dbi::directory::Directory;
 use crate::dbi::signals::Passing;
 use cohabit_model::Error;
 use cohabit_model::command::CommandError;
-use cohabit_model::launcher::{Family, Launcher, Recognised};
+use cohabit_model::launcher::{Family, Recognised};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -55,11 +55,7 @@ pub(crate) fn prepare(command: &[OsString], options: &Options) -> Result<Prepare
         variables: variables(parts.path(), shared.path(), options),
         parameters: parameters(&recognised, command, shared.path(), options),
     };
-    let (words, mut environment) = additions.apply(recognised.launcher, command);
-    if recognised.launcher == Launcher::Singleton && recognised.family == Family::OpenMpi {
-        let parameter = |(name, value): &(&str, OsString)| (format!("OMPI_MCA_{name}").into(), value.clone());
-        environment.extend(additions.parameters.iter().map(parameter));
-    }
+    let (words, environment) = additions.apply(recognised.launcher, command);
     let doubt = srun_without_pmix(&recognised, command, |name| std::env::var_os(name));
     Ok(Prepared { words, environment, parts, shared, doubt })
 }

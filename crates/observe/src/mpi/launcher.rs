@@ -227,11 +227,22 @@ impl Additions {
                 (words, Vec::new())
             }
             Launcher::Srun => {
-                export(&mut words, &variables);
+                variables.extend(self.as_variables());
+                let inherited = std::env::var(EXPORT).ok();
+                variables.extend(export(&mut words, inherited, &variables));
                 (words, variables)
             }
-            Launcher::Singleton => (words, variables),
+            Launcher::Singleton => {
+                variables.extend(self.as_variables());
+                (words, variables)
+            }
         }
+    }
+
+    /// Open MPI's parameters where no mpirun takes them. What the user has set stays.
+    fn as_variables(&self) -> Vec<(OsString, OsString)> {
+        let named = self.parameters.iter().map(|(name, value)| (format!("OMPI_MCA_{name}").into(), value.clone()));
+        named.filter(|(name, _): &(OsString, OsString)| std::env::var_os(name).is_none()).collect()
     }
 }
 
@@ -262,12 +273,31 @@ fn take_pair(words: &mut Vec<OsString>, flags: &[&str]) -> Option<OsString> {
     words.drain(at..at + 3).nth(2)
 }
 
-/// srun passes its own environment on, unless --export says what to pass on.
-fn export(words: &mut [OsString], variables: &[(OsString, OsString)]) {
-    let Some(word) = words.iter_mut().find(|word| word.as_bytes().starts_with(b"--export=")) else { return };
-    for (name, _) in variables {
-        word.push(",");
-        word.push(name);
+/// The variable that says what `--export` would: sbatch sets it for a job with --export=NONE.
+const EXPORT: &str = "SLURM_EXPORT_ENV";
+
+/// srun passes its own environment on, unless --export, or the variable that it inherits, says what to pass on: the variables'
+/// names are added to what that says, of the inherited one as a variable for srun.
+fn export(
+    words: &mut [OsString],
+    inherited: Option<String>,
+    variables: &[(OsString, OsString)],
+) -> Option<(OsString, OsString)> {
+    let names: OsString = variables.iter().flat_map(|(name, _)| [OsStr::new(","), name]).collect();
+    let flag = words.iter().position(|word| word == "--export" || word.as_bytes().starts_with(b"--export="));
+    match flag {
+        Some(flag) => {
+            let value = if words[flag] == "--export" { flag + 1 } else { flag };
+            if let Some(word) = words.get_mut(value) {
+                word.push(names);
+            }
+            None
+        }
+        None => inherited.map(|said| {
+            let mut value = OsString::from(said);
+            value.push(names);
+            (EXPORT.into(), value)
+        }),
     }
 }
 
@@ -327,8 +357,10 @@ mod tests {
                 "mpiexec -genv LD_PRELOAD /o.so ./a",
                 "mpiexec -genv LD_PRELOAD /l.so:/o.so -genv A 1 ./a",
             ),
-            (Launcher::Srun, "srun --export=NONE ./a", "srun --export=NONE,LD_PRELOAD,A ./a"),
+            (Launcher::Srun, "srun --export=NONE ./a", "srun --export=NONE,LD_PRELOAD,A,OMPI_MCA_p ./a"),
+            (Launcher::Srun, "srun --export ALL,B=3 ./a", "srun --export ALL,B=3,LD_PRELOAD,A,OMPI_MCA_p ./a"),
             (Launcher::Srun, "srun ./a", "srun ./a"),
+            (Launcher::Singleton, "./a", "./a"),
         ];
         if std::env::var_os(PRELOAD).is_some() {
             eprintln!("skipped: LD_PRELOAD is set, and would show in what is compared");
@@ -337,7 +369,25 @@ mod tests {
         for (launcher, command, expected) in rows {
             let (made, environment) = added().apply(launcher, &words(command));
             assert_eq!(made, words(expected));
-            assert_eq!(environment.is_empty(), launcher != Launcher::Srun);
+            let names: Vec<_> = environment.iter().map(|(name, _)| name.to_str().unwrap()).collect();
+            match launcher {
+                Launcher::OpenMpi | Launcher::Hydra => assert!(names.is_empty()),
+                Launcher::Srun | Launcher::Singleton => assert_eq!(names, ["LD_PRELOAD", "A", "OMPI_MCA_p"]),
+            }
+        }
+    }
+
+    #[test]
+    fn a_job_that_exports_nothing_lets_ours_through() {
+        let variables = [("A".into(), "1".into()), ("B".into(), "2".into())];
+        for (line, inherited, expected) in [
+            ("srun ./a", None, None),
+            ("srun ./a", Some("NONE"), Some("NONE,A,B")),
+            ("srun --export=ALL ./a", Some("NONE"), None),
+        ] {
+            let found = export(&mut words(line), inherited.map(str::to_owned), &variables);
+            let value = found.map(|(_, value)| value.into_string().unwrap());
+            assert_eq!(value.as_deref(), expected, "{line}, {inherited:?}");
         }
     }
 

@@ -1,0 +1,122 @@
+//! `cohabit profile -- srun ...`: ranks that Slurm's daemons start on several hosts are seen as those of mpirun are.
+
+mod common;
+
+use cohabit_model::Profile;
+use cohabit_observe::npz::read_profile;
+use common::cluster::{Cluster, is_late, until_it_ends};
+use common::slurm::Slurm;
+use common::{Ran, Room};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const TEST: &str = "profiles under srun";
+const RANKS: usize = 6;
+
+/// srun on the emulated cluster, and the programs of one MPI.
+struct Under<'a> {
+    cluster: &'a Cluster,
+    slurm: &'a Slurm,
+    room: &'a Room,
+    /// Of the programs and libraries: `openmpi`.
+    mpi: &'a str,
+    /// How srun starts ranks of it.
+    kind: &'a str,
+}
+
+impl Under<'_> {
+    fn built(&self, name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build").join(name)
+    }
+
+    /// Whether there is what is needed; what is missing is said.
+    fn is_there(&self) -> bool {
+        let parts = [format!("native/libcohabit-mpi-{}.so", self.mpi), format!("workloads/mpi/patterns-{}", self.mpi)];
+        let there = parts.iter().all(|part| self.built(part).exists());
+        if !there {
+            println!("skipped: {TEST}: {}: our library for it or its workloads are not here (make)", self.mpi);
+        }
+        there
+    }
+
+    /// srun with these words of ours before it, options, and a program.
+    fn srun(&self, before: &[&str], options: &[&str], program: &str) -> Command {
+        let mut command = self.slurm.on(self.cluster, "n0");
+        command.args(["timeout", "-s", "KILL", "30"]).args(before).args(["srun", self.kind]).args(options);
+        command.args(["-n", &RANKS.to_string(), program]).current_dir(self.room.path(""));
+        command
+    }
+
+    /// Profiles a pattern. None, said aloud, where srun does not start ranks of this MPI, or they do not end.
+    fn profile(&self, options: &[&str], pattern: &str) -> Option<Profile> {
+        let program = self.built("workloads/mpi").join(format!("patterns-{}", self.mpi));
+        let pattern = [pattern, "--rounds", "5", "--expect", "expected"];
+        let ours = [env!("CARGO_BIN_EXE_cohabit"), "profile", "-o", "p.npz", "--"];
+        let ran = until_it_ends(self.srun(&ours, options, program.to_str().unwrap()).args(pattern));
+        if ran.status != Some(0) {
+            let alone =
+                || Ran::of(self.srun(&[], &[], program.to_str().unwrap()).args(&pattern[..3]).output().unwrap());
+            let failed = (0..5).map(|_| alone()).find(|alone| alone.status != Some(0));
+            assert!(failed.is_some(), "{} {options:?}: {}", self.mpi, ran.stderr);
+            let why = if failed.is_some_and(|ran| is_late(&ran)) {
+                "they do not end"
+            } else {
+                "this Slurm does not start them"
+            };
+            println!("skipped: {TEST}: ranks of {}: {why}, without cohabit too", self.mpi);
+            return None;
+        }
+        assert_eq!(ran.stderr, "", "{} {options:?}", self.mpi);
+        Some(read_profile(&self.room.path("p.npz")).unwrap())
+    }
+
+    /// What the ranks say that they sent: messages and bytes by pair.
+    fn expected(&self) -> BTreeMap<(usize, usize), (u64, u64)> {
+        let mut found = BTreeMap::new();
+        for rank in 0..RANKS {
+            let text = std::fs::read_to_string(self.room.path(&format!("expected.{rank}"))).unwrap();
+            for line in text.lines() {
+                let fields: Vec<u64> = line.split(' ').map(|field| field.parse().unwrap()).collect();
+                found.insert((fields[0] as usize, fields[1] as usize), (fields[2], fields[3]));
+            }
+        }
+        found
+    }
+}
+
+fn traffic(profile: &Profile) -> BTreeMap<(usize, usize), (u64, u64)> {
+    let pairs = profile.messages.iter().map(|(source, destination, messages)| {
+        let pair = (source as usize, destination as usize);
+        (pair, (messages, profile.bytes.get(pair.0, pair.1)))
+    });
+    pairs.collect()
+}
+
+#[test]
+fn ranks_that_slurm_starts_are_seen() {
+    let Some(cluster) = Cluster::create(TEST) else { return };
+    let room = Room::new();
+    let Some(slurm) = Slurm::start(&cluster, &room.path("slurm"), TEST) else { return };
+    for (mpi, kind) in [("openmpi", "--mpi=pmix"), ("mpich", "--mpi=pmi2")] {
+        let under = Under { cluster: &cluster, slurm: &slurm, room: &room, mpi, kind };
+        if !under.is_there() {
+            continue;
+        }
+        // Two ranks on each host, neighbours on different ones; and what srun passes on when it is told to pass on little.
+        let path = format!("--export=PATH={}", std::env::var("PATH").unwrap());
+        for options in [&["--distribution=cyclic"][..], &["--distribution=cyclic", &path]] {
+            let Some(profile) = under.profile(options, "ring") else { break };
+            assert_eq!(traffic(&profile), under.expected(), "{mpi} {options:?}");
+            let hosts: Vec<_> = profile.meta.tasks.iter().map(|task| task.host.as_str()).collect();
+            assert_eq!(hosts, ["n0", "n1", "n5", "n0", "n1", "n5"], "{mpi} {options:?}");
+            assert_eq!(profile.mpi_ns.len(), RANKS);
+            assert!(profile.meta.coverage.exact, "{mpi} {options:?}: {:?}", profile.meta.coverage);
+        }
+        let Some(profile) = under.profile(&[], "allreduce") else { continue };
+        // Open MPI's monitoring is turned on by the environment here, where mpirun has an option for it.
+        let how = if mpi == "openmpi" { "monitored" } else { "decomposed" };
+        assert_eq!(profile.meta.unknown["collectives"], how);
+        assert_eq!(profile.meta.coverage.exact, mpi == "openmpi", "{:?}", profile.meta.coverage);
+    }
+}
