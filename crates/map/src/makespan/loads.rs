@@ -66,7 +66,9 @@ struct Phase {
     least_scale_s: f64,
     /// Sum over resources of (seconds / scale)^NORM.
     sum: f64,
-    remembered: f64,
+    /// Sum over resources of seconds.
+    work_s: f64,
+    remembered: (f64, f64),
     /// Resources whose load has changed since the sum was made.
     touched: Vec<u32>,
     is_touched: Vec<bool>,
@@ -133,22 +135,28 @@ impl<'a> Loads<'a> {
         self.phases.iter().map(norm).sum()
     }
 
-    /// Sums the norm up anew: additions and subtractions have left it a little wrong.
+    /// Seconds that all ports and switches are busy, added up: what goes through fewer of them is less.
+    pub fn work(&self) -> f64 {
+        self.phases.iter().map(|phase| phase.weight * phase.work_s).sum()
+    }
+
+    /// Sums the norm and the work up anew: additions and subtractions have left them a little wrong.
     pub fn refresh(&mut self) {
         for phase in &mut self.phases {
             phase.scale_s = phase.longest().max(phase.least_scale_s);
             phase.sum = phase.norm_sum();
+            phase.work_s = phase.loads.iter().map(|load| load.seconds).sum();
         }
     }
 
-    /// Remembers the norm, for [`Loads::undone`].
+    /// Remembers the norm and the work, for [`Loads::undone`].
     pub fn remember(&mut self) {
-        self.phases.iter_mut().for_each(|phase| phase.remembered = phase.sum);
+        self.phases.iter_mut().for_each(|phase| phase.remembered = (phase.sum, phase.work_s));
     }
 
-    /// Takes the norm that was remembered: the mapping is that of then again, and the way there and back was rounded.
+    /// Takes what was remembered: the mapping is that of then again, and the way there and back was rounded.
     pub fn undone(&mut self) {
-        self.phases.iter_mut().for_each(|phase| phase.sum = phase.remembered);
+        self.phases.iter_mut().for_each(|phase| (phase.sum, phase.work_s) = phase.remembered);
     }
 
     /// Pairs whose messages go through what a phase waits for, as (sender, receiver): one that `pick` chooses. None where
@@ -215,7 +223,8 @@ impl Phase {
             // Where nothing has to wait yet, a millionth of the longest conceivable time.
             least_scale_s: if conceivable_s > 0.0 { conceivable_s * 1e-6 } else { 1.0 },
             sum: 0.0,
-            remembered: 0.0,
+            work_s: 0.0,
+            remembered: (0.0, 0.0),
             touched: Vec::new(),
             is_touched: vec![false; count],
         }
@@ -248,6 +257,7 @@ impl Phase {
             let longest = load.senders.iter().map(|sender| sender.1).max().unwrap_or(0) as f64 * tick_s;
             let seconds = longest.max(load.bytes as f64 * ways.resources[at].seconds_per_byte);
             self.sum += (seconds / scale_s).powi(NORM) - (load.seconds / scale_s).powi(NORM);
+            self.work_s += seconds - load.seconds;
             load.seconds = seconds;
         }
     }

@@ -1,7 +1,9 @@
 //! Iterated local search for a small makespan (Lourenço, Martin, Stützle, "Iterated local search", 2003): a task of a pair
 //! that the last port waits for, or of any pair, changes places with another or takes an empty slot; what does not wait
-//! longer is kept. Where nothing gets better for long, some random changes are made to the best so far.
+//! longer is kept. Where nothing gets better for long, some random changes are made to the best so far. At last messages are
+//! taken out of ports and switches that do not need to have them.
 
+use super::NEAR;
 use super::loads::Loads;
 use crate::Problem;
 use crate::mappers::best::clock::Clock;
@@ -69,6 +71,30 @@ impl<'a> Search<'a> {
             }
         }
         best.1
+    }
+
+    /// From these slots, others with which ports and switches have less to do in all, and communication takes next to no longer
+    /// ([`NEAR`]).
+    pub fn thin(&mut self, slots: &[usize], clock: &mut Clock) -> Vec<usize> {
+        self.go_to(slots);
+        let longest = self.loads.seconds() * (1.0 + NEAR);
+        while clock.step() {
+            self.loads.refresh();
+            let mut work = self.loads.work();
+            for _ in 0..TRIES {
+                let Some(change) = self.propose() else { continue };
+                let from = self.slot_of[change.task];
+                self.loads.remember();
+                self.make(change);
+                if self.loads.work() < work * (1.0 - 1e-9) && self.loads.seconds() <= longest {
+                    work = self.loads.work();
+                } else {
+                    self.make(Change { task: change.task, to: from });
+                    self.loads.undone();
+                }
+            }
+        }
+        self.slot_of.clone()
     }
 
     /// Tries one change; returns the norm afterwards.
@@ -145,6 +171,19 @@ impl<'a> Search<'a> {
 
     /// Goes back to the best, and some random changes away from it.
     fn restart(&mut self, best: &[usize]) {
+        self.go_to(best);
+        let changes = 2 + self.random.below(2 + best.len() / 8);
+        for _ in 0..changes {
+            let (task, to) = (self.random.below(best.len()), self.random.below(self.slots.len()));
+            if self.is_legal(Change { task, to }) {
+                self.make(Change { task, to });
+            }
+        }
+        self.loads.refresh();
+    }
+
+    /// Puts all tasks on these slots.
+    fn go_to(&mut self, best: &[usize]) {
         let moved = (0..best.len()).filter(|&task| self.slot_of[task] != best[task]);
         let element = |slot: usize| self.problem.topology.pus[self.slots.pu[slot]].node;
         for task in moved.collect::<Vec<_>>() {
@@ -156,13 +195,6 @@ impl<'a> Search<'a> {
         self.empty.fill(0);
         let (slots, empty) = (self.slots, &mut self.empty);
         (0..slots.len()).filter(|&slot| self.task_at[slot].is_none()).for_each(|slot| empty[slots.unit[slot]] += 1);
-        let changes = 2 + self.random.below(2 + best.len() / 8);
-        for _ in 0..changes {
-            let (task, to) = (self.random.below(best.len()), self.random.below(self.slots.len()));
-            if self.is_legal(Change { task, to }) {
-                self.make(Change { task, to });
-            }
-        }
         self.loads.refresh();
     }
 }

@@ -65,6 +65,10 @@ proptest! {
         let elements: Vec<usize> = placement.iter().map(|&pu| element(pu)).collect();
         let mut loads = Loads::new(&ways, &phases, &elements);
         assert_near(loads.seconds(), time.seconds(&topology, &placement).unwrap());
+        let work = |placement: &[usize]| {
+            let elements: Vec<usize> = placement.iter().map(|&pu| element(pu)).collect();
+            Loads::new(&ways, &phases, &elements).work()
+        };
         for (a, b, pu) in moves {
             if a == b {
                 placement[a] = pu;
@@ -75,7 +79,10 @@ proptest! {
             }
             assert_near(loads.seconds(), time.seconds(&topology, &placement).unwrap());
         }
+        // Sums that were rounded on the way, of seconds and tens of seconds.
+        prop_assert!((loads.work() - work(&placement)).abs() <= 1e-9, "{}", loads.work());
         loads.refresh();
+        assert_near(loads.work(), work(&placement));
         let (smooth, seconds) = (loads.smooth(), loads.seconds());
         prop_assert!(smooth >= seconds * (1.0 - 1e-9) && smooth <= 1.5 * seconds, "{} for {}", smooth, seconds);
     }
@@ -100,7 +107,7 @@ proptest! {
         let seconds = time.seconds(&topology, &found).unwrap();
         for name in ["best", "packed", "scatter"] {
             let other = mapper(name).unwrap().map(&problem).unwrap();
-            prop_assert!(seconds <= time.seconds(&topology, &other).unwrap(), "{}", name);
+            prop_assert!(seconds <= (1.0 + NEAR) * time.seconds(&topology, &other).unwrap(), "{}", name);
         }
         prop_assert_eq!(&least(&problem, &time).unwrap(), &found);
         crate::contract::judge_placement("makespan", &problem, &found);
@@ -128,7 +135,7 @@ proptest! {
         each_placement(&mut Vec::new(), 6, 8, &mut |placement| {
             least_s = least_s.min(time.seconds(&topology, placement).unwrap());
         });
-        prop_assert!(time.seconds(&topology, &found).unwrap() <= least_s * (1.0 + 1e-9));
+        prop_assert!(time.seconds(&topology, &found).unwrap() <= least_s * (1.0 + NEAR) * (1.0 + 1e-9));
     }
 }
 
@@ -158,6 +165,36 @@ fn time_sees_what_distances_do_not() {
     let seconds = |placement: &[usize]| time.seconds(&topology, placement).unwrap();
     assert_eq!(seconds(&mapper("best").unwrap().map(&problem).unwrap()), 100.0);
     assert_eq!(seconds(&least(&problem, &time).unwrap()), 10.0);
+}
+
+#[test]
+fn of_mappings_that_take_as_long_it_is_one_with_fewer_ports() {
+    // On four hosts of two cores: the port of task 0's host decides, and waits as long wherever the other three are.
+    let topology = cluster(4);
+    let hct = topology.hct().unwrap();
+    let phases =
+        [(1.0, pattern(6, &[(0, 1, 1000, 9), (0, 2, 1000, 9), (3, 4, 100, 1), (4, 5, 100, 1), (5, 3, 100, 1)]))];
+    let time = Time { hct: &hct, phases: &phases };
+    let (weight, options) = (bytes(&phases[0].1), Options::default());
+    let problem = crate::testing::problem(&weight, &topology, &options);
+    let found = least(&problem, &time).unwrap();
+    let seconds = time.seconds(&topology, &found).unwrap();
+    let price = |placement: &[usize]| distance_cost(problem.weight, &topology, placement);
+    let (mut least_s, mut least_price) = (f64::INFINITY, u128::MAX);
+    each_placement(&mut Vec::new(), 6, 8, &mut |placement| {
+        let seconds = time.seconds(&topology, placement).unwrap();
+        if seconds < least_s * (1.0 - 1e-9) {
+            (least_s, least_price) = (seconds, u128::MAX);
+        }
+        if seconds <= least_s * (1.0 + 1e-9) {
+            least_price = least_price.min(price(placement));
+        }
+    });
+    assert!(
+        seconds <= least_s * (1.0 + NEAR) && price(&found) <= least_price,
+        "{seconds} {least_s}, {}",
+        price(&found)
+    );
 }
 
 #[test]
