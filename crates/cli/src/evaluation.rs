@@ -74,8 +74,9 @@ pub fn text(evaluation: &Evaluation) -> String {
     let Evaluation { topology, profile, weight, weights, mappings } = evaluation;
     let mut text =
         format!("{} tasks on {} PUs; weight: {}", profile.tasks(), topology.allowed().len(), name_of(*weight));
-    if weights.len() > 1 {
-        text += &format!("; {} phases in {} windows", weights.len(), weights.iter().sum::<f64>());
+    let phases: f64 = weights.iter().sum();
+    if phases > 1.0 {
+        text += &format!("; {phases} phases");
     }
     match mpi_share(profile) {
         Some(share) => text += &format!("; {:.1} % of the time in MPI\n", 100.0 * share),

@@ -3,13 +3,13 @@
 use crate::{number, progress};
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use cohabit_evaluate::phases::{whole, windows_at_most};
+use cohabit_evaluate::phases::{bursts, usual};
 use cohabit_map::makespan::{self, Time};
 use cohabit_map::{MAPPERS, Options, Problem, lower_bound, mapper};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::mapping::{Cost, FORMAT, Placed, Weight};
 use cohabit_model::profile::Kind;
-use cohabit_model::{Error, Mapping, Matrix, Pattern, Profile, Result, Task, Topology};
+use cohabit_model::{Error, Hct, Mapping, Matrix, Pattern, Profile, Result, Task, Topology};
 use std::time::Duration;
 
 /// Phases that a search by time takes into account: what every port carries is kept for each.
@@ -30,10 +30,9 @@ pub struct MappingArgs {
     /// What is to be small: the distance cost, or the estimated time of communication on a cluster's ports (docs/estimator.md)
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Objective::Distance)]
     objective: Objective,
-    /// With --objective time: each window of the profile's time series is a phase of its own, windows that are alike one
-    /// that comes as often (at most 64: shorter windows are joined)
+    /// With --objective time: take each burst of the profile's time series by itself (at most 64: others are joined)
     #[arg(long)]
-    windows: bool,
+    bursts: bool,
     /// Put this task on this PU (its OS index, in a cluster HOST:PU); may be repeated
     #[arg(long, value_name = "TASK=PU", value_parser = pin)]
     pin: Vec<(usize, String)>,
@@ -90,7 +89,7 @@ impl Objective {
 impl MappingArgs {
     /// The same by another mapper, and by distance, which every mapper knows.
     pub fn by(&self, mapper: &str) -> Self {
-        Self { mapper: mapper.to_owned(), objective: Objective::Distance, windows: false, ..self.clone() }
+        Self { mapper: mapper.to_owned(), objective: Objective::Distance, bursts: false, ..self.clone() }
     }
 
     /// Maps the tasks of `profile` to the PUs of `topology`.
@@ -103,7 +102,8 @@ impl MappingArgs {
         let algorithm = mapper(&self.mapper)?;
         let problem = Problem { weight: matrix, load: &profile.accessed_bytes, topology, options: &options };
         let hct = topology.hct();
-        let phases = self.phases(profile)?;
+        let default = mapper("packed")?.map(&Problem { load: &[], ..problem })?;
+        let phases = self.phases(profile, topology, hct.as_ref().ok(), &default)?;
         let placement = match self.objective {
             Objective::Distance => progress::during("mapping", || algorithm.map(&problem))?,
             Objective::Time if self.mapper != default_mapper() => {
@@ -126,7 +126,7 @@ impl MappingArgs {
             hct.as_ref().ok().map(|hct| Time { hct, phases: &phases }.seconds(topology, placement)).transpose()
         };
         let predicted_s = seconds(&placement)?;
-        let linear_s = seconds(&mapper("packed")?.map(&Problem { load: &[], ..problem })?)?;
+        let linear_s = seconds(&default)?;
         let lower_bound = Some(lower_bound(&problem)?);
         let same_host = profile.meta.tasks.windows(2).all(|pair| pair[0].host == pair[1].host);
         let place = |(task, &pu): (&Task, &usize)| {
@@ -154,18 +154,27 @@ impl MappingArgs {
         Ok(Made { mapping, placement, weight: matrix.clone(), options, linear_s })
     }
 
-    /// The run as one phase, or its windows.
-    fn phases(&self, profile: &Profile) -> Result<Vec<(f64, Pattern)>> {
-        if self.windows && self.objective != Objective::Time {
-            return Err(Error::new("--windows without --objective time")
-                .remedy("the distance cost knows no time: add --objective time, or leave --windows out"));
+    /// The phases that messages are taken to be sent in.
+    fn phases(
+        &self,
+        profile: &Profile,
+        topology: &Topology,
+        hct: Option<&Hct>,
+        default: &[usize],
+    ) -> Result<Vec<(f64, Pattern)>> {
+        if self.bursts && self.objective != Objective::Time {
+            return Err(Error::new("--bursts without --objective time")
+                .remedy("the distance cost knows no time: add --objective time, or leave --bursts out"));
         }
-        if self.windows && profile.series.is_empty() {
+        if self.bursts && profile.series.is_empty() {
             return Err(
-                Error::new("the profile has no time series").remedy("leave --windows out: the run is one phase then")
+                Error::new("the profile has no time series").remedy("leave --bursts out: the run is one phase then")
             );
         }
-        let phases = if self.windows { windows_at_most(profile, MOST_PHASES) } else { whole(profile) };
+        let phases = match hct {
+            Some(hct) if self.bursts => bursts(profile, hct, &elements(topology, default), MOST_PHASES)?,
+            _ => usual(profile),
+        };
         Ok(phases.into_iter().map(|phase| (phase.weight, phase.pattern)).collect())
     }
 
@@ -214,6 +223,11 @@ pub fn default_weight(profile: &Profile) -> Weight {
 /// Where no PU may be used.
 pub fn linear(weight: &Matrix, topology: &Topology) -> Result<Vec<usize>> {
     mapper("packed")?.map(&Problem { weight, load: &[], topology, options: &Options::default() })
+}
+
+/// The processing element of each task: element k is node k of the topology.
+pub fn elements(topology: &Topology, placement: &[usize]) -> Vec<usize> {
+    placement.iter().map(|&pu| topology.pus[pu].node).collect()
 }
 
 /// `best` once there is one; until then the paper's greedy.

@@ -4,7 +4,7 @@ mod common;
 
 use cohabit_model::profile::{Kind, Meta, SeriesRow, SizeRow, Task};
 use cohabit_model::{Matrix, Profile};
-use cohabit_observe::npz::write_profile;
+use cohabit_observe::npz::{read_profile, write_profile};
 use common::Room;
 use serde_json::Value;
 
@@ -88,12 +88,23 @@ fn time_gain_and_bottleneck_are_those_worked_by_hand() {
 }
 
 #[test]
-fn windows_are_phases() {
-    let found = document(&room(), "evaluate p.npz --mapping best.json --windows");
-    let phases = found["mappings"][0]["phases"].as_array().unwrap();
-    assert_eq!((phases.len(), phases[0]["weight"].as_f64()), (1, Some(10.0)));
-    assert_near(&phases[0]["seconds"], 0.6);
-    assert_near(&found["mappings"][0]["estimated_seconds"], 6.0);
+fn bursts_are_phases() {
+    let room = room();
+    // A message takes 0.6 s under the linear mapping. In windows of a second each is a burst, and all are alike; in shorter
+    // ones all ten are on their way before the first is through.
+    for (window_ms, options, weight) in [(1000, " --bursts", 10.0), (50, " --bursts", 1.0), (1000, "", 1.0)] {
+        let mut profile = read_profile(&room.path("p.npz")).unwrap();
+        profile.meta.window_ns = window_ms * 1_000_000;
+        write_profile(&room.path("p.npz"), &profile).unwrap();
+        let found = document(&room, &format!("evaluate p.npz --mapping best.json{options}"));
+        let linear = &found["mappings"][0];
+        let found = linear["phases"].as_array().unwrap();
+        assert_eq!((found.len(), found[0]["weight"].as_f64()), (1, Some(weight)), "{window_ms} ms{options}");
+        assert_near(&found[0]["seconds"], 6.0 / weight);
+        assert_near(&linear["estimated_seconds"], 6.0);
+    }
+    let text = |options: &str| room.run(&format!("evaluate p.npz --mapping best.json{options}")).stdout;
+    assert!(text(" --bursts").contains("; 10 phases;") && !text("").contains("phases"), "{}", text(" --bursts"));
 }
 
 #[test]
@@ -136,14 +147,14 @@ fn what_does_not_fit_says_so() {
     room.chain("q.npz", 4, 9);
     for (line, cause) in [
         ("evaluate q.npz --mapping best.json", "best.json: the mapping has 16 tasks, the profile 4"),
-        ("evaluate q.npz --mapping best.json --windows", "the profile has no time series"),
+        ("evaluate q.npz --mapping best.json --bursts", "the profile has no time series"),
         (
             "evaluate p.npz --topology pu:4 --mapping best.json",
             "best.json: the mapping is for 8 hosts, the topology one machine",
         ),
         ("evaluate p.npz --mapping none.json", "none.json"),
     ] {
-        room.run(line).assert_fails(if line.contains("windows") { 2 } else { 1 }, cause);
+        room.run(line).assert_fails(if line.contains("bursts") { 2 } else { 1 }, cause);
     }
     room.run("evaluate p.npz").assert_fails(2, "--mapping");
 }
@@ -173,12 +184,12 @@ fn best_maps_by_time_where_it_is_asked_to() {
     assert!(by_time < by_distance, "{by_time} {by_distance}");
     assert!(text.contains("time  best") && text.contains("time  linear"), "{text}");
     room.file("none.toml", "[[host]]\nnames = 'n[1-2]'\ntopology = 'core:2 pu:1'\n");
-    room.run("map few.npz --topology slow.toml --windows").assert_fails(1, "--windows without --objective time");
+    room.run("map few.npz --topology slow.toml --bursts").assert_fails(1, "--bursts without --objective time");
     for (line, cause) in [
         ("--topology slow.toml --mapper packed", "the mapper packed knows no time"),
         ("--topology pu:4", "the topology does not say how fast its ports and switches are"),
         ("--topology none.toml", "gives no port or switch a bandwidth"),
-        ("--topology slow.toml --windows", "the profile has no time series"),
+        ("--topology slow.toml --bursts", "the profile has no time series"),
     ] {
         room.run(&format!("map few.npz --objective time {line}")).assert_fails(1, cause);
     }

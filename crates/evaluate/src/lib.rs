@@ -2,10 +2,11 @@
 //!
 //! The hardware communication topology, the application communication pattern and the cost estimator of the IBM report are
 //! `cohabit_model`'s, for mappers use them, too (docs/estimator.md). Here is what is said with them of whole runs: `phases`
-//! of a profile (3.2), and mappings compared (`comparison`; 7.1).
+//! of a profile (3.2; `turns` finds programs that go step by step), and mappings compared (`comparison`; 7.1).
 
 pub mod comparison;
 pub mod phases;
+pub mod turns;
 
 pub use comparison::{Cost, Prediction, advised, cost, largest, mpi_share};
 pub use phases::Phase;

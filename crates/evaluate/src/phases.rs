@@ -1,8 +1,11 @@
-//! Phases of a run (IBM report, 3.2): the run as one, or a phase for each window of the profile's time series.
+//! Phases of a run (IBM report, 3.2): the run as one, a phase for each turn where tasks take turns, or the bursts that the
+//! time series shows.
 
+use crate::turns::turns;
+use cohabit_model::estimator::Growing;
 use cohabit_model::pattern::Messages;
-use cohabit_model::profile::{SeriesRow, merge_series};
-use cohabit_model::{Pattern, Profile};
+use cohabit_model::profile::{Kind, SeriesRow, merge_series};
+use cohabit_model::{Hct, Pattern, Profile, Result};
 
 /// A phase, and how often it comes.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,54 +16,91 @@ pub struct Phase {
     pub pattern: Pattern,
 }
 
-/// The whole run as one phase: all messages may be on their way at once.
-pub fn whole(profile: &Profile) -> Vec<Phase> {
-    vec![Phase { weight: 1.0, pattern: Pattern::of(profile) }]
+/// The whole run as one phase, in which all messages may be on their way at once. Where tasks take turns, a phase for each
+/// turn: messages of different turns never wait for one another.
+pub fn usual(profile: &Profile) -> Vec<Phase> {
+    let pattern = Pattern::of(profile);
+    let Some(turns) = turns(profile) else { return vec![Phase { weight: 1.0, pattern }] };
+    let last = turns.iter().max().copied().unwrap_or(0);
+    let phase = |turn: usize| {
+        let messages = pattern.messages.iter().filter(|messages| turns[messages.source] == turn).copied().collect();
+        Phase { weight: 1.0, pattern: Pattern { tasks: pattern.tasks, messages } }
+    };
+    (0..=last).map(phase).filter(|phase| !phase.pattern.messages.is_empty()).collect()
 }
 
-/// A phase for each window of the series in which anything was sent: messages of different windows are never on their way
-/// at once. Windows that are alike are one phase that comes as often. A message's length is the average of its pair in that
-/// window, for the series knows no sizes.
-pub fn windows(profile: &Profile) -> Vec<Phase> {
-    of_series(profile.tasks(), &profile.series)
-}
-
-/// As [`windows`], at most so many: windows are joined two by two until the phases are no more than that. What is sent in
-/// joined windows may be on its way at once.
-pub fn windows_at_most(profile: &Profile, most: usize) -> Vec<Phase> {
-    let mut series = profile.series.clone();
-    loop {
+/// A phase for each burst: messages that are sent while others of it are still on their way, as the estimator has it under
+/// `mapping` (`mapping[task]` is a processing element of `hct`), which the run is taken to have had. Messages of different
+/// bursts never wait for one another. Where there are more than `most`, bursts are joined two by two until they are no
+/// more than that. Bursts that are alike are one phase that comes as often. A message's length is the average of its pair
+/// in the burst, for the series knows no sizes.
+///
+/// The phases are the [`usual`] ones where the profile has no time series of ranks (other series are stretched by what
+/// observes), and where all messages are one burst: as when it was observed on a faster network than this.
+///
+/// # Errors
+/// As for [`cohabit_model::estimate`].
+pub fn bursts(profile: &Profile, hct: &Hct, mapping: &[usize], most: usize) -> Result<Vec<Phase>> {
+    if profile.meta.kind != Kind::Ranks || profile.meta.window_ns == 0 {
+        return Ok(usual(profile));
+    }
+    let mut series = numbered(profile, hct, mapping)?;
+    while series.last().is_some_and(|row| row.bin > 0) {
         let phases = of_series(profile.tasks(), &series);
         if phases.len() <= most.max(1) {
-            return phases;
+            return Ok(phases);
         }
         series.iter_mut().for_each(|row| row.bin /= 2);
         merge_series(&mut series);
+    }
+    Ok(usual(profile))
+}
+
+/// The series with the number of its burst in the place of each row's window.
+fn numbered(profile: &Profile, hct: &Hct, mapping: &[usize]) -> Result<Vec<SeriesRow>> {
+    let mut series: Vec<SeriesRow> = profile.series.iter().filter(|row| row.messages > 0).cloned().collect();
+    merge_series(&mut series);
+    let window_s = profile.meta.window_ns as f64 * 1e-9;
+    let mut growing = Growing::new(hct, profile.tasks(), mapping)?;
+    let (mut burst, mut begun) = (0, None);
+    for window in series.chunk_by_mut(|a, b| a.bin == b.bin) {
+        let now = window[0].bin as f64 * window_s;
+        let begin: f64 = *begun.get_or_insert(now);
+        if now >= begin + growing.seconds() && growing.seconds() > 0.0 {
+            burst += 1;
+            begun = Some(now);
+            growing.clear();
+        }
+        for row in window {
+            growing.add(&messages(row));
+            row.bin = burst;
+        }
+    }
+    merge_series(&mut series);
+    Ok(series)
+}
+
+/// The messages of a row, all of their average length.
+fn messages(row: &SeriesRow) -> Messages {
+    Messages {
+        source: row.source as usize,
+        destination: row.destination as usize,
+        length: row.bytes as f64 / row.messages as f64,
+        count: row.messages,
     }
 }
 
 fn of_series(tasks: usize, series: &[SeriesRow]) -> Vec<Phase> {
     let mut phases: Vec<Phase> = Vec::new();
     let mut at: std::collections::HashMap<Vec<(u32, u32, u64, u64)>, usize> = Default::default();
-    for window in series.chunk_by(|a, b| a.bin == b.bin) {
-        let rows = window.iter().filter(|row| row.messages > 0);
-        let rows: Vec<_> = rows.map(|row| (row.source, row.destination, row.messages, row.bytes)).collect();
-        if rows.is_empty() {
-            continue;
-        }
+    for burst in series.chunk_by(|a, b| a.bin == b.bin) {
+        let rows = burst.iter().map(|row| (row.source, row.destination, row.messages, row.bytes)).collect();
         if let Some(&known) = at.get(&rows) {
             phases[known].weight += 1.0;
             continue;
         }
-        let messages = |&(source, destination, count, bytes): &(u32, u32, u64, u64)| Messages {
-            source: source as usize,
-            destination: destination as usize,
-            length: bytes as f64 / count as f64,
-            count,
-        };
-        let pattern = Pattern { tasks, messages: rows.iter().map(messages).collect() };
         at.insert(rows, phases.len());
-        phases.push(Phase { weight: 1.0, pattern });
+        phases.push(Phase { weight: 1.0, pattern: Pattern { tasks, messages: burst.iter().map(messages).collect() } });
     }
     phases
 }
@@ -69,37 +109,84 @@ fn of_series(tasks: usize, series: &[SeriesRow]) -> Vec<Phase> {
 mod tests {
     use super::*;
     use cohabit_model::Matrix;
-    use cohabit_model::profile::{Kind, Meta};
+    use cohabit_model::hct::Port;
+    use cohabit_model::profile::Meta;
+
+    /// A profile of four ranks with these rows (window, source, destination, bytes), a message each; windows of a second.
+    fn profile(rows: &[(u64, u32, u32, u64)]) -> Profile {
+        let matrix = |of: fn(u64) -> u64| Matrix::from_triplets(4, rows.iter().map(|row| (row.1, row.2, of(row.3))));
+        let mut profile =
+            Profile::new(Meta::new(Kind::Ranks, "test", Vec::new()), matrix(|_| 1), matrix(|bytes| bytes));
+        profile.meta.window_ns = 1_000_000_000;
+        let row = |&(bin, source, destination, bytes)| SeriesRow { bin, source, destination, messages: 1, bytes };
+        profile.series = rows.iter().map(row).collect();
+        profile
+    }
+
+    /// Four processors on one switch, 10 bytes/s each.
+    fn network() -> (Hct, Vec<usize>) {
+        let mut hct = Hct::new(None).unwrap();
+        let mapping = (0..4).map(|_| hct.add_processing(0, Port::flat(10.0).unwrap()).unwrap()).collect();
+        (hct, mapping)
+    }
+
+    /// (weight, messages) of each phase.
+    fn found(profile: &Profile, most: usize) -> Vec<(f64, u64)> {
+        let (hct, mapping) = network();
+        let phases = bursts(profile, &hct, &mapping, most).unwrap();
+        let count = |phase: &Phase| phase.pattern.messages.iter().map(|messages| messages.count).sum();
+        phases.iter().map(|phase| (phase.weight, count(phase))).collect()
+    }
 
     #[test]
-    fn windows_that_are_alike_are_one_phase() {
-        let matrix = Matrix::from_triplets(2, [(0, 1, 5)]);
-        let mut profile = Profile::new(Meta::new(Kind::Ranks, "test", Vec::new()), matrix.clone(), matrix);
-        let row = |bin, messages, bytes| SeriesRow { bin, source: 0, destination: 1, messages, bytes };
-        profile.series = vec![row(0, 2, 20), row(3, 1, 64), row(4, 2, 20), row(9, 0, 0)];
-        let found: Vec<_> = windows(&profile)
-            .into_iter()
-            .map(|phase| (phase.weight, phase.pattern.messages[0].length, phase.pattern.messages[0].count))
-            .collect();
-        assert_eq!(found, [(2.0, 10.0, 2), (1.0, 64.0, 1)]);
-        assert_eq!(whole(&profile).len(), 1);
+    fn a_burst_lasts_while_messages_of_it_are_on_their_way() {
+        for (rows, expected) in [
+            // 20 bytes take two seconds: what is sent in the third begins another.
+            (&[(0, 0, 1, 20), (1, 2, 3, 5), (2, 1, 0, 5)][..], vec![(1.0, 2), (1.0, 1)]),
+            // What comes meanwhile makes it longer where the same port has to take it.
+            (&[(0, 0, 1, 20), (1, 0, 1, 20), (3, 1, 0, 5)], vec![(1.0, 3)]),
+            (&[(0, 0, 1, 20), (1, 0, 1, 20), (4, 1, 0, 5)], vec![(1.0, 2), (1.0, 1)]),
+            // Gaps are no phases, and what is alike comes as often.
+            (&[(3, 0, 1, 9), (5, 2, 3, 9), (9, 0, 1, 9)], vec![(2.0, 1), (1.0, 1)]),
+            // What nobody sends is none, and what takes no time ends no burst.
+            (&[(0, 1, 1, 0), (7, 0, 1, 9)], vec![(1.0, 2)]),
+        ] {
+            assert_eq!(found(&profile(rows), usize::MAX), expected, "{rows:?}");
+        }
     }
+
+    #[test]
+    fn without_a_series_of_ranks_the_run_is_one_phase() {
+        let rows = [(0, 0, 1, 9), (5, 2, 3, 9)];
+        let all = vec![(1.0, 2)];
+        assert_eq!(found(&profile(&rows), usize::MAX).len(), 2);
+        let mut of_threads = profile(&rows);
+        of_threads.meta.kind = Kind::Threads;
+        let mut without = profile(&rows);
+        without.series.clear();
+        let mut unknown = profile(&rows);
+        unknown.meta.window_ns = 0;
+        for profile in [of_threads, without, unknown] {
+            assert_eq!(found(&profile, usize::MAX), all);
+        }
+    }
+
+    #[test]
+    fn turns_are_phases() {
+        let messages = |rows: &[(u64, u32, u32, u64)]| {
+            usual(&profile(rows)).iter().map(|phase| phase.pattern.messages.len()).collect::<Vec<_>>()
+        };
+        assert_eq!(messages(&[(0, 0, 2, 9), (1, 1, 2, 9), (4, 2, 3, 9)]), [2, 1]);
+        assert_eq!(messages(&[(0, 0, 2, 9), (4, 1, 2, 9), (4, 2, 0, 9)]), [3]);
+    }
+
     #[test]
     fn too_many_phases_are_joined_two_by_two() {
-        let matrix = Matrix::from_triplets(2, [(0, 1, 5)]);
-        let mut profile = Profile::new(Meta::new(Kind::Ranks, "test", Vec::new()), matrix.clone(), matrix);
-        let row = |bin| SeriesRow { bin, source: 0, destination: 1, messages: 1 + bin, bytes: 10 * (1 + bin) };
-        profile.series = (0..8).map(row).collect();
-        for (most, counts) in [
-            (8, vec![1, 2, 3, 4, 5, 6, 7, 8]),
-            (7, vec![1 + 2, 3 + 4, 5 + 6, 7 + 8]),
-            (3, vec![1 + 2 + 3 + 4, 5 + 6 + 7 + 8]),
-            (1, vec![36]),
-            (0, vec![36]),
-        ] {
-            let found = windows_at_most(&profile, most);
-            assert_eq!(found.iter().map(|phase| phase.pattern.messages[0].count).collect::<Vec<_>>(), counts);
-            assert!(found.iter().all(|phase| phase.weight == 1.0));
+        // Bursts of different lengths, far from one another.
+        let rows: Vec<_> = (0..8).map(|number| (100 * number, 0, 1, 10 + number)).collect();
+        for (most, phases) in [(8, 8), (7, 4), (3, 2), (1, 1), (0, 1)] {
+            let found = found(&profile(&rows), most);
+            assert_eq!((found.len(), found.iter().map(|phase| phase.1).sum::<u64>()), (phases, 8), "{most}");
         }
     }
 }

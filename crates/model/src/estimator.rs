@@ -5,7 +5,7 @@
 //! lets all their bytes through; switches have such a maximum too; the phase ends when the last port or switch is done.
 
 use crate::hct::{Direction, Hct};
-use crate::pattern::Pattern;
+use crate::pattern::{Messages, Pattern};
 use crate::{Error, Result};
 use std::collections::HashMap;
 
@@ -68,16 +68,75 @@ pub fn estimate(hct: &Hct, pattern: &Pattern, mapping: &[usize]) -> Result<Estim
         }
     }
     let seconds = |(resource, load): (Resource, Load)| {
-        let limit = match resource {
-            Resource::Port(element, direction) => hct.port(element).limit(direction),
-            Resource::Switch(element) => hct.max_bandwidth(element),
-        };
+        let limit = limit(hct, resource);
         (load.longest_seconds.max(limit.map_or(0.0, |limit| load.bytes / limit)), resource)
     };
     let busy = loads.into_iter().map(seconds).filter(|(seconds, _)| *seconds > 0.0);
     // Of several that take as long, always the same one.
     let last = busy.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
     Ok(Estimate { seconds: last.map_or(0.0, |last| last.0), bottleneck: last.map(|last| last.1) })
+}
+
+/// What a port or switch lets through in all, in bytes/s.
+fn limit(hct: &Hct, resource: Resource) -> Option<f64> {
+    match resource {
+        Resource::Port(element, direction) => hct.port(element).limit(direction),
+        Resource::Switch(element) => hct.max_bandwidth(element),
+    }
+}
+
+/// A phase that grows: what [`estimate`] says of all messages so far, kept up to date as they are added.
+pub struct Growing<'a> {
+    hct: &'a Hct,
+    mapping: &'a [usize],
+    /// Seconds of each sending task by resource, and bytes of all.
+    tasks: HashMap<(Resource, usize), f64>,
+    bytes: HashMap<Resource, f64>,
+    seconds: f64,
+}
+
+impl<'a> Growing<'a> {
+    /// A phase without messages; `mapping[task]` is a processing element of `hct`.
+    ///
+    /// # Errors
+    /// As for [`estimate`].
+    pub fn new(hct: &'a Hct, tasks: usize, mapping: &'a [usize]) -> Result<Self> {
+        check(hct, &Pattern { tasks, messages: Vec::new() }, mapping)?;
+        Ok(Self { hct, mapping, tasks: HashMap::new(), bytes: HashMap::new(), seconds: 0.0 })
+    }
+
+    /// Seconds that the phase takes.
+    pub fn seconds(&self) -> f64 {
+        self.seconds
+    }
+
+    /// Adds messages. Those of tasks that there are not are left out.
+    pub fn add(&mut self, messages: &Messages) {
+        let at = |task: usize| self.mapping.get(task).copied();
+        let (Some(from), Some(to)) = (at(messages.source), at(messages.destination)) else { return };
+        let (count, (ports, switches)) = (messages.count as f64, self.hct.path(from, to));
+        let seconds = |(element, direction): (usize, Direction)| {
+            let port = self.hct.port(element);
+            let transfer = port.towards(direction).at(messages.length).map_or(0.0, |rate| messages.length / rate);
+            (Resource::Port(element, direction), (transfer + port.latency_s) * count)
+        };
+        let through = ports.into_iter().map(seconds).chain(switches.into_iter().map(|at| (Resource::Switch(at), 0.0)));
+        for (resource, seconds) in through {
+            let task = self.tasks.entry((resource, messages.source)).or_default();
+            *task += seconds;
+            let bytes = self.bytes.entry(resource).or_default();
+            *bytes += messages.length * count;
+            let shared = limit(self.hct, resource).map_or(0.0, |limit| *bytes / limit);
+            self.seconds = self.seconds.max(*task).max(shared);
+        }
+    }
+
+    /// Begins anew.
+    pub fn clear(&mut self) {
+        self.tasks.clear();
+        self.bytes.clear();
+        self.seconds = 0.0;
+    }
 }
 
 impl Load {
@@ -99,7 +158,7 @@ fn check(hct: &Hct, pattern: &Pattern, mapping: &[usize]) -> Result<()> {
     if let Some(task) = mapping.iter().position(|&element| !hct.is_processing(element)) {
         return Err(Error::new(format!("task {task} is mapped to {}, which is no processing element", mapping[task])));
     }
-    let beyond = |messages: &&crate::pattern::Messages| messages.source.max(messages.destination) >= pattern.tasks;
+    let beyond = |messages: &&Messages| messages.source.max(messages.destination) >= pattern.tasks;
     match pattern.messages.iter().find(beyond) {
         Some(messages) => Err(Error::new(format!(
             "a message from task {} to {}, there are {}",

@@ -143,6 +143,12 @@ proptest! {
         let found = estimate(&hct, &pattern(8, &rows), &mapping).unwrap().seconds;
         let expected = slow(&hct, &pattern(8, &rows), &mapping);
         prop_assert!((found - expected).abs() <= 1e-9 * expected.max(1.0), "{} for {}", found, expected);
+        // Message by message as well.
+        let mut growing = Growing::new(&hct, 8, &mapping).unwrap();
+        pattern(8, &rows).messages.iter().rev().for_each(|messages| growing.add(messages));
+        prop_assert!((growing.seconds() - found).abs() <= 1e-9 * found.max(1.0), "{} for {}", growing.seconds(), found);
+        growing.clear();
+        prop_assert_eq!(growing.seconds(), 0.0);
         // Other numbers for the same tasks, and messages in another order: as long.
         let renamed: Vec<_> = rows.iter().rev().map(|&(s, d, length, count)| (7 - s, 7 - d, length, count)).collect();
         let turned: Vec<usize> = mapping.iter().rev().copied().collect();

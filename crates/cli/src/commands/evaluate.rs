@@ -5,7 +5,7 @@ use crate::evaluation::{self, Evaluated, Evaluation};
 use crate::exit::{End, Failure};
 use crate::json::JsonArgs;
 use crate::machine::LevelCostArgs;
-use crate::mapping::{linear, weight_of};
+use crate::mapping::{elements, linear, weight_of};
 use crate::output::note;
 use crate::progress::{self, read_profile};
 use cohabit_evaluate::{comparison, phases};
@@ -18,8 +18,8 @@ Examples:
   cohabit map p.npz --topology cluster.toml -o best.json
   cohabit evaluate p.npz --mapping best.json       against ranks in the order of hosts
   cohabit evaluate p.npz --topology measured.toml --mapping best.json other.json
-  cohabit evaluate p.npz --mapping best.json --windows
-                                                   a phase for each window of the run
+  cohabit evaluate p.npz --mapping best.json --bursts
+                                                   a phase for each burst of messages
 
 The time is estimated from what a cluster file says of ports and switches
 (docs/cluster.md); other topologies have the distance cost only.";
@@ -42,9 +42,9 @@ pub struct Evaluate {
     /// What the distance cost counts [default: messages for threads and processes, bytes for MPI ranks]
     #[arg(long, value_name = "WHAT", value_parser = ["messages", "bytes"])]
     weight: Option<String>,
-    /// Estimate each window of the profile's time series by itself: messages of different windows never wait for one another
+    /// Take each burst of the profile's time series by itself: messages are sent in it while others of it are on their way
     #[arg(long)]
-    windows: bool,
+    bursts: bool,
     #[command(flatten)]
     json: JsonArgs,
 }
@@ -58,29 +58,26 @@ impl Evaluate {
             Some(text) => self.costs.load(text)?,
             None => self.costs.parse(&mappings[0].topology, &mappings[0].level_costs)?,
         };
-        let phases = match self.windows {
-            true if profile.series.is_empty() => {
-                return Err(Failure::usage(
-                    Error::new("the profile has no time series")
-                        .remedy("leave --windows out: the run is one phase then"),
-                ));
-            }
-            true => phases::windows(&profile),
-            false => phases::whole(&profile),
-        };
+        if self.bursts && profile.series.is_empty() {
+            let error =
+                Error::new("the profile has no time series").remedy("leave --bursts out: the run is one phase then");
+            return Err(Failure::usage(error));
+        }
         let hct = topology.hct();
         let (weight, matrix) = weight_of(self.weight.as_deref(), &profile);
-        let mut placements = vec![("linear".to_owned(), linear(matrix, &topology)?)];
+        let default = linear(matrix, &topology)?;
+        let phases = match &hct {
+            Ok(hct) if self.bursts => phases::bursts(&profile, hct, &elements(&topology, &default), usize::MAX)?,
+            _ => phases::usual(&profile),
+        };
+        let mut placements = vec![("linear".to_owned(), default)];
         for (path, mapping) in self.mapping.iter().zip(&mappings) {
             let name = path.display().to_string();
             let placement = placement(mapping, &profile, &topology).map_err(|error| error.at(&name))?;
             placements.push((name, placement));
         }
         let evaluate = |(name, placement): (String, Vec<usize>)| {
-            let time = hct.as_ref().ok().map(|hct| {
-                let elements: Vec<usize> = placement.iter().map(|&pu| topology.pus[pu].node).collect();
-                comparison::cost(hct, &phases, &elements)
-            });
+            let time = hct.as_ref().ok().map(|hct| comparison::cost(hct, &phases, &elements(&topology, &placement)));
             let distance = distance_cost(matrix, &topology, &placement);
             Ok(Evaluated { name, distance, time: time.transpose()? })
         };

@@ -51,7 +51,7 @@ const MAPPING_ARGUMENTS: [&str; 12] = [
     "level_costs",
     "mapper",
     "objective",
-    "windows",
+    "bursts",
     "seed",
     "weight",
     "pin",
