@@ -2,8 +2,8 @@
 """What mappings of MPI ranks over several hosts are worth, measured on the emulated cluster (workloads/cluster) of the
 IBM report, as Markdown tables for docs/benchmarks-mpi.md.
 
-    benches/cluster.py [--npb NPB3.3-MPI/bin] [--rounds 4] [--minutes 30] [--random 6] [--shuffled 3] [--programs a,b]
-                       [--whole] [--keep DIR]
+    benches/cluster.py [--npb NPB3.3-MPI/bin] [--rounds 4] [--minutes 30] [--random 6] [--shuffled 3]
+                       [--programs 'lu.*,*.16'] [--whole] [--keep DIR]
     benches/cluster.py --tables DIR               the tables of what was kept there, measuring nothing
 
 Each program is profiled once, on the linear mapping. Then it runs under each mapping by turns, in an order that
@@ -15,12 +15,13 @@ hosts is which run as one. Where the machine has 16 PUs or more, each host has t
 run in the first round, and from then on those that were fastest in it, of whom that run does not count.
 
 Programs: our stencil (workloads/mpi/halo.c) and LAMMPS (Debian package lammps) always, the NAS Parallel Benchmarks
-where their binaries are given (any of NAME.CLASS.RANKS). BT, SP and LU take fewer time steps of class W (STEPS), or all
+where their binaries are given (NAME.CLASS.RANKS of 2 to 16 ranks, and DT's). BT, SP and LU take fewer time steps of class W (STEPS), or all
 of them (--whole). `--keep` keeps profiles, mappings and measurements, and goes on from them.
 Root; python3, iproute2, Open MPI.
 """
 
 import argparse
+import fnmatch
 import json
 import os
 import random
@@ -105,7 +106,8 @@ def programs(arguments, folder):
     else:
         print("skipped: the NAS Parallel Benchmarks are not ours: name their binaries with --npb", file=sys.stderr)
     if arguments.programs:
-        return {name: found[name] for name in arguments.programs.split(",") if name in found}
+        wanted = arguments.programs.split(",")
+        return {name: found[name] for name in found if any(fnmatch.fnmatch(name, pattern) for pattern in wanted)}
     return found
 
 
@@ -197,8 +199,8 @@ class Bench:
         return found
 
     def estimates(self):
-        """Estimated seconds by mapping, the share of the run that is spent in MPI, which mapping cohabit takes, and which
-        are alike."""
+        """Estimated seconds and distance cost by mapping, the share of the run that is spent in MPI, which mapping
+        cohabit takes, and which are alike."""
         files = [f"{mapping}.json" for mapping in self.mappings[1:]]
         words = [cohabit(), "evaluate", "p.npz", "--topology", f"{self.cluster}/cluster.toml", "--json", "-"]
         for file in files:
@@ -207,15 +209,17 @@ class Bench:
         if found.returncode != 0:
             sys.exit(f"bench: {self.name}: {found.stderr}")
         found = json.loads(found.stdout)
-        seconds = [mapping["estimated_seconds"] for mapping in found["mappings"]]
+        estimates = {name: mapping["estimated_seconds"] for name, mapping in zip(self.mappings, found["mappings"])}
+        distances = {name: int(mapping["distance_cost"]) for name, mapping in zip(self.mappings, found["mappings"])}
         # What `cohabit run` takes: its own mapping where a gain is predicted, else the default one.
         words = words[:words.index("--mapping")] + ["--mapping", "time.json"]
         chosen = "linear" if json.loads(run(words, cwd=self.folder).stdout)["advised"] is None else "time"
-        estimates = dict(zip(self.mappings, seconds))
-        return {"estimates": estimates, "share": found["mpi_share"], "chosen": chosen, "alike": self.alike()}
+        chosen = self.alike().get(chosen, chosen)
+        return {"estimates": estimates, "distances": distances, "share": found["mpi_share"], "chosen": chosen,
+                "alike": self.alike()}
 
     def measure(self, mapping):
-        """Seconds, and operations/s, as the program says; none where it failed, or ranks were not where they were to be."""
+        """Seconds, and operations/s, as the program says; none where it failed, or ranks were elsewhere."""
         launch = ["mpirun", "-n", str(self.ranks)]
         ran = self.on(cohabit(), "run", "--mapping", f"{mapping}.json", "--", *launch, *self.words)
         took, rate = TOOK.search(ran.stdout), RATE.search(ran.stdout)
@@ -226,8 +230,8 @@ class Bench:
 
 
 def due(mappings, entry):
-    """The mappings that run in this round: all but the slow ones of the random mappings that have run, and those that are
-    like another one."""
+    """The mappings that run in this round: all but the slow ones of the random mappings that have run, and those that
+    are like another one."""
     times = entry["times"]
     mappings = [name for name in mappings if name not in entry["alike"]]
     drawn = [name for name in mappings if name.startswith("random") and times.get(name)]

@@ -1,7 +1,8 @@
 """The tables of benches/cluster.py, as Markdown, of the measurements that it has kept.
 
 A measurement is what it wrote of each program: the seconds (and operations/s) of each run by mapping, what each mapping is
-estimated to take, the share of the run in MPI, the mapping that cohabit takes, and the mappings that are like another one.
+estimated to take and its distance cost, the share of the run in MPI, the mapping that cohabit takes, and the mappings that
+are like another one.
 """
 
 import statistics
@@ -64,20 +65,24 @@ def differ(one, other):
 
 
 def directions(entry, times):
-    """Of the pairs of mappings that differ measurably: how many, how many the estimate orders rightly, and how many it
-    takes for equal, which is not right."""
-    pairs = right = equal = 0
+    """Of the pairs of mappings that differ measurably: how many, how many the estimated time orders rightly, how many it
+    takes for equal, which is not right, and how many of those the distance cost orders rightly, by which cohabit's search
+    chooses among such."""
+    pairs = right = equal = by_distance = 0
     known = [name for name in times if name in entry["estimates"] and name not in entry["alike"]]
     for at, one in enumerate(known):
         for other in known[at + 1:]:
             if differ(times[one], times[other]):
-                estimates = [entry["estimates"][mapping] for mapping in (one, other)]
+                first, second = entry["estimates"][one], entry["estimates"][other]
                 faster = statistics.median(times[one]) < statistics.median(times[other])
-                same = abs(estimates[0] - estimates[1]) <= LEAST_GAIN * max(estimates)
                 pairs += 1
-                equal += same
-                right += not same and faster == (estimates[0] < estimates[1])
-    return pairs, right, equal
+                if abs(first - second) > LEAST_GAIN * max(first, second):
+                    right += faster == (first < second)
+                else:
+                    first, second = entry["distances"][one], entry["distances"][other]
+                    equal += 1
+                    by_distance += first != second and faster == (first < second)
+    return pairs, right, equal, by_distance
 
 
 class Program:
@@ -101,13 +106,14 @@ class Program:
 
     def measured(self):
         """Its row of the first table."""
-        drawn = f"{min(self.drawn, default=float('nan')):.2f}; {statistics.median(self.first):.2f}" if self.first else "-"
+        fastest = f"{min(self.drawn):.2f}" if self.drawn else "-"
+        drawn = f"{fastest}; {statistics.median(self.first):.2f}" if self.first else "-"
         shuffled = median_of(self.times, "shuffled")
         like = {name: other.removesuffix(" 0") for name, other in self.entry["alike"].items()}
         cells = [like[kind] if kind in like else cell(self.times[kind]) for kind in ("by node 0", "best", "time")]
-        fields = [self.name, f"{self.entry['share'] or 0:.0%}", str(len(self.times["linear"])), cell(self.times["linear"]),
-                  cells[0], drawn, f"{statistics.mean(shuffled):.2f}" if shuffled else "-", cells[1], cells[2],
-                  self.entry["chosen"], f"{1 - statistics.median(self.ours) / self.linear:+.0%}",
+        renumbered = f"{statistics.mean(shuffled):.2f}" if shuffled else "-"
+        fields = [self.name, f"{self.entry['share'] or 0:.0%}", str(len(self.times["linear"])),
+                  cell(self.times["linear"]), cells[0], drawn, renumbered, cells[1], cells[2], self.entry["chosen"], f"{1 - statistics.median(self.ours) / self.linear:+.0%}",
                   f"{self.over_fastest:+.1%}", "-" if self.over_shuffled is None else f"{self.over_shuffled:+.0%}"]
         return row(fields)
 
@@ -150,7 +156,7 @@ def tables(results):
                   [program.measured() for program in programs])
     lines += table(["program, ranks: estimated / actual gain over linear", "by time", "best", "by node"],
                    [program.figure() for program in programs])
-    lines += table(["program, ranks", "pairs that differ", "right", "estimated equal"],
+    lines += table(["program, ranks", "pairs that differ", "right", "estimated equal", "of these right by distance"],
                    [program.direction() for program in programs])
     return "\n".join(lines + table(["wanted", "found"], summary(programs) if programs else []))
 
@@ -173,8 +179,12 @@ def summary(programs):
             mean = statistics.mean(program.over_shuffled for program in kind)
             rows.append(row([f"{OVER_SHUFFLED:.0%} over linear with shuffled numbers, on average {what}",
                              f"{mean:+.1%} ({len(kind)} programs)"]))
-    pairs, right, equal = (sum(program.directions[at] for program in programs) for at in range(3))
-    if pairs:
-        rows.append(row([f"direction right in {DIRECTION:.0%} of the pairs of mappings that differ measurably",
-                         f"{right} of {pairs} ({right / pairs:.1%}), {equal} of them estimated equal"]))
+    differing = [program for program in programs if program.is_open]
+    for what, kind in (("", programs), (", where mappings can differ", differing)):
+        pairs, right, equal, by_distance = (sum(program.directions[at] for program in kind) for at in range(4))
+        if pairs:
+            both = right + by_distance
+            rows.append(row([f"direction right in {DIRECTION:.0%} of the pairs of mappings that differ measurably{what}",
+                             f"{both} of {pairs} ({both / pairs:.1%}): {right} by the estimated time, of {equal} that it "
+                             f"takes for equal {by_distance} by distance"]))
     return rows
