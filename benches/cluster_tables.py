@@ -19,7 +19,7 @@ def seconds(entry):
     """Seconds of each run by mapping. The NAS benchmarks print hundredths, and operations/s with more digits: work over
     these, where the work is what makes both agree on average."""
     runs = [run for runs in entry["times"].values() for run in runs]
-    if not all(rate for _, rate in runs):
+    if not runs or not all(rate for _, rate in runs):
         return {name: [took for took, _ in runs] for name, runs in entry["times"].items()}
     work = sum(took for took, _ in runs) / sum(1 / rate for _, rate in runs)
     return {name: [work / rate for _, rate in runs] for name, runs in entry["times"].items()}
