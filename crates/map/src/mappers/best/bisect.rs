@@ -178,7 +178,7 @@ fn disturb(piece: &Piece, side: &mut [u8], random: &mut Random) {
 }
 
 /// Side 0 grown from a random vertex, always by the vertex that costs least, or now and then, with `jumps`, somewhere else.
-fn grown(piece: &Piece, first: i32, jumps: bool, random: &mut Random) -> Vec<u8> {
+pub fn grown(piece: &Piece, first: i32, jumps: bool, random: &mut Random) -> Vec<u8> {
     let count = piece.len();
     let mut side = vec![1; count];
     let mut gains = Gains::new(1, count);

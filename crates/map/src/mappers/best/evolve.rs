@@ -1,17 +1,15 @@
-//! Small or dense problems: the tasks divided over subtrees of the tree that are not too small, by tabu search ([`super::chain`])
+//! Small or dense problems: the tasks divided over subtrees of the tree that are not too small, by tabu search ([`super::ejection`])
 //! from several starts, and then from what two of the divisions found have in common (Benlic and Hao, "A multilevel
 //! memetic approach for improving graph k-partitions", 2011). With few tasks, or many to talk with for each, that finds the
 //! best division sooner than cutting pairs of subtrees anew; in a large sparse graph it is the other way round.
 
-use super::bisect::{bisect, bisect_well};
-use super::chain::{self, Chain, Division};
+use super::bisect::{bisect, bisect_well, grown};
 use super::clock::Clock;
-use super::compact;
 use super::divide::level_out;
+use super::ejection::{self, Division};
 use super::layout::{Layout, Tree};
 use super::net::Net;
 use super::piece::Piece;
-use super::state::Rules;
 use crate::random::Random;
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -42,16 +40,9 @@ const POPULATION: usize = 6;
 const PATIENCE: usize = 10;
 
 /// Moves without success, for each task, that end a search.
-const MOVES: usize = 5;
+const MOVES: usize = 3;
 
-/// The same where there are few vertices.
-const MOVES_OF_FEW: usize = 3;
-
-/// Where there are few, one in so many may not move back at a time, but for as many moves as this.
-const LEAST_OPEN: usize = 5;
-const LEAST_TENURE: usize = 5;
-
-/// Of the time, in a hundred, how much goes to divisions.
+/// Of the time, in a hundred, how much goes to divisions, and where there are few tasks.
 const TIME: u128 = 75;
 const TIME_OF_FEW: u128 = 85;
 
@@ -67,10 +58,9 @@ pub struct Parts {
     pub layout: Layout,
     /// The level whose subtrees they are.
     pub level: usize,
-    /// Rules that allow everything.
-    rules: Rules,
-    /// What is searched where there are few vertices.
-    few: Option<Box<dyn compact::Search>>,
+    /// Whether a task talks with many others.
+    is_dense: bool,
+    search: Box<dyn ejection::Search>,
 }
 
 impl Parts {
@@ -83,23 +73,22 @@ impl Parts {
             parts > 1 && net.len() / parts >= LEAST_SLOTS
         };
         let level = (0..layout.tree.levels()).rev().find(fits)?;
-        (net.len() <= FEW || is_dense).then(|| {
-            let layout = layout.above(level);
-            let rules = Rules::holding(vec![false; net.len()], layout.groups());
-            let whole = Piece::of_net(net);
-            let few = few(&whole, &layout);
-            Self { whole, layout, level, rules, few }
-        })
+        if net.len() > FEW && !is_dense {
+            return None;
+        }
+        let (whole, layout) = (Piece::of_net(net), layout.above(level));
+        let search = ejection::search(&whole, &layout)?;
+        Some(Self { whole, layout, level, is_dense, search })
     }
 
     /// The best division that is found in [`TIME`] of what is left: group by group of the parts' layout for each vertex.
     pub fn evolve(&self, clock: &mut Clock, random: &mut Random) -> Division {
         let all = clock.left();
-        let until = all - all * if self.few.is_some() { TIME_OF_FEW } else { TIME } / 100;
-        // Where the time is short there is one start, which should be a good one, and one step. Two parts are soon cut well.
-        let start = match &self.few {
-            Some(few) if self.layout.groups() > 2 => few.grown(random),
-            _ => self.spread(random, |piece, first, random| bisect_well(piece, first, TRIES_FIRST, random)),
+        let until = all - all * if self.whole.len() <= FEW { TIME_OF_FEW } else { TIME } / 100;
+        // Where the time is short there is one start, which should be a good one, and one step.
+        let start = match self.is_dense {
+            true => self.spread(random, |piece, first, random| grown(piece, first, false, random)),
+            false => self.spread(random, |piece, first, random| bisect_well(piece, first, TRIES_FIRST, random)),
         };
         let mut is_first = true;
         let mut population = vec![self.searched(start, random, || std::mem::take(&mut is_first) || clock.step())];
@@ -132,22 +121,16 @@ impl Parts {
 
     /// A division from scratch.
     fn fresh(&self, random: &mut Random, goes_on: impl FnMut() -> bool) -> Division {
-        let start = match &self.few {
-            Some(few) => few.grown(random),
-            None => self.spread(random, |piece, first, random| bisect(piece, first, TRIES, random)),
+        let start = match self.is_dense {
+            true => self.spread(random, |piece, first, random| grown(piece, first, false, random)),
+            false => self.spread(random, |piece, first, random| bisect(piece, first, TRIES, random)),
         };
         self.searched(start, random, goes_on)
     }
 
     fn searched(&self, start: Vec<u32>, random: &mut Random, mut goes_on: impl FnMut() -> bool) -> Division {
-        let count = self.whole.len();
-        match &self.few {
-            Some(few) => {
-                let group_of = few.search(&start, MOVES_OF_FEW * count, random, &mut goes_on);
-                Division { total: self.total(&group_of), group_of }
-            }
-            None => Chain::new(&self.whole, &self.layout, &self.rules, start).run(MOVES * count, random, goes_on),
-        }
+        let group_of = self.search.search(&start, MOVES * self.whole.len(), random, &mut goes_on);
+        Division { total: self.total(&group_of), group_of }
     }
 
     /// J of a division in scaled units.
@@ -163,10 +146,6 @@ impl Parts {
 
     /// Searched from where two divisions agree; the other vertices go, one by one, to where they pay least of what has room.
     fn recombined(&self, a: &Division, b: &Division, random: &mut Random, goes_on: impl FnMut() -> bool) -> Division {
-        if let Some(few) = &self.few {
-            let start = few.recombined(&a.group_of, &b.group_of, random);
-            return self.searched(start, random, goes_on);
-        }
         let groups = self.layout.groups();
         let partner = partners(groups, &a.group_of, &b.group_of);
         let mut room: Vec<usize> = (0..groups).map(|group| self.layout.tree.slots_of(group).len()).collect();
@@ -241,21 +220,6 @@ pub fn partners(groups: usize, a: &[u32], b: &[u32]) -> Vec<usize> {
     partner
 }
 
-/// What is searched where there are few vertices.
-fn few(whole: &Piece, layout: &Layout) -> Option<Box<dyn compact::Search>> {
-    let neighbours: Vec<_> = (0..whole.len()).map(|vertex| whole.neighbours(vertex)).collect();
-    let groups = layout.groups();
-    let room: Vec<usize> = (0..groups).map(|group| layout.tree.slots_of(group).len()).collect();
-    compact::search(&compact::Task {
-        neighbours: &neighbours,
-        room: &room,
-        distance: &|a, b| layout.distance[a * groups + b],
-        pull: &|_, _| 0,
-        // Few vertices would all have moved lately.
-        tenure: chain::tenure(whole).min(whole.len() / LEAST_OPEN).max(LEAST_TENURE),
-    })
-}
-
 /// In no group yet.
 const NOWHERE: u32 = u32::MAX;
 
@@ -270,7 +234,7 @@ fn middle(tree: &Tree, groups: &Range<u32>) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::state::State;
+    use super::super::state::{Rules, State};
     use super::super::testing::{Ready, ready, talking};
     use super::*;
     use crate::Options;
@@ -286,7 +250,8 @@ mod tests {
         };
         let slot_of: Vec<u32> = found.group_of.iter().map(take).collect();
         let is_full = (0..parts.layout.groups()).all(|group| next[group] == parts.layout.tree.starts[group + 1]);
-        is_full && State::new(net, &parts.layout, &parts.rules, &slot_of).total == found.total
+        let rules = Rules::holding(vec![false; net.len()], parts.layout.groups());
+        is_full && State::new(net, &parts.layout, &rules, &slot_of).total == found.total
     }
 
     #[test]

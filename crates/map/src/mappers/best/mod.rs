@@ -4,10 +4,11 @@
 //! On a tree J is the sum over levels of (distance across the level - distance across the next) * weight cut there, so
 //! dividing the tasks level by level with small cuts ([`divide`], [`bisect`]) is a good start. It is never the end: what
 //! is best at one level is not for all, nor is halving again and again best for many parts. So subtrees that talk, two to
-//! four at a time, are cut and filled anew ([`repartition`]), swaps make the most of it ([`anneal::descend`]), and where
-//! nothing gets better two grown regions change places, and single tasks move in chains ([`chain`]). Small and dense problems
-//! begin with such chains instead ([`compact`] where there are few tasks), and with what the divisions found in that way have in
-//! common ([`evolve`]). Where there is time for it, several divisions are gone on with for a while, and then the best of them ([`search`]). A table of what every
+//! four at a time, are cut and filled anew ([`repartition`]), groups of tasks go round among several subtrees ([`rotation`]), swaps
+//! make the most of it ([`anneal::descend`]), and where nothing gets better two grown regions change places. Small and dense
+//! problems begin with ejection chains ([`ejection`]), and with what the divisions found so have in common ([`evolve`]). Where there
+//! is time for it, several divisions are gone on with for a while, and then the best of them; where that leads to nothing more, all
+//! begins anew ([`search`]). A table of what every
 //! task would pay everywhere ([`state`]) makes a swap cost a few additions. A grid is laid over the tree in boxes instead
 //! ([`tiling`]), and blocks of tasks that nobody would part are mapped as one task each first ([`blocked`]). Distances that are
 //! no tree's are searched with tabu ([`tabu`]) and annealed ([`anneal`]).
@@ -18,13 +19,13 @@
 mod anneal;
 mod bisect;
 mod blocked;
-mod chain;
 pub(crate) mod clock;
 mod coarsen;
-mod compact;
 mod divide;
+mod ejection;
 mod evolve;
 mod gains;
+mod halves;
 mod hurry;
 mod large;
 mod layout;
@@ -33,6 +34,7 @@ mod piece;
 mod prepare;
 mod refine;
 mod repartition;
+mod rotation;
 mod search;
 mod state;
 mod tabu;

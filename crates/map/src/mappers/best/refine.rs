@@ -1,8 +1,9 @@
 //! Making a cut better by passes of moves that go on through worse states (Fiduccia and Mattheyses, "A linear-time heuristic
 //! for improving network partitions", 1982). What a vertex gains is kept from pass to pass, so that a pass costs no more
-//! than its moves.
+//! than its moves. Few vertices are left to [`super::halves`].
 
 use super::gains::{Gains, NONE};
+use super::halves;
 use super::piece::Piece;
 
 /// Passes at most.
@@ -11,25 +12,32 @@ const PASSES: usize = 12;
 /// A pass ends after so many moves, and one for 64 vertices, that led to nothing better.
 const PATIENCE: usize = 16;
 
-/// Moves vertices until no pass makes the cut cheaper; side 0 ends with `first` slots where vertex sizes allow.
+/// Makes a cut cheaper by moves of single vertices; side 0 ends with `first` slots where vertex sizes allow.
 pub fn refine(piece: &Piece, side: &mut [u8], first: i32) {
+    if !halves::refine(piece, side, first) {
+        pass_by_pass(piece, side, first);
+    }
+}
+
+/// Moves vertices until no pass makes the cut cheaper.
+fn pass_by_pass(piece: &Piece, side: &mut [u8], first: i32) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has what the function was compiled for.
-        return unsafe { refine_avx2(piece, side, first) };
+        return unsafe { pass_by_pass_avx2(piece, side, first) };
     }
-    refine_anywhere(piece, side, first);
+    pass_by_pass_anywhere(piece, side, first);
 }
 
-/// [`refine_anywhere`], eight gains an instruction: x86's baseline has no maximum of 32-bit integers.
+/// [`pass_by_pass_anywhere`], eight gains an instruction: x86's baseline has no maximum of 32-bit integers.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn refine_avx2(piece: &Piece, side: &mut [u8], first: i32) {
-    refine_anywhere(piece, side, first);
+unsafe fn pass_by_pass_avx2(piece: &Piece, side: &mut [u8], first: i32) {
+    pass_by_pass_anywhere(piece, side, first);
 }
 
 #[inline(always)]
-fn refine_anywhere(piece: &Piece, side: &mut [u8], first: i32) {
+fn pass_by_pass_anywhere(piece: &Piece, side: &mut [u8], first: i32) {
     let mut passes = Passes::new(piece, side, first);
     for _ in 0..PASSES {
         if !passes.run(side) {
@@ -173,29 +181,9 @@ impl<'a> Passes<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::drawn;
     use super::*;
     use crate::random::Random;
-
-    fn drawn(count: usize, largest: usize, random: &mut Random) -> Piece {
-        let mut weight = vec![0; count * count];
-        for _ in 0..4 * count {
-            let (a, b) = (random.below(count), random.below(count));
-            if a != b {
-                let more = 1 + random.below(90) as i32;
-                weight[a * count + b] += more;
-                weight[b * count + a] += more;
-            }
-        }
-        let mut piece = Piece { starts: vec![0], ..Piece::default() };
-        for row in weight.chunks_exact(count) {
-            let arcs = row.iter().enumerate().filter(|arc| *arc.1 > 0);
-            piece.arcs.extend(arcs.map(|(other, &weight)| (other as u32, weight)));
-            piece.starts.push(piece.arcs.len() as u32);
-            piece.size.push(1 + random.below(largest) as i32);
-            piece.bias.push(random.below(60) as i32 - 30);
-        }
-        piece
-    }
 
     /// What the cut costs more when a vertex goes to the other side.
     fn change(piece: &Piece, side: &[u8], vertex: usize) -> i32 {
@@ -246,7 +234,7 @@ mod tests {
                 let first = piece.size.iter().sum::<i32>() / 2;
                 let mut side: Vec<u8> = (0..count).map(|at| u8::from(at >= count / 2)).collect();
                 let mut slow = side.clone();
-                refine(&piece, &mut side, first);
+                pass_by_pass(&piece, &mut side, first);
                 slowly(&piece, &mut slow, first);
                 assert_eq!(side, slow, "{count} vertices of up to {largest} slots");
             }

@@ -1,14 +1,13 @@
 //! The search itself: from a start, repartition after repartition; where nothing gets better any more, a kick.
 
 use super::anneal::{Cooling, anneal, descend};
-use super::chain::Chain;
 use super::clock::Clock;
 use super::divide::{Divider, Pace};
 use super::evolve::{Dense, Parts};
 use super::layout::Layout;
 use super::net::Net;
-use super::piece::Piece;
-use super::repartition::{Repartition, arrange, regroup};
+use super::repartition::{Repartition, arrange};
+use super::rotation::Rotation;
 use super::state::{Rules, State};
 use super::tabu::{self, Tabu};
 use crate::random::Random;
@@ -16,33 +15,26 @@ use crate::random::Random;
 /// Swaps that one cooling proposes at most: a fraction of a second.
 const PROPOSALS: u64 = 4_000_000;
 
-/// Repartitions without success, and one for five vertices, after which nothing better is near.
+/// Repartitions without success, and one for five vertices, after which nothing better is near; and where there are rotations.
 const PATIENCE: usize = 16;
+const PATIENCE_ROTATED: usize = 24;
 
-/// The same after a kick, and where a chain of moves follows.
+/// The same after a kick, and where a rotation follows.
 const PATIENCE_KICKED: usize = 6;
-const PATIENCE_CHAINED: usize = 10;
+const PATIENCE_KICKED_ROTATED: usize = 8;
 
-/// The same in a small problem where it is to be seen which of several divisions is a good one; one for eight vertices in a
-/// larger one.
+/// The same where it is to be seen which of several divisions is a good one: in a small problem, and one for eight vertices in
+/// a larger one.
 const PATIENCE_FIRST: usize = 10;
+
+/// Kicks without success, one for so many vertices, after which all begins anew.
+const KICKS: usize = 10;
 
 /// Of the time, in a hundred, how much goes to several divisions, if so many and no fewer than one for ten vertices would
 /// fit into all of it (what is larger gets better for longer); and how many of them are gone on with.
 const TIME_FOR_STARTS: u128 = 40;
 const LEAST_STARTS: u128 = 24;
 const ENDS_KEPT: usize = 2;
-
-/// How often, in a hundred, a chain of moves is made at first, and at least: later as often as it helped lately.
-const CHAINED_AT_FIRST: usize = 50;
-const CHAINED_ANYWAY: usize = 5;
-
-/// So many moves, times the square of the vertices that one talks with, end a chain where they led to nothing better.
-const PATIENCE_OF_CHAIN: usize = 8;
-const LEAST_OF_CHAIN: usize = 300;
-
-/// Chains of moves are made up to this number of vertices.
-const MOST_CHAINED: usize = 2_048;
 
 /// How often, in a hundred, the next kick starts from the best: a small problem is walked through, in a large one what
 /// got worse in many places would add up.
@@ -65,6 +57,7 @@ pub struct Ground<'a> {
 }
 
 /// A mapping with its J in scaled units.
+#[derive(Debug, Clone)]
 pub struct Found {
     /// J and the price of moves.
     pub total: i64,
@@ -101,18 +94,15 @@ impl<'a> Ground<'a> {
         let mut repartition = Repartition::new(divider, &talking, &state);
         repartition.match_pairs(&mut state);
         best.keep(&state);
+        let may_divide = start.is_none() && !self.rules.held.iter().any(|&held| held);
+        let rotation = Rotation::new(&state);
+        let base = best.clone();
         let mut walk =
-            Walk { ground: *self, talking: &talking, state, best, repartition, clock, chain_helps: CHAINED_AT_FIRST };
-        let holds = self.rules.held.iter().any(|&held| held);
-        if walk.reach_an_end(start.is_none() && !holds, random) {
-            while walk.go_on(!holds && self.is_chained(), random) {}
+            Walk { ground: *self, talking: &talking, state, best, base, stale: 0, repartition, rotation, clock };
+        if walk.reach_an_end(may_divide, random) {
+            while walk.go_on(may_divide, random) {}
         }
         walk.best
-    }
-
-    /// Whether chains of moves are made: in a small problem swaps find all there is, in a large one they take too long.
-    fn is_chained(&self) -> bool {
-        (SMALL + 1..=MOST_CHAINED).contains(&self.net.len())
     }
 
     /// The vertices divided over parts of the tree, and each part's over its groups.
@@ -167,10 +157,12 @@ struct Walk<'a> {
     talking: &'a [u32],
     state: State<'a>,
     best: Found,
+    /// The best since all began anew, and kicks since it was found.
+    base: Found,
+    stale: usize,
     repartition: Repartition<'a>,
+    rotation: Option<Rotation>,
     clock: &'a mut Clock,
-    /// How often, in a hundred, a chain of moves has helped lately.
-    chain_helps: usize,
 }
 
 impl Walk<'_> {
@@ -178,9 +170,12 @@ impl Walk<'_> {
     /// best of them to the end. False where the time is over.
     fn reach_an_end(&mut self, may_divide: bool, random: &mut Random) -> bool {
         let count = self.ground.net.len();
-        let first = if count <= SMALL { PATIENCE_FIRST } else { count / 8 };
+        let (first, then) = match self.rotation {
+            Some(_) => (PATIENCE_ROTATED, PATIENCE_ROTATED),
+            None => (if count <= SMALL { PATIENCE_FIRST } else { count / 8 }, PATIENCE + count / 5),
+        };
         let all = self.clock.left();
-        let mut goes_on = self.climb(first, random);
+        let mut goes_on = self.improve(first, random);
         let mut one = all - self.clock.left();
         let mut ends = vec![self.found()];
         while may_divide
@@ -189,11 +184,7 @@ impl Walk<'_> {
             && (all - self.clock.left() + one) * 100 < all * TIME_FOR_STARTS
         {
             let before = self.clock.left();
-            self.state = self.ground.divided(true, self.clock, random);
-            self.descend();
-            self.repartition.match_pairs(&mut self.state);
-            goes_on = self.climb(first, random);
-            self.best.keep(&self.state);
+            goes_on = self.begin_anew(first, random);
             ends.push(self.found());
             one = one.max(before - self.clock.left());
         }
@@ -201,38 +192,64 @@ impl Walk<'_> {
         for end in ends.iter().take(ENDS_KEPT).rev() {
             if goes_on {
                 restore(&mut self.state, &end.slot_of);
-                goes_on = self.climb(PATIENCE + count / 5, random);
+                goes_on = self.improve(then, random);
             }
             self.settle(!goes_on);
         }
+        self.base = self.best.clone();
         goes_on
     }
 
     /// A kick, and what gets better after it. False where the time is over.
-    fn go_on(&mut self, is_chained: bool, random: &mut Random) -> bool {
-        let is_small = self.ground.net.len() <= SMALL;
+    fn go_on(&mut self, may_divide: bool, random: &mut Random) -> bool {
+        let count = self.ground.net.len();
+        let is_small = count <= SMALL;
+        if may_divide && self.rotation.is_some() && self.stale > count / KICKS {
+            self.stale = 0;
+            if !self.begin_anew(PATIENCE_ROTATED, random) {
+                return false;
+            }
+            self.base = self.found();
+        }
         let back = if is_small { BACK.0 } else { BACK.1 };
-        if self.state.total > self.best.total && random.below(100) < back {
-            restore(&mut self.state, &self.best.slot_of);
+        if self.state.total > self.base.total && random.below(100) < back {
+            restore(&mut self.state, &self.base.slot_of);
         }
         self.repartition.kick(&mut self.state, random);
-        let is_chained = is_chained && random.below(100) < self.chain_helps.max(CHAINED_ANYWAY);
-        let patience = if is_chained { PATIENCE_CHAINED } else { PATIENCE_KICKED };
+        let patience = if self.rotation.is_some() { PATIENCE_KICKED_ROTATED } else { PATIENCE_KICKED };
         let goes_on = self.climb(patience, random);
-        if is_chained && goes_on {
-            let whole = Piece::of_net(self.ground.net);
-            let degree = whole.arcs.len() / whole.len().max(1);
-            let patience = (PATIENCE_OF_CHAIN * degree * degree).max(LEAST_OF_CHAIN);
-            let chain = Chain::new(&whole, self.ground.layout, self.ground.rules, self.state.group_of.clone());
-            let found = chain.run(patience, random, || self.clock.step());
-            let helped = if found.total < self.state.total { 100 } else { 0 };
-            self.chain_helps = (7 * self.chain_helps + helped) / 8;
-            if helped > 0 {
-                regroup(&mut self.state, &found.group_of);
-            }
-        }
+        self.rotate();
         self.settle(!goes_on);
+        self.stale += 1;
+        if self.state.total < self.base.total {
+            self.stale = 0;
+            self.base.keep(&self.state);
+        }
         goes_on
+    }
+
+    /// Another division, and what gets better soon. False where the time is over.
+    fn begin_anew(&mut self, patience: usize, random: &mut Random) -> bool {
+        self.state = self.ground.divided(true, self.clock, random);
+        self.descend();
+        self.repartition.match_pairs(&mut self.state);
+        let goes_on = self.improve(patience, random);
+        self.best.keep(&self.state);
+        goes_on
+    }
+
+    /// Rotations, repartitions and what can be rotated after them. False where the time is over.
+    fn improve(&mut self, patience: usize, random: &mut Random) -> bool {
+        self.rotate();
+        let goes_on = self.climb(patience, random);
+        self.rotate();
+        goes_on
+    }
+
+    fn rotate(&mut self) {
+        if let Some(rotation) = &mut self.rotation {
+            rotation.run(&mut self.state, || !self.clock.is_over());
+        }
     }
 
     /// Repartitions until so many in a row were no use; false where the time is over.

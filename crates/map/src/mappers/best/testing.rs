@@ -2,6 +2,7 @@
 
 use super::layout::{Layout, Tree};
 use super::net::Net;
+use super::piece::Piece;
 use crate::Options;
 use crate::graph::Graph;
 use crate::levels::Levels;
@@ -33,4 +34,26 @@ pub fn talking(tasks: usize, pairs: usize, random: &mut Random) -> Matrix {
     let pairs: Vec<_> = (0..pairs).map(|_| (end(), end())).filter(|pair| pair.0 != pair.1).collect();
     let entries = pairs.into_iter().flat_map(|(a, b)| [(a, b, u64::from(1 + a + b)), (b, a, 1)]);
     Matrix::from_triplets(tasks, entries)
+}
+
+/// A graph to cut in which about eight others are neighbours of a vertex, with vertices of up to so many slots.
+pub fn drawn(count: usize, largest: usize, random: &mut Random) -> Piece {
+    let mut weight = vec![0; count * count];
+    for _ in 0..4 * count {
+        let (a, b) = (random.below(count), random.below(count));
+        if a != b {
+            let more = 1 + random.below(90) as i32;
+            weight[a * count + b] += more;
+            weight[b * count + a] += more;
+        }
+    }
+    let mut piece = Piece { starts: vec![0], ..Piece::default() };
+    for row in weight.chunks_exact(count) {
+        let arcs = row.iter().enumerate().filter(|arc| *arc.1 > 0);
+        piece.arcs.extend(arcs.map(|(other, &weight)| (other as u32, weight)));
+        piece.starts.push(piece.arcs.len() as u32);
+        piece.size.push(1 + random.below(largest) as i32);
+        piece.bias.push(random.below(60) as i32 - 30);
+    }
+    piece
 }
