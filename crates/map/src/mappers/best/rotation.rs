@@ -70,6 +70,8 @@ pub struct Rotation {
     marks: Vec<u64>,
     /// The groups that each talks with.
     near: Vec<Vec<u32>>,
+    /// Whether each has changed since cycles were looked for.
+    fresh: Vec<bool>,
     arcs: Vec<(u32, i32)>,
 }
 
@@ -88,6 +90,7 @@ impl Rotation {
             seen: vec![Vec::new(); groups],
             marks: vec![0; groups],
             near: vec![Vec::new(); groups],
+            fresh: vec![true; groups],
             arcs: Vec::new(),
         })
     }
@@ -100,6 +103,7 @@ impl Rotation {
                 return;
             }
             let mut cycles = self.cycles();
+            self.fresh.fill(false);
             if cycles.is_empty() {
                 return;
             }
@@ -124,6 +128,7 @@ impl Rotation {
             if self.seen[group] == now {
                 continue;
             }
+            self.fresh[group] = true;
             self.seen[group].clear();
             self.seen[group].extend_from_slice(now);
             self.marks[group] = now.iter().map(|&vertex| mark(vertex)).fold(0, u64::wrapping_add);
@@ -197,10 +202,20 @@ impl Rotation {
         self.profiles[pair][0].as_ref().map_or(NEVER, |profile| profile.gain[at])
     }
 
-    /// The best cycle from every step that gains something, and the cuts of two groups that do.
+    /// The groups that have changed since cycles were looked for, and those that are one or two steps from one.
+    fn around_fresh(&self) -> Vec<bool> {
+        let next = |from: &[bool]| {
+            let is_near = |group: usize| self.near[group].iter().any(|&other| from[other as usize]);
+            (0..self.groups).map(|group| from[group] || is_near(group)).collect::<Vec<_>>()
+        };
+        next(&next(&self.fresh))
+    }
+
+    /// The best cycle from every step around what has changed that gains something, and the cuts of two groups that do.
     fn cycles(&self) -> Vec<Cycle> {
         let mut found = Vec::new();
-        for from in 0..self.groups as u32 {
+        let is_around = self.around_fresh();
+        for from in (0..self.groups as u32).filter(|&group| is_around[group as usize]) {
             for &to in &self.near[from as usize] {
                 let same = self.gain((from, to), 0);
                 if from < to && same > 0 {
@@ -245,7 +260,8 @@ impl Rotation {
             }
             regroup(state, &old);
         }
-        // Not again before one of the two groups has changed.
+        // Not again before one of the two groups has changed, but perhaps another one from there.
+        self.fresh[steps[0].0 as usize] = true;
         let (pair, at) = self.place(steps[0], size);
         self.profiles[pair][0].iter_mut().for_each(|profile| profile.gain[at] = NEVER);
         false
