@@ -9,16 +9,18 @@ use crate::graph::Graph;
 use crate::slots::Slots;
 
 /// Slots from so many to so many: fewer, and dense problems, are divided by tabu search, which is soon better; with more, a division
-/// of our own is better on average.
+/// of our own is better.
 const FEW: usize = 65;
-const MANY: usize = 300;
+const MANY: usize = 1_100;
 /// Others that a task talks with on average, from which on a problem is dense.
 const DENSE: usize = 24;
 /// What METIS takes for a task, and for each other that it talks with, in nanoseconds, about.
 const TASK: u128 = 3_000;
 const ARC: u128 = 240;
-/// Times as much time that is not much more.
-const HURRY: u128 = 2;
+/// Times as much time, in tenths, that is not much more; and from so many slots on, where a division of our own is better on average.
+const HURRY: u128 = 20;
+const SEVERAL: usize = 301;
+const HURRY_OF_SEVERAL: u128 = 13;
 
 /// METIS's mapping, where that is all there is time for.
 #[cfg(feature = "metis")]
@@ -33,7 +35,8 @@ pub fn partitioned(
     let arcs: usize = (0..slots.tasks()).map(|task| prepared.net.row(task).len()).sum();
     let time = TASK * slots.len() as u128 + ARC * arcs as u128;
     let suits = (FEW..=MANY).contains(&slots.len()) && arcs < DENSE * slots.tasks();
-    let hurries = suits && !clock.counts() && clock.left() < HURRY * time;
+    let hurry = if slots.len() < SEVERAL { HURRY } else { HURRY_OF_SEVERAL };
+    let hurries = suits && !clock.counts() && clock.left() * 10 < hurry * time;
     hurries.then(|| crate::mappers::metis::partitioned(problem, slots, graph, levels).ok()).flatten()
 }
 
@@ -73,7 +76,9 @@ mod tests {
         // By steps the same mapping is found on a machine of any speed.
         assert!(!hurries(256, 700, &Options { steps: Some(1), ..Options::default() }));
         // Other mappings are better.
-        assert!(!hurries(256, 5000, &within(1)) && !hurries(64, 200, &within(1)) && !hurries(512, 1400, &within(1)));
+        assert!(!hurries(256, 5000, &within(1)) && !hurries(64, 200, &within(1)) && !hurries(2048, 6000, &within(1)));
+        // With more tasks it has to be a greater hurry.
+        assert!(hurries(512, 1400, &within(2)) && !hurries(512, 1400, &within(4)) && hurries(256, 700, &within(2)));
     }
 
     #[test]
