@@ -17,8 +17,9 @@ const DENSE: usize = 24;
 /// What METIS takes for a task, and for each other that it talks with, in nanoseconds, about.
 const TASK: u128 = 3_000;
 const ARC: u128 = 240;
-/// Times as much time, in tenths, that is not much more; and from so many slots on, where a division of our own is better on average.
+/// Times as much time, in tenths, that is not much more.
 const HURRY: u128 = 20;
+/// The same from so many slots on, where a division of our own is better on average, and wanted if there is time for it.
 const SEVERAL: usize = 301;
 const HURRY_OF_SEVERAL: u128 = 13;
 
