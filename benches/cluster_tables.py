@@ -8,7 +8,7 @@ are like another one.
 import statistics
 
 # Below this share of the run, or of the communication, `cohabit run` takes a gain for none.
-LEAST_GAIN, LEAST_SAVED = 0.01, 0.05
+LEAST_GAIN, LEAST_SAVED = 0.01, 0.07
 # What is wanted of the mapping that is taken, and of the estimate (issue 4).
 NEAR, OVER_SHUFFLED, DIRECTION = 0.02, 0.25, 0.95
 # Runs of a mapping that count for something.

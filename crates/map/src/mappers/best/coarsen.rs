@@ -54,37 +54,53 @@ pub fn coarsen(graph: &Piece, largest: i32, group_of: Option<&[u32]>, random: &m
 
 const NONE: u32 = u32::MAX;
 
+/// What a proposal needs to know of a vertex, in one place.
+#[derive(Clone, Copy)]
+struct Seat {
+    /// One over its size, and a little noise, which breaks ties and makes every hierarchy another one.
+    factor: f32,
+    /// The rating of the proposal that it holds.
+    offer: f32,
+    size: i32,
+    group: u32,
+}
+
 /// For each vertex the one whose proposal it holds.
 fn suitors(graph: &Piece, largest: i32, group_of: Option<&[u32]>, random: &mut Random) -> Vec<u32> {
     let count = graph.len();
-    // A little noise breaks ties and makes every hierarchy another one.
-    let noise = |_| 1.0 + NOISE * (random.draw() >> 40) as f32 / (1 << 24) as f32;
-    let factor: Vec<f32> =
-        graph.size.iter().map(|&size| 1.0 / size as f32).zip((0..count).map(noise)).map(|(a, b)| a * b).collect();
+    let mut seats: Vec<Seat> = graph
+        .size
+        .iter()
+        .map(|&size| {
+            let noise = 1.0 + NOISE * (random.draw() >> 40) as f32 / (1 << 24) as f32;
+            Seat { factor: noise / size as f32, offer: 0.0, size, group: 0 }
+        })
+        .collect();
+    if let Some(group_of) = group_of {
+        seats.iter_mut().zip(group_of).for_each(|(seat, &group)| seat.group = group);
+    }
     let mut suitor = vec![NONE; count];
-    let mut offer = vec![0.0_f32; count];
     for start in 0..count {
         let mut vertex = start;
         loop {
-            let own = graph.size[vertex];
-            let mut best = (0.0_f32, NONE);
+            let own = seats[vertex];
+            let room = largest - own.size;
+            // Rating and vertex in one number, the rating above: positive floats are in the order of their bits.
+            let mut best = 0_u64;
             for &(other, weight) in graph.neighbours(vertex) {
-                let to = other as usize;
+                let seat = seats[other as usize];
                 let weight = weight as f32;
-                let rating = weight * weight * (factor[vertex] * factor[to]);
-                if rating > best.0
-                    && rating > offer[to]
-                    && own + graph.size[to] <= largest
-                    && group_of.is_none_or(|group_of| group_of[vertex] == group_of[to])
-                {
-                    best = (rating, other);
-                }
+                let rating = weight * weight * (own.factor * seat.factor);
+                let fits = (rating > seat.offer) & (seat.size <= room) & (seat.group == own.group);
+                let found = (u64::from(rating.to_bits()) << 32) | u64::from(other);
+                best = best.max(if fits { found } else { 0 });
             }
-            if best.1 == NONE {
+            if best == 0 {
                 break;
             }
-            let loser = std::mem::replace(&mut suitor[best.1 as usize], vertex as u32);
-            offer[best.1 as usize] = best.0;
+            let other = best as u32 as usize;
+            seats[other].offer = f32::from_bits((best >> 32) as u32);
+            let loser = std::mem::replace(&mut suitor[other], vertex as u32);
             if loser == NONE {
                 break;
             }
@@ -103,6 +119,7 @@ fn merged(piece: &Piece, set: &[u32], members: &[(u32, u32)]) -> Piece {
     coarse.starts.reserve(members.len() + 1);
     coarse.starts.push(0);
     coarse.arcs.reserve(piece.arcs.len());
+    // One more than where the arc to a vertex is, if that is in the row at hand.
     let mut at = vec![0_u32; members.len()];
     for (own, &(a, b)) in members.iter().enumerate() {
         let begin = coarse.arcs.len();
@@ -111,13 +128,11 @@ fn merged(piece: &Piece, set: &[u32], members: &[(u32, u32)]) -> Piece {
         for &(other, weight) in members.iter().flat_map(|&member| piece.neighbours(member as usize)) {
             let other = set[other as usize];
             let place = at[other as usize] as usize;
-            if other as usize == own {
-                continue;
-            } else if place >= begin && place < coarse.arcs.len() && coarse.arcs[place].0 == other {
-                coarse.arcs[place].1 += weight;
-            } else {
-                at[other as usize] = coarse.arcs.len() as u32;
+            if place > begin {
+                coarse.arcs[place - 1].1 += weight;
+            } else if other as usize != own {
                 coarse.arcs.push((other, weight));
+                at[other as usize] = coarse.arcs.len() as u32;
             }
         }
         coarse.starts.push(coarse.arcs.len() as u32);

@@ -8,6 +8,7 @@
 //! far is always more than nothing, so that few ways are gone. Profiles are kept as long as both groups stay what they are.
 
 use super::halves::{Gains, SHUT};
+use super::layout::Layout;
 use super::repartition::regroup;
 use super::state::State;
 
@@ -75,17 +76,24 @@ pub struct Rotation {
     arcs: Vec<(u32, i32)>,
 }
 
+/// The sizes of a layout's groups.
+fn sizes(layout: &Layout) -> impl Iterator<Item = usize> + '_ {
+    (0..layout.groups()).map(|group| layout.tree.slots_of(group).len())
+}
+
+/// Whether there are more than two groups, neither too small nor too large.
+pub fn suits(layout: &Layout) -> bool {
+    layout.groups() > 2 && sizes(layout).all(|size| (LEAST..=MOST / 2).contains(&size))
+}
+
 impl Rotation {
     /// For states of a layout and rules; none where groups are too small or too large, or some slots may not stay empty.
     pub fn new(state: &State) -> Option<Self> {
-        let (groups, rules) = (state.layout.groups(), state.rules);
-        let sizes = || (0..groups).map(|group| state.layout.tree.slots_of(group).len());
-        let wide = 2 * sizes().max()?;
-        let is_free = state.net.tasks == state.net.len()
-            || rules.spare[..groups].iter().zip(sizes()).all(|(spare, size)| *spare as usize >= size);
-        (groups > 2 && wide <= MOST && sizes().min()? >= LEAST && is_free).then(|| Self {
+        let (groups, layout) = (state.layout.groups(), state.layout);
+        let is_free = state.rules.leave_any_slot_empty(state.net, layout);
+        (suits(layout) && is_free).then(|| Self {
             groups,
-            wide,
+            wide: 2 * sizes(layout).max().unwrap_or(0),
             profiles: (0..groups * groups).map(|_| [None, None]).collect(),
             seen: vec![Vec::new(); groups],
             marks: vec![0; groups],

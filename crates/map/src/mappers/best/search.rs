@@ -6,6 +6,7 @@ use super::divide::{Divider, Pace};
 use super::evolve::{Dense, Parts};
 use super::layout::Layout;
 use super::net::Net;
+use super::outer::{REST, outer};
 use super::repartition::{Repartition, arrange};
 use super::rotation::Rotation;
 use super::state::{Rules, State};
@@ -40,6 +41,9 @@ const ENDS_KEPT: usize = 2;
 /// got worse in many places would add up.
 const BACK: (usize, usize) = (60, 90);
 
+/// Cuts of the coarsest graph that are tried in a division.
+const TRIES: usize = 4;
+
 /// Up to this many vertices a problem is small.
 pub const SMALL: usize = 128;
 
@@ -69,12 +73,15 @@ impl<'a> Ground<'a> {
     /// Searches from a start, or from a division of the tasks over the tree where there is none.
     pub fn search(&self, start: Option<&[u32]>, clock: &mut Clock, random: &mut Random) -> Found {
         let talking = self.net.talking();
-        let mut state = match start {
-            Some(start) => State::new(self.net, self.layout, self.rules, start),
-            None => match Parts::new(self.net, self.layout, self.dense).filter(|_| !talking.is_empty()) {
-                Some(parts) => self.evolved(&parts, clock, random),
-                None => self.divided(false, clock, random),
-            },
+        let is_open = start.is_none() && !talking.is_empty();
+        let parts = is_open.then(|| Parts::new(self.net, self.layout, self.dense)).flatten();
+        let outer = if is_open && parts.is_none() { outer(self.net, self.layout, self.rules) } else { None };
+        let may_divide = start.is_none() && outer.is_none() && !self.rules.held.iter().any(|&held| held);
+        let mut state = match (start, parts, outer) {
+            (Some(start), ..) => State::new(self.net, self.layout, self.rules, start),
+            (_, Some(parts), _) => self.evolved(&parts, clock, random),
+            (.., Some((level, above))) => self.outer_first(level, &above, clock, random),
+            _ => self.divided(false, clock, random),
         };
         let everywhere = 0..self.layout.groups() as u32;
         let everywhere = std::slice::from_ref(&everywhere);
@@ -90,11 +97,10 @@ impl<'a> Ground<'a> {
             self.cool(&mut state, &talking, &mut best, clock, random);
             return best;
         }
-        let divider = Divider::new(self.net, &self.layout.tree, 4);
+        let divider = Divider::new(self.net, &self.layout.tree, TRIES);
         let mut repartition = Repartition::new(divider, &talking, &state);
         repartition.match_pairs(&mut state);
         best.keep(&state);
-        let may_divide = start.is_none() && !self.rules.held.iter().any(|&held| held);
         let rotation = Rotation::new(&state);
         let base = best.clone();
         let mut walk =
@@ -107,14 +113,27 @@ impl<'a> Ground<'a> {
 
     /// The vertices divided over parts of the tree, and each part's over its groups.
     fn evolved(&self, parts: &Parts, clock: &mut Clock, random: &mut Random) -> State<'a> {
-        let tree = &self.layout.tree;
         let found = parts.evolve(clock, random);
-        let mut members = vec![Vec::new(); parts.layout.groups()];
-        found.group_of.iter().enumerate().for_each(|(vertex, &part)| members[part as usize].push(vertex as u32));
-        let mut divider = Divider::new(self.net, tree, 1);
+        self.filled(parts.level, &found.group_of, Divider::new(self.net, &self.layout.tree, 1), random)
+    }
+
+    /// The same, the parts being subtrees that are searched by themselves most of the time.
+    fn outer_first(&self, level: usize, above: &Layout, clock: &mut Clock, random: &mut Random) -> State<'a> {
+        let rules = Rules::holding(vec![false; self.net.len()], above.groups());
+        let ground = Ground { layout: above, rules: &rules, ..*self };
+        let found = ground.search(None, &mut clock.most(REST), random);
+        let group_of = State::new(self.net, above, &rules, &found.slot_of).group_of;
+        self.filled(level, &group_of, Divider::new(self.net, &self.layout.tree, TRIES), random)
+    }
+
+    /// Subtrees of a level filled with the vertices of each, from then on divided.
+    fn filled(&self, level: usize, group_of: &[u32], mut divider: Divider, random: &mut Random) -> State<'a> {
+        let subtrees = self.layout.tree.parts(level);
+        let mut members = vec![Vec::new(); subtrees.len()];
+        group_of.iter().enumerate().for_each(|(vertex, &part)| members[part as usize].push(vertex as u32));
         let mut slot_of = vec![0; self.net.len()];
-        for (groups, members) in tree.parts(parts.level).into_iter().zip(members) {
-            divider.divide(members, parts.level + 1, groups, &mut slot_of, random);
+        for (groups, members) in subtrees.into_iter().zip(members) {
+            divider.divide(members, level + 1, groups, &mut slot_of, random);
         }
         State::new(self.net, self.layout, self.rules, &slot_of)
     }
@@ -123,7 +142,7 @@ impl<'a> Ground<'a> {
     fn divided(&self, hurries: bool, clock: &Clock, random: &mut Random) -> State<'a> {
         let tree = &self.layout.tree;
         let mut slot_of = vec![0; self.net.len()];
-        let mut divider = Divider::new(self.net, tree, 4);
+        let mut divider = Divider::new(self.net, tree, TRIES);
         divider.pace = Some(Pace::new(clock, tree.children(0, &(0..tree.groups() as u32)).len()));
         divider.parents = hurries.then_some(1);
         divider.divide((0..self.net.len() as u32).collect(), 0, 0..tree.groups() as u32, &mut slot_of, random);

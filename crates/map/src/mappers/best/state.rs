@@ -33,6 +33,12 @@ impl Rules {
         Self { fixed: held.clone(), held, domain, spare, home: Vec::new(), move_cost: 0 }
     }
 
+    /// Whether every slot of a layout may stay empty, or none has to.
+    pub fn leave_any_slot_empty(&self, net: &Net, layout: &Layout) -> bool {
+        let sizes = (0..layout.groups()).map(|group| layout.tree.slots_of(group).len());
+        net.tasks == net.len() || sizes.zip(&self.spare).all(|(size, &spare)| spare as usize >= size)
+    }
+
     /// Adds what a vertex pays for not being at home to what it pays in every group; what that is where it is now.
     pub fn price(&self, vertex: usize, now: usize, row: &mut [i32]) -> i64 {
         let Some(&Some(home)) = self.home.get(vertex) else { return 0 };
