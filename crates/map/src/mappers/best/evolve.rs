@@ -40,14 +40,11 @@ const POPULATION: usize = 6;
 const PATIENCE: usize = 10;
 
 /// Moves without success, for each task, that end a search.
-const MOVES: usize = 2;
+const MOVES: usize = 3;
 
 /// Of the time, in a hundred, how much goes to divisions, and where there are few tasks.
 const TIME: u128 = 75;
 const TIME_OF_FEW: u128 = 85;
-
-/// By what part weights are blurred for a start that is not the first: the others would be like it too often.
-const BLUR: f32 = 0.3;
 
 /// Cuts of the coarsest graph that are tried for a start, and for the first.
 const TRIES: usize = 2;
@@ -126,11 +123,7 @@ impl Parts {
     fn fresh(&self, random: &mut Random, goes_on: impl FnMut() -> bool) -> Division {
         let start = match self.is_dense {
             true => self.spread(random, |piece, first, random| grown(piece, first, false, random)),
-            false => self.spread(random, |piece, first, random| {
-                let mut piece = piece.clone();
-                piece.blur(BLUR, random.draw());
-                bisect(&piece, first, TRIES, random)
-            }),
+            false => self.spread(random, |piece, first, random| bisect(piece, first, TRIES, random)),
         };
         self.searched(start, random, goes_on)
     }
