@@ -167,7 +167,7 @@ def summary(programs):
     told = [f"{program.name} {program.over_fastest:+.1%}"
             + ("" if differ(program.ours, program.times[program.fastest]) else " (ranges overlap)") for program in far]
     drawn = [len(program.first) for program in programs]
-    rows = [row([f"within {NEAR:.0%} of the fastest of linear (by slot), by node and {min(drawn)} random ones",
+    rows = [row([f"within {NEAR:.0%} of the fastest of linear (by slot), by node and all random ones that differ ({min(drawn)} to {max(drawn)})",
                  f"{len(programs) - len(far)} of {len(programs)}" + ("; not " + ", ".join(told) if told else "")])]
     slower = [program.name for program in programs if min(program.ours) > max(program.times["linear"])]
     rows.append(row(["never slower than linear beyond the noise",
