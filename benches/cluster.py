@@ -3,7 +3,7 @@
 IBM report, as Markdown tables for docs/benchmarks-mpi.md.
 
     benches/cluster.py [--npb NPB3.3-MPI/bin] [--rounds 4] [--minutes 30] [--random 6] [--shuffled 3]
-                       [--programs 'lu.*,*.16'] [--whole] [--keep DIR]
+                       [--first 0] [--programs 'lu.*,*.16'] [--whole] [--keep DIR]
     benches/cluster.py --tables DIR               the tables of what was kept there, measuring nothing
 
 Each program is profiled once, on the linear mapping. Then it runs under each mapping by turns, in an order that
@@ -158,7 +158,7 @@ class Bench:
     def on(self, *words):
         return run(["timeout", "-s", "KILL", "300", f"{self.cluster}/on", "n0", *words], cwd=self.folder)
 
-    def prepare(self, random_count, shuffled_count):
+    def prepare(self, random_count, shuffled_count, first):
         """Profiles the program and makes the mappings; false, said aloud, where it does not run."""
         topology = ["--topology", f"{self.cluster}/cluster.toml"]
         made = [("linear", ["--mapper", "packed"]), ("best", []), ("time", ["--objective", "time"])]
@@ -174,8 +174,8 @@ class Bench:
                     sys.exit(f"bench: {self.name}, {mapping}: {ran.stderr}")
         with open(f"{self.folder}/linear.json", encoding="utf-8") as file:
             linear = json.load(file)
-        kinds = [("by node", 0)] + [("random", n) for n in range(random_count)]
-        kinds += [("shuffled", n) for n in range(shuffled_count)]
+        kinds = [("by node", 0)] + [("random", first + n) for n in range(random_count)]
+        kinds += [("shuffled", first + n) for n in range(shuffled_count)]
         for kind, seed in kinds:
             for task, slot in zip(linear["tasks"], slots(kind, self.ranks, seed)):
                 task["host"], task["pu"] = f"n{slot // PUS}", slot if self.own_pus else slot % PUS
@@ -199,7 +199,7 @@ class Bench:
         return found
 
     def estimates(self):
-        """Estimated seconds and distance cost by mapping, the share of the run that is spent in MPI, which mapping
+        """Estimated seconds, how full ports are and distance cost by mapping, the share of the run that is spent in MPI, which mapping
         cohabit takes, and which are alike."""
         files = [f"{mapping}.json" for mapping in self.mappings[1:]]
         words = [cohabit(), "evaluate", "p.npz", "--topology", f"{self.cluster}/cluster.toml", "--json", "-"]
@@ -210,13 +210,14 @@ class Bench:
             sys.exit(f"bench: {self.name}: {found.stderr}")
         found = json.loads(found.stdout)
         estimates = {name: mapping["estimated_seconds"] for name, mapping in zip(self.mappings, found["mappings"])}
+        norms = {name: mapping["norm_seconds"] for name, mapping in zip(self.mappings, found["mappings"])}
         distances = {name: int(mapping["distance_cost"]) for name, mapping in zip(self.mappings, found["mappings"])}
         # What `cohabit run` takes: its own mapping where a gain is predicted, else the default one.
         words = words[:words.index("--mapping")] + ["--mapping", "time.json"]
         chosen = "linear" if json.loads(run(words, cwd=self.folder).stdout)["advised"] is None else "time"
         chosen = self.alike().get(chosen, chosen)
-        return {"estimates": estimates, "distances": distances, "share": found["mpi_share"], "chosen": chosen,
-                "alike": self.alike()}
+        return {"estimates": estimates, "norms": norms, "distances": distances, "share": found["mpi_share"],
+                "chosen": chosen, "alike": self.alike()}
 
     def measure(self, mapping):
         """Seconds, and operations/s, as the program says; none where it failed, or ranks were elsewhere."""
@@ -245,7 +246,7 @@ def measure_all(arguments, cluster, own_pus, folder, results):
     benches = []
     for name, (ranks, words) in programs(arguments, folder).items():
         bench = Bench(cluster, own_pus, folder, name, ranks, words, arguments.whole)
-        if bench.prepare(arguments.random, arguments.shuffled):
+        if bench.prepare(arguments.random, arguments.shuffled, arguments.first):
             entry = results.setdefault(name, {"ranks": ranks, "times": {}})
             entry.update(bench.estimates())
             benches.append(bench)
@@ -277,6 +278,8 @@ def main():
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--random", type=int, default=6)
     parser.add_argument("--shuffled", type=int, default=3)
+    parser.add_argument("--first", type=int, default=0, metavar="SEED",
+                        help="seed of the first random and shuffled mapping (0)")
     parser.add_argument("--programs", metavar="NAME,NAME...")
     parser.add_argument("--whole", action="store_true")
     parser.add_argument("--keep", metavar="DIR")

@@ -1,16 +1,20 @@
 """The tables of benches/cluster.py, as Markdown, of the measurements that it has kept.
 
 A measurement is what it wrote of each program: the seconds (and operations/s) of each run by mapping, what each mapping is
-estimated to take and its distance cost, the share of the run in MPI, the mapping that cohabit takes, and the mappings that
-are like another one.
+estimated to take, how full all ports are with it, and its distance cost, the share of the run in MPI, the mapping that
+cohabit takes, and the mappings that are like another one.
 """
 
 import statistics
 
 # Below this share of the run, or of the communication, `cohabit run` takes a gain for none.
 LEAST_GAIN, LEAST_SAVED = 0.01, 0.07
+# Estimates nearer to each other than this are equal for cohabit's search.
+SAME = 0.01
 # What is wanted of the mapping that is taken, and of the estimate (issue 4).
 NEAR, OVER_SHUFFLED, DIRECTION = 0.02, 0.25, 0.95
+# Single runs that are so far apart differ.
+FAR = 0.05
 # Runs of a mapping that count for something.
 LEAST_RUNS = 3
 
@@ -64,11 +68,17 @@ def differ(one, other):
     return max(one) < min(other) or max(other) < min(one)
 
 
-def directions(entry, times):
-    """Of the pairs of mappings that differ measurably: how many, how many the estimated time orders rightly, how many it
-    takes for equal, which is not right, and how many of those the distance cost orders rightly, by which cohabit's search
-    chooses among such."""
-    pairs = right = equal = by_distance = 0
+def far_apart(one, other):
+    """By the medians, which may be of single runs."""
+    one, other = statistics.median(one), statistics.median(other)
+    return abs(one - other) >= FAR * max(one, other)
+
+
+def directions(entry, times, differ):
+    """Of the pairs of mappings that differ: how many, how many the estimated time orders rightly, how many it
+    takes for equal, which is not right, and how many of those are ordered rightly as cohabit's search chooses among them:
+    by how full all ports are, and where that is equal too by distance cost."""
+    pairs = right = equal = by_rest = 0
     known = [name for name in times if name in entry["estimates"] and name not in entry["alike"]]
     for at, one in enumerate(known):
         for other in known[at + 1:]:
@@ -76,13 +86,15 @@ def directions(entry, times):
                 first, second = entry["estimates"][one], entry["estimates"][other]
                 faster = statistics.median(times[one]) < statistics.median(times[other])
                 pairs += 1
-                if abs(first - second) > LEAST_GAIN * max(first, second):
+                if abs(first - second) > SAME * max(first, second):
                     right += faster == (first < second)
-                else:
+                    continue
+                equal += 1
+                first, second = entry["norms"][one], entry["norms"][other]
+                if abs(first - second) <= SAME * max(first, second):
                     first, second = entry["distances"][one], entry["distances"][other]
-                    equal += 1
-                    by_distance += first != second and faster == (first < second)
-    return pairs, right, equal, by_distance
+                by_rest += first != second and faster == (first < second)
+    return pairs, right, equal, by_rest
 
 
 class Program:
@@ -102,7 +114,8 @@ class Program:
         shuffled = gains_over_shuffled(entry, times)
         self.over_shuffled = statistics.mean(shuffled) if shuffled else None
         self.is_open = is_open(entry)
-        self.directions = directions(entry, times)
+        self.directions = directions(entry, times, differ)
+        self.directions_of_all = directions(entry, seconds(entry), far_apart)
 
     def measured(self):
         """Its row of the first table."""
@@ -156,7 +169,7 @@ def tables(results):
                   [program.measured() for program in programs])
     lines += table(["program, ranks: estimated / actual gain over linear", "by time", "best", "by node"],
                    [program.figure() for program in programs])
-    lines += table(["program, ranks", "pairs that differ", "right", "estimated equal", "of these right by distance"],
+    lines += table(["program, ranks", "pairs that differ", "right", "estimated equal", "of these right by full ports, then distance"],
                    [program.direction() for program in programs])
     return "\n".join(lines + table(["wanted", "found"], summary(programs) if programs else []))
 
@@ -180,11 +193,12 @@ def summary(programs):
             rows.append(row([f"{OVER_SHUFFLED:.0%} over linear with shuffled numbers, on average {what}",
                              f"{mean:+.1%} ({len(kind)} programs)"]))
     differing = [program for program in programs if program.is_open]
-    for what, kind in (("", programs), (", where mappings can differ", differing)):
-        pairs, right, equal, by_distance = (sum(program.directions[at] for program in kind) for at in range(4))
+    for what, kind, of in ((f"direction right in {DIRECTION:.0%} of the pairs of mappings that differ measurably", programs, "directions"),
+                           ("the same, where mappings can differ", differing, "directions"),
+                           (f"the same, of all pairs {FAR:.0%} and more apart, single runs included", differing, "directions_of_all")):
+        pairs, right, equal, by_rest = (sum(getattr(program, of)[at] for program in kind) for at in range(4))
         if pairs:
-            both = right + by_distance
-            rows.append(row([f"direction right in {DIRECTION:.0%} of the pairs of mappings that differ measurably{what}",
-                             f"{both} of {pairs} ({both / pairs:.1%}): {right} by the estimated time, of {equal} that it "
-                             f"takes for equal {by_distance} by distance"]))
+            both = right + by_rest
+            rows.append(row([what, f"{both} of {pairs} ({both / pairs:.1%}): {right} of the {pairs - equal} that the estimated time tells apart, "
+                             f"{by_rest} of the {equal} others by how full all ports are, then distance"]))
     return rows

@@ -42,8 +42,8 @@ impl Evaluation<'_> {
     /// What each mapping is predicted to save, of the run where its share of time in MPI is known, else of the communication.
     fn predictions(&self) -> Option<Vec<Prediction>> {
         let share = mpi_share(self.profile).unwrap_or(1.0);
-        let default = self.mappings[0].time.as_ref()?.seconds;
-        let of = |mapping: &Evaluated| Some(Prediction::new(default, mapping.time.as_ref()?.seconds, share));
+        let default = self.mappings[0].time.as_ref()?.total.seconds;
+        let of = |mapping: &Evaluated| Some(Prediction::new(default, mapping.time.as_ref()?.total.seconds, share));
         self.mappings.iter().map(of).collect()
     }
 
@@ -90,7 +90,7 @@ pub fn text(evaluation: &Evaluation) -> String {
         if let (Some(time), Some(predictions)) = (&mapping.time, &predictions) {
             let gain =
                 if number == 0 { "default".to_owned() } else { format!("{:+.1} %", 100.0 * predictions[number].gain) };
-            text += &format!("  time {:>9}  gain {gain:>8}", number::seconds(time.seconds));
+            text += &format!("  time {:>9}  gain {gain:>8}", number::seconds(time.total.seconds));
             if let Some((resource, _)) = time.bottlenecks.first() {
                 text += &format!("  {}", words(*resource, topology));
             }
@@ -136,7 +136,8 @@ pub fn fields(evaluation: &Evaluation) -> Value {
         json!({
             "name": mapping.name,
             "distance_cost": number::sum(mapping.distance),
-            "estimated_seconds": time.map(|time| time.seconds),
+            "estimated_seconds": time.map(|time| time.total.seconds),
+            "norm_seconds": time.map(|time| time.total.norm_s),
             "predicted_gain": predictions.as_ref().map(|predictions| predictions[number].gain),
             "bottlenecks": bottlenecks,
             "phases": phases,

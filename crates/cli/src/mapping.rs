@@ -9,7 +9,7 @@ use cohabit_map::{MAPPERS, Options, Problem, lower_bound, mapper};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::mapping::{Cost, FORMAT, Placed, Weight};
 use cohabit_model::profile::Kind;
-use cohabit_model::{Error, Hct, Mapping, Matrix, Pattern, Profile, Result, Task, Topology};
+use cohabit_model::{Error, Hct, Mapping, Matrix, Pattern, Profile, Result, Task, Topology, Total};
 use std::time::Duration;
 
 /// Phases that a search by time takes into account: what every port carries is kept for each.
@@ -63,8 +63,10 @@ pub struct Made {
     pub weight: Matrix,
     /// What the mapper was asked for.
     pub options: Options,
-    /// Estimated time of the linear mapping, where the topology says how fast its ports are.
-    pub linear_s: Option<f64>,
+    /// What it is estimated to take, where the topology says how fast its ports are.
+    pub predicted: Option<Total>,
+    /// The same of the linear mapping.
+    pub linear: Option<Total>,
 }
 
 /// `--objective`.
@@ -122,11 +124,10 @@ impl MappingArgs {
                 progress::during("mapping", || makespan::least(&problem, &time))?
             }
         };
-        let seconds = |placement: &[usize]| {
-            hct.as_ref().ok().map(|hct| Time { hct, phases: &phases }.seconds(topology, placement)).transpose()
+        let total = |placement: &[usize]| {
+            hct.as_ref().ok().map(|hct| Time { hct, phases: &phases }.total(topology, placement)).transpose()
         };
-        let predicted_s = seconds(&placement)?;
-        let linear_s = seconds(&default)?;
+        let (predicted, linear) = (total(&placement)?, total(&default)?);
         let lower_bound = Some(lower_bound(&problem)?);
         let same_host = profile.meta.tasks.windows(2).all(|pair| pair[0].host == pair[1].host);
         let place = |(task, &pu): (&Task, &usize)| {
@@ -146,12 +147,12 @@ impl MappingArgs {
             cost: Cost {
                 distance: distance_cost(matrix, topology, &placement),
                 lower_bound,
-                predicted_ns: predicted_s.map(|seconds| seconds * 1e9),
+                predicted_ns: predicted.map(|total| total.seconds * 1e9),
                 ..Cost::default()
             },
             unknown: serde_json::Map::default(),
         };
-        Ok(Made { mapping, placement, weight: matrix.clone(), options, linear_s })
+        Ok(Made { mapping, placement, weight: matrix.clone(), options, predicted, linear })
     }
 
     /// The phases that messages are taken to be sent in.

@@ -70,6 +70,8 @@ fn time_gain_and_bottleneck_are_those_worked_by_hand() {
     // Six of the eight pairs cross the trunk of five hosts, a second each; mapped, they meet through memory at 1 GB/s.
     assert_near(&linear["estimated_seconds"], 6.0);
     assert_near(&best["estimated_seconds"], 0.0125);
+    // The trunk is busy for 6 s, the ports of four hosts send for 2 s, and those of the other four receive.
+    assert!((linear["norm_seconds"].as_f64().unwrap().powi(4) - (6.0f64.powi(4) + 8.0 * 2.0f64.powi(4))).abs() < 1e-3);
     assert_near(&best["predicted_gain"], 0.25 * (6.0 - 0.0125) / 6.0);
     let trunk = &linear["bottlenecks"][0];
     assert_eq!(

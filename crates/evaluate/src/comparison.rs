@@ -3,7 +3,7 @@
 
 use crate::phases::Phase;
 use cohabit_model::estimator::Resource;
-use cohabit_model::{Error, Hct, Profile, Result, estimate};
+use cohabit_model::{Error, Hct, Profile, Result, Total, estimate};
 use std::collections::BTreeMap;
 
 /// A gain below this share of the run is none: two runs of the same mapping differ by more.
@@ -44,7 +44,7 @@ impl Prediction {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cost {
     /// All phases, each as often as it comes.
-    pub seconds: f64,
+    pub total: Total,
     /// The same by phase, in their order; once each.
     pub phases: Vec<cohabit_model::Estimate>,
     /// What phases wait for, the one that costs most first: seconds of all phases that wait for it.
@@ -56,17 +56,16 @@ pub struct Cost {
 /// # Errors
 /// As for [`estimate`], or a weight that is not a number from 0 on.
 pub fn cost(hct: &Hct, phases: &[Phase], mapping: &[usize]) -> Result<Cost> {
-    let mut cost = Cost { seconds: 0.0, phases: Vec::with_capacity(phases.len()), bottlenecks: Vec::new() };
+    let mut cost = Cost { total: Total::default(), phases: Vec::with_capacity(phases.len()), bottlenecks: Vec::new() };
     let mut waits: BTreeMap<Resource, f64> = BTreeMap::new();
     for phase in phases {
         if !(phase.weight.is_finite() && phase.weight >= 0.0) {
             return Err(Error::new(format!("a phase has the weight {}", phase.weight)));
         }
         let estimate = estimate(hct, &phase.pattern, mapping)?;
-        let seconds = phase.weight * estimate.seconds;
-        cost.seconds += seconds;
+        cost.total.add(phase.weight, &estimate);
         if let Some(resource) = estimate.bottleneck {
-            *waits.entry(resource).or_default() += seconds;
+            *waits.entry(resource).or_default() += phase.weight * estimate.seconds;
         }
         cost.phases.push(estimate);
     }
@@ -114,7 +113,8 @@ mod tests {
         let cpu = [hct.add_processing(0, port(100.0)).unwrap(), hct.add_processing(0, port(200.0)).unwrap()];
         let phases = [phase(3.0, 0, 100.0), phase(0.5, 1, 400.0), phase(2.0, 0, 0.0)];
         let found = cost(&hct, &phases, &cpu).unwrap();
-        assert_eq!((found.seconds, found.phases.len()), (5.0, 3));
+        // With two below the root what leaves one enters the other: one wire.
+        assert_eq!((found.total, found.phases.len()), (Total { seconds: 5.0, norm_s: 5.0 }, 3));
         assert_eq!(found.bottlenecks, [(Port(cpu[0], Out), 3.0), (Port(cpu[0], In), 2.0)]);
         assert!(cost(&hct, &[phase(f64::NAN, 0, 1.0)], &cpu).is_err());
     }

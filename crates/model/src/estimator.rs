@@ -7,7 +7,7 @@
 use crate::hct::{Direction, Hct};
 use crate::pattern::{Messages, Pattern};
 use crate::{Error, Result};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// What a phase waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -18,13 +18,41 @@ pub enum Resource {
     Switch(usize),
 }
 
+/// Which norm of all ports' and switches' times tells apart mappings with the same longest one (Awerbuch, Azar, Grove, Kao,
+/// Krishnan, Vitter, "Load balancing in the Lp norm", FOCS 1995): the fuller the others are as well, the larger it is.
+pub const NORM: i32 = 4;
+
+/// Estimates nearer to each other than this share are the same: it is the norm that tells such mappings apart.
+pub const SAME: f64 = 0.01;
+
 /// How long a phase takes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Estimate {
-    /// Seconds.
+    /// Seconds: the longest that a port or switch is busy.
     pub seconds: f64,
+    /// Seconds: the [`NORM`]-norm of how long each port and switch is busy; ports of one wire ([`Hct::wires`]) count once. Not in
+    /// the report; of mappings whose phases take as long, the one for which this is smaller is mostly faster
+    /// (docs/benchmarks-mpi.md).
+    pub norm_s: f64,
     /// What takes as long; none where nothing is sent through any port.
     pub bottleneck: Option<Resource>,
+}
+
+/// What all phases take together, each as often as it comes.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Total {
+    /// Seconds.
+    pub seconds: f64,
+    /// Seconds: the phases' norms.
+    pub norm_s: f64,
+}
+
+impl Total {
+    /// Adds a phase that comes `weight` times.
+    pub fn add(&mut self, weight: f64, phase: &Estimate) {
+        self.seconds += weight * phase.seconds;
+        self.norm_s += weight * phase.norm_s;
+    }
 }
 
 /// What goes through a resource.
@@ -71,10 +99,20 @@ pub fn estimate(hct: &Hct, pattern: &Pattern, mapping: &[usize]) -> Result<Estim
         let limit = limit(hct, resource);
         (load.longest_seconds.max(limit.map_or(0.0, |limit| load.bytes / limit)), resource)
     };
-    let busy = loads.into_iter().map(seconds).filter(|(seconds, _)| *seconds > 0.0);
-    // Of several that take as long, always the same one.
-    let last = busy.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
-    Ok(Estimate { seconds: last.map_or(0.0, |last| last.0), bottleneck: last.map(|last| last.1) })
+    let mut busy: Vec<_> = loads.into_iter().map(seconds).filter(|(seconds, _)| *seconds > 0.0).collect();
+    // Always in the same order: of several that take as long the same one is named, and sums are rounded alike.
+    busy.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    let last = busy.first();
+    let longest = last.map_or(0.0, |last| last.0);
+    let (wires, mut counted) = (hct.wires(), HashSet::new());
+    let mut is_first = |resource: Resource| match resource {
+        Resource::Port(element, direction) => counted.insert(wires.of(element, direction)),
+        Resource::Switch(_) => true,
+    };
+    let power = |&(seconds, resource): &(f64, Resource)| is_first(resource).then(|| (seconds / longest).powi(NORM));
+    let sum: f64 = busy.iter().filter_map(power).sum();
+    let norm_s = longest * sum.powf(1.0 / f64::from(NORM));
+    Ok(Estimate { seconds: longest, norm_s, bottleneck: last.map(|last| last.1) })
 }
 
 /// What a port or switch lets through in all, in bytes/s.

@@ -79,6 +79,17 @@ fn a_switch_bounds_all_its_ports() {
 }
 
 #[test]
+fn a_wire_counts_once_in_the_norm() {
+    // Two hosts below one switch: what leaves one, 3 s, enters the other, 2 s there, through a switch of 1 s.
+    let (mut hct, port) = (Hct::new(Some(600.0)).unwrap(), |rate| Port::flat(rate).unwrap());
+    let hosts = [200.0, 300.0].map(|rate| hct.add_switch(0, port(rate), None).unwrap());
+    let cpu = hosts.map(|host| hct.add_processing(host, Port::default()).unwrap());
+    let found = estimate(&hct, &pattern(2, &[(0, 1, 600.0, 1)]), &cpu).unwrap();
+    assert_eq!((found.seconds, found.bottleneck), (3.0, Some(Resource::Port(hosts[0], Direction::Out))));
+    assert!((found.norm_s.powi(4) - (3.0f64.powi(4) + 1.0)).abs() < 1e-9, "{}", found.norm_s);
+}
+
+#[test]
 fn length_and_latency_count() {
     let table = Bandwidth::new(vec![(64.0, 10.0), (6400.0, 100.0)]).unwrap();
     let port = Port { out: table.clone(), inwards: table, latency_s: 0.5, max_bandwidth: Some(1000.0) };
@@ -101,9 +112,10 @@ fn a_mapping_that_does_not_fit_is_refused() {
     assert!(estimate(&hct, &pattern(4, &[(0, 4, 1.0, 1)]), &cpu).is_err());
 }
 
-/// The definition: for each port and switch, over all tasks and all their messages, whether the path has it.
-fn slow(hct: &Hct, pattern: &Pattern, mapping: &[usize]) -> f64 {
-    let mut longest: f64 = 0.0;
+/// The definition: for each port and switch, over all tasks and all their messages, whether the path has it. The seconds of
+/// each.
+fn slow(hct: &Hct, pattern: &Pattern, mapping: &[usize]) -> Vec<f64> {
+    let mut busy = Vec::new();
     for element in 0..hct.elements() {
         for direction in [Direction::Out, Direction::In] {
             let port = hct.port(element);
@@ -111,7 +123,7 @@ fn slow(hct: &Hct, pattern: &Pattern, mapping: &[usize]) -> f64 {
                 let path = hct.path(mapping[messages.source], mapping[messages.destination]);
                 path.0.contains(&(element, direction))
             };
-            let mut bytes = 0.0;
+            let (mut bytes, mut longest) = (0.0, 0.0f64);
             for task in 0..pattern.tasks {
                 let mut seconds = 0.0;
                 for messages in pattern.messages.iter().filter(|m| m.source == task && through(m)) {
@@ -121,13 +133,13 @@ fn slow(hct: &Hct, pattern: &Pattern, mapping: &[usize]) -> f64 {
                 }
                 longest = longest.max(seconds);
             }
-            longest = longest.max(bytes / port.limit(direction).unwrap_or(f64::INFINITY));
+            busy.push(longest.max(bytes / port.limit(direction).unwrap_or(f64::INFINITY)));
         }
         let crosses = |m: &&Messages| hct.path(mapping[m.source], mapping[m.destination]).1.contains(&element);
         let bytes: f64 = pattern.messages.iter().filter(crosses).map(|m| m.count as f64 * m.length).sum();
-        longest = longest.max(bytes / hct.max_bandwidth(element).unwrap_or(f64::INFINITY));
+        busy.push(bytes / hct.max_bandwidth(element).unwrap_or(f64::INFINITY));
     }
-    longest
+    busy
 }
 
 proptest! {
@@ -140,9 +152,13 @@ proptest! {
         let (hct, cpu) = cluster(4, 100.0, 700.0, switch);
         let mapping: Vec<usize> = placed.iter().map(|&at| cpu[at]).collect();
         let rows: Vec<_> = messages.iter().map(|&(s, d, length, count)| (s, d, f64::from(length), count)).collect();
-        let found = estimate(&hct, &pattern(8, &rows), &mapping).unwrap().seconds;
-        let expected = slow(&hct, &pattern(8, &rows), &mapping);
+        let Estimate { seconds: found, norm_s, .. } = estimate(&hct, &pattern(8, &rows), &mapping).unwrap();
+        let busy = slow(&hct, &pattern(8, &rows), &mapping);
+        let expected = busy.iter().fold(0.0, |a: f64, &b| a.max(b));
         prop_assert!((found - expected).abs() <= 1e-9 * expected.max(1.0), "{} for {}", found, expected);
+        // No two of these ports are of one wire.
+        let expected = busy.iter().map(|seconds| seconds.powi(4)).sum::<f64>().sqrt().sqrt();
+        prop_assert!((norm_s - expected).abs() <= 1e-9 * expected.max(1.0), "norm {} for {}", norm_s, expected);
         // Message by message as well.
         let mut growing = Growing::new(&hct, 8, &mapping).unwrap();
         pattern(8, &rows).messages.iter().rev().for_each(|messages| growing.add(messages));

@@ -218,6 +218,47 @@ impl Hct {
         switches.dedup();
         (ports, switches)
     }
+
+    /// Which ports exactly the same messages go through, whatever the mapping.
+    pub fn wires(&self) -> Wires {
+        let mut children = vec![0; self.0.len()];
+        self.0.iter().skip(1).for_each(|element| children[element.parent] += 1);
+        // The first switch that parts ways: nothing goes above it.
+        let mut root = 0;
+        let mut top: Vec<usize> = (0..self.0.len()).collect();
+        let mut ends = Vec::new();
+        for (at, &Element { parent, .. }) in self.0.iter().enumerate().skip(1) {
+            match (parent == root, children[parent] == 1) {
+                (true, true) => root = at,
+                (true, false) => ends.push(at),
+                (false, true) => top[at] = top[parent],
+                (false, false) => {}
+            }
+        }
+        Wires { top, ends: <[usize; 2]>::try_from(ends).ok() }
+    }
+}
+
+/// Ports through which the same messages go: those of a switch and of the only element below it, and where the root has two
+/// elements below it, what leaves one and what enters the other.
+#[derive(Debug, Clone)]
+pub struct Wires {
+    /// The highest such element by element.
+    top: Vec<usize>,
+    /// The two below the root.
+    ends: Option<[usize; 2]>,
+}
+
+impl Wires {
+    /// The port that stands for all of its wire.
+    pub fn of(&self, element: usize, direction: Direction) -> (usize, Direction) {
+        let top = self.top[element];
+        match (self.ends, direction) {
+            (Some([one, other]), Direction::In) if top == one => (other, Direction::Out),
+            (Some([one, other]), Direction::In) if top == other => (one, Direction::Out),
+            _ => (top, direction),
+        }
+    }
 }
 
 fn check_limit(limit: Option<f64>) -> Result<()> {
@@ -255,6 +296,33 @@ mod tests {
         );
         assert!(tree.add_processing(0, Port { latency_s: -1.0, ..Port::default() }).is_err());
         assert!(tree.add_processing(0, Port { max_bandwidth: Some(-1.0), ..Port::default() }).is_err());
+    }
+
+    #[test]
+    fn ports_of_one_wire_have_the_same_messages() {
+        use Direction::{In, Out};
+        // Above the switch that parts ways, two chains of switches, one of which ends in two processing elements; with a third
+        // element there it is not the same messages that leave one and enter another.
+        for third in [false, true] {
+            let mut tree = Hct::new(None).unwrap();
+            let mut switch = |parent| tree.add_switch(parent, Port::default(), None).unwrap();
+            let root = switch(0);
+            let (left, right) = (switch(root), switch(root));
+            let deep = switch(left);
+            let mut leaf = |parent| tree.add_processing(parent, Port::default()).unwrap();
+            let leaves = [leaf(deep), leaf(right), leaf(right)];
+            let leaves = leaves.into_iter().chain(third.then(|| leaf(root))).collect::<Vec<_>>();
+            let wires = tree.wires();
+            let pairs = || leaves.iter().flat_map(|&a| leaves.iter().map(move |&b| (a, b))).filter(|(a, b)| a != b);
+            let messages = |port| pairs().filter(|&(a, b)| tree.path(a, b).0.contains(&port)).collect::<Vec<_>>();
+            let ports = || (1..tree.elements()).flat_map(|element| [(element, Out), (element, In)]);
+            for one in ports().filter(|&port| !messages(port).is_empty()) {
+                for other in ports().filter(|&port| !messages(port).is_empty()) {
+                    let is_one = wires.of(one.0, one.1) == wires.of(other.0, other.1);
+                    assert_eq!(is_one, messages(one) == messages(other), "{one:?} {other:?}, {third}");
+                }
+            }
+        }
     }
 
     #[test]

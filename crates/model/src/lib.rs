@@ -19,7 +19,7 @@ pub mod profile;
 pub mod topology;
 
 pub use error::{Error, Result};
-pub use estimator::{Estimate, estimate};
+pub use estimator::{Estimate, Total, estimate};
 pub use hct::Hct;
 pub use mapping::Mapping;
 pub use matrix::Matrix;

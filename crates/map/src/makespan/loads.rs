@@ -6,12 +6,13 @@
 
 use super::ways::{Kind, NONE, Ways};
 use cohabit_model::Pattern;
+use cohabit_model::estimator::NORM;
 use std::collections::BTreeMap;
 
 /// Ticks of everything that a phase sends, at the lowest bandwidth and with the highest latency there is.
 const TICKS: f64 = (1u64 << 52) as f64;
-/// Which norm of all resources' times stands for the longest of them: it tells apart mappings that wait equally long.
-const NORM: i32 = 16;
+/// Which norm of all resources' times stands for the longest of them in a search: one that leads to mappings that wait less.
+const STEEP: i32 = 16;
 
 /// Two tasks that exchange messages in one direction.
 #[derive(Debug, Clone)]
@@ -52,6 +53,14 @@ struct Load {
     seconds: f64,
 }
 
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
+    /// Of (seconds / scale)^[`STEEP`] over resources.
+    steep: f64,
+    /// Of (seconds / scale)^[`NORM`] over wires.
+    norm: f64,
+}
+
 /// One phase.
 #[derive(Debug, Clone)]
 struct Phase {
@@ -61,14 +70,13 @@ struct Phase {
     /// The pairs that a task is in, by task.
     of_task: Vec<Vec<u32>>,
     loads: Vec<Load>,
-    /// What times are divided by in the norm.
+    /// Seconds by wire: the longest of its resources.
+    wires: Vec<f64>,
+    /// What times are divided by in the norms.
     scale_s: f64,
     least_scale_s: f64,
-    /// Sum over resources of (seconds / scale)^NORM.
-    sum: f64,
-    /// Sum over resources of seconds.
-    work_s: f64,
-    remembered: (f64, f64),
+    sums: Sums,
+    remembered: Sums,
     /// Resources whose load has changed since the sum was made.
     touched: Vec<u32>,
     is_touched: Vec<bool>,
@@ -131,32 +139,33 @@ impl<'a> Loads<'a> {
 
     /// A little more than [`Loads::seconds`], and different where other ports than the last are less busy.
     pub fn smooth(&self) -> f64 {
-        let norm = |phase: &Phase| phase.weight * phase.scale_s * phase.sum.max(0.0).powf(1.0 / f64::from(NORM));
+        let norm = |phase: &Phase| phase.weight * phase.root(phase.sums.steep, STEEP);
         self.phases.iter().map(norm).sum()
     }
 
-    /// Seconds that all ports and switches are busy, added up: what goes through fewer of them is less.
-    pub fn work(&self) -> f64 {
-        self.phases.iter().map(|phase| phase.weight * phase.work_s).sum()
+    /// How full all ports and switches are: the estimator's norm of all phases.
+    pub fn norm(&self) -> f64 {
+        self.phases.iter().map(|phase| phase.weight * phase.root(phase.sums.norm, NORM)).sum()
     }
 
-    /// Sums the norm and the work up anew: additions and subtractions have left them a little wrong.
+    /// Sums the norms up anew: additions and subtractions have left them a little wrong.
     pub fn refresh(&mut self) {
         for phase in &mut self.phases {
             phase.scale_s = phase.longest().max(phase.least_scale_s);
-            phase.sum = phase.norm_sum();
-            phase.work_s = phase.loads.iter().map(|load| load.seconds).sum();
+            let steep = phase.loads.iter().map(|load| phase.power(load.seconds, STEEP)).sum();
+            let norm = phase.wires.iter().map(|&seconds| phase.power(seconds, NORM)).sum();
+            phase.sums = Sums { steep, norm };
         }
     }
 
-    /// Remembers the norm and the work, for [`Loads::undone`].
+    /// Remembers the norms, for [`Loads::undone`].
     pub fn remember(&mut self) {
-        self.phases.iter_mut().for_each(|phase| phase.remembered = (phase.sum, phase.work_s));
+        self.phases.iter_mut().for_each(|phase| phase.remembered = phase.sums);
     }
 
     /// Takes what was remembered: the mapping is that of then again, and the way there and back was rounded.
     pub fn undone(&mut self) {
-        self.phases.iter_mut().for_each(|phase| (phase.sum, phase.work_s) = phase.remembered);
+        self.phases.iter_mut().for_each(|phase| phase.sums = phase.remembered);
     }
 
     /// Pairs whose messages go through what a phase waits for, as (sender, receiver): one that `pick` chooses. None where
@@ -219,12 +228,12 @@ impl Phase {
             pairs,
             of_task,
             loads: vec![Load::default(); count],
+            wires: vec![0.0; ways.wires.len()],
             scale_s: 1.0,
             // Where nothing has to wait yet, a millionth of the longest conceivable time.
             least_scale_s: if conceivable_s > 0.0 { conceivable_s * 1e-6 } else { 1.0 },
-            sum: 0.0,
-            work_s: 0.0,
-            remembered: (0.0, 0.0),
+            sums: Sums::default(),
+            remembered: Sums::default(),
             touched: Vec::new(),
             is_touched: vec![false; count],
         }
@@ -249,16 +258,19 @@ impl Phase {
 
     /// Works out the times of all that was touched.
     fn settle(&mut self, ways: &Ways) {
-        let (scale_s, tick_s) = (self.scale_s, self.tick_s);
+        let tick_s = self.tick_s;
         for at in std::mem::take(&mut self.touched) {
             let at = at as usize;
             self.is_touched[at] = false;
-            let load = &mut self.loads[at];
+            let load = &self.loads[at];
             let longest = load.senders.iter().map(|sender| sender.1).max().unwrap_or(0) as f64 * tick_s;
             let seconds = longest.max(load.bytes as f64 * ways.resources[at].seconds_per_byte);
-            self.sum += (seconds / scale_s).powi(NORM) - (load.seconds / scale_s).powi(NORM);
-            self.work_s += seconds - load.seconds;
-            load.seconds = seconds;
+            self.sums.steep += self.power(seconds, STEEP) - self.power(load.seconds, STEEP);
+            self.loads[at].seconds = seconds;
+            let wire = ways.resources[at].wire as usize;
+            let of_wire = ways.wires[wire].iter().map(|&at| self.loads[at as usize].seconds).fold(0.0, f64::max);
+            self.sums.norm += self.power(of_wire, NORM) - self.power(self.wires[wire], NORM);
+            self.wires[wire] = of_wire;
         }
     }
 
@@ -266,8 +278,13 @@ impl Phase {
         self.loads.iter().map(|load| load.seconds).fold(0.0, f64::max)
     }
 
-    fn norm_sum(&self) -> f64 {
-        self.loads.iter().map(|load| (load.seconds / self.scale_s).powi(NORM)).sum()
+    fn power(&self, seconds: f64, norm: i32) -> f64 {
+        (seconds / self.scale_s).powi(norm)
+    }
+
+    /// What a sum of such powers stands for, in seconds.
+    fn root(&self, sum: f64, norm: i32) -> f64 {
+        self.scale_s * sum.max(0.0).powf(1.0 / f64::from(norm))
     }
 }
 

@@ -3,7 +3,8 @@
 //!
 //! It starts from mappings that are good otherwise ([`least`] is given them) and moves tasks that the last port or switch
 //! waits for ([`search`]), with what every port carries kept up to date ([`loads`]). What is returned is judged by the
-//! plain estimator, and by J among those that take next to as long: never slower than any of the starts by more than that.
+//! plain estimator, and among those that take next to as long by how full all ports are: never slower than any of the starts
+//! by more than that.
 
 mod loads;
 mod search;
@@ -20,14 +21,11 @@ use crate::slots::Slots;
 use crate::stay::moves;
 use crate::{Options, Problem, mapper};
 use cohabit_model::cost::distance_cost;
-use cohabit_model::{Hct, Pattern, Result, Topology, estimate};
+use cohabit_model::estimator::SAME;
+use cohabit_model::{Hct, Pattern, Result, Topology, Total, estimate};
 use loads::Loads;
 use search::Search;
 use ways::Ways;
-
-/// Mappings whose estimates are nearer to each other than this share take as long. It is J that tells them apart: with the same
-/// last port, messages through fewer ports were faster by up to a quarter (docs/benchmarks-mpi.md).
-const NEAR: f64 = 0.01;
 
 /// How long messages take: what a mapping is judged by.
 #[derive(Debug, Clone, Copy)]
@@ -39,19 +37,22 @@ pub struct Time<'a> {
 }
 
 impl Time<'_> {
-    /// Seconds that all phases are estimated to take, by the plain estimator.
+    /// What all phases are estimated to take, by the plain estimator.
     ///
     /// # Errors
     /// See [`estimate`].
-    pub fn seconds(&self, topology: &Topology, placement: &[usize]) -> Result<f64> {
+    pub fn total(&self, topology: &Topology, placement: &[usize]) -> Result<Total> {
         let elements: Vec<usize> = placement.iter().map(|&pu| topology.pus[pu].node).collect();
-        let phase = |(weight, pattern): &(f64, Pattern)| Ok(weight * estimate(self.hct, pattern, &elements)?.seconds);
-        self.phases.iter().map(phase).sum()
+        let mut total = Total::default();
+        for (weight, pattern) in self.phases {
+            total.add(*weight, &estimate(self.hct, pattern, &elements)?);
+        }
+        Ok(total)
     }
 }
 
 /// A PU for every task, so that the estimated time is small: at most that of `packed`, of `scatter`, and of `best`, whose
-/// search for a small J comes first, and [`NEAR`] of it.
+/// search for a small J comes first, and [`SAME`] of it.
 ///
 /// # Errors
 /// As `best` and [`estimate`].
@@ -66,7 +67,7 @@ pub fn least(problem: &Problem, time: &Time) -> Result<Vec<usize>> {
     if slots.tasks() > 1 {
         let ways = Ways::new(time.hct);
         let random = Random::new(problem.options.seed);
-        let judged = starts.iter().map(|start| Ok((time.seconds(problem.topology, start)?, start)));
+        let judged = starts.iter().map(|start| Ok((time.total(problem.topology, start)?.seconds, start)));
         let mut judged = judged.collect::<Result<Vec<_>>>()?;
         judged.sort_by(|a, b| a.0.total_cmp(&b.0));
         judged.dedup_by(|a, b| a.1 == b.1);
@@ -81,17 +82,24 @@ pub fn least(problem: &Problem, time: &Time) -> Result<Vec<usize>> {
             candidates.push(settled(problem, &slots, &search.thin(&found, &mut clock))?);
         }
     }
-    // Of those that take as long, the one with the smaller J, and then the one that moves fewer tasks.
-    let price = |placement: Vec<usize>| {
-        let moved = moves(&problem.options.present, &placement);
-        let distance = distance_cost(problem.weight, problem.topology, &placement);
-        Ok((time.seconds(problem.topology, &placement)?, (distance, moved), placement))
+    let price = |placement: Vec<usize>| Ok((time.total(problem.topology, &placement)?, placement));
+    let mut near = candidates.into_iter().map(price).collect::<Result<Vec<_>>>()?;
+    // Of those that take as long, those with which all ports are least full; of these the one with the smallest J, and then the
+    // one that moves fewest tasks.
+    keep_least(&mut near, |total| total.seconds);
+    keep_least(&mut near, |total| total.norm_s);
+    let rest = |placement: &[usize]| {
+        let distance = distance_cost(problem.weight, problem.topology, placement);
+        (distance, moves(&problem.options.present, placement))
     };
-    let priced = candidates.into_iter().map(price).collect::<Result<Vec<_>>>()?;
-    let longest = priced.iter().map(|priced| priced.0).fold(f64::INFINITY, f64::min) * (1.0 + NEAR);
-    let near = priced.into_iter().filter(|priced| priced.0 <= longest);
-    let best = near.min_by(|a, b| a.1.cmp(&b.1).then(a.0.total_cmp(&b.0)));
-    Ok(best.map(|best| best.2).unwrap_or_default())
+    let best = near.into_iter().min_by(|a, b| rest(&a.1).cmp(&rest(&b.1)).then(a.0.seconds.total_cmp(&b.0.seconds)));
+    Ok(best.map(|best| best.1).unwrap_or_default())
+}
+
+/// Keeps what is the same as the least.
+fn keep_least(placements: &mut Vec<(Total, Vec<usize>)>, of: impl Fn(&Total) -> f64) {
+    let least = placements.iter().map(|placement| of(&placement.0)).fold(f64::INFINITY, f64::min);
+    placements.retain(|placement| of(&placement.0) <= least * (1.0 + SAME));
 }
 
 /// Mappings that are good or usual. The greedy mapper of the report refuses large machines.

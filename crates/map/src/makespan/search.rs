@@ -1,14 +1,14 @@
 //! Iterated local search for a small makespan (Lourenço, Martin, Stützle, "Iterated local search", 2003): a task of a pair
 //! that the last port waits for, or of any pair, changes places with another or takes an empty slot; what does not wait
 //! longer is kept. Where nothing gets better for long, some random changes are made to the best so far. At last messages are
-//! taken out of ports and switches that do not need to have them.
+//! taken out of the fuller ports and switches where they do not need to be.
 
-use super::NEAR;
 use super::loads::Loads;
 use crate::Problem;
 use crate::mappers::best::clock::Clock;
 use crate::random::Random;
 use crate::slots::Slots;
+use cohabit_model::estimator::SAME;
 use cohabit_model::topology::NodeId;
 
 /// Changes that are tried in one step.
@@ -73,21 +73,22 @@ impl<'a> Search<'a> {
         best.1
     }
 
-    /// From these slots, others with which ports and switches have less to do in all, and communication takes next to no longer
-    /// ([`NEAR`]).
+    /// From these slots, others with which ports and switches are less full ([`Loads::norm`]), and communication takes next to
+    /// no longer ([`SAME`]).
     pub fn thin(&mut self, slots: &[usize], clock: &mut Clock) -> Vec<usize> {
         self.go_to(slots);
-        let longest = self.loads.seconds() * (1.0 + NEAR);
+        let longest = self.loads.seconds() * (1.0 + SAME);
         while clock.step() {
             self.loads.refresh();
-            let mut work = self.loads.work();
+            let mut norm = self.loads.norm();
             for _ in 0..TRIES {
                 let Some(change) = self.propose() else { continue };
                 let from = self.slot_of[change.task];
                 self.loads.remember();
                 self.make(change);
-                if self.loads.work() < work * (1.0 - 1e-9) && self.loads.seconds() <= longest {
-                    work = self.loads.work();
+                let after = self.loads.norm();
+                if after < norm * (1.0 - 1e-9) && self.loads.seconds() <= longest {
+                    norm = after;
                 } else {
                     self.make(Change { task: change.task, to: from });
                     self.loads.undone();

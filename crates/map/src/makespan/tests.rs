@@ -64,11 +64,7 @@ proptest! {
         let ways = Ways::new(&hct);
         let elements: Vec<usize> = placement.iter().map(|&pu| element(pu)).collect();
         let mut loads = Loads::new(&ways, &phases, &elements);
-        assert_near(loads.seconds(), time.seconds(&topology, &placement).unwrap());
-        let work = |placement: &[usize]| {
-            let elements: Vec<usize> = placement.iter().map(|&pu| element(pu)).collect();
-            Loads::new(&ways, &phases, &elements).work()
-        };
+        assert_near(loads.seconds(), time.total(&topology, &placement).unwrap().seconds);
         for (a, b, pu) in moves {
             if a == b {
                 placement[a] = pu;
@@ -77,12 +73,14 @@ proptest! {
                 placement.swap(a, b);
                 loads.place(&[(a, element(placement[a])), (b, element(placement[b]))]);
             }
-            assert_near(loads.seconds(), time.seconds(&topology, &placement).unwrap());
+            assert_near(loads.seconds(), time.total(&topology, &placement).unwrap().seconds);
         }
-        // Sums that were rounded on the way, of seconds and tens of seconds.
-        prop_assert!((loads.work() - work(&placement)).abs() <= 1e-9, "{}", loads.work());
+        // Rounding on the way may leave the fourth root of next to nothing.
+        let (norm, before) = (time.total(&topology, &placement).unwrap().norm_s, loads.norm());
+        let largest = 2.5 * first.iter().chain(&second).map(|row| f64::from(row.2) * row.3 as f64).sum::<f64>();
+        prop_assert!((before - norm).abs() <= 1e-4 * largest, "{} for {}", before, norm);
         loads.refresh();
-        assert_near(loads.work(), work(&placement));
+        assert_near(loads.norm(), norm);
         let (smooth, seconds) = (loads.smooth(), loads.seconds());
         prop_assert!(smooth >= seconds * (1.0 - 1e-9) && smooth <= 1.5 * seconds, "{} for {}", smooth, seconds);
     }
@@ -104,10 +102,10 @@ proptest! {
         let options = Options { seed, pins, forbidden, steps: Some(20), ..Options::default() };
         let problem = crate::testing::problem(&weight, &topology, &options);
         let found = least(&problem, &time).unwrap();
-        let seconds = time.seconds(&topology, &found).unwrap();
+        let seconds = time.total(&topology, &found).unwrap().seconds;
         for name in ["best", "packed", "scatter"] {
             let other = mapper(name).unwrap().map(&problem).unwrap();
-            prop_assert!(seconds <= (1.0 + NEAR) * time.seconds(&topology, &other).unwrap(), "{}", name);
+            prop_assert!(seconds <= (1.0 + SAME) * time.total(&topology, &other).unwrap().seconds, "{}", name);
         }
         prop_assert_eq!(&least(&problem, &time).unwrap(), &found);
         crate::contract::judge_placement("makespan", &problem, &found);
@@ -133,9 +131,9 @@ proptest! {
         let found = least(&crate::testing::problem(&weight, &topology, &options), &time).unwrap();
         let mut least_s = f64::INFINITY;
         each_placement(&mut Vec::new(), 6, 8, &mut |placement| {
-            least_s = least_s.min(time.seconds(&topology, placement).unwrap());
+            least_s = least_s.min(time.total(&topology, placement).unwrap().seconds);
         });
-        prop_assert!(time.seconds(&topology, &found).unwrap() <= least_s * (1.0 + NEAR) * (1.0 + 1e-9));
+        prop_assert!(time.total(&topology, &found).unwrap().seconds <= least_s * (1.0 + SAME) * (1.0 + 1e-9));
     }
 }
 
@@ -162,13 +160,13 @@ fn time_sees_what_distances_do_not() {
     let time = Time { hct: &hct, phases: &phases };
     let (weight, options) = (bytes(&phases[0].1), Options::default());
     let problem = crate::testing::problem(&weight, &topology, &options);
-    let seconds = |placement: &[usize]| time.seconds(&topology, placement).unwrap();
+    let seconds = |placement: &[usize]| time.total(&topology, placement).unwrap().seconds;
     assert_eq!(seconds(&mapper("best").unwrap().map(&problem).unwrap()), 100.0);
     assert_eq!(seconds(&least(&problem, &time).unwrap()), 10.0);
 }
 
 #[test]
-fn of_mappings_that_take_as_long_it_is_one_with_fewer_ports() {
+fn of_mappings_that_take_as_long_it_is_one_with_less_full_ports() {
     // On four hosts of two cores: the port of task 0's host decides, and waits as long wherever the other three are.
     let topology = cluster(4);
     let hct = topology.hct().unwrap();
@@ -178,23 +176,21 @@ fn of_mappings_that_take_as_long_it_is_one_with_fewer_ports() {
     let (weight, options) = (bytes(&phases[0].1), Options::default());
     let problem = crate::testing::problem(&weight, &topology, &options);
     let found = least(&problem, &time).unwrap();
-    let seconds = time.seconds(&topology, &found).unwrap();
-    let price = |placement: &[usize]| distance_cost(problem.weight, &topology, placement);
-    let (mut least_s, mut least_price) = (f64::INFINITY, u128::MAX);
+    let found = time.total(&topology, &found).unwrap();
+    let mut least = Total { seconds: f64::INFINITY, norm_s: f64::INFINITY };
+    let mut fullest_s: f64 = 0.0;
     each_placement(&mut Vec::new(), 6, 8, &mut |placement| {
-        let seconds = time.seconds(&topology, placement).unwrap();
-        if seconds < least_s * (1.0 - 1e-9) {
-            (least_s, least_price) = (seconds, u128::MAX);
-        }
-        if seconds <= least_s * (1.0 + 1e-9) {
-            least_price = least_price.min(price(placement));
+        let judged = time.total(&topology, placement).unwrap();
+        if judged.seconds < least.seconds * (1.0 - 1e-9) {
+            (least, fullest_s) = (judged, judged.norm_s);
+        } else if judged.seconds <= least.seconds * (1.0 + 1e-9) {
+            least.norm_s = least.norm_s.min(judged.norm_s);
+            fullest_s = fullest_s.max(judged.norm_s);
         }
     });
-    assert!(
-        seconds <= least_s * (1.0 + NEAR) && price(&found) <= least_price,
-        "{seconds} {least_s}, {}",
-        price(&found)
-    );
+    assert!(fullest_s > least.norm_s * (1.0 + 2.0 * SAME), "all are alike: {fullest_s} {least:?}");
+    assert!(found.seconds <= least.seconds * (1.0 + SAME), "{found:?} {least:?}");
+    assert!(found.norm_s <= least.norm_s * (1.0 + SAME), "{found:?} {least:?}");
 }
 
 #[test]
@@ -209,10 +205,10 @@ fn the_phase_that_comes_more_often_decides() {
         let (weight, options) = (Matrix::from_triplets(4, [(0, 1, 100), (0, 2, 100)]), Options::default());
         let found = least(&crate::testing::problem(&weight, &topology, &options), &time).unwrap();
         assert_eq!(found[0] / 2, found[beside] / 2, "{weights:?}: {found:?}");
-        assert_eq!(time.seconds(&topology, &found).unwrap(), seconds);
+        assert_eq!(time.total(&topology, &found).unwrap().seconds, seconds);
         let mut least_s = f64::INFINITY;
         each_placement(&mut Vec::new(), 4, 4, &mut |placement| {
-            least_s = least_s.min(time.seconds(&topology, placement).unwrap());
+            least_s = least_s.min(time.total(&topology, placement).unwrap().seconds);
         });
         assert_eq!(least_s, seconds);
     }

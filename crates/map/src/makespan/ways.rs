@@ -2,6 +2,7 @@
 
 use cohabit_model::Hct;
 use cohabit_model::hct::{Bandwidth, Direction};
+use std::collections::HashMap;
 
 /// No resource.
 pub const NONE: u32 = u32::MAX;
@@ -13,6 +14,8 @@ pub struct Resource {
     pub kind: u32,
     /// Of all bytes together; 0 without a limit.
     pub seconds_per_byte: f64,
+    /// Which of [`Ways::wires`] it is of.
+    pub wire: u32,
 }
 
 /// Ports through which messages take the same time.
@@ -41,6 +44,8 @@ pub struct Ways {
     pub resources: Vec<Resource>,
     /// The kinds of ports among them.
     pub kinds: Vec<Kind>,
+    /// Resources through which exactly the same messages go.
+    pub wires: Vec<Vec<u32>>,
     places: Vec<Place>,
 }
 
@@ -56,21 +61,47 @@ struct Place {
 impl Ways {
     /// The ways of a hardware communication topology.
     pub fn new(hct: &Hct) -> Self {
-        let mut ways = Self { resources: Vec::new(), kinds: Vec::new(), places: Vec::with_capacity(hct.elements()) };
+        let places = Vec::with_capacity(hct.elements());
+        let mut ways = Self { resources: Vec::new(), kinds: Vec::new(), wires: Vec::new(), places };
         for element in 0..hct.elements() {
             let (out, inwards) = match hct.parent(element) {
                 Some(_) => (ways.port(hct, element, Direction::Out), ways.port(hct, element, Direction::In)),
                 None => (NONE, NONE),
             };
             let switch = match hct.max_bandwidth(element) {
-                Some(limit) => ways.add(Resource { kind: NONE, seconds_per_byte: 1.0 / limit }),
+                Some(limit) => ways.add(Resource { kind: NONE, seconds_per_byte: 1.0 / limit, wire: NONE }),
                 None => NONE,
             };
             let parent = hct.parent(element).unwrap_or(0);
             let depth = if element == 0 { 0 } else { ways.places[parent].depth + 1 };
             ways.places.push(Place { parent: parent as u32, depth, out, inwards, switch });
         }
+        ways.gather(hct);
         ways
+    }
+
+    /// Finds out which resources are of one wire.
+    fn gather(&mut self, hct: &Hct) {
+        let Self { resources, wires, places, .. } = self;
+        let (known, mut numbers) = (hct.wires(), HashMap::new());
+        let new = |wires: &mut Vec<Vec<u32>>| {
+            wires.push(Vec::new());
+            wires.len() - 1
+        };
+        for (element, place) in places.iter().enumerate() {
+            for (resource, direction) in
+                [(place.out, Some(Direction::Out)), (place.inwards, Some(Direction::In)), (place.switch, None)]
+            {
+                if resource != NONE {
+                    let wire = match direction {
+                        Some(direction) => *numbers.entry(known.of(element, direction)).or_insert_with(|| new(wires)),
+                        None => new(wires),
+                    };
+                    resources[resource as usize].wire = wire as u32;
+                    wires[wire].push(resource);
+                }
+            }
+        }
     }
 
     fn port(&mut self, hct: &Hct, element: usize, direction: Direction) -> u32 {
@@ -85,7 +116,8 @@ impl Ways {
             self.kinds.push(kind);
             self.kinds.len() - 1
         });
-        self.add(Resource { kind: number as u32, seconds_per_byte: limit.map_or(0.0, f64::recip) })
+        let seconds_per_byte = limit.map_or(0.0, f64::recip);
+        self.add(Resource { kind: number as u32, seconds_per_byte, wire: NONE })
     }
 
     fn add(&mut self, resource: Resource) -> u32 {
