@@ -10,7 +10,7 @@ use super::refine::{refine, slack};
 use crate::random::Random;
 
 /// Coarsening ends at this number of vertices.
-const COARSEST: usize = 32;
+const COARSEST: usize = 24;
 
 /// Coarsening what cuts agree on ends at this number.
 const COARSEST_AGREED: usize = 12;

@@ -92,32 +92,34 @@ fn merged(piece: &Piece, part_of: &[u32], members: &[(u32, u32)]) -> Piece {
     coarse.starts.reserve(members.len() + 1);
     coarse.starts.push(0);
     // One place more, for what is within a pair.
-    let within = piece.arcs.len();
-    coarse.arcs = vec![(0, 0); within + 1];
+    let within = piece.arcs.len() as u32;
+    coarse.arcs = vec![(0, 0); piece.arcs.len() + 1];
     // One more than where the arc to a vertex is, if that is in the row at hand.
-    let mut place = vec![0; members.len()];
-    let mut end = 0;
+    let mut place = vec![0_u32; members.len()];
+    let mut end = 0_u32;
     for (own, &(a, b)) in members.iter().enumerate() {
         let begin = end;
         let both = [a, b];
         let members = if a == b { &both[..1] } else { &both[..] };
         place[own] = within + 1;
-        for &(other, weight) in members.iter().flat_map(|&member| piece.neighbours(member as usize)) {
-            let other = part_of[other as usize];
-            // Without a branch: nobody could guess it.
-            let known = place[other as usize];
-            let at = if known > begin { known - 1 } else { end };
-            end += usize::from(known <= begin);
-            place[other as usize] = at + 1;
-            let arc = &mut coarse.arcs[at];
-            arc.0 = other;
-            arc.1 += weight;
+        for &member in members {
+            for &(other, weight) in piece.neighbours(member as usize) {
+                let other = part_of[other as usize];
+                // Without a branch: nobody could guess it.
+                let place = &mut place[other as usize];
+                let at = if *place > begin { *place - 1 } else { end };
+                end += u32::from(*place <= begin);
+                *place = at + 1;
+                let arc = &mut coarse.arcs[at as usize];
+                arc.0 = other;
+                arc.1 += weight;
+            }
         }
         place[own] = 0;
-        coarse.starts.push(end as u32);
+        coarse.starts.push(end);
         coarse.size.push(members.iter().map(|&member| piece.size[member as usize]).sum());
         coarse.bias.push(members.iter().map(|&member| piece.bias[member as usize]).sum());
     }
-    coarse.arcs.truncate(end);
+    coarse.arcs.truncate(end as usize);
     coarse
 }
