@@ -18,7 +18,7 @@ use std::ops::Range;
 const LEAST_SLOTS: usize = 8;
 
 /// Up to so many tasks there are few enough.
-const FEW: usize = 64;
+pub const FEW: usize = 64;
 
 /// From so many others that a task talks with on average a graph is dense, and up to so many tasks it is divided here.
 pub const DENSE: Dense = Dense { others: 24, tasks: 1_024 };
@@ -39,8 +39,9 @@ const POPULATION: usize = 6;
 /// Recombinations in a row that led to nothing, after which the divisions are too much alike, and all begins anew.
 const PATIENCE: usize = 10;
 
-/// Moves without success, for each task, that end a search.
+/// Moves without success, for each task, that end a search, and where there are two parts: those have been cut by such moves.
 const MOVES: usize = 3;
+const MOVES_OF_TWO: usize = 1;
 
 /// Of the time, in a hundred, how much goes to divisions, and where there are few tasks.
 const TIME: u128 = 75;
@@ -129,7 +130,8 @@ impl Parts {
     }
 
     fn searched(&self, start: Vec<u32>, random: &mut Random, mut goes_on: impl FnMut() -> bool) -> Division {
-        let group_of = self.search.search(&start, MOVES * self.whole.len(), random, &mut goes_on);
+        let moves = if self.layout.groups() == 2 { MOVES_OF_TWO } else { MOVES };
+        let group_of = self.search.search(&start, moves * self.whole.len(), random, &mut goes_on);
         Division { total: self.total(&group_of), group_of }
     }
 

@@ -91,7 +91,9 @@ impl Mapper for Best {
         let blocked = is_open.then(|| blocked::placed(problem, &slots, &prepared, &graph, &mut clock)).flatten();
         let is_open = is_open && blocked.is_none();
         let partitioned = is_open.then(|| hurry::partitioned(problem, &slots, &prepared, &graph, &clock)).flatten();
-        let start = tiled.as_deref().or(blocked.as_deref()).or(partitioned.as_deref());
+        // Few tasks are divided as well as in boxes at once, and better where the sides of the grid do not suit the tree.
+        let boxes = tiled.as_deref().filter(|_| slots.len() > evolve::FEW);
+        let start = boxes.or(blocked.as_deref()).or(partitioned.as_deref());
         let starts = Starts { greedy: &greedy, present: present.as_deref(), good: start };
         let found = (slots.len() > 1).then(|| search(problem, &slots, &prepared, starts, &mut clock));
         let mut candidates = vec![greedy, packed.finish()];
