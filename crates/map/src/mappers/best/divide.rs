@@ -25,6 +25,8 @@ pub struct Divider<'a> {
     pub parents: Option<usize>,
     /// By what part weights are blurred.
     pub blur: f32,
+    /// Whether no part is ever cut again.
+    pub once: bool,
     /// Threads that may work on large parts.
     pub threads: usize,
     /// The group each vertex is in, where it is in one: parts that could change places stay.
@@ -92,6 +94,7 @@ impl<'a> Divider<'a> {
             pace: None,
             parents: None,
             blur: 0.0,
+            once: false,
             threads: 1,
             now: Vec::new(),
         }
@@ -338,7 +341,8 @@ impl<'a> Divider<'a> {
     /// elsewhere costs from side 1.
     pub fn piece(&mut self, vertices: &[u32], factor: i32, pull: impl Fn(usize) -> i32) -> Piece {
         vertices.iter().enumerate().for_each(|(at, &vertex)| self.local[vertex as usize] = at as u32);
-        let mut piece = Piece { size: vec![1; vertices.len()], bias: vec![0; vertices.len()], ..Piece::default() };
+        let (size, bias) = (vec![1; vertices.len()], vec![0; vertices.len()]);
+        let mut piece = Piece { size, bias, once: self.once, ..Piece::default() };
         piece.starts.reserve(vertices.len() + 1);
         piece.starts.push(0);
         let mut sum = 0;
