@@ -67,9 +67,10 @@ const MERGED: f32 = 0.0;
 /// How much ratings vary, as a part of them.
 const NOISE: f32 = 0.05;
 
-/// The best that a vertex can be merged with, and the rating, if that is more than what is on offer there.
+/// The best that a vertex can be merged with, and the rating, if that is more than what is on offer there where there are
+/// offers (else what all of the vertex's ratings have in common is left out).
 #[inline(always)]
-fn best(graph: &Piece, vertex: usize, seats: &[Seat], largest: i32) -> Option<(u32, f32)> {
+fn best<const OFFERS: bool>(graph: &Piece, vertex: usize, seats: &[Seat], largest: i32) -> Option<(u32, f32)> {
     let own = seats[vertex];
     let room = largest - own.size;
     // Rating and vertex in one number, the rating above: positive floats are in the order of their bits.
@@ -77,12 +78,14 @@ fn best(graph: &Piece, vertex: usize, seats: &[Seat], largest: i32) -> Option<(u
     for &(other, weight) in graph.neighbours(vertex) {
         let seat = seats[other as usize];
         let weight = weight as f32;
-        let rating = weight * weight * (own.factor * seat.factor);
-        let fits = (rating > seat.offer) & (seat.size <= room) & (seat.group == own.group);
-        let found = (u64::from(rating.to_bits()) << 32) | u64::from(other);
+        let factor = if OFFERS { own.factor * seat.factor } else { seat.factor };
+        let rating = (weight * weight * factor).to_bits();
+        let fits = (seat.size <= room) & (seat.group == own.group);
+        let fits = fits & (!OFFERS || rating > seat.offer.to_bits());
+        let found = (u64::from(rating) << 32) | u64::from(other);
         best = best.max(if fits { found } else { 0 });
     }
-    (best > 0).then_some((best as u32, f32::from_bits((best >> 32) as u32)))
+    (best >> 32 > 0).then_some((best as u32, f32::from_bits((best >> 32) as u32)))
 }
 
 /// Pairs, a vertex that stays alone being one with itself: in random order each takes the best that is left.
@@ -94,7 +97,7 @@ fn taken(graph: &Piece, mut seats: Vec<Seat>, largest: i32, random: &mut Random)
         if seats[vertex as usize].factor == MERGED {
             continue;
         }
-        let partner = best(graph, vertex as usize, &seats, largest).map_or(vertex, |best| best.0);
+        let partner = best::<false>(graph, vertex as usize, &seats, largest).map_or(vertex, |best| best.0);
         seats[vertex as usize].factor = MERGED;
         seats[partner as usize].factor = MERGED;
         pairs.push((vertex, partner));
@@ -109,7 +112,7 @@ fn suited(graph: &Piece, mut seats: Vec<Seat>, largest: i32, random: &mut Random
     let mut suitor = vec![NONE; graph.len()];
     for start in 0..graph.len() {
         let mut vertex = start;
-        while let Some((other, rating)) = best(graph, vertex, &seats, largest) {
+        while let Some((other, rating)) = best::<true>(graph, vertex, &seats, largest) {
             seats[other as usize].offer = rating;
             let loser = std::mem::replace(&mut suitor[other as usize], vertex as u32);
             if loser == NONE {
@@ -291,7 +294,7 @@ mod tests {
             once: false,
         };
         let seats: Vec<Seat> = (0..3).map(|vertex| seat(&piece, vertex)).collect();
-        let partner = |vertex, largest| best(&piece, vertex, &seats, largest).map(|best| best.0);
+        let partner = |vertex, largest| best::<true>(&piece, vertex, &seats, largest).map(|best| best.0);
         assert_eq!((partner(1, 9), partner(0, 9), partner(2, 4)), (Some(0), Some(1), None));
     }
 }
