@@ -9,7 +9,7 @@ use cohabit_map::{MAPPERS, Options, Problem, lower_bound, mapper};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::mapping::{Cost, FORMAT, Placed, Weight};
 use cohabit_model::profile::Kind;
-use cohabit_model::{Error, Hct, Mapping, Matrix, Pattern, Profile, Result, Task, Topology, Total};
+use cohabit_model::{Error, Hct, Mapping, Matrix, Pattern, Profile, Result, Task, Topology};
 use std::time::Duration;
 
 /// Phases that a search by time takes into account: what every port carries is kept for each.
@@ -63,10 +63,8 @@ pub struct Made {
     pub weight: Matrix,
     /// What the mapper was asked for.
     pub options: Options,
-    /// What it is estimated to take, where the topology says how fast its ports are.
-    pub predicted: Option<Total>,
-    /// The same of the linear mapping.
-    pub linear: Option<Total>,
+    /// Estimated time of the linear mapping, where the topology says how fast its ports are.
+    pub linear_s: Option<f64>,
 }
 
 /// `--objective`.
@@ -124,10 +122,11 @@ impl MappingArgs {
                 progress::during("mapping", || makespan::least(&problem, &time))?
             }
         };
-        let total = |placement: &[usize]| {
-            hct.as_ref().ok().map(|hct| Time { hct, phases: &phases }.total(topology, placement)).transpose()
+        let seconds = |placement: &[usize]| {
+            let time = hct.as_ref().ok().map(|hct| Time { hct, phases: &phases });
+            time.map(|time| time.total(topology, placement).map(|total| total.seconds)).transpose()
         };
-        let (predicted, linear) = (total(&placement)?, total(&default)?);
+        let (predicted_s, linear_s) = (seconds(&placement)?, seconds(&default)?);
         let lower_bound = Some(lower_bound(&problem)?);
         let same_host = profile.meta.tasks.windows(2).all(|pair| pair[0].host == pair[1].host);
         let place = |(task, &pu): (&Task, &usize)| {
@@ -147,12 +146,12 @@ impl MappingArgs {
             cost: Cost {
                 distance: distance_cost(matrix, topology, &placement),
                 lower_bound,
-                predicted_ns: predicted.map(|total| total.seconds * 1e9),
+                predicted_ns: predicted_s.map(|seconds| seconds * 1e9),
                 ..Cost::default()
             },
             unknown: serde_json::Map::default(),
         };
-        Ok(Made { mapping, placement, weight: matrix.clone(), options, predicted, linear })
+        Ok(Made { mapping, placement, weight: matrix.clone(), options, linear_s })
     }
 
     /// The phases that messages are taken to be sent in.

@@ -141,11 +141,11 @@ fn no_gain(profile: &Profile, topology: &Topology, made: &Made) -> Result<Option
         return Ok(None);
     }
     // Without ports nothing takes any time.
-    let linear = made.linear.filter(|total| total.seconds > 0.0);
-    let (Some(linear), Some(predicted)) = (linear, made.predicted) else {
+    let linear = made.linear_s.filter(|&seconds| seconds > 0.0);
+    let (Some(linear), Some(predicted_ns)) = (linear, made.mapping.cost.predicted_ns) else {
         return Ok((costs.mapped >= costs.packed).then_some(verdict.text));
     };
-    let (seconds, linear) = (predicted.seconds, linear.seconds);
+    let seconds = predicted_ns / 1e9;
     let prediction = Prediction::new(linear, seconds, mpi_share(profile).unwrap_or(1.0));
     Ok((!prediction.is_gain()).then(|| {
         let none = if prediction.is_none() { "no gain is predicted" } else { "too little gain is predicted to tell it from none" };
