@@ -38,7 +38,8 @@ pub fn coarsen(graph: &Piece, largest: i32, group_of: Option<&[u32]>, random: &m
     if let Some(group_of) = group_of {
         seats.iter_mut().zip(group_of).for_each(|(seat, &group)| seat.group = group);
     }
-    let pairs = if graph.once { suited(graph, seats, largest, random) } else { taken(graph, seats, largest, random) };
+    let pairs =
+        if graph.is_cut_once { suited(graph, seats, largest, random) } else { taken(graph, seats, largest, random) };
     let mut part_of = vec![0; graph.len()];
     for (part, &(a, b)) in pairs.iter().enumerate() {
         part_of[a as usize] = part as u32;
@@ -131,7 +132,7 @@ fn suited(graph: &Piece, mut seats: Vec<Seat>, largest: i32, random: &mut Random
 
 /// The graph of merged pairs.
 fn merged(piece: &Piece, part_of: &[u32], members: &[(u32, u32)]) -> Piece {
-    let mut coarse = Piece { once: piece.once, ..Piece::default() };
+    let mut coarse = Piece { is_cut_once: piece.is_cut_once, ..Piece::default() };
     coarse.starts.reserve(members.len() + 1);
     coarse.starts.push(0);
     // One place more, for what is within a pair.
@@ -291,7 +292,7 @@ mod tests {
             arcs: vec![(1, 3), (0, 3), (2, 5), (1, 5)],
             size: vec![1, 1, 4],
             bias: vec![0; 3],
-            once: false,
+            is_cut_once: false,
         };
         let seats: Vec<Seat> = (0..3).map(|vertex| seat(&piece, vertex)).collect();
         let partner = |vertex, largest| best::<true>(&piece, vertex, &seats, largest).map(|best| best.0);

@@ -26,7 +26,7 @@ pub struct Divider<'a> {
     /// By what part weights are blurred.
     pub blur: f32,
     /// Whether no part is ever cut again.
-    pub once: bool,
+    pub is_cut_once: bool,
     /// Threads that may work on large parts.
     pub threads: usize,
     /// The group each vertex is in, where it is in one: parts that could change places stay.
@@ -94,7 +94,7 @@ impl<'a> Divider<'a> {
             pace: None,
             parents: None,
             blur: 0.0,
-            once: false,
+            is_cut_once: false,
             threads: 1,
             now: Vec::new(),
         }
@@ -342,7 +342,7 @@ impl<'a> Divider<'a> {
     pub fn piece(&mut self, vertices: &[u32], factor: i32, pull: impl Fn(usize) -> i32) -> Piece {
         vertices.iter().enumerate().for_each(|(at, &vertex)| self.local[vertex as usize] = at as u32);
         let (size, bias) = (vec![1; vertices.len()], vec![0; vertices.len()]);
-        let mut piece = Piece { size, bias, once: self.once, ..Piece::default() };
+        let mut piece = Piece { size, bias, is_cut_once: self.is_cut_once, ..Piece::default() };
         piece.starts.reserve(vertices.len() + 1);
         piece.starts.push(0);
         let mut sum = 0;

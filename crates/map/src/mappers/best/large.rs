@@ -100,7 +100,7 @@ impl Large<'_> {
         let vertex_at = inverse(slot_of);
         let divider = || {
             let mut divider = Divider::new(&self.prepared.net, &tree, 8);
-            divider.once = true;
+            divider.is_cut_once = true;
             if self.held.contains(&true) {
                 divider.hold(&vertex_at, &self.held);
             }

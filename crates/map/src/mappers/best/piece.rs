@@ -14,7 +14,7 @@ pub struct Piece {
     /// What a vertex pays more on side 1 than on side 0 to those who are in neither.
     pub bias: Vec<i32>,
     /// Whether it is cut once, and not again and again: a better cut is worth more time then.
-    pub once: bool,
+    pub is_cut_once: bool,
 }
 
 impl Piece {
@@ -39,7 +39,7 @@ impl Piece {
     /// The graph between some of the vertices; `local` has room for all, and is none but in here.
     pub fn part(&self, vertices: &[u32], local: &mut [u32]) -> Self {
         vertices.iter().enumerate().for_each(|(at, &vertex)| local[vertex as usize] = at as u32);
-        let mut part = Self { once: self.once, ..Self::default() };
+        let mut part = Self { is_cut_once: self.is_cut_once, ..Self::default() };
         part.starts.push(0);
         for &vertex in vertices {
             let inside = self.neighbours(vertex as usize).iter().map(|arc| (local[arc.0 as usize], arc.1));
