@@ -199,8 +199,8 @@ class Bench:
         return found
 
     def estimates(self):
-        """Estimated seconds, how full ports are and distance cost by mapping, the share of the run that is spent in MPI, which mapping
-        cohabit takes, and which are alike."""
+        """Estimated seconds, how full ports are and distance cost by mapping, the share of the run that is spent in MPI,
+        which mapping cohabit takes, and which are alike."""
         files = [f"{mapping}.json" for mapping in self.mappings[1:]]
         words = [cohabit(), "evaluate", "p.npz", "--topology", f"{self.cluster}/cluster.toml", "--json", "-"]
         for file in files:

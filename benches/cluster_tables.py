@@ -5,6 +5,8 @@ estimated to take, how full all ports are with it, and its distance cost, the sh
 cohabit takes, and the mappings that are like another one.
 """
 
+import collections
+import itertools
 import statistics
 
 # Below this share of the run, or of the communication, `cohabit run` takes a gain for none.
@@ -74,27 +76,36 @@ def far_apart(one, other):
     return abs(one - other) >= FAR * max(one, other)
 
 
-def directions(entry, times, differ):
-    """Of the pairs of mappings that differ: how many, how many the estimated time orders rightly, how many it
-    takes for equal, which is not right, and how many of those are ordered rightly as cohabit's search chooses among them:
-    by how full all ports are, and where that is equal too by distance cost."""
-    pairs = right = equal = by_rest = 0
+def sooner(figures, one, other):
+    """Whether a figure is less for one mapping than for the other; none where it is the same."""
+    one, other = figures[one], figures[other]
+    return None if abs(one - other) <= SAME * max(one, other) else one < other
+
+
+def directions(entry, times, apart):
+    """Counts of the pairs of mappings that are apart: all (`pairs`), those that the estimated time orders rightly (`right`), those
+    that it takes for equal (`equal`), and of these the ones that are ordered rightly as cohabit's search chooses
+    (`rest`): by how full all ports are, and where that is equal too by distance cost. Both alone as well: `norms` and
+    `distances` with True for rightly, False for wrongly."""
+    counts = collections.Counter()
     known = [name for name in times if name in entry["estimates"] and name not in entry["alike"]]
-    for at, one in enumerate(known):
-        for other in known[at + 1:]:
-            if differ(times[one], times[other]):
-                first, second = entry["estimates"][one], entry["estimates"][other]
-                faster = statistics.median(times[one]) < statistics.median(times[other])
-                pairs += 1
-                if abs(first - second) > SAME * max(first, second):
-                    right += faster == (first < second)
-                    continue
-                equal += 1
-                first, second = entry["norms"][one], entry["norms"][other]
-                if abs(first - second) <= SAME * max(first, second):
-                    first, second = entry["distances"][one], entry["distances"][other]
-                by_rest += first != second and faster == (first < second)
-    return pairs, right, equal, by_rest
+    for one, other in itertools.combinations(known, 2):
+        if not apart(times[one], times[other]):
+            continue
+        faster = statistics.median(times[one]) < statistics.median(times[other])
+        counts["pairs"] += 1
+        by_time, by_norm = (sooner(entry[figures], one, other) for figures in ("estimates", "norms"))
+        if by_time is not None:
+            counts["right"] += by_time == faster
+            continue
+        counts["equal"] += 1
+        first, second = entry["distances"][one], entry["distances"][other]
+        by_distance = None if first == second else first < second
+        counts["rest"] += (by_distance if by_norm is None else by_norm) == faster
+        for figures, by in (("norms", by_norm), ("distances", by_distance)):
+            if by is not None:
+                counts[figures, by == faster] += 1
+    return counts
 
 
 class Program:
@@ -142,7 +153,7 @@ class Program:
 
     def direction(self):
         """Its row of the third."""
-        return row([self.name, *map(str, self.directions)])
+        return row([self.name, *(str(self.directions[count]) for count in ("pairs", "right", "equal", "rest"))])
 
 
 def cell(values):
@@ -196,9 +207,11 @@ def summary(programs):
     for what, kind, of in ((f"direction right in {DIRECTION:.0%} of the pairs of mappings that differ measurably", programs, "directions"),
                            ("the same, where mappings can differ", differing, "directions"),
                            (f"the same, of all pairs {FAR:.0%} and more apart, single runs included", differing, "directions_of_all")):
-        pairs, right, equal, by_rest = (sum(getattr(program, of)[at] for program in kind) for at in range(4))
+        counts = sum((getattr(program, of) for program in kind), collections.Counter())
+        pairs, right, equal, rest = (counts[count] for count in ("pairs", "right", "equal", "rest"))
         if pairs:
-            both = right + by_rest
-            rows.append(row([what, f"{both} of {pairs} ({both / pairs:.1%}): {right} of the {pairs - equal} that the estimated time tells apart, "
-                             f"{by_rest} of the {equal} others by how full all ports are, then distance"]))
+            alone = ["{}: {} right, {} wrong".format(name, counts[figures, True], counts[figures, False])
+                     for name, figures in (("full ports", "norms"), ("distance", "distances"))]
+            rows.append(row([what, f"{right + rest} of {pairs} ({(right + rest) / pairs:.1%}): {right} of the {pairs - equal} that the estimated "
+                             f"time tells apart, {rest} of the {equal} others by how full all ports are, then distance (alone, {'; '.join(alone)})"]))
     return rows
