@@ -259,7 +259,9 @@ fn a_program_that_changes_its_pattern_is_mapped_again() {
             at[one[0].as_u64().unwrap() as usize] = one[1].as_u64();
         }
         let together = |a: usize, b: usize| at[a].is_some() && at[a] == at[b];
-        near |= together(0, 1) && together(2, 3);
+        // Where partners began on one PU there was nothing to move.
+        let began = entry["what"] == "holds" && !changed && at == [None; 4];
+        near |= began || together(0, 1) && together(2, 3);
         far |= changed && together(0, 2) && together(1, 3);
     }
     assert!(near && changed && far, "{near} {changed} {far}: {}", ran.stderr);

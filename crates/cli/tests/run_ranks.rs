@@ -457,8 +457,7 @@ fn srun_puts_ranks_on_hosts_and_pus() {
     profile(&room, 6, &[(0, 3), (1, 4), (2, 5)]);
     room.file("cluster.toml", TOPOLOGY);
     let srun = |mpi: &Mpi, words: &[&str], cohabit: bool| {
-        let mut command = slurm.on(&cluster, "n0");
-        command.args(["timeout", "-s", "KILL", "30"]);
+        let mut command = slurm.within(&cluster, "n0", 30);
         if cohabit {
             command.arg(env!("CARGO_BIN_EXE_cohabit")).args(["run", "--json", "ran.json", "--profile", "p.npz"]);
             command.args(["--topology", "cluster.toml", "--"]);

@@ -42,8 +42,8 @@ impl Under<'_> {
 
     /// srun with these words of ours before it, options, and a program.
     fn srun(&self, before: &[&str], options: &[&str], program: &str) -> Command {
-        let mut command = self.slurm.on(self.cluster, "n0");
-        command.args(["timeout", "-s", "KILL", "30"]).args(before).args(["srun", self.kind]).args(options);
+        let mut command = self.slurm.within(self.cluster, "n0", 30);
+        command.args(before).args(["srun", self.kind]).args(options);
         command.args(["-n", &RANKS.to_string(), program]).current_dir(self.room.path(""));
         command
     }

@@ -69,8 +69,13 @@ impl Cluster {
 
     /// A command on a host.
     pub fn on(&self, host: &str) -> Command {
+        self.on_for(host, 120)
+    }
+
+    /// The same, for so many seconds at most.
+    pub fn on_for(&self, host: &str, seconds: u32) -> Command {
         let mut command = Command::new("timeout");
-        command.args(["-s", "KILL", "120"]).arg(self.folder().join("on")).arg(host).stdin(Stdio::null());
+        command.args(["-s", "KILL", &seconds.to_string()]).arg(self.folder().join("on")).arg(host).stdin(Stdio::null());
         command
     }
 

@@ -8,6 +8,9 @@ use std::process::{Child, Command, Stdio};
 /// The nodes and their addresses.
 const NODES: [(&str, &str); 4] = [("n0", "10.77.0.1"), ("n1", "10.77.0.2"), ("n5", "10.77.0.6"), ("n6", "10.77.0.7")];
 
+/// For how many seconds its daemons live, should nobody end them: longer than ten runs that do not end ([`Slurm::within`]).
+const LIFE: u32 = 600;
+
 /// Its daemons end with the cluster, or when this is dropped.
 pub struct Slurm {
     daemons: Vec<Child>,
@@ -44,8 +47,13 @@ impl Slurm {
         let mut slurm = Self { daemons: Vec::new(), configuration };
         let hosts = NODES.iter().map(|(name, _)| (*name, vec!["slurmd", "-D", "-N", name]));
         for (host, words) in std::iter::once(("n0", vec!["slurmctld", "-D"])).chain(hosts) {
-            let mut daemon = slurm.on(cluster, host);
-            daemon.args(words).env("PATH", &path).stdout(Stdio::null()).stderr(Stdio::null());
+            let mut daemon = cluster.on_for(host, LIFE);
+            daemon
+                .env("SLURM_CONF", &slurm.configuration)
+                .args(words)
+                .env("PATH", &path)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
             slurm.daemons.push(daemon.spawn().unwrap());
         }
         // srun waits for nodes, but not for a controller that does not listen yet.
@@ -66,6 +74,15 @@ impl Slurm {
         command.env("SLURM_CONF", &self.configuration);
         command
     }
+
+    /// A command on a host that is killed after so many seconds. What one before it that was killed has left on the nodes ends
+    /// first: srun leaves its ranks there, and the next would wait for the nodes.
+    pub fn within(&self, cluster: &Cluster, host: &str, seconds: u32) -> Command {
+        let mut command = self.on(cluster, host);
+        let words = "scancel --quiet --user=$(id -u); while [ -n \"$(squeue -h)\" ]; do sleep 0.1; done; exec timeout -s KILL \"$@\"";
+        command.args(["sh", "-c", words, "sh", &seconds.to_string()]);
+        command
+    }
 }
 
 impl Drop for Slurm {
@@ -75,8 +92,12 @@ impl Drop for Slurm {
             // SAFETY: signals a child that has not been waited for.
             unsafe { libc::kill(daemon.id() as i32, libc::SIGTERM) };
         }
-        for daemon in &mut self.daemons {
-            let _ = daemon.wait();
+        let ended: Vec<_> = self.daemons.iter_mut().map(|daemon| daemon.wait()).collect();
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(self.configuration.with_file_name("slurmctld.log")).unwrap_or_default();
+            let first = log.lines().count().saturating_sub(40);
+            println!("Slurm ended with {ended:?}; the controller's log:");
+            log.lines().skip(first).for_each(|line| println!("  {line}"));
         }
     }
 }
