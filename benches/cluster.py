@@ -10,7 +10,8 @@ Each program is profiled once, on the linear mapping. Then it runs under each ma
 changes from round to round, until there were as many rounds or the time is up: linear (ranks fill one host after the
 other, which is what Open MPI does by slot), by node (one rank a host at a time), random ones, linear with the ranks'
 numbers shuffled, and cohabit's, by distance (`best`) and by estimated time; "taken" is the one that `cohabit evaluate`
-advises. All are started by `cohabit run --mapping`, so all are bound alike. Mappings that differ only in which of like
+advises. All are started by `cohabit run --mapping`, so all are bound alike, and the machine's processors are dealt
+evenly to ranks that have an emulated host to themselves. Mappings that differ only in which of like
 hosts is which run as one. Where the machine has 16 PUs or more, each host has two to itself. Of the random mappings all
 run in the first round, and from then on those that were fastest in it, of whom that run does not count.
 
@@ -132,6 +133,15 @@ def slots(kind, ranks, seed):
     return order
 
 
+def deal(tasks):
+    """Gives the ranks that have a host to themselves its processors by turns: the emulated hosts share the machine's, and
+    which of them such a rank has would else be chance."""
+    hosts = [task["host"] for task in tasks]
+    alone = [task for task in tasks if hosts.count(task["host"]) == 1]
+    for number, task in enumerate(alone):
+        task["pu"] = number % PUS
+
+
 def run(words, **options):
     return subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, **options)
 
@@ -182,6 +192,12 @@ class Bench:
             with open(f"{self.folder}/{kind} {seed}.json", "w", encoding="utf-8") as file:
                 json.dump(linear, file)
         self.mappings = ["linear", "best", "time"] + [f"{kind} {seed}" for kind, seed in kinds]
+        for mapping in [] if self.own_pus else self.mappings:
+            with open(f"{self.folder}/{mapping}.json", encoding="utf-8") as file:
+                placed = json.load(file)
+            deal(placed["tasks"])
+            with open(f"{self.folder}/{mapping}.json", "w", encoding="utf-8") as file:
+                json.dump(placed, file)
         return True
 
     def alike(self):

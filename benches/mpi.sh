@@ -17,7 +17,7 @@ command -v mpirun.openmpi >/dev/null || { echo "bench: no mpirun.openmpi; run 'm
 
 median() { sort -g | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }
 
-observed=(-x "COHABIT_MPI_PARTS=$work/parts" -x "COHABIT_MPI_GATHERED=$work/gathered" -x COHABIT_MPI_WINDOW_NS=1000000)
+observed=(-x "COHABIT_MPI_PARTS=$work/parts" -x "COHABIT_MPI_GATHERED=$work/gathered" -x COHABIT_MPI_WINDOW_NS=1000000 -x COHABIT_MPI_ROUNDS=1)
 library=(-x "LD_PRELOAD=$native/libcohabit-mpi-openmpi.so" "${observed[@]}")
 monitoring=(--mca pml_monitoring_enable 2 --mca pml_monitoring_enable_output 3 --mca pml_monitoring_filename "$work/m")
 read -ra variants <<<"${VARIANTS:-native library monitoring both}"

@@ -13,7 +13,7 @@
 
 #define COHABIT_MPI_PART_MAGIC 0x31545241504d4343ull     /* "CCMPART1" */
 #define COHABIT_MPI_GATHERED_MAGIC 0x3144485447414d43ull /* "CMAGTHD1" */
-#define COHABIT_MPI_VERSION 2u
+#define COHABIT_MPI_VERSION 3u
 /* Displacements of NOPs around each call of MPI (as in native/include/cohabit.h): to the exact profiler they say that the
  * memory shared between processes is MPI's there, and carries messages that are counted here. */
 #define COHABIT_MPI_MARK_BEGIN 0x0c0ab175
@@ -29,7 +29,7 @@
 /* cohabit_mpi_part.flags */
 #define COHABIT_MPI_FLAG_NO_SPACE 1u      /* the file could not grow: counts were lost */
 #define COHABIT_MPI_FLAG_SPAWNED 2u       /* the world was started by MPI_Comm_spawn */
-#define COHABIT_MPI_FLAG_SITES 4u         /* call sites were followed */
+#define COHABIT_MPI_FLAG_SITES 4u         /* call sites are kept peer by peer, and can be named */
 #define COHABIT_MPI_FLAG_UNKNOWN_PEER 8u  /* messages to processes of a world that cannot be told (connect, join) */
 #define COHABIT_MPI_FLAG_APPROXIMATE 16u  /* a collective was decomposed that has no known algorithm here */
 #define COHABIT_MPI_FLAG_COLLECTIVES 32u  /* a collective was called */
@@ -63,13 +63,22 @@ typedef struct {
     uint64_t window_bytes;
 } cohabit_mpi_cell_t;
 
-/* What was exchanged with one peer from one place in the code. */
+/* A round: what a rank sends before it waits for others again. Rounds that have a call site and a peer in common are one.
+ * Round 0 is that of all for which there was no more room. */
+#define COHABIT_MPI_MAX_ROUNDS 1024u
+
+/* What was exchanged from one place in the code with one peer, in messages of one size class. What collectives send is kept for
+ * all peers together (peer 0 of this world), unless COHABIT_MPI_FLAG_SITES is set. */
 typedef struct {
-    uint64_t key; /* of size class 0, plus 1; 0: empty */
-    uint64_t address;
+    uint64_t key;     /* plus 1; 0: empty */
+    uint64_t address; /* that the call returns to */
+    uint64_t place;   /* the same in all ranks of a program: made from the file's name and the address within it */
+    uint32_t order;   /* in which they were first seen, from 0 */
+    uint32_t round;
     uint64_t messages;
     uint64_t bytes;
 } cohabit_mpi_site_t;
+#define COHABIT_MPI_MAX_SITES (1u << 16)
 
 typedef struct {
     uint64_t bin; /* window number since zero_ns, in units of window_ticks << the page's window_shift */
@@ -143,6 +152,8 @@ typedef struct {
     uint64_t sites; /* cohabit_mpi_site_t[site_capacity], open addressing */
     uint64_t site_capacity;
     uint64_t site_count;
+    uint64_t rounds; /* uint32_t[COHABIT_MPI_MAX_ROUNDS]: the round that each is one with, itself or one before it */
+    uint64_t round_count; /* with round 0 */
     uint64_t pages; /* cohabit_mpi_page_t, newest first */
     uint64_t series_rows;
     uint64_t worlds; /* cohabit_mpi_world_t, newest first */

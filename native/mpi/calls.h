@@ -12,7 +12,7 @@
         static int (*next)(LIST PARAMETERS);                                                                           \
         if (__builtin_expect(next == NULL, 0))                                                                         \
             next = (int (*)(LIST PARAMETERS))next_function(#PREFIX #NAME);                                             \
-        if (!enter(__builtin_return_address(0)))                                                                       \
+        if (!enter(__builtin_return_address(0), __builtin_frame_address(0)))                                           \
             return next(LIST ARGUMENTS);                                                                               \
         BEFORE;                                                                                                        \
         int result = next(LIST ARGUMENTS);                                                                             \
@@ -26,6 +26,11 @@
 #define NOTHING (void)0
 /* Only the time that it takes is of interest. */
 #define TIMED(NAME, PARAMETERS, ARGUMENTS) CALL(NAME, PARAMETERS, ARGUMENTS, NOTHING, NOTHING)
+/* It waits for others. */
+#define WAITS(NAME, PARAMETERS, ARGUMENTS) CALL(NAME, PARAMETERS, ARGUMENTS, NOTHING, round_over())
+/* It asks whether something is done, which then is as having waited for it. */
+#define ASKS(NAME, PARAMETERS, ARGUMENTS, DONE)                                                                        \
+    CALL(NAME, PARAMETERS, ARGUMENTS, NOTHING, { if (result == MPI_SUCCESS && (DONE)) round_over(); })
 /* An operation that MPI_Start repeats: what BEFORE counts is kept with its request. */
 #define REPEATED(NAME, PARAMETERS, ARGUMENTS, BEFORE)                                                                  \
     CALL(NAME, PARAMETERS, ARGUMENTS, { list_begin(); BEFORE; }, {                                                     \

@@ -15,7 +15,8 @@
 #define PERSISTENT(NAME, PARAMETERS, ARGUMENTS, COUNTED)
 #endif
 #define FORMS(NAME, INAME, SUFFIX, PARAMETERS, ARGUMENTS, COUNTED)                                                     \
-    CALL(NAME##SUFFIX, PARAMETERS, ARGUMENTS, { const bool blocking = true; (void)blocking; COUNTED; }, NOTHING)       \
+    CALL(NAME##SUFFIX, PARAMETERS, ARGUMENTS,                                                                          \
+         { const bool blocking = true; (void)blocking; round_over(); COUNTED; }, round_over())                         \
     CALL(INAME##SUFFIX, (LIST PARAMETERS, MPI_Request *request), (LIST ARGUMENTS, request),                            \
          { const bool blocking = false; (void)blocking; COUNTED; }, NOTHING)                                           \
     PERSISTENT(NAME##_init##SUFFIX, PARAMETERS, ARGUMENTS,                                                             \

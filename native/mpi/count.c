@@ -1,7 +1,5 @@
 /* Counting: a message, and the lists that persistent operations repeat. */
 #include "library.h"
-#include <dlfcn.h>
-#include <execinfo.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -42,31 +40,6 @@ bytes_of(MPI_Count count, MPI_Datatype type)
     return (uint64_t)count * (uint64_t)size;
 }
 
-/* Whether an address is in MPI's own Fortran layer, whose caller is the one that is meant. */
-static bool
-in_mpi(void *address)
-{
-    Dl_info info;
-    if (dladdr(address, &info) == 0 || info.dli_fname == NULL)
-        return false;
-    const char *name = strrchr(info.dli_fname, '/');
-    name = name == NULL ? info.dli_fname : name + 1;
-    return strncmp(name, "libmpi", 6) == 0 || strncmp(name, "libcohabit-mpi", 14) == 0;
-}
-
-static uint64_t
-site(void)
-{
-    if (!in_mpi(caller))
-        return (uint64_t)(uintptr_t)caller;
-    void *frames[16];
-    int found = backtrace(frames, 16);
-    for (int i = 1; i < found; i++)
-        if (!in_mpi(frames[i]))
-            return (uint64_t)(uintptr_t)frames[i];
-    return (uint64_t)(uintptr_t)caller;
-}
-
 static void
 collect(uint64_t key, uint64_t bytes, uint64_t messages)
 {
@@ -86,8 +59,8 @@ static void
 count_key(uint64_t key, uint64_t bytes, uint64_t messages)
 {
     part_count(__builtin_expect(library.callers, 0) ? key | caller_key() : key, bytes, messages, entered);
-    if (__builtin_expect(library.sites, 0))
-        part_count_site(key, site(), messages, bytes * messages);
+    if (__builtin_expect(library.rounds, 1))
+        count_site(key, bytes, messages);
 }
 
 void

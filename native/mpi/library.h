@@ -48,7 +48,8 @@ extern struct reals {
 extern struct library {
     bool active;   /* between MPI_Init and MPI_Finalize of a rank that is observed */
     bool threaded; /* more than one thread may be in MPI at a time */
-    bool sites;
+    bool rounds; /* what is sent between two waits is kept, by call site */
+    bool sites;  /* so that call sites of pairs can be named */
     bool callers; /* which thread calls is kept */
     int rank;
     int size;
@@ -59,7 +60,11 @@ extern struct library {
 
 extern __thread int depth __attribute__((tls_model("initial-exec")));
 extern __thread uint64_t entered __attribute__((tls_model("initial-exec")));
+/* Where the call returns to, and the frame of the function that was called. */
 extern __thread void *caller __attribute__((tls_model("initial-exec")));
+extern __thread void *frame __attribute__((tls_model("initial-exec")));
+/* The round under way (abi.h); 0: none. */
+extern __thread uint32_t current_round __attribute__((tls_model("initial-exec")));
 
 /* The function of that name in the libraries after this one. */
 void *next_function(const char *name);
@@ -105,12 +110,13 @@ unlock(void)
 
 /* Whether the call is the program's own, to be counted; leave() has to follow then. */
 static inline bool
-enter(void *return_address)
+enter(void *return_address, void *own_frame)
 {
     if (!library.active || depth != 0)
         return false;
     depth = 1;
     caller = return_address;
+    frame = own_frame;
     MARK(COHABIT_MPI_MARK_BEGIN);
     entered = ticks();
     if (library.threaded) {
@@ -176,6 +182,12 @@ void count_peer(peers_t *peers, int rank, unsigned kind, uint64_t bytes, uint64_
 void count_send(MPI_Comm comm, int rank, MPI_Count count, MPI_Datatype type);
 uint64_t bytes_of(MPI_Count count, MPI_Datatype type);
 uint64_t realtime_ns(void);
+/* The rank waits for others: what it sends from now on is another round. */
+static inline void
+round_over(void)
+{
+    current_round = 0;
+}
 /* While a list is kept, messages go to it instead of being counted (persistent operations). */
 void list_begin(void);
 void list_store(MPI_Request request); /* ends the list; MPI_REQUEST_NULL-like failures: list_drop */
@@ -183,6 +195,9 @@ void list_drop(void);
 void list_replay(MPI_Request request);                    /* MPI_Start */
 void list_replay_part(MPI_Request request, uint64_t messages); /* MPI_Pready: so many of it */
 void list_forget(MPI_Request request);
+
+/* sites.c: counts for the place in the code that called, and the round under way. Called with the lock held. */
+void count_site(uint64_t key, uint64_t bytes, uint64_t messages);
 
 /* gather.c */
 void gather(void);

@@ -5,7 +5,8 @@
  *
  * Environment, set by `cohabit profile`: COHABIT_MPI_PARTS, the directory for part files, made on each host;
  * COHABIT_MPI_GATHERED, the file for all parts of the world; COHABIT_MPI_ZERO_NS, CLOCK_REALTIME where the series
- * begins; COHABIT_MPI_WINDOW_NS (0: no series); COHABIT_MPI_SERIES_BOUND, rows a rank; COHABIT_MPI_SITES; COHABIT_MPI_CALLERS.
+ * begins; COHABIT_MPI_WINDOW_NS (0: no series); COHABIT_MPI_SERIES_BOUND, rows a rank; COHABIT_MPI_ROUNDS; COHABIT_MPI_SITES;
+ * COHABIT_MPI_CALLERS.
  * `cohabit run` without a profile sets COHABIT_MPI_PARTS alone, and reads the part again and again; with one it sets COHABIT_MPI_PLACEMENT: where the rank is when MPI_Init returns and how it ends is kept, and nothing is counted; and
  * COHABIT_MPI_THREADS where ranks have threads to be placed (threads.c).
  */
@@ -24,6 +25,8 @@ struct library library = { .lock = PTHREAD_MUTEX_INITIALIZER };
 __thread int depth;
 __thread uint64_t entered;
 __thread void *caller;
+__thread void *frame;
+__thread uint32_t current_round;
 /* Between MPI_Init and MPI_Finalize of a rank of which only the place is kept. */
 static bool placement_only;
 
@@ -244,6 +247,7 @@ begin(instant_t before)
     real.Comm_get_parent(&parent);
     library.threaded = level == MPI_THREAD_MULTIPLE;
     library.sites = number("COHABIT_MPI_SITES", 0) != 0;
+    library.rounds = library.sites || number("COHABIT_MPI_ROUNDS", 0) != 0;
     library.callers = level >= MPI_THREAD_SERIALIZED && number("COHABIT_MPI_CALLERS", 0) != 0;
     head->rank = (uint32_t)library.rank;
     head->size = (uint32_t)library.size;

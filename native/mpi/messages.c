@@ -32,9 +32,9 @@
     REPEATED(Bsend_init##SUFFIX, SEND_REQUEST(N), (buf, count, type, dest, tag, comm, request), FROM_HERE)             \
     REPEATED(Ssend_init##SUFFIX, SEND_REQUEST(N), (buf, count, type, dest, tag, comm, request), FROM_HERE)             \
     REPEATED(Rsend_init##SUFFIX, SEND_REQUEST(N), (buf, count, type, dest, tag, comm, request), FROM_HERE)             \
-    TIMED(Recv##SUFFIX, RECEIVE(N), (buf, count, type, source, tag, comm, status))                                     \
-    CALL(Sendrecv##SUFFIX, (SENDRECV(N), MPI_Status *status), (SENDRECV_ARGUMENTS, status), FROM_HERE, NOTHING)        \
-    CALL(Sendrecv_replace##SUFFIX, (REPLACE(N), MPI_Status *status), (REPLACE_ARGUMENTS, status), FROM_HERE, NOTHING)
+    WAITS(Recv##SUFFIX, RECEIVE(N), (buf, count, type, source, tag, comm, status))                                     \
+    CALL(Sendrecv##SUFFIX, (SENDRECV(N), MPI_Status *status), (SENDRECV_ARGUMENTS, status), FROM_HERE, round_over())        \
+    CALL(Sendrecv_replace##SUFFIX, (REPLACE(N), MPI_Status *status), (REPLACE_ARGUMENTS, status), FROM_HERE, round_over())
 SENDS(, int)
 #if LARGE_COUNT
 SENDS(_c, MPI_Count)
@@ -78,21 +78,21 @@ CALL(Pready_list, (int length, const int partitions[], MPI_Request request), (le
      list_replay_part(request, length > 0 ? (uint64_t)length : 0), NOTHING)
 #endif
 
-TIMED(Wait, (MPI_Request * request, MPI_Status *status), (request, status))
-TIMED(Waitall, (int count, MPI_Request requests[], MPI_Status *statuses), (count, requests, statuses))
-TIMED(Waitany, (int count, MPI_Request requests[], int *index, MPI_Status *status), (count, requests, index, status))
-TIMED(Waitsome, (int count, MPI_Request requests[], int *done, int indices[], MPI_Status statuses[]),
+WAITS(Wait, (MPI_Request * request, MPI_Status *status), (request, status))
+WAITS(Waitall, (int count, MPI_Request requests[], MPI_Status *statuses), (count, requests, statuses))
+WAITS(Waitany, (int count, MPI_Request requests[], int *index, MPI_Status *status), (count, requests, index, status))
+WAITS(Waitsome, (int count, MPI_Request requests[], int *done, int indices[], MPI_Status statuses[]),
       (count, requests, done, indices, statuses))
-TIMED(Test, (MPI_Request * request, int *flag, MPI_Status *status), (request, flag, status))
-TIMED(Testall, (int count, MPI_Request requests[], int *flag, MPI_Status statuses[]), (count, requests, flag, statuses))
-TIMED(Testany, (int count, MPI_Request requests[], int *index, int *flag, MPI_Status *status),
-      (count, requests, index, flag, status))
-TIMED(Testsome, (int count, MPI_Request requests[], int *done, int indices[], MPI_Status statuses[]),
-      (count, requests, done, indices, statuses))
-TIMED(Probe, (int source, int tag, MPI_Comm comm, MPI_Status *status), (source, tag, comm, status))
+ASKS(Test, (MPI_Request * request, int *flag, MPI_Status *status), (request, flag, status), *flag)
+ASKS(Testall, (int count, MPI_Request requests[], int *flag, MPI_Status statuses[]), (count, requests, flag, statuses), *flag)
+ASKS(Testany, (int count, MPI_Request requests[], int *index, int *flag, MPI_Status *status),
+      (count, requests, index, flag, status), *flag)
+ASKS(Testsome, (int count, MPI_Request requests[], int *done, int indices[], MPI_Status statuses[]),
+      (count, requests, done, indices, statuses), *done > 0)
+WAITS(Probe, (int source, int tag, MPI_Comm comm, MPI_Status *status), (source, tag, comm, status))
 TIMED(Iprobe, (int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status), (source, tag, comm, flag, status))
-TIMED(Mprobe, (int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status),
+WAITS(Mprobe, (int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status),
       (source, tag, comm, message, status))
-TIMED(Mrecv, (void *buf, int count, MPI_Datatype type, MPI_Message *message, MPI_Status *status),
+WAITS(Mrecv, (void *buf, int count, MPI_Datatype type, MPI_Message *message, MPI_Status *status),
       (buf, count, type, message, status))
 TIMED(Buffer_detach, (void *buffer, int *size), (buffer, size))

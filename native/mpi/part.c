@@ -1,4 +1,4 @@
-/* The part file (abi.h): growth, cells, call sites, the series. Callers hold the library's lock where there are threads.
+/* The part file (abi.h): growth, cells, call sites and rounds, the series. Callers hold the library's lock where there are threads.
  *
  * A part has to be whole at every moment, since the rank may be killed at any: what a reader follows is written first
  * and made reachable after.
@@ -286,7 +286,7 @@ static bool
 grow_sites(void)
 {
     cohabit_mpi_part_t *head = state.head;
-    uint64_t capacity = head->site_capacity == 0 ? 256 : head->site_capacity * 2;
+    uint64_t capacity = head->site_capacity == 0 ? 64 : head->site_capacity * 2;
     uint64_t at = part_allocate(capacity * sizeof(cohabit_mpi_site_t));
     if (at == 0)
         return false;
@@ -299,21 +299,70 @@ grow_sites(void)
     return true;
 }
 
-void
-part_count_site(uint64_t key, uint64_t address, uint64_t messages, uint64_t bytes)
+cohabit_mpi_site_t *
+part_find_site(uint64_t key, uint64_t address)
 {
     cohabit_mpi_part_t *head = state.head;
-    if ((head->site_count + 1) * 4 > head->site_capacity * 3 && !grow_sites())
-        return;
+    if (head->site_capacity == 0)
+        return NULL;
     cohabit_mpi_site_t *sites = part_at(head->sites);
     cohabit_mpi_site_t *site = &sites[site_slot(sites, head->site_capacity, key, address)];
-    if (site->key == 0) {
-        site->address = address;
-        head->site_count++;
-        __atomic_store_n(&site->key, key + 1, __ATOMIC_RELEASE);
+    return site->key == 0 ? NULL : site;
+}
+
+/* A number that no round has yet; 0 where there are too many. */
+static uint32_t
+new_round(void)
+{
+    cohabit_mpi_part_t *head = state.head;
+    if (head->rounds == 0) {
+        head->rounds = part_allocate(COHABIT_MPI_MAX_ROUNDS * sizeof(uint32_t));
+        head->round_count = 1;
     }
-    site->messages += messages;
-    site->bytes += bytes;
+    if (head->rounds == 0 || head->round_count == COHABIT_MPI_MAX_ROUNDS)
+        return 0;
+    uint32_t round = (uint32_t)head->round_count;
+    ((uint32_t *)part_at(head->rounds))[round] = round;
+    __atomic_store_n(&head->round_count, round + 1u, __ATOMIC_RELEASE);
+    return round;
+}
+
+cohabit_mpi_site_t *
+part_new_site(uint64_t key, uint64_t address, uint64_t place, uint32_t round)
+{
+    cohabit_mpi_part_t *head = state.head;
+    if (head->site_count == COHABIT_MPI_MAX_SITES ||
+        ((head->site_count + 1) * 4 > head->site_capacity * 3 && !grow_sites()))
+        return NULL;
+    cohabit_mpi_site_t *sites = part_at(head->sites);
+    cohabit_mpi_site_t *site = &sites[site_slot(sites, head->site_capacity, key, address)];
+    site->address = address;
+    site->place = place;
+    site->order = (uint32_t)head->site_count++;
+    site->round = round == 0 ? new_round() : round;
+    __atomic_store_n(&site->key, key + 1, __ATOMIC_RELEASE);
+    return site;
+}
+
+uint32_t
+part_round(uint32_t round)
+{
+    uint32_t *with = part_at(state.head->rounds);
+    while (round != 0 && with[round] != round)
+        round = with[round];
+    return round;
+}
+
+uint32_t
+part_join_rounds(uint32_t a, uint32_t b)
+{
+    a = part_round(a);
+    b = part_round(b);
+    if (a == 0 || b == 0 || a == b)
+        return a == 0 ? b : a;
+    uint32_t low = a < b ? a : b, high = a < b ? b : a;
+    __atomic_store_n(&((uint32_t *)part_at(state.head->rounds))[high], low, __ATOMIC_RELEASE);
+    return low;
 }
 
 void

@@ -1,4 +1,4 @@
-/* The part file (abi.h) of this rank: cells, call sites and the series. */
+/* The part file (abi.h) of this rank: cells, call sites with their rounds, and the series. */
 #ifndef COHABIT_MPI_PART_H
 #define COHABIT_MPI_PART_H
 
@@ -18,8 +18,13 @@ uint64_t part_allocate(uint64_t bytes);
 void part_start_series(uint64_t zero_ticks, uint64_t window_ticks, uint64_t bound_rows);
 /* Counts `messages` messages of `bytes` bytes each for a key of size class 0 at time `now`. */
 void part_count(uint64_t key, uint64_t bytes, uint64_t messages, uint64_t now);
-/* Counts for a place in the code. */
-void part_count_site(uint64_t key, uint64_t address, uint64_t messages, uint64_t bytes);
+/* The row of a key and an address; NULL where there is none yet. */
+cohabit_mpi_site_t *part_find_site(uint64_t key, uint64_t address);
+/* Makes it; NULL where there is no room. `round` 0 makes a round of its own. */
+cohabit_mpi_site_t *part_new_site(uint64_t key, uint64_t address, uint64_t place, uint32_t round);
+/* The round that a round is one with, and both of two as one. */
+uint32_t part_round(uint32_t round);
+uint32_t part_join_rounds(uint32_t a, uint32_t b);
 /* Makes rows of the window under way. */
 void part_flush_window(uint64_t now);
 /* Keeps the code lines of /proc/self/maps. */

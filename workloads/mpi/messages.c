@@ -58,6 +58,38 @@ stencil_3d(int rounds)
     stencil(3, rounds);
 }
 
+/* What is sent at different times, from different places and from one: with both neighbours of a row that has ends, to the
+ * next one alone, and with each other rank whose number differs in one bit, one after the other. */
+static void
+phases(int rounds)
+{
+    int next = me + 1 < ranks ? me + 1 : MPI_PROC_NULL, last = me > 0 ? me - 1 : MPI_PROC_NULL;
+    for (int round = 0; round < rounds; round++) {
+        MPI_Request requests[4];
+        MPI_Irecv(in, 1000, MPI_BYTE, last, 0, W, &requests[0]);
+        MPI_Irecv(in + 1000, 1000, MPI_BYTE, next, 0, W, &requests[1]);
+        MPI_Isend(out, 1000, MPI_BYTE, next, 0, W, &requests[2]);
+        MPI_Isend(out, 1000, MPI_BYTE, last, 0, W, &requests[3]);
+        MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+        MPI_Irecv(in, 300, MPI_BYTE, last, 1, W, &requests[0]);
+        MPI_Send(out, 300, MPI_BYTE, next, 1, W);
+        MPI_Wait(&requests[0], IGNORE);
+        for (int bit = 1; bit < ranks; bit *= 2) {
+            int other = (me ^ bit) < ranks ? me ^ bit : MPI_PROC_NULL;
+            MPI_Sendrecv(out, 500, MPI_BYTE, other, 2, in, 500, MPI_BYTE, other, 2, W, IGNORE);
+        }
+    }
+    if (next != MPI_PROC_NULL) {
+        sends(next, rounds, 1000);
+        sends(next, rounds, 300);
+    }
+    if (last != MPI_PROC_NULL)
+        sends(last, rounds, 1000);
+    for (int bit = 1; bit < ranks; bit *= 2)
+        if ((me ^ bit) < ranks)
+            sends(me ^ bit, rounds, 500);
+}
+
 static void
 all_to_all(int rounds)
 {
@@ -275,6 +307,7 @@ threads_at_once(int rounds)
 
 const pattern_t messages_table[] = {
     { "ring", ring, 1 },
+    { "phases", phases, 1 },
     { "stencil_2d", stencil_2d, 1 },
     { "stencil_3d", stencil_3d, 1 },
     { "all_to_all", all_to_all, 1 },

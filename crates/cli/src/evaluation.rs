@@ -74,7 +74,9 @@ pub fn text(evaluation: &Evaluation) -> String {
     let Evaluation { topology, profile, weight, weights, mappings } = evaluation;
     let mut text =
         format!("{} tasks on {} PUs; weight: {}", profile.tasks(), topology.allowed().len(), name_of(*weight));
-    let phases: f64 = weights.iter().sum();
+    // Of halves the first is the whole run (`phases::usual`).
+    let halves = weights.iter().filter(|&&weight| weight < 1.0).count();
+    let phases = if halves > 0 { (halves - 1) as f64 } else { weights.iter().sum() };
     if phases > 1.0 {
         text += &format!("; {phases} phases");
     }

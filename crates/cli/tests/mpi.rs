@@ -4,6 +4,7 @@
 mod common;
 
 use cohabit_model::Profile;
+use cohabit_model::profile::PhaseRow;
 use cohabit_observe::npz::read_profile;
 use common::{Ran, Room};
 use std::collections::BTreeMap;
@@ -109,6 +110,16 @@ fn check_sums(profile: &Profile) {
     let series = profile.series.iter().fold((0, 0), |sum, row| (sum.0 + row.messages, sum.1 + row.bytes));
     assert_eq!((sizes.0.into(), sizes.1.into()), (messages, bytes), "sizes");
     assert_eq!((series.0.into(), series.1.into()), (messages, bytes), "series");
+    if !profile.phases.is_empty() {
+        let mut phases = BTreeMap::new();
+        for PhaseRow { size, .. } in &profile.phases {
+            let sum: &mut (u64, u64) = phases.entry((size.source, size.destination, size.class)).or_default();
+            *sum = (sum.0 + size.messages, sum.1 + size.bytes);
+        }
+        let sizes =
+            profile.sizes.iter().map(|row| ((row.source, row.destination, row.class), (row.messages, row.bytes)));
+        assert_eq!(phases, sizes.collect(), "phases");
+    }
     for row in profile.sizes.iter().filter(|row| row.class > 0) {
         let (low, high) = (row.messages << row.class, row.messages << (row.class + 1));
         assert!((low..high).contains(&row.bytes), "{row:?}");
@@ -120,7 +131,8 @@ fn messages_are_those_that_the_ranks_know_of() {
     for mpi in installed() {
         let list = Command::new(program(&mpi, "patterns")).arg("--list").output().unwrap();
         let list = String::from_utf8(list.stdout).unwrap();
-        let known = ["ring", "stencil_2d", "stencil_3d", "all_to_all", "every_send", "persistent", "partitioned"];
+        let known =
+            ["ring", "phases", "stencil_2d", "stencil_3d", "all_to_all", "every_send", "persistent", "partitioned"];
         let known = known.iter().chain(&[
             "one_sided",
             "threads",
@@ -148,6 +160,41 @@ fn messages_are_those_that_the_ranks_know_of() {
                 assert!(profile.mpi_ns.iter().zip(&profile.run_ns).all(|(mpi, run)| 0 < *mpi && mpi <= run));
             }
         }
+    }
+}
+
+/// The pairs of each phase, and how many bytes all of them exchanged in it.
+fn phases(profile: &Profile) -> Vec<(Vec<(u32, u32)>, u64)> {
+    let of = |rows: &[PhaseRow]| {
+        let pairs = rows.iter().map(|row| (row.size.source, row.size.destination)).collect();
+        (pairs, rows.iter().map(|row| row.size.bytes).sum())
+    };
+    profile.phases.chunk_by(|a, b| a.phase == b.phase).map(of).collect()
+}
+
+#[test]
+fn what_is_sent_at_different_times_is_in_phases_of_its_own() {
+    for mpi in installed() {
+        let room = Room::new();
+        let arguments = ["phases", "--rounds", "5"];
+        done(&profile(&room, &mpi, &[], 4, &program(&mpi, "patterns"), &arguments));
+        let four = phases(&read_profile(&room.path("p.npz")).unwrap());
+        let next = vec![(0, 1), (1, 2), (2, 3)];
+        let both = vec![(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2)];
+        let known = [
+            (both, 30_000),
+            (next, 4500),
+            (vec![(0, 1), (1, 0), (2, 3), (3, 2)], 10_000),
+            (vec![(0, 2), (1, 3), (2, 0), (3, 1)], 10_000),
+        ];
+        // What else there is, is of MPI_Init and MPI_Finalize.
+        let four: Vec<_> = four.into_iter().filter(|phase| phase.1 > 1000).collect();
+        assert_eq!(four, known, "{}", mpi.name);
+        // Not all of six have as many partners: they are of one phase.
+        done(&profile(&room, &mpi, &[], 6, &program(&mpi, "patterns"), &arguments));
+        let six = phases(&read_profile(&room.path("p.npz")).unwrap());
+        let bytes: Vec<u64> = six.iter().map(|phase| phase.1).filter(|&bytes| bytes > 1000).collect();
+        assert_eq!(bytes, [50_000, 7500, 35_000], "{}", mpi.name);
     }
 }
 
@@ -230,6 +277,10 @@ fn fortran_is_seen_by_each_of_its_interfaces() {
                 continue;
             }
             let room = Room::new();
+            done(&profile(&room, &mpi, &["--no-monitoring"], 4, &ring, &[]));
+            let by_phase = phases(&read_profile(&room.path("p.npz")).unwrap());
+            let around = vec![(0, 1), (1, 2), (2, 3), (3, 0)];
+            assert_eq!(by_phase, [960, 800, 32, 80].map(|bytes| (around.clone(), bytes)), "{interface}, {}", mpi.name);
             let ran = profile(&room, &mpi, &["--no-monitoring", "--hot"], 4, &ring, &[]);
             assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{interface} of {}", mpi.name);
             let profile = read_profile(&room.path("p.npz")).unwrap();

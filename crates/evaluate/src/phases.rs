@@ -4,8 +4,11 @@
 use crate::turns::turns;
 use cohabit_model::estimator::Growing;
 use cohabit_model::pattern::Messages;
-use cohabit_model::profile::{Kind, SeriesRow, merge_series};
+use cohabit_model::profile::{Kind, PhaseRow, SeriesRow, merge_series};
 use cohabit_model::{Hct, Pattern, Profile, Result};
+
+/// The share of all bytes that is in phases too small to be told apart.
+const ASIDE: f64 = 0.01;
 
 /// A phase, and how often it comes.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,17 +19,51 @@ pub struct Phase {
     pub pattern: Pattern,
 }
 
-/// The whole run as one phase, in which all messages may be on their way at once. Where tasks take turns, a phase for each
-/// turn: messages of different turns never wait for one another.
+/// Where tasks take turns, a phase for each turn: messages of different turns never wait for one another.
+///
+/// Else the whole run as one phase, in which all messages may be on their way at once, and where the profile tells phases apart also
+/// each of these, all with weight 1/2: the run takes at least as long as the one, if no port is ever idle while it has to do, and
+/// as long as all the others together, if none begins before the one before it is over everywhere. Ranks that go ahead of others are
+/// between the two.
 pub fn usual(profile: &Profile) -> Vec<Phase> {
     let pattern = Pattern::of(profile);
-    let Some(turns) = turns(profile) else { return vec![Phase { weight: 1.0, pattern }] };
+    let Some(turns) = turns(profile) else {
+        let parts = told_apart(profile);
+        let weight = if parts.is_empty() { 1.0 } else { 0.5 };
+        return std::iter::once(pattern).chain(parts).map(|pattern| Phase { weight, pattern }).collect();
+    };
     let last = turns.iter().max().copied().unwrap_or(0);
     let phase = |turn: usize| {
         let messages = pattern.messages.iter().filter(|messages| turns[messages.source] == turn).copied().collect();
         Phase { weight: 1.0, pattern: Pattern { tasks: pattern.tasks, messages } }
     };
     (0..=last).map(phase).filter(|phase| !phase.pattern.messages.is_empty()).collect()
+}
+
+/// The patterns of the profile's phases, in their order; those with the fewest bytes, [`ASIDE`] of all, are one, the last.
+fn told_apart(profile: &Profile) -> Vec<Pattern> {
+    let bytes = |rows: &[PhaseRow]| rows.iter().map(|row| row.size.bytes as f64).sum::<f64>();
+    let mut phases: Vec<(f64, &[PhaseRow])> =
+        profile.phases.chunk_by(|a, b| a.phase == b.phase).map(|rows| (bytes(rows), rows)).collect();
+    phases.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let aside = ASIDE * phases.iter().map(|phase| phase.0).sum::<f64>();
+    let mut so_far = 0.0;
+    let small = phases.iter().take_while(|phase| {
+        so_far += phase.0;
+        so_far <= aside
+    });
+    let small = small.count();
+    let pattern = |rows: &mut dyn Iterator<Item = &PhaseRow>| Pattern {
+        tasks: profile.tasks(),
+        messages: rows.map(|row| Messages::from(&row.size)).collect(),
+    };
+    let (small, large) = phases.split_at_mut(small);
+    large.sort_by_key(|(_, rows)| rows[0].phase);
+    let mut patterns: Vec<Pattern> = large.iter().map(|(_, rows)| pattern(&mut rows.iter())).collect();
+    if !small.is_empty() {
+        patterns.push(pattern(&mut small.iter().flat_map(|(_, rows)| rows.iter())));
+    }
+    patterns
 }
 
 /// A phase for each burst: messages that are sent while others of it are still on their way, as the estimator has it under
@@ -110,7 +147,7 @@ mod tests {
     use super::*;
     use cohabit_model::Matrix;
     use cohabit_model::hct::Port;
-    use cohabit_model::profile::Meta;
+    use cohabit_model::profile::{Meta, SizeRow};
 
     /// A profile of four ranks with these rows (window, source, destination, bytes), a message each; windows of a second.
     fn profile(rows: &[(u64, u32, u32, u64)]) -> Profile {
@@ -169,6 +206,33 @@ mod tests {
         for profile in [of_threads, without, unknown] {
             assert_eq!(found(&profile, usize::MAX), all);
         }
+    }
+
+    #[test]
+    fn phases_that_are_told_apart_are_half_of_it() {
+        let mut profile = profile(&[(0, 0, 1, 1000), (0, 1, 0, 1000), (0, 2, 3, 1000), (0, 3, 2, 9), (0, 3, 0, 9)]);
+        let row = |phase, source, destination, bytes| PhaseRow {
+            phase,
+            size: SizeRow { source, destination, class: 0, messages: 1, bytes },
+        };
+        let one = usual(&profile);
+        assert_eq!((one.len(), one[0].weight), (1, 1.0));
+        profile.phases =
+            vec![row(0, 3, 2, 9), row(1, 0, 1, 1000), row(1, 1, 0, 1000), row(4, 3, 0, 9), row(7, 2, 3, 1000)];
+        let phases = usual(&profile);
+        assert!(phases.iter().all(|phase| phase.weight == 0.5));
+        assert_eq!(phases[0].pattern, one[0].pattern);
+        let pairs = |phase: &Phase| -> Vec<(usize, usize)> {
+            phase.pattern.messages.iter().map(|messages| (messages.source, messages.destination)).collect()
+        };
+        let parts: Vec<_> = phases[1..].iter().map(pairs).collect();
+        assert_eq!(parts, [vec![(0, 1), (1, 0)], vec![(2, 3)], vec![(3, 2), (3, 0)]], "what is small comes last");
+        // At 10 bytes/s: into the first 1,009 bytes in the whole; then 1,000 twice, and 18 out of the last.
+        let (hct, mapping) = network();
+        let seconds =
+            |phase: &Phase| phase.weight * cohabit_model::estimate(&hct, &phase.pattern, &mapping).unwrap().seconds;
+        let total: f64 = phases.iter().map(seconds).sum();
+        assert!((total - (100.9 + 100.0 + 100.0 + 1.8) / 2.0).abs() < 1e-9, "{total}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The application communication pattern: how many messages of which length go from which task to which (IBM report, 3.2).
 
 use crate::Profile;
+use crate::profile::SizeRow;
 
 /// Messages of one length between two tasks.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,6 +16,22 @@ pub struct Messages {
     pub count: u64,
 }
 
+/// Messages of their average length.
+impl From<&SizeRow> for Messages {
+    fn from(row: &SizeRow) -> Self {
+        Self {
+            source: row.source as usize,
+            destination: row.destination as usize,
+            length: length(row.bytes, row.messages),
+            count: row.messages,
+        }
+    }
+}
+
+fn length(bytes: u64, count: u64) -> f64 {
+    bytes as f64 / count.max(1) as f64
+}
+
 /// All messages of a phase.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Pattern {
@@ -27,13 +44,7 @@ pub struct Pattern {
 impl Pattern {
     /// Of a profile: a length for each size class of a pair, the average there; where sizes are not known, the pair's.
     pub fn of(profile: &Profile) -> Self {
-        let length = |bytes: u64, count: u64| bytes as f64 / count.max(1) as f64;
-        let by_class = profile.sizes.iter().map(|row| Messages {
-            source: row.source as usize,
-            destination: row.destination as usize,
-            length: length(row.bytes, row.messages),
-            count: row.messages,
-        });
+        let by_class = profile.sizes.iter().map(Messages::from);
         let by_pair = profile.messages.iter().map(|(source, destination, count)| {
             let (source, destination) = (source as usize, destination as usize);
             Messages { source, destination, length: length(profile.bytes.get(source, destination), count), count }

@@ -240,6 +240,15 @@ pub struct SizeRow {
     pub bytes: u64,
 }
 
+/// What two tasks exchange in one phase, in messages of one size class. Messages of different phases do not wait for one another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PhaseRow {
+    /// Which phase, counted from 0 in the order in which they first came.
+    pub phase: u32,
+    /// Messages and bytes, all that there are in the phase, however often it came.
+    pub size: SizeRow,
+}
+
 /// A whole profile. Every matrix is `[source][destination]` with one row and column a task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
@@ -257,6 +266,8 @@ pub struct Profile {
     pub series: Vec<SeriesRow>,
     /// Message sizes, sorted by source, destination, class; empty where not known.
     pub sizes: Vec<SizeRow>,
+    /// What is sent in which phase, sorted; together as much as in `sizes`. Empty where phases are not told apart.
+    pub phases: Vec<PhaseRow>,
     /// Bytes each task accessed (MemV), where known; else empty.
     pub accessed_bytes: Vec<u64>,
     /// Loads of each task, where known; else empty.
@@ -312,6 +323,7 @@ impl Profile {
             sharing: None,
             series: Vec::new(),
             sizes: Vec::new(),
+            phases: Vec::new(),
             accessed_bytes: Vec::new(),
             loads: Vec::new(),
             stores: Vec::new(),

@@ -2,7 +2,7 @@
 
 pub const COHABIT_MPI_PART_MAGIC: u64 = 3554556446375756611;
 pub const COHABIT_MPI_GATHERED_MAGIC: u64 = 3550041933084708163;
-pub const COHABIT_MPI_VERSION: u32 = 2;
+pub const COHABIT_MPI_VERSION: u32 = 3;
 pub const COHABIT_MPI_MARK_BEGIN: u32 = 202027381;
 pub const COHABIT_MPI_MARK_END: u32 = 202027382;
 pub const COHABIT_MPI_CHUNK_BYTES: u32 = 262144;
@@ -27,6 +27,8 @@ pub const COHABIT_MPI_KIND_SENT: u32 = 0;
 pub const COHABIT_MPI_KIND_COLLECTIVE: u32 = 1;
 pub const COHABIT_MPI_KIND_PUT: u32 = 2;
 pub const COHABIT_MPI_KIND_GOT: u32 = 3;
+pub const COHABIT_MPI_MAX_ROUNDS: u32 = 1024;
+pub const COHABIT_MPI_MAX_SITES: u32 = 65536;
 pub const COHABIT_MPI_SERIES_OF_WORLD: u32 = 67108864;
 pub const COHABIT_MPI_SERIES_LEAST: u32 = 4096;
 pub const COHABIT_MPI_ROWS_PER_PAGE: u32 = 128;
@@ -59,17 +61,23 @@ const _: () = {
 pub struct cohabit_mpi_site_t {
     pub key: u64,
     pub address: u64,
+    pub place: u64,
+    pub order: u32,
+    pub round: u32,
     pub messages: u64,
     pub bytes: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cohabit_mpi_site_t"][::std::mem::size_of::<cohabit_mpi_site_t>() - 32usize];
+    ["Size of cohabit_mpi_site_t"][::std::mem::size_of::<cohabit_mpi_site_t>() - 48usize];
     ["Alignment of cohabit_mpi_site_t"][::std::mem::align_of::<cohabit_mpi_site_t>() - 8usize];
     ["Offset of field: cohabit_mpi_site_t::key"][::std::mem::offset_of!(cohabit_mpi_site_t, key) - 0usize];
     ["Offset of field: cohabit_mpi_site_t::address"][::std::mem::offset_of!(cohabit_mpi_site_t, address) - 8usize];
-    ["Offset of field: cohabit_mpi_site_t::messages"][::std::mem::offset_of!(cohabit_mpi_site_t, messages) - 16usize];
-    ["Offset of field: cohabit_mpi_site_t::bytes"][::std::mem::offset_of!(cohabit_mpi_site_t, bytes) - 24usize];
+    ["Offset of field: cohabit_mpi_site_t::place"][::std::mem::offset_of!(cohabit_mpi_site_t, place) - 16usize];
+    ["Offset of field: cohabit_mpi_site_t::order"][::std::mem::offset_of!(cohabit_mpi_site_t, order) - 24usize];
+    ["Offset of field: cohabit_mpi_site_t::round"][::std::mem::offset_of!(cohabit_mpi_site_t, round) - 28usize];
+    ["Offset of field: cohabit_mpi_site_t::messages"][::std::mem::offset_of!(cohabit_mpi_site_t, messages) - 32usize];
+    ["Offset of field: cohabit_mpi_site_t::bytes"][::std::mem::offset_of!(cohabit_mpi_site_t, bytes) - 40usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -178,6 +186,8 @@ pub struct cohabit_mpi_part_t {
     pub sites: u64,
     pub site_capacity: u64,
     pub site_count: u64,
+    pub rounds: u64,
+    pub round_count: u64,
     pub pages: u64,
     pub series_rows: u64,
     pub worlds: u64,
@@ -195,7 +205,7 @@ pub struct cohabit_mpi_part_t {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cohabit_mpi_part_t"][::std::mem::size_of::<cohabit_mpi_part_t>() - 1224usize];
+    ["Size of cohabit_mpi_part_t"][::std::mem::size_of::<cohabit_mpi_part_t>() - 1240usize];
     ["Alignment of cohabit_mpi_part_t"][::std::mem::align_of::<cohabit_mpi_part_t>() - 8usize];
     ["Offset of field: cohabit_mpi_part_t::magic"][::std::mem::offset_of!(cohabit_mpi_part_t, magic) - 0usize];
     ["Offset of field: cohabit_mpi_part_t::version"][::std::mem::offset_of!(cohabit_mpi_part_t, version) - 8usize];
@@ -239,24 +249,27 @@ const _: () = {
         [::std::mem::offset_of!(cohabit_mpi_part_t, site_capacity) - 176usize];
     ["Offset of field: cohabit_mpi_part_t::site_count"]
         [::std::mem::offset_of!(cohabit_mpi_part_t, site_count) - 184usize];
-    ["Offset of field: cohabit_mpi_part_t::pages"][::std::mem::offset_of!(cohabit_mpi_part_t, pages) - 192usize];
+    ["Offset of field: cohabit_mpi_part_t::rounds"][::std::mem::offset_of!(cohabit_mpi_part_t, rounds) - 192usize];
+    ["Offset of field: cohabit_mpi_part_t::round_count"]
+        [::std::mem::offset_of!(cohabit_mpi_part_t, round_count) - 200usize];
+    ["Offset of field: cohabit_mpi_part_t::pages"][::std::mem::offset_of!(cohabit_mpi_part_t, pages) - 208usize];
     ["Offset of field: cohabit_mpi_part_t::series_rows"]
-        [::std::mem::offset_of!(cohabit_mpi_part_t, series_rows) - 200usize];
-    ["Offset of field: cohabit_mpi_part_t::worlds"][::std::mem::offset_of!(cohabit_mpi_part_t, worlds) - 208usize];
+        [::std::mem::offset_of!(cohabit_mpi_part_t, series_rows) - 216usize];
+    ["Offset of field: cohabit_mpi_part_t::worlds"][::std::mem::offset_of!(cohabit_mpi_part_t, worlds) - 224usize];
     ["Offset of field: cohabit_mpi_part_t::events_lost"]
-        [::std::mem::offset_of!(cohabit_mpi_part_t, events_lost) - 216usize];
+        [::std::mem::offset_of!(cohabit_mpi_part_t, events_lost) - 232usize];
     ["Offset of field: cohabit_mpi_part_t::unknown_peer_messages"]
-        [::std::mem::offset_of!(cohabit_mpi_part_t, unknown_peer_messages) - 224usize];
-    ["Offset of field: cohabit_mpi_part_t::maps"][::std::mem::offset_of!(cohabit_mpi_part_t, maps) - 232usize];
+        [::std::mem::offset_of!(cohabit_mpi_part_t, unknown_peer_messages) - 240usize];
+    ["Offset of field: cohabit_mpi_part_t::maps"][::std::mem::offset_of!(cohabit_mpi_part_t, maps) - 248usize];
     ["Offset of field: cohabit_mpi_part_t::maps_bytes"]
-        [::std::mem::offset_of!(cohabit_mpi_part_t, maps_bytes) - 240usize];
-    ["Offset of field: cohabit_mpi_part_t::cpus"][::std::mem::offset_of!(cohabit_mpi_part_t, cpus) - 248usize];
-    ["Offset of field: cohabit_mpi_part_t::host"][::std::mem::offset_of!(cohabit_mpi_part_t, host) - 376usize];
-    ["Offset of field: cohabit_mpi_part_t::program"][::std::mem::offset_of!(cohabit_mpi_part_t, program) - 440usize];
-    ["Offset of field: cohabit_mpi_part_t::library"][::std::mem::offset_of!(cohabit_mpi_part_t, library) - 952usize];
-    ["Offset of field: cohabit_mpi_part_t::threads"][::std::mem::offset_of!(cohabit_mpi_part_t, threads) - 1208usize];
+        [::std::mem::offset_of!(cohabit_mpi_part_t, maps_bytes) - 256usize];
+    ["Offset of field: cohabit_mpi_part_t::cpus"][::std::mem::offset_of!(cohabit_mpi_part_t, cpus) - 264usize];
+    ["Offset of field: cohabit_mpi_part_t::host"][::std::mem::offset_of!(cohabit_mpi_part_t, host) - 392usize];
+    ["Offset of field: cohabit_mpi_part_t::program"][::std::mem::offset_of!(cohabit_mpi_part_t, program) - 456usize];
+    ["Offset of field: cohabit_mpi_part_t::library"][::std::mem::offset_of!(cohabit_mpi_part_t, library) - 968usize];
+    ["Offset of field: cohabit_mpi_part_t::threads"][::std::mem::offset_of!(cohabit_mpi_part_t, threads) - 1224usize];
     ["Offset of field: cohabit_mpi_part_t::thread_count"]
-        [::std::mem::offset_of!(cohabit_mpi_part_t, thread_count) - 1216usize];
+        [::std::mem::offset_of!(cohabit_mpi_part_t, thread_count) - 1232usize];
     ["Offset of field: cohabit_mpi_part_t::threads_made"]
-        [::std::mem::offset_of!(cohabit_mpi_part_t, threads_made) - 1220usize];
+        [::std::mem::offset_of!(cohabit_mpi_part_t, threads_made) - 1236usize];
 };

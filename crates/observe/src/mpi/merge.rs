@@ -5,7 +5,7 @@ use super::files::Found;
 use super::monitoring::Monitored;
 use super::part::{Amount, Kind, Rank};
 use super::worlds::Worlds;
-use super::{gather, scale, sites};
+use super::{gather, phases, scale, sites};
 use crate::series::{DEFAULT_BOUND, bound_profile_series};
 use cohabit_model::profile::{Kind as ProfileKind, Meta, SeriesRow, SizeRow};
 use cohabit_model::{Error, Matrix, Profile, Result, Task};
@@ -14,16 +14,16 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Which figures of one ordered pair were found.
 #[derive(Default)]
-struct Pair {
+pub struct Pair {
     /// Messages of the program, by size class.
-    sent: BTreeMap<u32, Amount>,
+    pub sent: BTreeMap<u32, Amount>,
     /// One-sided ones, by size class.
-    one_sided: BTreeMap<u32, Amount>,
+    pub one_sided: BTreeMap<u32, Amount>,
     /// Of collectives, decomposed, by size class.
-    collective: BTreeMap<u32, Amount>,
+    pub collective: BTreeMap<u32, Amount>,
     /// By window.
-    sent_series: BTreeMap<u64, Amount>,
-    collective_series: BTreeMap<u64, Amount>,
+    pub sent_series: BTreeMap<u64, Amount>,
+    pub collective_series: BTreeMap<u64, Amount>,
 }
 
 /// How the run was, beside what its ranks left.
@@ -57,6 +57,7 @@ pub fn merge(found: Found, run: &Run) -> Result<Profile> {
         meta.unknown.insert("sites".into(), sites);
     }
     let mut profile = arrays(meta, &pairs, worlds.tasks());
+    profile.phases = phases::of(&ranks, &worlds, &pairs);
     let each = |value: &dyn Fn(&Rank) -> u64| -> Vec<u64> {
         worlds.part_of.iter().map(|part| part.map_or(0, |part| value(&ranks[part]))).collect()
     };

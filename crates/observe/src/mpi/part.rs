@@ -69,6 +69,25 @@ impl Amount {
     }
 }
 
+/// What was exchanged from one place in the code, in messages of one size class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Site {
+    /// With whom; that of collectives means nothing, unless the flag for call sites is set.
+    pub peer: Peer,
+    /// The size class.
+    pub class: u32,
+    /// Where the call returns to.
+    pub address: u64,
+    /// The same for all ranks of a program.
+    pub place: u64,
+    /// In which order they were first seen.
+    pub order: u32,
+    /// The round that it belongs to, one number for all that are one; 0 where there was no room to tell.
+    pub round: u32,
+    /// How much.
+    pub amount: Amount,
+}
+
 /// Another world.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct World {
@@ -94,7 +113,7 @@ pub struct Rank {
     /// By window of `head.window_ticks << .0`: bin and peer.
     pub series: Vec<(u32, u64, Peer, Amount)>,
     /// By place in the code.
-    pub sites: Vec<(Peer, u64, Amount)>,
+    pub sites: Vec<Site>,
     /// Other worlds; number 1 is the first.
     pub worlds: Vec<World>,
     /// The threads that were to be placed, in the order in which the program makes them.
@@ -185,8 +204,13 @@ pub fn read(bytes: &[u8]) -> Result<Option<Rank>> {
     })
     .ok_or_else(|| damaged("its series leads nowhere"))?;
     let site_records = array::<abi::cohabit_mpi_site_t>(bytes, head.sites, head.site_capacity);
+    let rounds = array::<u32>(bytes, head.rounds, head.round_count.min(abi::COHABIT_MPI_MAX_ROUNDS.into()));
+    let rounds: Vec<u32> = rounds.ok_or_else(|| damaged("its rounds are not all there"))?.collect();
     let site = |site: abi::cohabit_mpi_site_t| {
-        Some((key(site.key)?.0, site.address, Amount { messages: site.messages, bytes: site.bytes }))
+        let (peer, class) = key(site.key)?;
+        let amount = Amount { messages: site.messages, bytes: site.bytes };
+        let round = first_round(&rounds, site.round);
+        Some(Site { peer, class, address: site.address, place: site.place, order: site.order, round, amount })
     };
     let sites = site_records.ok_or_else(|| damaged("its call sites are not all there"))?.filter_map(site).collect();
     let mut worlds = Vec::new();
@@ -208,6 +232,17 @@ pub fn read(bytes: &[u8]) -> Result<Option<Rank>> {
     let maps = slice(bytes, head.maps, head.maps_bytes).unwrap_or_default();
     let maps = String::from_utf8_lossy(if head.maps == 0 { &[] } else { maps }).into_owned();
     Ok(Some(Rank { head, cells, callers, series, sites, worlds, threads, maps }))
+}
+
+/// The round that a round is one with: each names itself or one before it.
+fn first_round(rounds: &[u32], mut round: u32) -> u32 {
+    loop {
+        match rounds.get(round as usize) {
+            Some(&with) if with < round => round = with,
+            Some(_) => return round,
+            None => return 0,
+        }
+    }
 }
 
 /// A stored key (one more than the key; 0 is none) as peer and size class.

@@ -1,6 +1,7 @@
 //! The call sites of the heaviest pairs: return addresses as functions and lines.
 
-use super::part::{Amount, Rank};
+use super::abi::COHABIT_MPI_FLAG_SITES as FLAG;
+use super::part::{Amount, Rank, Site};
 use super::worlds::Worlds;
 use crate::dbi::abi::cohabit_module_t;
 use crate::dbi::symbols::{Place, Symbols};
@@ -21,7 +22,7 @@ type Pair = (Amount, Vec<(usize, u64, Amount)>);
 pub fn heaviest(ranks: &[Rank], worlds: &Worlds) -> Option<Value> {
     let mut pairs: BTreeMap<(u32, u32), Pair> = BTreeMap::new();
     for (at, rank) in ranks.iter().enumerate() {
-        for &(peer, address, amount) in &rank.sites {
+        for &Site { peer, address, amount, .. } in rank.sites.iter().filter(|_| rank.has(FLAG)) {
             let Some(other) = worlds.peer(at, peer) else { continue };
             let own = worlds.task(ranks, at);
             let pair = if peer.kind == super::part::Kind::Got { (other, own) } else { (own, other) };

@@ -24,6 +24,9 @@ const TRIPLET: [&str; 3] = ["_source", "_destination", "_value"];
 const SERIES: [&str; 5] = ["series_bin", "series_source", "series_destination", "series_messages", "series_bytes"];
 /// The columns of the message sizes.
 const SIZES: [&str; 5] = ["size_source", "size_destination", "size_class", "size_messages", "size_bytes"];
+/// The columns of the phases.
+const PHASES: [&str; 6] =
+    ["phase_number", "phase_source", "phase_destination", "phase_class", "phase_messages", "phase_bytes"];
 /// What is known of each task.
 const PER_TASK: [&str; 5] = ["task_accessed_bytes", "task_loads", "task_stores", "task_mpi_ns", "task_run_ns"];
 
@@ -31,7 +34,7 @@ const PER_TASK: [&str; 5] = ["task_accessed_bytes", "task_loads", "task_stores",
 fn is_known(name: &str) -> bool {
     let in_matrix =
         |matrix: &str| name.strip_prefix(matrix).is_some_and(|ending| ending.is_empty() || TRIPLET.contains(&ending));
-    let columns = SERIES.contains(&name) || SIZES.contains(&name);
+    let columns = SERIES.contains(&name) || SIZES.contains(&name) || PHASES.contains(&name);
     name == META || columns || PER_TASK.contains(&name) || MATRICES.into_iter().any(in_matrix)
 }
 

@@ -1,9 +1,9 @@
 //! Reading a profile.
 
 use super::archive::{Archive, Array};
-use super::{DENSE_TASKS, MATRICES, META, PER_TASK, SERIES, SIZES, TRIPLET, is_known};
+use super::{DENSE_TASKS, MATRICES, META, PER_TASK, PHASES, SERIES, SIZES, TRIPLET, is_known};
 use cohabit_model::mapping_file::{check_format, format_of};
-use cohabit_model::profile::{FORMAT, Meta, SeriesRow, SizeRow, UnknownArray};
+use cohabit_model::profile::{FORMAT, Meta, PhaseRow, SeriesRow, SizeRow, UnknownArray};
 use cohabit_model::{Error, Matrix, Profile, Result};
 use std::path::Path;
 
@@ -38,6 +38,7 @@ fn read(path: &Path) -> Result<Profile> {
         sharing: sharing?,
         series: read_series(&mut archive, tasks)?,
         sizes: read_sizes(&mut archive, tasks)?,
+        phases: read_phases(&mut archive, tasks)?,
         accessed_bytes: accessed_bytes?,
         loads: loads?,
         stores: stores?,
@@ -140,17 +141,39 @@ fn read_series(archive: &mut Archive, tasks: usize) -> Result<Vec<SeriesRow>> {
     Ok(rows)
 }
 
+fn read_phases(archive: &mut Archive, tasks: usize) -> Result<Vec<PhaseRow>> {
+    let [name, columns @ ..] = PHASES;
+    let numbers = if archive.has(name) { archive.counts(name)? } else { Vec::new() };
+    let rows = read_rows(archive, columns, tasks)?;
+    same_length("phase", &[numbers.len(), rows.len()])?;
+    if let Some(at) = numbers.iter().position(|&number| number > u64::from(u32::MAX)) {
+        return Err(Error::new(format!("{name}: element {at} is {}, a phase is below 2^32", numbers[at])));
+    }
+    let row = |(phase, size): (u64, SizeRow)| PhaseRow { phase: phase as u32, size };
+    let mut rows: Vec<PhaseRow> = numbers.into_iter().zip(rows).map(row).collect();
+    rows.sort_unstable();
+    Ok(rows)
+}
+
 fn read_sizes(archive: &mut Archive, tasks: usize) -> Result<Vec<SizeRow>> {
-    if !SIZES.iter().any(|name| archive.has(name)) {
+    let mut rows = read_rows(archive, SIZES, tasks)?;
+    rows.sort_unstable();
+    Ok(rows)
+}
+
+/// Rows of sizes, as they are in the file.
+fn read_rows(archive: &mut Archive, columns: [&str; 5], tasks: usize) -> Result<Vec<SizeRow>> {
+    if !columns.iter().any(|name| archive.has(name)) {
         return Ok(Vec::new());
     }
-    let [sources, destinations, classes, messages, bytes] = SIZES.map(|name| archive.counts(name));
+    let [sources, destinations, classes, messages, bytes] = columns.map(|name| archive.counts(name));
     let (sources, destinations, classes, messages, bytes) = (sources?, destinations?, classes?, messages?, bytes?);
-    same_length("size", &[sources.len(), destinations.len(), classes.len(), messages.len(), bytes.len()])?;
-    check_tasks(SIZES[0], &sources, tasks)?;
-    check_tasks(SIZES[1], &destinations, tasks)?;
+    let what = columns[0].trim_end_matches("_source");
+    same_length(what, &[sources.len(), destinations.len(), classes.len(), messages.len(), bytes.len()])?;
+    check_tasks(columns[0], &sources, tasks)?;
+    check_tasks(columns[1], &destinations, tasks)?;
     if let Some(at) = classes.iter().position(|&class| class >= 64) {
-        return Err(Error::new(format!("{}: element {at} is {}, a class is below 64", SIZES[2], classes[at])));
+        return Err(Error::new(format!("{}: element {at} is {}, a class is below 64", columns[2], classes[at])));
     }
     let row = |index: usize| SizeRow {
         source: sources[index] as u32,
@@ -159,9 +182,7 @@ fn read_sizes(archive: &mut Archive, tasks: usize) -> Result<Vec<SizeRow>> {
         messages: messages[index],
         bytes: bytes[index],
     };
-    let mut rows: Vec<SizeRow> = (0..sources.len()).map(row).collect();
-    rows.sort_unstable();
-    Ok(rows)
+    Ok((0..sources.len()).map(row).collect())
 }
 
 fn read_unknown(archive: &mut Archive) -> Result<Vec<UnknownArray>> {

@@ -1,7 +1,7 @@
 //! The file format: what goes in comes out, NumPy agrees, and no file is believed.
 
 use super::*;
-use cohabit_model::profile::{Coverage, Kind, Meta, SeriesRow, SizeRow, UnknownArray};
+use cohabit_model::profile::{Coverage, Kind, Meta, PhaseRow, SeriesRow, SizeRow, UnknownArray};
 use cohabit_model::{Matrix, Profile, Task};
 use proptest::prelude::*;
 use std::fs;
@@ -45,6 +45,7 @@ fn example(tasks: u32) -> Profile {
         loads: each(2),
         stores: each(3),
         sizes: (0..tasks).map(size).collect(),
+        phases: (0..tasks).map(|id| PhaseRow { phase: id / 2, size: size(id) }).collect(),
         mpi_ns: each(5),
         run_ns: each(7),
         ..Profile::new(meta, ring(u64::MAX - u64::from(tasks)), ring(8))
@@ -225,6 +226,18 @@ fn bad_files_are_errors_that_say_where() {
             ("sharing_value", column(values)),
         ]
     };
+    let phase = |numbers: &[u64], classes: &[u64]| {
+        let column = |values: &[u64]| matrix(&[values.len()], values);
+        let ones = || column(&vec![1; classes.len()]);
+        [
+            ("phase_number", column(numbers)),
+            ("phase_source", ones()),
+            ("phase_destination", ones()),
+            ("phase_class", column(classes)),
+            ("phase_messages", ones()),
+            ("phase_bytes", ones()),
+        ]
+    };
     let cases = [
         (Vec::new(), "not a .npz file"),
         (b"PK\x03\x04 and no more".to_vec(), "not a .npz file"),
@@ -254,6 +267,10 @@ fn bad_files_are_errors_that_say_where() {
         (with(&pairs(&[0, 1], &[1])), "sharing: its columns differ in length: [2, 2, 1]"),
         (with(&[("messages_value", matrix(&[1], &[1]))]), "messages: stored both dense and as triplets"),
         (with(&[("series_bin", matrix(&[1], &[1]))]), "series_source: damaged"),
+        (with(&phase(&[1, 0], &[1])), "phase: its columns differ in length: [2, 1]"),
+        (with(&phase(&[1 << 32], &[1])), "phase_number: element 0 is 4294967296, a phase is below 2^32"),
+        (with(&phase(&[1], &[64])), "phase_class: element 0 is 64, a class is below 64"),
+        (with(&phase(&[1], &[1])[1..]), "phase: its columns differ in length: [0, 1]"),
     ];
     for (content, expected) in cases {
         let cause = cause_of(&content);

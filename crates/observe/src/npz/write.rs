@@ -1,8 +1,9 @@
 //! Writing a profile.
 
 use super::archive::MEMBER_LIMIT_BYTES;
-use super::{DENSE_TASKS, MATRICES, META, PER_TASK, SERIES, SIZES, TRIPLET, npy};
+use super::{DENSE_TASKS, MATRICES, META, PER_TASK, PHASES, SERIES, SIZES, TRIPLET, npy};
 use cohabit_model::file::{cannot_write, write_whole};
+use cohabit_model::profile::SizeRow;
 use cohabit_model::{Error, Matrix, Profile, Result};
 use std::io::{self, Cursor, Write};
 use std::path::Path;
@@ -77,13 +78,12 @@ impl Out {
             self.counts(bytes, rows.len(), rows.iter().map(|row| row.bytes))?;
         }
         if !profile.sizes.is_empty() {
-            let rows = &profile.sizes;
-            let [source, destination, class, messages, bytes] = SIZES;
-            self.indices(source, rows.len(), rows.iter().map(|row| row.source))?;
-            self.indices(destination, rows.len(), rows.iter().map(|row| row.destination))?;
-            self.indices(class, rows.len(), rows.iter().map(|row| row.class))?;
-            self.counts(messages, rows.len(), rows.iter().map(|row| row.messages))?;
-            self.counts(bytes, rows.len(), rows.iter().map(|row| row.bytes))?;
+            self.sizes(SIZES, profile.sizes.iter())?;
+        }
+        if !profile.phases.is_empty() {
+            let [number, columns @ ..] = PHASES;
+            self.indices(number, profile.phases.len(), profile.phases.iter().map(|row| row.phase))?;
+            self.sizes(columns, profile.phases.iter().map(|row| &row.size))?;
         }
         for (name, values) in per_task(profile) {
             if !values.is_empty() {
@@ -91,6 +91,19 @@ impl Out {
             }
         }
         profile.unknown.iter().try_for_each(|array| self.member(&array.name, &array.npy))
+    }
+
+    fn sizes<'a>(
+        &mut self,
+        columns: [&str; 5],
+        rows: impl ExactSizeIterator<Item = &'a SizeRow> + Clone,
+    ) -> io::Result<()> {
+        let [source, destination, class, messages, bytes] = columns;
+        self.indices(source, rows.len(), rows.clone().map(|row| row.source))?;
+        self.indices(destination, rows.len(), rows.clone().map(|row| row.destination))?;
+        self.indices(class, rows.len(), rows.clone().map(|row| row.class))?;
+        self.counts(messages, rows.len(), rows.clone().map(|row| row.messages))?;
+        self.counts(bytes, rows.len(), rows.map(|row| row.bytes))
     }
 
     fn dense(&mut self, name: &str, matrix: &Matrix) -> io::Result<()> {
