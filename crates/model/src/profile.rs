@@ -333,6 +333,15 @@ impl Profile {
         }
     }
 
+    /// Messages and bytes of each phase, in their order.
+    pub fn phase_totals(&self) -> Vec<(u64, u64)> {
+        let sum = |rows: &[PhaseRow], value: fn(&SizeRow) -> u64| {
+            rows.iter().map(|row| value(&row.size)).fold(0, u64::saturating_add)
+        };
+        let phases = self.phases.chunk_by(|a, b| a.phase == b.phase);
+        phases.map(|rows| (sum(rows, |size| size.messages), sum(rows, |size| size.bytes))).collect()
+    }
+
     /// The number of tasks.
     pub fn tasks(&self) -> usize {
         self.messages.tasks()

@@ -27,6 +27,7 @@ pub fn document(profile: &Profile, options: &ShowOptions) -> Value {
             "invalidations": profile.invalidations.as_ref().map(|matrix| sum(matrix.total())),
             "sharing": profile.sharing.as_ref().map(|matrix| sum(matrix.total())),
         },
+        "phases": profile.phase_totals().iter().map(|(messages, bytes)| json!({"messages": messages, "bytes": bytes})).collect::<Vec<_>>(),
         "accessed_bytes": profile.accessed_bytes, "loads": profile.loads, "stores": profile.stores,
         "strongest_pairs": pairs.iter().map(pair).collect::<Vec<_>>(),
         "metrics": {

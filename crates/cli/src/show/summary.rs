@@ -18,6 +18,7 @@ pub fn totals(profile: &Profile, palette: Palette) -> String {
     let known = |name: &str, matrix: &Option<Matrix>| {
         matrix.as_ref().map_or(String::new(), |matrix| figure(name, &grouped(matrix.total())))
     };
+    out += &phases(profile);
     out += &known("invalidations", &profile.invalidations);
     out += &known("sharing", &profile.sharing);
     out += &spread("accessed by a task", &profile.accessed_bytes, bytes);
@@ -69,6 +70,14 @@ pub fn structure(profile: &Profile, options: &ShowOptions) -> String {
         out += &figure("communication to memory", &format!("{:.2} % of all bytes accessed (CommR)", 100.0 * ratio));
     }
     out + &format!("\n{}\n", options.palette.bold(&metrics.structure().sentence()))
+}
+
+/// How many phases are told apart.
+fn phases(profile: &Profile) -> String {
+    let phases = profile.phase_totals();
+    let Some(most) = phases.iter().map(|phase| phase.1).max() else { return String::new() };
+    let share = 100.0 * most as f64 / (profile.bytes.total() as f64).max(1.0);
+    figure("phases", &format!("{}, the heaviest with {share:.0} % of the bytes", phases.len()))
 }
 
 /// The heading of a part.

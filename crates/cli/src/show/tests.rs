@@ -2,7 +2,7 @@
 
 use super::*;
 use cohabit_model::Task;
-use cohabit_model::profile::{CodeSite, Coverage, HotBlock, Meta};
+use cohabit_model::profile::{CodeSite, Coverage, HotBlock, Meta, PhaseRow, SizeRow};
 
 fn profile(tasks: u32, kind: Kind, value: impl Fn(u32, u32) -> u64) -> Profile {
     let task = |id| Task {
@@ -119,6 +119,17 @@ fn hot_blocks_are_listed() {
     }
     assert_eq!(document(&profile, &options(Palette::Ascii))["hot"][0]["object"], "counters in prog");
     assert_eq!(document(&profile, &options(Palette::Ascii))["data"][0]["false_sharing"], 1000);
+}
+
+#[test]
+fn phases_are_counted() {
+    let mut profile = ring(4);
+    assert!(!text(&profile).contains("phases"));
+    let size = |source| SizeRow { source, destination: (source + 1) % 4, class: 9, messages: 1, bytes: 1000 };
+    profile.phases = (0..4).map(|source| PhaseRow { phase: source / 3, size: size(source) }).collect();
+    assert!(text(&profile).contains("2, the heaviest with 75 % of the bytes\n"), "{}", text(&profile));
+    let phases = document(&profile, &options(Palette::Ascii))["phases"].clone();
+    assert_eq!(phases, serde_json::json!([{"messages": 3, "bytes": 3000}, {"messages": 1, "bytes": 1000}]));
 }
 
 #[test]
