@@ -63,8 +63,8 @@ typedef struct {
     uint64_t window_bytes;
 } cohabit_mpi_cell_t;
 
-/* A round: what a rank sends before it waits for others again. Rounds that have a call site and a peer in common are one.
- * Round 0 is that of all for which there was no more room. */
+/* A round: what a rank sends before it waits for others again. Rounds that have a call site, a peer and a size class in common
+ * are one. Round 0 is that of all for which there was no more room. */
 #define COHABIT_MPI_MAX_ROUNDS 1024u
 
 /* What was exchanged from one place in the code with one peer, in messages of one size class. What collectives send is kept for

@@ -344,8 +344,9 @@ part_new_site(uint64_t key, uint64_t address, uint64_t place, uint32_t round)
     return site;
 }
 
-uint32_t
-part_round(uint32_t round)
+/* The round that a round is one with. */
+static uint32_t
+joined(uint32_t round)
 {
     uint32_t *with = part_at(state.head->rounds);
     while (round != 0 && with[round] != round)
@@ -356,8 +357,8 @@ part_round(uint32_t round)
 uint32_t
 part_join_rounds(uint32_t a, uint32_t b)
 {
-    a = part_round(a);
-    b = part_round(b);
+    a = joined(a);
+    b = joined(b);
     if (a == 0 || b == 0 || a == b)
         return a == 0 ? b : a;
     uint32_t low = a < b ? a : b, high = a < b ? b : a;

@@ -22,8 +22,7 @@ void part_count(uint64_t key, uint64_t bytes, uint64_t messages, uint64_t now);
 cohabit_mpi_site_t *part_find_site(uint64_t key, uint64_t address);
 /* Makes it; NULL where there is no room. `round` 0 makes a round of its own. */
 cohabit_mpi_site_t *part_new_site(uint64_t key, uint64_t address, uint64_t place, uint32_t round);
-/* The round that a round is one with, and both of two as one. */
-uint32_t part_round(uint32_t round);
+/* Makes one round of two, and says which; 0 is none. */
 uint32_t part_join_rounds(uint32_t a, uint32_t b);
 /* Makes rows of the window under way. */
 void part_flush_window(uint64_t now);

@@ -32,8 +32,10 @@ pub struct Evaluation<'a> {
     pub profile: &'a Profile,
     /// What J counts.
     pub weight: Weight,
-    /// How often each phase comes.
+    /// How much each phase counts.
     pub weights: &'a [f64],
+    /// How many phases there are in the run.
+    pub phases: f64,
     /// The mappings.
     pub mappings: &'a [Evaluated],
 }
@@ -71,13 +73,10 @@ impl Evaluation<'_> {
 
 /// The table for people.
 pub fn text(evaluation: &Evaluation) -> String {
-    let Evaluation { topology, profile, weight, weights, mappings } = evaluation;
+    let Evaluation { topology, profile, weight, weights, phases, mappings } = evaluation;
     let mut text =
         format!("{} tasks on {} PUs; weight: {}", profile.tasks(), topology.allowed().len(), name_of(*weight));
-    // Of halves the first is the whole run (`phases::usual`).
-    let halves = weights.iter().filter(|&&weight| weight < 1.0).count();
-    let phases = if halves > 0 { (halves - 1) as f64 } else { weights.iter().sum() };
-    if phases > 1.0 {
+    if *phases > 1.0 {
         text += &format!("; {phases} phases");
     }
     match mpi_share(profile) {

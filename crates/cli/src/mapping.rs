@@ -167,9 +167,7 @@ impl MappingArgs {
                 .remedy("the distance cost knows no time: add --objective time, or leave --bursts out"));
         }
         if self.bursts && profile.series.is_empty() {
-            return Err(
-                Error::new("the profile has no time series").remedy("leave --bursts out: the run is one phase then")
-            );
+            return Err(Error::new("the profile has no time series").remedy("leave --bursts out"));
         }
         let phases = match hct {
             Some(hct) if self.bursts => bursts(profile, hct, &elements(topology, default), MOST_PHASES)?,

@@ -7,13 +7,16 @@ use cohabit_model::pattern::Messages;
 use cohabit_model::profile::{Kind, PhaseRow, SeriesRow, merge_series};
 use cohabit_model::{Hct, Pattern, Profile, Result};
 
+/// How much the whole run counts, and each of its phases, where the profile tells phases apart ([`usual`]).
+const HALF: f64 = 0.5;
+
 /// The share of all bytes that is in phases too small to be told apart.
 const ASIDE: f64 = 0.01;
 
-/// A phase, and how often it comes.
+/// A phase, and how much it counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phase {
-    /// How often.
+    /// How often it comes; or [`HALF`].
     pub weight: f64,
     /// What is sent in it.
     pub pattern: Pattern,
@@ -29,7 +32,7 @@ pub fn usual(profile: &Profile) -> Vec<Phase> {
     let pattern = Pattern::of(profile);
     let Some(turns) = turns(profile) else {
         let parts = told_apart(profile);
-        let weight = if parts.is_empty() { 1.0 } else { 0.5 };
+        let weight = if parts.is_empty() { 1.0 } else { HALF };
         return std::iter::once(pattern).chain(parts).map(|pattern| Phase { weight, pattern }).collect();
     };
     let last = turns.iter().max().copied().unwrap_or(0);
@@ -38,6 +41,14 @@ pub fn usual(profile: &Profile) -> Vec<Phase> {
         Phase { weight: 1.0, pattern: Pattern { tasks: pattern.tasks, messages } }
     };
     (0..=last).map(phase).filter(|phase| !phase.pattern.messages.is_empty()).collect()
+}
+
+/// How many phases these are of a run, each as often as it comes; the run as a whole is none of those that are told apart.
+pub fn count(phases: &[Phase]) -> f64 {
+    match phases.first() {
+        Some(whole) if whole.weight == HALF => (phases.len() - 1) as f64,
+        _ => phases.iter().map(|phase| phase.weight).sum(),
+    }
 }
 
 /// The patterns of the profile's phases, in their order; those with the fewest bytes, [`ASIDE`] of all, are one, the last.
@@ -221,6 +232,7 @@ mod tests {
             vec![row(0, 3, 2, 9), row(1, 0, 1, 1000), row(1, 1, 0, 1000), row(4, 3, 0, 9), row(7, 2, 3, 1000)];
         let phases = usual(&profile);
         assert!(phases.iter().all(|phase| phase.weight == 0.5));
+        assert_eq!((count(&one), count(&phases)), (1.0, 3.0));
         assert_eq!(phases[0].pattern, one[0].pattern);
         let pairs = |phase: &Phase| -> Vec<(usize, usize)> {
             phase.pattern.messages.iter().map(|messages| (messages.source, messages.destination)).collect()

@@ -243,7 +243,7 @@ pub struct SizeRow {
 /// What two tasks exchange in one phase, in messages of one size class. Messages of different phases do not wait for one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PhaseRow {
-    /// Which phase, counted from 0 in the order in which they first came.
+    /// Which phase, counted from 0 in the order in which ranks came to them.
     pub phase: u32,
     /// Messages and bytes, all that there are in the phase, however often it came.
     pub size: SizeRow,

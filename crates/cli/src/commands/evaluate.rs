@@ -59,8 +59,7 @@ impl Evaluate {
             None => self.costs.parse(&mappings[0].topology, &mappings[0].level_costs)?,
         };
         if self.bursts && profile.series.is_empty() {
-            let error =
-                Error::new("the profile has no time series").remedy("leave --bursts out: the run is one phase then");
+            let error = Error::new("the profile has no time series").remedy("leave --bursts out");
             return Err(Failure::usage(error));
         }
         let hct = topology.hct();
@@ -84,8 +83,14 @@ impl Evaluate {
         let evaluated =
             progress::during("estimating", || placements.into_iter().map(evaluate).collect::<Result<Vec<_>>>())?;
         let weights: Vec<f64> = phases.iter().map(|phase| phase.weight).collect();
-        let evaluation =
-            Evaluation { topology: &topology, profile: &profile, weight, weights: &weights, mappings: &evaluated };
+        let evaluation = Evaluation {
+            topology: &topology,
+            profile: &profile,
+            weight,
+            weights: &weights,
+            phases: phases::count(&phases),
+            mappings: &evaluated,
+        };
         if let Err(Error { cause, remedy }) = &hct {
             note(&format!("no time is estimated: {cause}; {}", remedy.as_deref().unwrap_or_default()));
         }
