@@ -41,6 +41,10 @@ ENDLESS_KB = 1_000_000
 # takes for lost after two round trips, and sends all of it after this time.
 PATIENT = "rto_min 2s"
 NO_PROBES = "net.ipv4.tcp_early_retrans=0"
+# The congestion control that every kernel has, whatever this machine's is. BBR, which some have, paces by a bandwidth that it
+# measures, and the token buckets' first frames, which go at once, mislead it: all-to-alls of 4 hosts got half of what ports let
+# through (docs/benchmarks-mpi.md).
+RENO = "net.ipv4.tcp_congestion_control=reno"
 # What a host runs is told this of the MPIs: no ssh, the cluster's network, and ranks that wait give their processor up,
 # since all hosts share the machine's.
 ENVIRONMENT = {
@@ -201,7 +205,7 @@ def make_network(tag, shape):
     """The switches are bridges in a namespace of their own, so that the machine's network is not touched."""
     subnets = host_names(shape.subnets)
     # No router advertisements and no duplicate address detection on the slow links; a kernel without IPv6 has none.
-    switch, settings = f"{tag}-switches", ["net.ipv6.conf.all.disable_ipv6=1"]
+    switch, settings = f"{tag}-switches", ["net.ipv6.conf.all.disable_ipv6=1", RENO]
     settings += [] if shape.queue_kb else [NO_PROBES]
     names = [name for subnet in subnets for name in subnet]
     for space in [switch] + [f"{tag}-{name}" for name in names]:

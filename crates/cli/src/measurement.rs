@@ -1,6 +1,7 @@
 //! What `cohabit measure` found, as tables and as JSON.
 
 use crate::number;
+use cohabit_model::launcher::Family;
 use cohabit_observe::measure::Series;
 use cohabit_observe::measure::hosts::Hosts;
 use cohabit_observe::measure::node::Node;
@@ -33,6 +34,17 @@ pub fn node_text(node: &Node) -> String {
 /// The table of a cluster.
 pub fn hosts_text(hosts: &Hosts) -> String {
     table(&hosts.series.iter().collect::<Vec<_>>())
+}
+
+/// What to know, and to try, where messages of this length and more wait for those that come the other way.
+pub fn one_at_a_time(length: u64, family: Family) -> String {
+    let mut text = format!(
+        "messages of {length} bytes and more wait for those that come the other way: estimates of exchanges are too low by up to two"
+    );
+    if family == Family::OpenMpi {
+        text += ". Over TCP, Open MPI sends both ways at once with OMPI_MCA_btl_tcp_flags=send (docs/mpi.md)";
+    }
+    text
 }
 
 /// A line a series: latency of the shortest message, bandwidth of each length in each direction, of all pairs together.
@@ -75,7 +87,7 @@ pub fn node_fields(node: &Node) -> Value {
 
 /// The document of a cluster.
 pub fn hosts_fields(hosts: &Hosts) -> Value {
-    json!({ "ranks": hosts.ranks, "series": hosts.series.iter().map(fields).collect::<Vec<_>>() })
+    json!({ "ranks": hosts.ranks, "one_at_a_time": hosts.one_at_a_time, "series": hosts.series.iter().map(fields).collect::<Vec<_>>() })
 }
 
 fn fields(series: &Series) -> Value {

@@ -94,6 +94,9 @@ impl Measure {
                 "the hosts are taken to be on one switch, with a core for each of their ranks: --topology says otherwise",
             );
         }
+        if let Some(length) = hosts.one_at_a_time {
+            note(&measurement::one_at_a_time(length, hosts.family));
+        }
         self.write(&hosts.file)?;
         self.json.emit("measure", measurement::hosts_fields(&hosts), &measurement::hosts_text(&hosts))?;
         Ok(End::Done)

@@ -28,6 +28,12 @@ pub struct Hosts {
     pub series: Vec<Series>,
     /// The cluster with its ports.
     pub file: ClusterFile,
+    /// From this length on, both ways at once, messages get less than 0.8 in each direction of what they get one way, and of what
+    /// shorter ones get both ways, between all neighbouring ports: one direction waits for the other, as in the handshake of
+    /// the report's third footnote.
+    pub one_at_a_time: Option<u64>,
+    /// Whose program measured.
+    pub family: Family,
 }
 
 /// An experiment of the program.
@@ -75,7 +81,7 @@ pub fn measure_hosts(
     file: Option<&ClusterFile>,
     options: &Options,
 ) -> Result<Hosts, CommandError> {
-    let program = program(command)?;
+    let (family, program) = program(command)?;
     let ranks = hosts_of(&run(command, &program, &[])?)?;
     let file = file.cloned().unwrap_or_else(|| known_by_ranks(&ranks));
     let mut file = ClusterFile { place: Vec::new(), port: Vec::new(), ..file };
@@ -92,22 +98,23 @@ pub fn measure_hosts(
     }
     let series = results(&lines, &plan.experiments, &options.lengths)?;
     plan.fill(&mut file, &topology, &series);
-    Ok(Hosts { ranks, series, file })
+    Ok(Hosts { one_at_a_time: plan.one_at_a_time(&series), ranks, series, file, family })
 }
 
-/// The program for the launcher's MPI.
-fn program(command: &[OsString]) -> Result<std::path::PathBuf, CommandError> {
+/// The program for the launcher's MPI, and which MPI that is.
+fn program(command: &[OsString]) -> Result<(Family, std::path::PathBuf), CommandError> {
     let name = command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     if !is_launcher(command) {
         return Err(Error::new(format!("{name} is no launcher of MPI programs"))
             .remedy("name mpirun, mpiexec or srun with its options, and no program: cohabit measure -- mpirun -n 16")
             .into());
     }
+    let of = |family| pingpong(family).map(|program| (family, program));
     Ok(match version(command)?.0 {
-        Launcher::Hydra => pingpong(Family::Mpich)?,
-        Launcher::OpenMpi => pingpong(Family::OpenMpi)?,
+        Launcher::Hydra => of(Family::Mpich)?,
+        Launcher::OpenMpi => of(Family::OpenMpi)?,
         // srun starts ranks of any MPI.
-        Launcher::Srun | Launcher::Singleton => pingpong(Family::OpenMpi).or_else(|_| pingpong(Family::Mpich))?,
+        Launcher::Srun | Launcher::Singleton => of(Family::OpenMpi).or_else(|_| of(Family::Mpich))?,
     })
 }
 
@@ -273,6 +280,20 @@ impl Plan {
         }
     }
 
+    /// [`Hosts::one_at_a_time`].
+    fn one_at_a_time(&self, series: &[Series]) -> Option<u64> {
+        let at = |number: usize, place: usize| series[number].points[place].bandwidth();
+        let waits = |place: usize| {
+            self.neighbours.iter().all(|two| {
+                let shorter = (0..place).map(|place| at(two.both_ways, place)).fold(0.0, f64::max);
+                at(two.both_ways, place) < SHARED * shorter.min(at(two.one_way, place))
+            })
+        };
+        let two = self.neighbours.first()?;
+        let points = &series[two.both_ways].points;
+        (0..points.len()).rev().take_while(|&place| waits(place)).last().map(|place| points[place].length)
+    }
+
     /// Writes what was measured into the cluster file.
     fn fill(&self, file: &mut ClusterFile, topology: &Topology, series: &[Series]) {
         let name = |node: NodeId| topology.names.get(&node).cloned();
@@ -388,6 +409,40 @@ mod tests {
         plan.fill(&mut file, &topology, &series);
         let hct = Topology::parse_text(&file.to_toml()).unwrap().hct().unwrap();
         assert!((hct.max_bandwidth(0).unwrap() - 2e5).abs() < 1.0);
+    }
+
+    #[test]
+    fn handshakes_are_noticed_where_long_messages_get_less_both_ways() {
+        let plan = Plan::new(&Topology::parse_text(CLUSTER).unwrap(), &ranks()).unwrap();
+        let found = |one_way: [f64; 4], both_ways: [f64; 4], last: [f64; 4]| {
+            let other = plan.neighbours.last().unwrap().both_ways;
+            let series: Vec<Series> = plan
+                .experiments
+                .iter()
+                .enumerate()
+                .map(|(number, experiment)| {
+                    let both_ways = if number == other { last } else { both_ways };
+                    let rates = if experiment.way == Way::OneWay { one_way } else { both_ways };
+                    let points = rates.iter().zip([64, 1024, 65536, 1 << 20]);
+                    let point = |(rate, length)| Point { length, seconds: vec![length as f64 / rate] };
+                    let points = points.map(point).collect();
+                    Series { between: experiment.between.clone(), way: experiment.way, pairs: 1, points }
+                })
+                .collect();
+            plan.one_at_a_time(&series)
+        };
+        let one_way = [3.0, 22.0, 12.0, 12.0];
+        for (one_way, both_ways, expected, why) in [
+            (one_way, [4.0, 11.0, 6.0, 6.0], Some(65536), "a handshake"),
+            (one_way, [4.0, 11.0, 11.0, 6.0], Some(1 << 20), "of the longest"),
+            (one_way, [4.0, 11.0, 6.0, 11.0], None, "not of the longest"),
+            (one_way, [2.0, 5.5, 6.0, 6.0], None, "what both directions share at all lengths"),
+            ([3.0, 22.0, 6.0, 6.0], [4.0, 11.0, 6.0, 6.0], None, "no more one way"),
+        ] {
+            assert_eq!(found(one_way, both_ways, both_ways), expected, "{why}");
+        }
+        assert_eq!(found(one_way, [4.0, 11.0, 6.0, 6.0], [4.0, 11.0, 11.0, 11.0]), None, "not between all ports");
+        assert_eq!(Plan::default().one_at_a_time(&[]), None);
     }
 
     #[test]
