@@ -215,7 +215,7 @@ class Bench:
         return found
 
     def estimates(self):
-        """Estimated seconds, how full ports are and distance cost by mapping, the share of the run that is spent in MPI,
+        """Estimated seconds (also with phases all at once and one by one), how full ports are and distance cost by mapping, the share of the run that is spent in MPI,
         which mapping cohabit takes, and which are alike."""
         files = [f"{mapping}.json" for mapping in self.mappings[1:]]
         words = [cohabit(), "evaluate", "p.npz", "--topology", f"{self.cluster}/cluster.toml", "--json", "-"]
@@ -227,12 +227,13 @@ class Bench:
         found = json.loads(found.stdout)
         estimates = {name: mapping["estimated_seconds"] for name, mapping in zip(self.mappings, found["mappings"])}
         norms = {name: mapping["norm_seconds"] for name, mapping in zip(self.mappings, found["mappings"])}
+        extremes = {name: mapping["extreme_seconds"] for name, mapping in zip(self.mappings, found["mappings"])}
         distances = {name: int(mapping["distance_cost"]) for name, mapping in zip(self.mappings, found["mappings"])}
         # What `cohabit run` takes: its own mapping where a gain is predicted, else the default one.
         words = words[:words.index("--mapping")] + ["--mapping", "time.json"]
         chosen = "linear" if json.loads(run(words, cwd=self.folder).stdout)["advised"] is None else "time"
         chosen = self.alike().get(chosen, chosen)
-        return {"estimates": estimates, "norms": norms, "distances": distances, "share": found["mpi_share"],
+        return {"estimates": estimates, "extremes": extremes, "norms": norms, "distances": distances, "share": found["mpi_share"],
                 "chosen": chosen, "alike": self.alike()}
 
     def measure(self, mapping):

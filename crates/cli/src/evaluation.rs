@@ -44,8 +44,8 @@ impl Evaluation<'_> {
     /// What each mapping is predicted to save, of the run where its share of time in MPI is known, else of the communication.
     fn predictions(&self) -> Option<Vec<Prediction>> {
         let share = mpi_share(self.profile).unwrap_or(1.0);
-        let default = self.mappings[0].time.as_ref()?.total.seconds;
-        let of = |mapping: &Evaluated| Some(Prediction::new(default, mapping.time.as_ref()?.total.seconds, share));
+        let default = self.mappings[0].time.as_ref()?;
+        let of = |mapping: &Evaluated| Some(Prediction::new(default, mapping.time.as_ref()?, share));
         self.mappings.iter().map(of).collect()
     }
 
@@ -59,14 +59,22 @@ impl Evaluation<'_> {
                 None => "keep the default mapping: no other has a lower distance cost".to_owned(),
             };
         };
-        let Some(best) = largest(&predictions).filter(|&best| !predictions[best].is_none()) else {
-            return "keep the default mapping: no gain is predicted".to_owned();
+        let saves = |number: usize| {
+            let (name, prediction) = (&self.mappings[number].name, &predictions[number]);
+            format!("{name} is predicted to save {:.1} % of {of}", 100.0 * prediction.gain)
         };
-        let (name, prediction) = (&self.mappings[best].name, &predictions[best]);
-        let saves = format!("{name} is predicted to save {:.1} % of {of}", 100.0 * prediction.gain);
-        match prediction.is_gain() {
-            true => saves,
-            false => format!("keep the default mapping: {saves}, which is too little to tell from none"),
+        if let Some(best) = advised(&predictions) {
+            return saves(best);
+        }
+        match largest(&predictions).filter(|&best| !predictions[best].is_none()) {
+            None => "keep the default mapping: no gain is predicted".to_owned(),
+            Some(best) => {
+                let why = match predictions[best].is_uncertain() {
+                    true => "but that depends on how far its phases overlap",
+                    false => "which is too little to tell from none",
+                };
+                format!("keep the default mapping: {}, {why}", saves(best))
+            }
         }
     }
 }
@@ -139,6 +147,7 @@ pub fn fields(evaluation: &Evaluation) -> Value {
             "distance_cost": number::sum(mapping.distance),
             "estimated_seconds": time.map(|time| time.total.seconds),
             "norm_seconds": time.map(|time| time.total.norm_s),
+            "extreme_seconds": time.map(|time| time.extremes_s),
             "predicted_gain": predictions.as_ref().map(|predictions| predictions[number].gain),
             "bottlenecks": bottlenecks,
             "phases": phases,

@@ -3,7 +3,8 @@
 use crate::{number, progress};
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use cohabit_evaluate::phases::{bursts, usual};
+use cohabit_evaluate::comparison;
+use cohabit_evaluate::phases::{Phase, bursts, usual};
 use cohabit_map::makespan::{self, Time};
 use cohabit_map::{MAPPERS, Options, Problem, lower_bound, mapper};
 use cohabit_model::cost::distance_cost;
@@ -63,8 +64,8 @@ pub struct Made {
     pub weight: Matrix,
     /// What the mapper was asked for.
     pub options: Options,
-    /// Estimated time of the linear mapping, where the topology says how fast its ports are.
-    pub linear_s: Option<f64>,
+    /// What communication is estimated to take so, and with the linear mapping, where the topology says how fast its ports are.
+    pub times: Option<[comparison::Cost; 2]>,
 }
 
 /// `--objective`.
@@ -118,15 +119,17 @@ impl MappingArgs {
                     )
                     .remedy("'cohabit measure' fills ports in (docs/cluster.md); or leave --objective time out"));
                 }
+                let phases: Vec<(f64, Pattern)> =
+                    phases.iter().map(|phase| (phase.weight, phase.pattern.clone())).collect();
                 let time = Time { hct, phases: &phases };
                 progress::during("mapping", || makespan::least(&problem, &time))?
             }
         };
-        let seconds = |placement: &[usize]| {
-            let time = hct.as_ref().ok().map(|hct| Time { hct, phases: &phases });
-            time.map(|time| time.total(topology, placement).map(|total| total.seconds)).transpose()
+        let time = |placement: &[usize]| {
+            let cost = |hct: &Hct| comparison::cost(hct, &phases, &elements(topology, placement));
+            hct.as_ref().ok().map(cost).transpose()
         };
-        let (predicted_s, linear_s) = (seconds(&placement)?, seconds(&default)?);
+        let times = time(&placement)?.zip(time(&default)?).map(<[_; 2]>::from);
         let lower_bound = Some(lower_bound(&problem)?);
         let same_host = profile.meta.tasks.windows(2).all(|pair| pair[0].host == pair[1].host);
         let place = |(task, &pu): (&Task, &usize)| {
@@ -146,12 +149,12 @@ impl MappingArgs {
             cost: Cost {
                 distance: distance_cost(matrix, topology, &placement),
                 lower_bound,
-                predicted_ns: predicted_s.map(|seconds| seconds * 1e9),
+                predicted_ns: times.as_ref().map(|[time, _]| time.total.seconds * 1e9),
                 ..Cost::default()
             },
             unknown: serde_json::Map::default(),
         };
-        Ok(Made { mapping, placement, weight: matrix.clone(), options, linear_s })
+        Ok(Made { mapping, placement, weight: matrix.clone(), options, times })
     }
 
     /// The phases that messages are taken to be sent in.
@@ -161,7 +164,7 @@ impl MappingArgs {
         topology: &Topology,
         hct: Option<&Hct>,
         default: &[usize],
-    ) -> Result<Vec<(f64, Pattern)>> {
+    ) -> Result<Vec<Phase>> {
         if self.bursts && self.objective != Objective::Time {
             return Err(Error::new("--bursts without --objective time")
                 .remedy("the distance cost knows no time: add --objective time, or leave --bursts out"));
@@ -169,11 +172,10 @@ impl MappingArgs {
         if self.bursts && profile.series.is_empty() {
             return Err(Error::new("the profile has no time series").remedy("leave --bursts out"));
         }
-        let phases = match hct {
-            Some(hct) if self.bursts => bursts(profile, hct, &elements(topology, default), MOST_PHASES)?,
-            _ => usual(profile),
-        };
-        Ok(phases.into_iter().map(|phase| (phase.weight, phase.pattern)).collect())
+        match hct {
+            Some(hct) if self.bursts => bursts(profile, hct, &elements(topology, default), MOST_PHASES),
+            _ => Ok(usual(profile)),
+        }
     }
 
     fn options(&self, tasks: usize, topology: &Topology) -> Result<Options> {

@@ -1,7 +1,7 @@
 //! Mappings of one profile compared (IBM report, section 7.1): what each is estimated to cost, which port or switch it waits
 //! for, and what it gains over the default mapping.
 
-use crate::phases::Phase;
+use crate::phases::{Phase, begins_with_the_whole};
 use cohabit_model::estimator::Resource;
 use cohabit_model::{Error, Hct, Profile, Result, Total, estimate};
 use std::collections::BTreeMap;
@@ -20,13 +20,18 @@ pub struct Prediction {
     pub saved: f64,
     /// The share of the whole run: that, times the share of the time that is spent in MPI (7.1).
     pub gain: f64,
+    /// The share of the communication that is saved at least, whether phases overlap or not ([`Cost::extremes_s`]).
+    pub certain: f64,
 }
 
 impl Prediction {
-    /// The prediction for a mapping whose communication is estimated at `seconds`, and the default one's at `default_seconds`.
-    pub fn new(default_seconds: f64, seconds: f64, mpi_share: f64) -> Self {
-        let saved = if default_seconds > 0.0 { (default_seconds - seconds) / default_seconds } else { 0.0 };
-        Self { saved, gain: saved * mpi_share.clamp(0.0, 1.0) }
+    /// The prediction for a mapping, by what its communication costs and that of the default one.
+    pub fn new(default: &Cost, mapping: &Cost, mpi_share: f64) -> Self {
+        let share = |default: f64, seconds: f64| if default > 0.0 { (default - seconds) / default } else { 0.0 };
+        let saved = share(default.total.seconds, mapping.total.seconds);
+        let of_extremes = default.extremes_s.iter().zip(&mapping.extremes_s);
+        let certain = of_extremes.map(|(&default, &seconds)| share(default, seconds)).fold(saved, f64::min);
+        Self { saved, gain: saved * mpi_share.clamp(0.0, 1.0), certain }
     }
 
     /// Whether nothing is saved, to a tenth of a percent of the run.
@@ -36,6 +41,15 @@ impl Prediction {
 
     /// Whether it is worth leaving the default mapping for.
     pub fn is_gain(&self) -> bool {
+        self.is_enough() && self.certain >= LEAST_SAVED
+    }
+
+    /// Whether it would be, if phases overlapped as they are taken to, and is not if they do so more or less.
+    pub fn is_uncertain(&self) -> bool {
+        self.is_enough() && self.certain < LEAST_SAVED
+    }
+
+    fn is_enough(&self) -> bool {
         self.saved >= LEAST_SAVED && self.gain >= LEAST_GAIN
     }
 }
@@ -49,6 +63,9 @@ pub struct Cost {
     pub phases: Vec<cohabit_model::Estimate>,
     /// What phases wait for, the one that costs most first: seconds of all phases that wait for it.
     pub bottlenecks: Vec<(Resource, f64)>,
+    /// The seconds if all phases were sent at once, and if none began before the last was over everywhere. Both are the total where
+    /// the profile tells no phases apart.
+    pub extremes_s: [f64; 2],
 }
 
 /// Estimates all phases; `mapping[task]` is a processing element.
@@ -56,7 +73,12 @@ pub struct Cost {
 /// # Errors
 /// As for [`estimate`], or a weight that is not a number from 0 on.
 pub fn cost(hct: &Hct, phases: &[Phase], mapping: &[usize]) -> Result<Cost> {
-    let mut cost = Cost { total: Total::default(), phases: Vec::with_capacity(phases.len()), bottlenecks: Vec::new() };
+    let mut cost = Cost {
+        total: Total::default(),
+        phases: Vec::with_capacity(phases.len()),
+        bottlenecks: Vec::new(),
+        extremes_s: [0.0; 2],
+    };
     let mut waits: BTreeMap<Resource, f64> = BTreeMap::new();
     for phase in phases {
         if !(phase.weight.is_finite() && phase.weight >= 0.0) {
@@ -71,6 +93,12 @@ pub fn cost(hct: &Hct, phases: &[Phase], mapping: &[usize]) -> Result<Cost> {
     }
     cost.bottlenecks = waits.into_iter().collect();
     cost.bottlenecks.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    cost.extremes_s = match &cost.phases[..] {
+        [whole, parts @ ..] if begins_with_the_whole(phases) => {
+            [whole.seconds, parts.iter().map(|part| part.seconds).sum()]
+        }
+        _ => [cost.total.seconds; 2],
+    };
     Ok(cost)
 }
 
@@ -87,9 +115,11 @@ pub fn largest(predictions: &[Prediction]) -> Option<usize> {
     numbers.max_by(|&a, &b| predictions[a].saved.total_cmp(&predictions[b].saved).then(b.cmp(&a)))
 }
 
-/// The same, where it is a gain: else the default mapping stays.
+/// Which of those that are a gain saves most, the first of them; where none is, the default mapping stays.
 pub fn advised(predictions: &[Prediction]) -> Option<usize> {
-    largest(predictions).filter(|&best| predictions[best].is_gain())
+    let gains: Vec<usize> = (0..predictions.len()).filter(|&number| predictions[number].is_gain()).collect();
+    let of_gains: Vec<Prediction> = gains.iter().map(|&number| predictions[number]).collect();
+    largest(&of_gains).map(|best| gains[best])
 }
 
 #[cfg(test)]
@@ -116,7 +146,18 @@ mod tests {
         // With two below the root what leaves one enters the other: one wire.
         assert_eq!((found.total, found.phases.len()), (Total { seconds: 5.0, norm_s: 5.0 }, 3));
         assert_eq!(found.bottlenecks, [(Port(cpu[0], Out), 3.0), (Port(cpu[0], In), 2.0)]);
+        assert_eq!(found.extremes_s, [5.0; 2]);
         assert!(cost(&hct, &[phase(f64::NAN, 0, 1.0)], &cpu).is_err());
+    }
+
+    /// What takes so long whether phases overlap or not, and by both.
+    fn costs(seconds: f64, extremes_s: [f64; 2]) -> Cost {
+        let total = Total { seconds, norm_s: seconds };
+        Cost { total, phases: Vec::new(), bottlenecks: Vec::new(), extremes_s }
+    }
+
+    fn prediction(default: f64, seconds: f64, share: f64) -> Prediction {
+        Prediction::new(&costs(default, [default; 2]), &costs(seconds, [seconds; 2]), share)
     }
 
     #[test]
@@ -124,11 +165,11 @@ mod tests {
         for (default, seconds, share, gain) in
             [(4.0, 3.0, 0.5, 0.125), (4.0, 5.0, 0.5, -0.125), (0.0, 0.0, 0.5, 0.0), (4.0, 2.0, 7.0, 0.5)]
         {
-            assert_eq!(Prediction::new(default, seconds, share).gain, gain);
+            assert_eq!(prediction(default, seconds, share).gain, gain);
         }
         // Of 100 s with another mapping, in a program that spends half of its time in MPI.
         let all = |seconds: &[f64]| -> Vec<Prediction> {
-            seconds.iter().map(|&seconds| Prediction::new(100.0, seconds, 0.5)).collect()
+            seconds.iter().map(|&seconds| prediction(100.0, seconds, 0.5)).collect()
         };
         for (seconds, best, saves) in [
             (&[][..], None, None),
@@ -139,8 +180,38 @@ mod tests {
         ] {
             assert_eq!((largest(&all(seconds)), advised(&all(seconds))), (best, saves), "{seconds:?}");
         }
-        assert!(Prediction::new(100.0, 99.95, 0.5).is_none() && !Prediction::new(100.0, 99.0, 0.5).is_none());
+        assert!(prediction(100.0, 99.95, 0.5).is_none() && !prediction(100.0, 99.0, 0.5).is_none());
         // Much of a communication that takes no time.
-        assert_eq!(advised(&[Prediction::new(100.0, 50.0, 0.01)]), None);
+        assert_eq!(advised(&[prediction(100.0, 50.0, 0.01)]), None);
+    }
+
+    #[test]
+    fn what_is_a_gain_only_if_phases_do_not_overlap_is_none() {
+        let default = costs(0.6, [0.4, 0.8]);
+        let of = |seconds: f64, extremes_s: [f64; 2]| Prediction::new(&default, &costs(seconds, extremes_s), 1.0);
+        let only_apart = of(0.5, [0.4, 0.6]);
+        let both = of(0.54, [0.36, 0.72]);
+        let little = of(0.59, [0.4, 0.78]);
+        assert!(only_apart.is_uncertain() && !only_apart.is_gain() && only_apart.certain == 0.0);
+        assert!(both.is_gain() && !both.is_uncertain());
+        assert!(!little.is_gain() && !little.is_uncertain());
+        assert_eq!((largest(&[only_apart, both, little]), advised(&[only_apart, both, little])), (Some(0), Some(1)));
+        assert_eq!(advised(&[only_apart, little]), None);
+    }
+
+    #[test]
+    fn extremes_are_all_at_once_and_one_after_the_other() {
+        let mut hct = Hct::new(None).unwrap();
+        let port = || cohabit_model::hct::Port::flat(100.0).unwrap();
+        let cpu: Vec<usize> = (0..4).map(|_| hct.add_processing(0, port()).unwrap()).collect();
+        let messages = |pairs: &[(usize, usize, f64)]| {
+            let message = |&(source, destination, length)| Messages { source, destination, length, count: 1 };
+            Pattern { tasks: 4, messages: pairs.iter().map(message).collect() }
+        };
+        let (one, other) = ([(0, 1, 100.0)], [(2, 3, 300.0)]);
+        let half = |pattern| Phase { weight: 0.5, pattern };
+        let phases = [half(messages(&[one[0], other[0]])), half(messages(&one)), half(messages(&other))];
+        let found = cost(&hct, &phases, &cpu).unwrap();
+        assert_eq!((found.extremes_s, found.total.seconds), ([3.0, 4.0], 3.5));
     }
 }

@@ -45,10 +45,15 @@ pub fn usual(profile: &Profile) -> Vec<Phase> {
 
 /// How many phases these are of a run, each as often as it comes; the run as a whole is none of those that are told apart.
 pub fn count(phases: &[Phase]) -> f64 {
-    match phases.first() {
-        Some(whole) if whole.weight == HALF => (phases.len() - 1) as f64,
-        _ => phases.iter().map(|phase| phase.weight).sum(),
+    match begins_with_the_whole(phases) {
+        true => (phases.len() - 1) as f64,
+        false => phases.iter().map(|phase| phase.weight).sum(),
     }
+}
+
+/// Whether the first is the whole run and the others its phases, as where the profile tells phases apart ([`usual`]).
+pub fn begins_with_the_whole(phases: &[Phase]) -> bool {
+    phases.first().is_some_and(|first| first.weight == HALF)
 }
 
 /// The patterns of the profile's phases, in their order; those with the fewest bytes, [`ASIDE`] of all, are one, the last.

@@ -129,8 +129,8 @@ fn text(made: &Made, topology: &Topology, costs: Costs, verdict: &Verdict, exact
     for (name, cost) in rows.into_iter().chain(bound) {
         writeln!(text, "J  {name:<9} {cost:>width$}").expect("a String takes everything");
     }
-    if let (Some(predicted_ns), Some(linear_s)) = (made.mapping.cost.predicted_ns, made.linear_s) {
-        let rows = [(made.mapping.mapper.as_str(), predicted_ns * 1e-9), ("linear", linear_s)];
+    if let Some([time, linear]) = &made.times {
+        let rows = [(made.mapping.mapper.as_str(), time.total.seconds), ("linear", linear.total.seconds)];
         for (name, seconds) in rows {
             writeln!(text, "time  {name:<9} {:>9}", seconds_of(seconds)).expect("a String takes everything");
         }

@@ -141,14 +141,17 @@ fn no_gain(profile: &Profile, topology: &Topology, made: &Made) -> Result<Option
         return Ok(None);
     }
     // Without ports nothing takes any time.
-    let linear = made.linear_s.filter(|&seconds| seconds > 0.0);
-    let (Some(linear), Some(predicted_ns)) = (linear, made.mapping.cost.predicted_ns) else {
+    let Some([time, linear]) = made.times.as_ref().filter(|[_, linear]| linear.total.seconds > 0.0) else {
         return Ok((costs.mapped >= costs.packed).then_some(verdict.text));
     };
-    let seconds = predicted_ns / 1e9;
-    let prediction = Prediction::new(linear, seconds, mpi_share(profile).unwrap_or(1.0));
+    let prediction = Prediction::new(linear, time, mpi_share(profile).unwrap_or(1.0));
     Ok((!prediction.is_gain()).then(|| {
-        let none = if prediction.is_none() { "no gain is predicted" } else { "too little gain is predicted to tell it from none" };
+        let none = match () {
+            () if prediction.is_none() => "no gain is predicted",
+            () if prediction.is_uncertain() => "whether there is a gain depends on how far phases overlap",
+            () => "too little gain is predicted to tell it from none",
+        };
+        let [seconds, linear] = [time, linear].map(|cost| cost.total.seconds);
         format!("{none}: communication is estimated at {seconds:.3} s, and at {linear:.3} s with ranks in the order of hosts")
     }))
 }
