@@ -191,7 +191,7 @@ def rounds_of(name, folder):
         if count == 4:
             return [[[((rank + step) % count, size)] for rank in ranks] for step in range(1, count)] * FT_STEPS
         return [[[((rank - step) % count, size) for step in range(1, count)] for rank in ranks]] * FT_STEPS
-    # IS: counts of buckets by recursive doubling, numbers of keys, keys (the only messages of 4 KiB and more besides the counts).
+    # IS: counts of buckets by recursive doubling, numbers of keys, keys (messages of 8 KiB and more).
     profile = numpy.load(f"{folder}/p.npz")
     keys = collections.Counter()
     columns = ("size_source", "size_destination", "size_class", "size_bytes")
