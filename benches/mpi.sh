@@ -2,7 +2,7 @@
 # What observing MPI ranks costs, as Markdown tables for docs/benchmarks-mpi.md: CPU ns a message of a rank with itself
 # (Irecv, Send, Wait: it waits for nobody, so that a busy machine does not show), ns a message on a ping-pong of two ranks, and LAMMPS (Debian package lammps), natively, with cohabit's library alone, with Open MPI's monitoring alone,
 # and with both (what `cohabit profile` does). Runs alternate; medians of ROUNDS (default 9). VARIANTS="native library" leaves
-# out the others; native comes first.
+# out the others; native comes first. With the words messages or lammps only one of the two parts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -51,33 +51,37 @@ header() {
     printf '\n|---|%s\n' "$(printf -- '---|%.0s' "${variants[@]}")"
 }
 
-header 'ns a message'
-measure 1 8 4 "Open MPI, itself, 8 bytes, CPU"
-measure 1 1024 4 "Open MPI, itself, 1,024 bytes, CPU"
-if command -v mpirun.mpich >/dev/null; then
-    for ((round = 0; round < rounds; round++)); do
-        mpirun.mpich -n 1 "$workloads/pingpong-mpich" 8 1000000 | awk '{ print $4 }' >>"$work/mpich.native"
-        mpirun.mpich -n 1 -genv LD_PRELOAD "$native/libcohabit-mpi-mpich.so" -genv COHABIT_MPI_PARTS "$work/parts" \
-            -genv COHABIT_MPI_GATHERED "$work/gathered" -genv COHABIT_MPI_WINDOW_NS 1000000 \
-            "$workloads/pingpong-mpich" 8 1000000 | awk '{ print $4 }' >>"$work/mpich.library"
-    done
-    row='| MPICH, itself, 8 bytes, CPU |'
-    for variant in "${variants[@]}"; do
-        case $variant in native | library) row="$row $(median <"$work/mpich.$variant") |" ;; *) row="$row - |" ;; esac
-    done
-    echo "$row"
-fi
-if [ "$(nproc)" -gt 1 ]; then
-    measure 2 8 1 "Open MPI, two ranks, 8 bytes, wall"
-    measure 2 65536 1 "Open MPI, two ranks, 65,536 bytes, wall"
-fi
+messages() {
+    header 'ns a message'
+    measure 1 8 4 "Open MPI, itself, 8 bytes, CPU"
+    measure 1 1024 4 "Open MPI, itself, 1,024 bytes, CPU"
+    if command -v mpirun.mpich >/dev/null; then
+        for ((round = 0; round < rounds; round++)); do
+            mpirun.mpich -n 1 "$workloads/pingpong-mpich" 8 1000000 | awk '{ print $4 }' >>"$work/mpich.native"
+            mpirun.mpich -n 1 -genv LD_PRELOAD "$native/libcohabit-mpi-mpich.so" -genv COHABIT_MPI_PARTS "$work/parts" \
+                -genv COHABIT_MPI_GATHERED "$work/gathered" -genv COHABIT_MPI_WINDOW_NS 1000000 \
+                "$workloads/pingpong-mpich" 8 1000000 | awk '{ print $4 }' >>"$work/mpich.library"
+        done
+        row='| MPICH, itself, 8 bytes, CPU |'
+        for variant in "${variants[@]}"; do
+            case $variant in native | library) row="$row $(median <"$work/mpich.$variant") |" ;; *) row="$row - |" ;; esac
+        done
+        echo "$row"
+    fi
+    if [ "$(nproc)" -gt 1 ]; then
+        measure 2 8 1 "Open MPI, two ranks, 8 bytes, wall"
+        measure 2 65536 1 "Open MPI, two ranks, 65,536 bytes, wall"
+    fi
+}
 
-lammps=$(command -v lmp || true)
-if [ -z "$lammps" ]; then
-    echo "skipped: LAMMPS is not installed (Debian package lammps)" >&2
-    exit
-fi
-cat >"$work/melt.lmp" <<INPUT
+lammps() {
+    local lammps
+    lammps=$(command -v lmp || true)
+    if [ -z "$lammps" ]; then
+        echo "skipped: LAMMPS is not installed (Debian package lammps)" >&2
+        return
+    fi
+    cat >"$work/melt.lmp" <<INPUT
 units lj
 atom_style atomic
 lattice fcc 0.8442
@@ -92,34 +96,44 @@ neigh_modify every 20 delay 0 check no
 fix 1 all nve
 run ${LAMMPS_STEPS:-400}
 INPUT
-# CPU seconds of all ranks: wall time is the machine's other work too.
-for ((round = 0; round < rounds; round++)); do
-    for variant in "${variants[@]}"; do
-        options "$variant"
-        TIMEFORMAT='%U %S'
-        { time mpirun.openmpi -n 2 --bind-to core --mca mpi_yield_when_idle 1 "${words[@]}" "$lammps" -log none -in "$work/melt.lmp" >"$work/out" 2>"$work/err"; } 2>"$work/time"
-        awk '{ print $1 + $2 }' "$work/time" >>"$work/lammps.$variant"
-        sed -n 's/^Loop time of \([0-9.]*\).*/\1/p' "$work/out" >>"$work/loop.$variant"
+    # CPU seconds of all ranks: wall time is the machine's other work too.
+    for ((round = 0; round < rounds; round++)); do
+        for variant in "${variants[@]}"; do
+            options "$variant"
+            TIMEFORMAT='%U %S'
+            { time mpirun.openmpi -n 2 --bind-to core --mca mpi_yield_when_idle 1 "${words[@]}" "$lammps" -log none -in "$work/melt.lmp" >"$work/out" 2>"$work/err"; } 2>"$work/time"
+            awk '{ print $1 + $2 }' "$work/time" >>"$work/lammps.$variant"
+            sed -n 's/^Loop time of \([0-9.]*\).*/\1/p' "$work/out" >>"$work/loop.$variant"
+        done
     done
-done
-echo
-header 'LAMMPS, 2 ranks'
-for what in lammps loop; do
-    base=$(median <"$work/$what.native")
-    row="| $([ $what = lammps ] && echo CPU s || echo loop s) |"
-    for variant in "${variants[@]}"; do
-        value=$(median <"$work/$what.$variant")
-        row="$row $value ($(awk -v a="$value" -v b="$base" 'BEGIN { printf "%+.1f %%", 100 * (a / b - 1) }')) |"
+    echo
+    header 'LAMMPS, 2 ranks'
+    for what in lammps loop; do
+        base=$(median <"$work/$what.native")
+        row="| $([ $what = lammps ] && echo CPU s || echo loop s) |"
+        for variant in "${variants[@]}"; do
+            value=$(median <"$work/$what.$variant")
+            row="$row $value ($(awk -v a="$value" -v b="$base" 'BEGIN { printf "%+.1f %%", 100 * (a / b - 1) }')) |"
+        done
+        echo "$row"
     done
-    echo "$row"
-done
 
-# The ratio of each run to the native one beside it, with a 95 % interval (bootstrap of the pairs).
-for variant in "${variants[@]:1}"; do
-    paste "$work/loop.native" "$work/loop.$variant" | python3 -c "
+    # The ratio of each run to the native one beside it, with a 95 % interval (bootstrap of the pairs).
+    for variant in "${variants[@]:1}"; do
+        paste "$work/loop.native" "$work/loop.$variant" | python3 -c "
 import random, statistics, sys
 ratios = [float(other) / float(native) for native, other in map(str.split, sys.stdin)]
 drawn = sorted(statistics.median(random.choices(ratios, k=len(ratios))) for _ in range(4000))
 low, middle, high = (100 * (value - 1) for value in (drawn[100], statistics.median(ratios), drawn[3899]))
 print(f'loop, $variant: {middle:+.1f} % ({low:+.1f} to {high:+.1f}), {len(ratios)} pairs')"
+    done
+}
+
+parts=("$@")
+[ $# -gt 0 ] || parts=(messages lammps)
+for part in "${parts[@]}"; do
+    case $part in
+    messages | lammps) "$part" ;;
+    *) echo "bench: messages or lammps, not $part" >&2; exit 2 ;;
+    esac
 done

@@ -73,6 +73,8 @@ enter() {
         set -e
         system=$1
         shift
+        # What "ip netns" and unshare set the propagation of is a mount, the root too.
+        mount --bind "$system" "$system"
         mount -t proc proc "$system/proc"
         mount --rbind /sys "$system/sys"
         mount --rbind /dev "$system/dev"

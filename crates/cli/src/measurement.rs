@@ -101,6 +101,17 @@ fn fields(series: &Series) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use cohabit_model::launcher::Family;
+
+    #[test]
+    fn what_open_mpi_can_be_told_is_said_of_open_mpi() {
+        let said = |family| super::one_at_a_time(65536, family);
+        assert!(said(Family::Mpich).starts_with("messages of 65536 bytes and more wait"));
+        assert!(said(Family::OpenMpi).starts_with(&said(Family::Mpich)));
+        assert!(said(Family::OpenMpi).contains("OMPI_MCA_btl_tcp_flags=send"));
+        assert!(!said(Family::Mpich).contains("OMPI_"));
+    }
+
     #[test]
     fn bandwidths_have_a_unit_that_fits() {
         for (rate, expected) in [(12.5e6, "12.5 MB/s"), (2.34e9, "2.3 GB/s"), (999.0, "999.0 B/s"), (1e3, "1.0 kB/s")] {

@@ -101,9 +101,8 @@ fn hosts_of_the_emulated_cluster_are_measured() {
     assert_sound(&found["series"]);
     let named = |name: &str| found["series"].as_array().unwrap().iter().filter(|row| row["between"] == name).count();
     assert_eq!((named("s0 and s1"), named("n0 and n1"), named("all ports of s0")), (3, 3, 1), "{found}");
-    // Open MPI's answers wait behind the data that goes the same way, from where it asks before it sends.
-    assert_eq!(found["one_at_a_time"], 65536, "{found}");
-    assert!(ran.stderr.contains("OMPI_MCA_btl_tcp_flags=send"), "{}", ran.stderr);
+    // Nothing so short is asked for before it is sent.
+    assert!(found["one_at_a_time"].is_null() && !ran.stderr.contains("the other way"), "{}", ran.stderr);
     let shown = room.run("topology c.toml").stdout;
     assert!(shown.contains("switch s0   n[0-4]"), "{shown}");
     let file = std::fs::read_to_string(room.path("c.toml")).unwrap();
