@@ -215,8 +215,8 @@ class Bench:
         return found
 
     def estimates(self):
-        """Estimated seconds (also with phases all at once and one by one), how full ports are and distance cost by mapping, the share of the run that is spent in MPI,
-        which mapping cohabit takes, and which are alike."""
+        """Estimated seconds (also with phases all at once and one by one), how full ports are and distance cost by mapping,
+        the share of the run that is spent in MPI, which mapping cohabit takes, and which are alike."""
         files = [f"{mapping}.json" for mapping in self.mappings[1:]]
         words = [cohabit(), "evaluate", "p.npz", "--topology", f"{self.cluster}/cluster.toml", "--json", "-"]
         for file in files:
@@ -233,8 +233,8 @@ class Bench:
         words = words[:words.index("--mapping")] + ["--mapping", "time.json"]
         chosen = "linear" if json.loads(run(words, cwd=self.folder).stdout)["advised"] is None else "time"
         chosen = self.alike().get(chosen, chosen)
-        return {"estimates": estimates, "extremes": extremes, "norms": norms, "distances": distances, "share": found["mpi_share"],
-                "chosen": chosen, "alike": self.alike()}
+        return {"estimates": estimates, "extremes": extremes, "norms": norms, "distances": distances,
+                "share": found["mpi_share"], "chosen": chosen, "alike": self.alike()}
 
     def measure(self, mapping):
         """Seconds, and operations/s, as the program says; none where it failed, or ranks were elsewhere."""
