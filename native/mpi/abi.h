@@ -13,7 +13,7 @@
 
 #define COHABIT_MPI_PART_MAGIC 0x31545241504d4343ull     /* "CCMPART1" */
 #define COHABIT_MPI_GATHERED_MAGIC 0x3144485447414d43ull /* "CMAGTHD1" */
-#define COHABIT_MPI_VERSION 3u
+#define COHABIT_MPI_VERSION 4u
 /* Displacements of NOPs around each call of MPI (as in native/include/cohabit.h): to the exact profiler they say that the
  * memory shared between processes is MPI's there, and carries messages that are counted here. */
 #define COHABIT_MPI_MARK_BEGIN 0x0c0ab175
@@ -61,6 +61,8 @@ typedef struct {
     /* Of the window under way, not yet a row of the series; added to nothing (messages and bytes hold them too). */
     uint64_t window_messages;
     uint64_t window_bytes;
+    uint32_t before; /* messages that the rank had sent in the round before the first of these */
+    uint32_t reserved;
 } cohabit_mpi_cell_t;
 
 /* A round: what a rank sends before it waits for others again. Rounds that have a call site, a peer and a size class in common

@@ -242,6 +242,24 @@ alltoall_linear(const place_t *at, const counts_t *counts, bool itself)
     }
 }
 
+void
+alltoall_ascending(const place_t *at, const counts_t *counts)
+{
+    for (int to = 0; to < at->size; to++)
+        if (to != at->rank && counts_bytes(counts, to) > 0)
+            SEND(to, counts_bytes(counts, to));
+}
+
+void
+alltoall_descending(const place_t *at, const counts_t *counts)
+{
+    for (int step = 1; step < at->size; step++) {
+        int to = (at->rank + at->size - step) % at->size;
+        if (counts_bytes(counts, to) > 0)
+            SEND(to, counts_bytes(counts, to));
+    }
+}
+
 /* In place: an exchange with every rank, itself included. */
 void
 alltoall_exchange(const place_t *at, const counts_t *counts)

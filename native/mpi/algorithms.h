@@ -42,6 +42,9 @@ void allgather_ring(const place_t *at, const counts_t *counts, uint64_t segment_
 void alltoall_bruck(const place_t *at, uint64_t bytes);
 void alltoall_pairwise(const place_t *at, uint64_t bytes);
 void alltoall_linear(const place_t *at, const counts_t *counts, bool itself);
+/* From rank 0 on; the other way from the one before this. */
+void alltoall_ascending(const place_t *at, const counts_t *counts);
+void alltoall_descending(const place_t *at, const counts_t *counts);
 void alltoall_exchange(const place_t *at, const counts_t *counts);
 void reduce_binomial(const place_t *at, int root, uint64_t bytes, bool commutative);
 /* `fair`: what does not divide is dealt one by one; else the last rank gets it. */

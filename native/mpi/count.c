@@ -58,7 +58,7 @@ collect(uint64_t key, uint64_t bytes, uint64_t messages)
 static void
 count_key(uint64_t key, uint64_t bytes, uint64_t messages)
 {
-    part_count(__builtin_expect(library.callers, 0) ? key | caller_key() : key, bytes, messages, entered);
+    part_count(__builtin_expect(library.callers, 0) ? key | caller_key() : key, bytes, messages, sent_in_round++, entered);
     if (__builtin_expect(library.rounds, 1))
         count_site(key, bytes, messages);
 }

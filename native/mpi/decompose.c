@@ -3,7 +3,8 @@
  * The choices are MPICH's automatic ones for a communicator whose ranks are on one node, as they were seen in what it
  * really sends (scripts/mpich-collectives.sh). Some blocking collectives have a step within the node besides: the root
  * is always the first rank there. Open MPI chooses otherwise: there the monitoring component's totals are what counts,
- * and this decomposition says when and in which sizes.
+ * and this decomposition says when and in which sizes. All-to-alls go by Open MPI's own choices (coll/tuned's fixed rules, the same in
+ * 4.1.4 and 5.0.7), because the order of their messages matters (docs/estimator.md).
  */
 #include "decompose.h"
 #include <stdlib.h>
@@ -209,6 +210,65 @@ count_allgatherv(MPI_Comm comm, uint64_t sent_bytes, counts_t received)
     }
 }
 
+#if defined(OPEN_MPI)
+/* Up to how many ranks, and then by bytes for each of the others: Bruck's algorithm below, one rank after another from .. to ..; else all at
+ * once, beginning with the rank before. */
+static const struct {
+    int size;
+    uint64_t bruck_below, pairwise_from, pairwise_below;
+} alltoall_choices[] = {
+    { 7, 0, 524288, 1048576 },    { 15, 0, 0, 0 },          { 31, 512, 0, 0 },
+    { 63, 512, 0, 0 },            { 127, 1024, 262144, UINT64_MAX }, { 255, 1024, 262144, UINT64_MAX },
+    { 511, 1024, 32768, UINT64_MAX }, { 1023, 512, 262144, UINT64_MAX }, { 2047, 512, 0, 0 },
+    { 4095, 1024, 0, 0 },         { INT32_MAX, 2048, 0, 0 },
+};
+
+static void
+alltoall(const place_t *at, uint64_t bytes, bool blocking)
+{
+    counts_t counts = { NULL, false, bytes, 1 };
+    int row = 0;
+    while (at->size > alltoall_choices[row].size)
+        row++;
+    if (blocking && bytes < alltoall_choices[row].bruck_below)
+        alltoall_bruck(at, bytes);
+    else if (blocking && bytes >= alltoall_choices[row].pairwise_from && bytes < alltoall_choices[row].pairwise_below)
+        alltoall_linear(at, &counts, false);
+    else if (blocking)
+        alltoall_descending(at, &counts);
+    else
+        alltoall_ascending(at, &counts); /* coll/libnbc */
+}
+
+static void
+alltoallv(const place_t *at, const counts_t *counts)
+{
+    bool is_pairwise = at->size < 4 || (at->size >= 64 && at->size < 128) || (at->size >= 256 && at->size < 1024);
+    if (is_pairwise)
+        alltoall_linear(at, counts, false);
+    else
+        alltoall_ascending(at, counts);
+}
+#else
+static void
+alltoall(const place_t *at, uint64_t bytes, bool blocking)
+{
+    counts_t counts = { NULL, false, bytes, 1 };
+    if (bytes <= (blocking ? ALLTOALL_SHORT_BYTES : IALLTOALL_SHORT_BYTES) && at->size >= ALLTOALL_MIN_RANKS)
+        alltoall_bruck(at, bytes);
+    else if (bytes <= ALLTOALL_MEDIUM_BYTES)
+        alltoall_linear(at, &counts, true);
+    else
+        alltoall_pairwise(at, bytes);
+}
+
+static void
+alltoallv(const place_t *at, const counts_t *counts)
+{
+    alltoall_linear(at, counts, true);
+}
+#endif
+
 void
 count_alltoall(MPI_Comm comm, bool in_place, uint64_t sent_bytes, bool blocking)
 {
@@ -221,12 +281,8 @@ count_alltoall(MPI_Comm comm, bool in_place, uint64_t sent_bytes, bool blocking)
         return;
     else if (in_place)
         alltoall_exchange(&at, &counts);
-    else if (sent_bytes <= (blocking ? ALLTOALL_SHORT_BYTES : IALLTOALL_SHORT_BYTES) && at.size >= ALLTOALL_MIN_RANKS)
-        alltoall_bruck(&at, sent_bytes);
-    else if (sent_bytes <= ALLTOALL_MEDIUM_BYTES)
-        alltoall_linear(&at, &counts, true);
     else
-        alltoall_pairwise(&at, sent_bytes);
+        alltoall(&at, sent_bytes, blocking);
 }
 
 void
@@ -241,7 +297,7 @@ count_alltoallv(MPI_Comm comm, bool in_place, counts_t counts)
     } else if (in_place) {
         alltoall_exchange(&at, &counts);
     } else {
-        alltoall_linear(&at, &counts, true);
+        alltoallv(&at, &counts);
     }
 }
 

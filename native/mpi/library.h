@@ -65,6 +65,8 @@ extern __thread void *caller __attribute__((tls_model("initial-exec")));
 extern __thread void *frame __attribute__((tls_model("initial-exec")));
 /* The round under way (abi.h); 0: none. */
 extern __thread uint32_t current_round __attribute__((tls_model("initial-exec")));
+/* Messages sent in it so far. */
+extern __thread uint32_t sent_in_round __attribute__((tls_model("initial-exec")));
 
 /* The function of that name in the libraries after this one. */
 void *next_function(const char *name);
@@ -187,6 +189,7 @@ static inline void
 round_over(void)
 {
     current_round = 0;
+    sent_in_round = 0;
 }
 /* While a list is kept, messages go to it instead of being counted (persistent operations). */
 void list_begin(void);

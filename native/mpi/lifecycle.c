@@ -27,6 +27,7 @@ __thread uint64_t entered;
 __thread void *caller;
 __thread void *frame;
 __thread uint32_t current_round;
+__thread uint32_t sent_in_round;
 /* Between MPI_Init and MPI_Finalize of a rank of which only the place is kept. */
 static bool placement_only;
 

@@ -170,13 +170,14 @@ find_cell(uint64_t key)
 }
 
 static cohabit_mpi_cell_t *
-new_cell(uint64_t key)
+new_cell(uint64_t key, uint32_t before)
 {
     cohabit_mpi_part_t *head = state.head;
     if ((head->cell_count + 1) * 4 > head->cell_capacity * 3 && !grow_cells())
         return NULL;
     cohabit_mpi_cell_t *cell = find_cell(key);
     head->cell_count++;
+    cell->before = before;
     __atomic_store_n(&cell->key, key + 1, __ATOMIC_RELEASE);
     return cell;
 }
@@ -252,14 +253,14 @@ part_flush_window(uint64_t now)
 }
 
 void
-part_count(uint64_t key, uint64_t bytes, uint64_t messages, uint64_t now)
+part_count(uint64_t key, uint64_t bytes, uint64_t messages, uint32_t before, uint64_t now)
 {
     if (__builtin_expect(now >= state.window_end, 0))
         part_flush_window(now);
     key += bytes == 0 ? 0 : 64 - (unsigned)__builtin_clzll(bytes);
     cohabit_mpi_cell_t *cell = state.head->cell_capacity == 0 ? NULL : find_cell(key);
     if (__builtin_expect(cell == NULL || cell->key == 0, 0)) {
-        cell = new_cell(key);
+        cell = new_cell(key, before);
         if (cell == NULL) {
             state.head->events_lost += messages;
             return;

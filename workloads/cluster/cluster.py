@@ -100,6 +100,7 @@ class Shape(typing.NamedTuple):
     rate_mbit: int  # of ports and trunk
     queue_kb: int | None  # of each port; none where nothing is dropped
     own_pus: bool  # each host has two PUs of the machine for itself
+    asks_from: str  # messages from this length on are asked for first; empty: none are
 
 
 class Failure(Exception):
@@ -159,7 +160,8 @@ def cluster_file(shape):
         switches = f'"s[0-{len(subnets) - 1}]"'
         text += f'[[switch]]\nname = "trunk"\nmembers = {switches}\n\n'
         ports += f", {switches}"
-    text += f'[[port]]\nof = [{ports}]\nbandwidth = "{shape.rate_mbit} Mbit/s"\n\n'
+    text += f'[[port]]\nof = [{ports}]\nbandwidth = "{shape.rate_mbit} Mbit/s"\n'
+    text += f'asks_from = "{shape.asks_from}"\n\n' if shape.asks_from else "\n"
     return text + '# Through memory, which is no bottleneck here.\n[[port]]\nlevel = "pu"\nbandwidth = "1 GB/s"\n'
 
 
@@ -346,6 +348,8 @@ def main():
     parser.add_argument("--rate-mbit", type=int, default=100, metavar="N", help="rate of ports and trunk (100)")
     parser.add_argument("--queue-kb", type=int, metavar="N", help="queue of each port; more is dropped (nothing is)")
     parser.add_argument("--own-pus", action="store_true", help="each host has two PUs of the machine for itself")
+    parser.add_argument("--asks-from", default="64KiB", metavar="LENGTH",
+                        help="what the cluster file says: from which length on MPI asks before it sends (64KiB, as Open MPI does; '' for not at all)")
     commands = parser.add_subparsers(dest="action", required=True)
     commands.add_parser("create").add_argument("folder", metavar="DIR")
     commands.add_parser("destroy").add_argument("folder", metavar="DIR")
@@ -355,7 +359,7 @@ def main():
     on_host.add_argument("command", metavar="CMD", nargs=argparse.REMAINDER)
     commands.add_parser("with").add_argument("command", metavar="CMD", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
-    shape = Shape(arguments.subnets, arguments.rate_mbit, arguments.queue_kb, arguments.own_pus)
+    shape = Shape(arguments.subnets, arguments.rate_mbit, arguments.queue_kb, arguments.own_pus, arguments.asks_from)
     for number in ENDS:
         signal.signal(number, interrupted)
     try:

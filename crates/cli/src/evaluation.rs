@@ -99,7 +99,7 @@ pub fn text(evaluation: &Evaluation) -> String {
         if let (Some(time), Some(predictions)) = (&mapping.time, &predictions) {
             let gain =
                 if number == 0 { "default".to_owned() } else { format!("{:+.1} %", 100.0 * predictions[number].gain) };
-            text += &format!("  time {:>9}  gain {gain:>8}", number::seconds(time.total.seconds));
+            text += &format!("  time {:>9}  gain {gain:>8}", number::seconds(time.run.total.seconds));
             if let Some((resource, _)) = time.bottlenecks.first() {
                 text += &format!("  {}", words(*resource, topology));
             }
@@ -141,13 +141,13 @@ pub fn fields(evaluation: &Evaluation) -> Value {
             time.bottlenecks.iter().map(bottleneck).collect::<Vec<_>>()
         });
         let phases =
-            time.map(|time| time.phases.iter().zip(evaluation.weights).take(PHASES).map(phase).collect::<Vec<_>>());
+            time.map(|time| time.run.phases.iter().zip(evaluation.weights).take(PHASES).map(phase).collect::<Vec<_>>());
         json!({
             "name": mapping.name,
             "distance_cost": number::sum(mapping.distance),
-            "estimated_seconds": time.map(|time| time.total.seconds),
-            "norm_seconds": time.map(|time| time.total.norm_s),
-            "extreme_seconds": time.map(|time| time.extremes_s),
+            "estimated_seconds": time.map(|time| time.run.total.seconds),
+            "norm_seconds": time.map(|time| time.run.total.norm_s),
+            "extreme_seconds": time.map(|time| time.run.extremes_s),
             "predicted_gain": predictions.as_ref().map(|predictions| predictions[number].gain),
             "bottlenecks": bottlenecks,
             "phases": phases,

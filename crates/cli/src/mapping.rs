@@ -4,13 +4,13 @@ use crate::{number, progress};
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use cohabit_evaluate::comparison;
-use cohabit_evaluate::phases::{Phase, bursts, usual};
+use cohabit_evaluate::phases::{bursts, usual};
 use cohabit_map::makespan::{self, Time};
 use cohabit_map::{MAPPERS, Options, Problem, lower_bound, mapper};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::mapping::{Cost, FORMAT, Placed, Weight};
 use cohabit_model::profile::Kind;
-use cohabit_model::{Error, Hct, Mapping, Matrix, Pattern, Profile, Result, Task, Topology};
+use cohabit_model::{Error, Hct, Mapping, Matrix, Phase, Profile, Result, Task, Topology};
 use std::time::Duration;
 
 /// Phases that a search by time takes into account: what every port carries is kept for each.
@@ -119,8 +119,6 @@ impl MappingArgs {
                     )
                     .remedy("'cohabit measure' fills ports in (docs/cluster.md); or leave --objective time out"));
                 }
-                let phases: Vec<(f64, Pattern)> =
-                    phases.iter().map(|phase| (phase.weight, phase.pattern.clone())).collect();
                 let time = Time { hct, phases: &phases };
                 progress::during("mapping", || makespan::least(&problem, &time))?
             }
@@ -149,7 +147,7 @@ impl MappingArgs {
             cost: Cost {
                 distance: distance_cost(matrix, topology, &placement),
                 lower_bound,
-                predicted_ns: times.as_ref().map(|[time, _]| time.total.seconds * 1e9),
+                predicted_ns: times.as_ref().map(|[time, _]| time.run.total.seconds * 1e9),
                 ..Cost::default()
             },
             unknown: serde_json::Map::default(),

@@ -1,9 +1,8 @@
 //! Mappings of one profile compared (IBM report, section 7.1): what each is estimated to cost, which port or switch it waits
 //! for, and what it gains over the default mapping.
 
-use crate::phases::{Phase, begins_with_the_whole};
 use cohabit_model::estimator::Resource;
-use cohabit_model::{Error, Hct, Profile, Result, Total, estimate};
+use cohabit_model::{Hct, Phase, Profile, Result, Run, run};
 use std::collections::BTreeMap;
 
 /// A gain below this share of the run is none: two runs of the same mapping differ by more.
@@ -20,7 +19,7 @@ pub struct Prediction {
     pub saved: f64,
     /// The share of the whole run: that, times the share of the time that is spent in MPI (7.1).
     pub gain: f64,
-    /// The share of the communication that is saved at least, whether phases overlap or not ([`Cost::extremes_s`]).
+    /// The share of the communication that is saved at least, whether phases overlap or not ([`Run::extremes_s`]).
     pub certain: f64,
 }
 
@@ -28,8 +27,8 @@ impl Prediction {
     /// The prediction for a mapping, by what its communication costs and that of the default one.
     pub fn new(default: &Cost, mapping: &Cost, mpi_share: f64) -> Self {
         let share = |default: f64, seconds: f64| if default > 0.0 { (default - seconds) / default } else { 0.0 };
-        let saved = share(default.total.seconds, mapping.total.seconds);
-        let of_extremes = default.extremes_s.iter().zip(&mapping.extremes_s);
+        let saved = share(default.run.total.seconds, mapping.run.total.seconds);
+        let of_extremes = default.run.extremes_s.iter().zip(&mapping.run.extremes_s);
         let certain = of_extremes.map(|(&default, &seconds)| share(default, seconds)).fold(saved, f64::min);
         Self { saved, gain: saved * mpi_share.clamp(0.0, 1.0), certain }
     }
@@ -57,49 +56,27 @@ impl Prediction {
 /// What communication takes under one mapping.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cost {
-    /// All phases, each as often as it comes.
-    pub total: Total,
-    /// The same by phase, in their order; once each.
-    pub phases: Vec<cohabit_model::Estimate>,
+    /// How long, by phase and in all.
+    pub run: Run,
     /// What phases wait for, the one that costs most first: seconds of all phases that wait for it.
     pub bottlenecks: Vec<(Resource, f64)>,
-    /// The seconds if all phases were sent at once, and if none began before the last was over everywhere. Both are the total where
-    /// the profile tells no phases apart.
-    pub extremes_s: [f64; 2],
 }
 
 /// Estimates all phases; `mapping[task]` is a processing element.
 ///
 /// # Errors
-/// As for [`estimate`], or a weight that is not a number from 0 on.
+/// As for [`run`].
 pub fn cost(hct: &Hct, phases: &[Phase], mapping: &[usize]) -> Result<Cost> {
-    let mut cost = Cost {
-        total: Total::default(),
-        phases: Vec::with_capacity(phases.len()),
-        bottlenecks: Vec::new(),
-        extremes_s: [0.0; 2],
-    };
+    let run = run(hct, phases, mapping)?;
     let mut waits: BTreeMap<Resource, f64> = BTreeMap::new();
-    for phase in phases {
-        if !(phase.weight.is_finite() && phase.weight >= 0.0) {
-            return Err(Error::new(format!("a phase has the weight {}", phase.weight)));
-        }
-        let estimate = estimate(hct, &phase.pattern, mapping)?;
-        cost.total.add(phase.weight, &estimate);
+    for (phase, estimate) in phases.iter().zip(&run.phases) {
         if let Some(resource) = estimate.bottleneck {
             *waits.entry(resource).or_default() += phase.weight * estimate.seconds;
         }
-        cost.phases.push(estimate);
     }
-    cost.bottlenecks = waits.into_iter().collect();
-    cost.bottlenecks.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-    cost.extremes_s = match &cost.phases[..] {
-        [whole, parts @ ..] if begins_with_the_whole(phases) => {
-            [whole.seconds, parts.iter().map(|part| part.seconds).sum()]
-        }
-        _ => [cost.total.seconds; 2],
-    };
-    Ok(cost)
+    let mut bottlenecks: Vec<(Resource, f64)> = waits.into_iter().collect();
+    bottlenecks.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    Ok(Cost { run, bottlenecks })
 }
 
 /// The share of the run that ranks spend in MPI, over all of them; none where the profile does not know.
@@ -125,15 +102,15 @@ pub fn advised(predictions: &[Prediction]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cohabit_model::Pattern;
     use cohabit_model::estimator::Resource::Port;
     use cohabit_model::hct::Direction::{In, Out};
     use cohabit_model::pattern::Messages;
+    use cohabit_model::{Pattern, Total};
 
     /// One message from one task to the other.
     fn phase(weight: f64, source: usize, length: f64) -> Phase {
         let messages = vec![Messages { source, destination: 1 - source, length, count: 1 }];
-        Phase { weight, pattern: Pattern { tasks: 2, messages } }
+        Phase::new(weight, Pattern { tasks: 2, messages, ..Pattern::default() })
     }
 
     #[test]
@@ -144,16 +121,16 @@ mod tests {
         let phases = [phase(3.0, 0, 100.0), phase(0.5, 1, 400.0), phase(2.0, 0, 0.0)];
         let found = cost(&hct, &phases, &cpu).unwrap();
         // With two below the root what leaves one enters the other: one wire.
-        assert_eq!((found.total, found.phases.len()), (Total { seconds: 5.0, norm_s: 5.0 }, 3));
+        assert_eq!((found.run.total, found.run.phases.len()), (Total { seconds: 5.0, norm_s: 5.0 }, 3));
         assert_eq!(found.bottlenecks, [(Port(cpu[0], Out), 3.0), (Port(cpu[0], In), 2.0)]);
-        assert_eq!(found.extremes_s, [5.0; 2]);
+        assert_eq!(found.run.extremes_s, [5.0; 2]);
         assert!(cost(&hct, &[phase(f64::NAN, 0, 1.0)], &cpu).is_err());
     }
 
     /// What takes so long whether phases overlap or not, and by both.
     fn costs(seconds: f64, extremes_s: [f64; 2]) -> Cost {
         let total = Total { seconds, norm_s: seconds };
-        Cost { total, phases: Vec::new(), bottlenecks: Vec::new(), extremes_s }
+        Cost { run: Run { total, phases: Vec::new(), extremes_s }, bottlenecks: Vec::new() }
     }
 
     fn prediction(default: f64, seconds: f64, share: f64) -> Prediction {
@@ -206,12 +183,12 @@ mod tests {
         let cpu: Vec<usize> = (0..4).map(|_| hct.add_processing(0, port()).unwrap()).collect();
         let messages = |pairs: &[(usize, usize, f64)]| {
             let message = |&(source, destination, length)| Messages { source, destination, length, count: 1 };
-            Pattern { tasks: 4, messages: pairs.iter().map(message).collect() }
+            Pattern { tasks: 4, messages: pairs.iter().map(message).collect(), ..Pattern::default() }
         };
         let (one, other) = ([(0, 1, 100.0)], [(2, 3, 300.0)]);
-        let half = |pattern| Phase { weight: 0.5, pattern };
-        let phases = [half(messages(&[one[0], other[0]])), half(messages(&one)), half(messages(&other))];
+        let parts = [messages(&one), messages(&other)];
+        let phases = Phase::whole(messages(&[one[0], other[0]]), parts);
         let found = cost(&hct, &phases, &cpu).unwrap();
-        assert_eq!((found.extremes_s, found.total.seconds), ([3.0, 4.0], 3.5));
+        assert_eq!((found.run.extremes_s, found.run.total.seconds), ([3.0, 4.0], 3.5));
     }
 }

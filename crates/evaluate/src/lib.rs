@@ -9,4 +9,3 @@ pub mod phases;
 pub mod turns;
 
 pub use comparison::{Cost, Prediction, advised, cost, largest, mpi_share};
-pub use phases::Phase;

@@ -4,23 +4,11 @@
 use crate::turns::turns;
 use cohabit_model::estimator::Growing;
 use cohabit_model::pattern::Messages;
-use cohabit_model::profile::{Kind, PhaseRow, SeriesRow, merge_series};
-use cohabit_model::{Hct, Pattern, Profile, Result};
-
-/// How much the whole run counts, and each of its phases, where the profile tells phases apart ([`usual`]).
-const HALF: f64 = 0.5;
+use cohabit_model::profile::{Kind, NO_ORDER, PhaseRow, SeriesRow, merge_series};
+use cohabit_model::{Hct, Pattern, Phase, Profile, Result};
 
 /// The share of all bytes that is in phases too small to be told apart.
 const ASIDE: f64 = 0.01;
-
-/// A phase, and how much it counts.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Phase {
-    /// How often it comes; or [`HALF`].
-    pub weight: f64,
-    /// What is sent in it.
-    pub pattern: Pattern,
-}
 
 /// Where tasks take turns, a phase for each turn: messages of different turns never wait for one another.
 ///
@@ -31,29 +19,27 @@ pub struct Phase {
 pub fn usual(profile: &Profile) -> Vec<Phase> {
     let pattern = Pattern::of(profile);
     let Some(turns) = turns(profile) else {
-        let parts = told_apart(profile);
-        let weight = if parts.is_empty() { 1.0 } else { HALF };
-        return std::iter::once(pattern).chain(parts).map(|pattern| Phase { weight, pattern }).collect();
+        let mut parts = told_apart(profile);
+        return match parts.len() {
+            0 => vec![Phase::new(1.0, pattern)],
+            1 => vec![Phase::new(1.0, parts.remove(0))],
+            _ => Phase::whole(pattern, parts),
+        };
     };
     let last = turns.iter().max().copied().unwrap_or(0);
     let phase = |turn: usize| {
         let messages = pattern.messages.iter().filter(|messages| turns[messages.source] == turn).copied().collect();
-        Phase { weight: 1.0, pattern: Pattern { tasks: pattern.tasks, messages } }
+        Phase::new(1.0, Pattern { tasks: pattern.tasks, messages, ..Pattern::default() })
     };
     (0..=last).map(phase).filter(|phase| !phase.pattern.messages.is_empty()).collect()
 }
 
 /// How many phases these are of a run, each as often as it comes; the run as a whole is none of those that are told apart.
 pub fn count(phases: &[Phase]) -> f64 {
-    match begins_with_the_whole(phases) {
-        true => (phases.len() - 1) as f64,
-        false => phases.iter().map(|phase| phase.weight).sum(),
+    match phases {
+        [Phase { is_whole: true, .. }, parts @ ..] => parts.len() as f64,
+        _ => phases.iter().map(|phase| phase.weight).sum(),
     }
-}
-
-/// Whether the first is the whole run and the others its phases, as where the profile tells phases apart ([`usual`]).
-pub fn begins_with_the_whole(phases: &[Phase]) -> bool {
-    phases.first().is_some_and(|first| first.weight == HALF)
 }
 
 /// The patterns of the profile's phases, in their order; those with the fewest bytes, [`ASIDE`] of all, are one, the last.
@@ -72,10 +58,17 @@ fn told_apart(profile: &Profile) -> Vec<Pattern> {
     let pattern = |rows: &mut dyn Iterator<Item = &PhaseRow>| Pattern {
         tasks: profile.tasks(),
         messages: rows.map(|row| Messages::from(&row.size)).collect(),
+        order: Vec::new(),
+    };
+    // The order of messages, where it is known of all.
+    let order = |rows: &[PhaseRow]| -> Vec<u32> {
+        let known = rows.iter().map(|row| Some(row.order).filter(|&order| order != NO_ORDER));
+        known.collect::<Option<_>>().unwrap_or_default()
     };
     let (small, large) = phases.split_at_mut(small);
     large.sort_by_key(|(_, rows)| rows[0].phase);
-    let mut patterns: Vec<Pattern> = large.iter().map(|(_, rows)| pattern(&mut rows.iter())).collect();
+    let mut patterns: Vec<Pattern> =
+        large.iter().map(|(_, rows)| Pattern { order: order(rows), ..pattern(&mut rows.iter()) }).collect();
     if !small.is_empty() {
         patterns.push(pattern(&mut small.iter().flat_map(|(_, rows)| rows.iter())));
     }
@@ -153,7 +146,8 @@ fn of_series(tasks: usize, series: &[SeriesRow]) -> Vec<Phase> {
             continue;
         }
         at.insert(rows, phases.len());
-        phases.push(Phase { weight: 1.0, pattern: Pattern { tasks, messages: burst.iter().map(messages).collect() } });
+        let messages = burst.iter().map(messages).collect();
+        phases.push(Phase::new(1.0, Pattern { tasks, messages, ..Pattern::default() }));
     }
     phases
 }
@@ -229,6 +223,7 @@ mod tests {
         let mut profile = profile(&[(0, 0, 1, 1000), (0, 1, 0, 1000), (0, 2, 3, 1000), (0, 3, 2, 9), (0, 3, 0, 9)]);
         let row = |phase, source, destination, bytes| PhaseRow {
             phase,
+            order: NO_ORDER,
             size: SizeRow { source, destination, class: 0, messages: 1, bytes },
         };
         let one = usual(&profile);

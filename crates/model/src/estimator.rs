@@ -139,7 +139,7 @@ impl<'a> Growing<'a> {
     /// # Errors
     /// As for [`estimate`].
     pub fn new(hct: &'a Hct, tasks: usize, mapping: &'a [usize]) -> Result<Self> {
-        check(hct, &Pattern { tasks, messages: Vec::new() }, mapping)?;
+        check(hct, &Pattern { tasks, ..Pattern::default() }, mapping)?;
         Ok(Self { hct, mapping, tasks: HashMap::new(), bytes: HashMap::new(), seconds: 0.0 })
     }
 
@@ -189,7 +189,8 @@ impl Load {
     }
 }
 
-fn check(hct: &Hct, pattern: &Pattern, mapping: &[usize]) -> Result<()> {
+/// Whether an estimate can be made.
+pub(crate) fn check(hct: &Hct, pattern: &Pattern, mapping: &[usize]) -> Result<()> {
     if mapping.len() != pattern.tasks {
         return Err(Error::new(format!("the mapping has {} tasks, the profile {}", mapping.len(), pattern.tasks)));
     }

@@ -22,7 +22,7 @@ type Row = (usize, usize, f64, u64);
 fn pattern(tasks: usize, messages: &[Row]) -> Pattern {
     let messages =
         messages.iter().map(|&(source, destination, length, count)| Messages { source, destination, length, count });
-    Pattern { tasks, messages: messages.collect() }
+    Pattern { tasks, messages: messages.collect(), ..Pattern::default() }
 }
 
 #[track_caller]
@@ -92,7 +92,8 @@ fn a_wire_counts_once_in_the_norm() {
 #[test]
 fn length_and_latency_count() {
     let table = Bandwidth::new(vec![(64.0, 10.0), (6400.0, 100.0)]).unwrap();
-    let port = Port { out: table.clone(), inwards: table, latency_s: 0.5, max_bandwidth: Some(1000.0) };
+    let port =
+        Port { out: table.clone(), inwards: table, latency_s: 0.5, max_bandwidth: Some(1000.0), ..Port::default() };
     let mut hct = Hct::new(None).unwrap();
     let cpu: Vec<usize> = (0..2).map(|_| hct.add_processing(0, port.clone()).unwrap()).collect();
     // 640 bytes are in the middle: 55 bytes/s.

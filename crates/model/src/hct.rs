@@ -77,6 +77,8 @@ pub struct Port {
     pub latency_s: f64,
     /// Bytes/s in each direction when several pairs share the port; none: the highest of the direction's bandwidths.
     pub max_bandwidth: Option<f64>,
+    /// Messages of so many bytes and more are asked for before they are sent through it; none: none is.
+    pub asks_from: Option<f64>,
 }
 
 impl Port {
@@ -86,7 +88,7 @@ impl Port {
     /// Not a number above 0.
     pub fn flat(rate: f64) -> Result<Self> {
         let both = Bandwidth::flat(rate)?;
-        Ok(Self { out: both.clone(), inwards: both, latency_s: 0.0, max_bandwidth: None })
+        Ok(Self { out: both.clone(), inwards: both, ..Self::default() })
     }
 
     /// A direction's bandwidths.
@@ -195,6 +197,11 @@ impl Hct {
     /// What a switch lets through in all.
     pub fn max_bandwidth(&self, element: usize) -> Option<f64> {
         self.0[element].max_bandwidth
+    }
+
+    /// How many elements are above it.
+    pub fn depth(&self, element: usize) -> usize {
+        self.0[element].depth
     }
 
     /// The ports from one processing element to another, and the switches between; nothing from one to itself.

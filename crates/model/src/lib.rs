@@ -16,6 +16,8 @@ pub mod matrix;
 pub mod metrics;
 pub mod pattern;
 pub mod profile;
+pub mod queues;
+pub mod run;
 pub mod topology;
 
 pub use error::{Error, Result};
@@ -25,4 +27,5 @@ pub use mapping::Mapping;
 pub use matrix::Matrix;
 pub use pattern::Pattern;
 pub use profile::{Profile, Task};
+pub use run::{Phase, Run, run};
 pub use topology::Topology;

@@ -39,6 +39,8 @@ pub struct Pattern {
     pub tasks: usize,
     /// The messages, in any order.
     pub messages: Vec<Messages>,
+    /// Of each of `messages` its place among what its source sends at a time, 0 the first; empty where that is not known.
+    pub order: Vec<u32>,
 }
 
 impl Pattern {
@@ -50,6 +52,6 @@ impl Pattern {
             Messages { source, destination, length: length(profile.bytes.get(source, destination), count), count }
         });
         let messages = if profile.sizes.is_empty() { by_pair.collect() } else { by_class.collect() };
-        Self { tasks: profile.tasks(), messages }
+        Self { tasks: profile.tasks(), messages, order: Vec::new() }
     }
 }

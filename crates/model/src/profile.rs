@@ -247,7 +247,12 @@ pub struct PhaseRow {
     pub phase: u32,
     /// Messages and bytes, all that there are in the phase, however often it came.
     pub size: SizeRow,
+    /// Their place among what the sender sends in the phase at a time, 0 the first; [`NO_ORDER`] where it is not known.
+    pub order: u32,
 }
+
+/// [`PhaseRow::order`] of messages of which it is not known.
+pub const NO_ORDER: u32 = u32::MAX;
 
 /// A whole profile. Every matrix is `[source][destination]` with one row and column a task.
 #[derive(Debug, Clone, PartialEq)]
@@ -266,7 +271,7 @@ pub struct Profile {
     pub series: Vec<SeriesRow>,
     /// Message sizes, sorted by source, destination, class; empty where not known.
     pub sizes: Vec<SizeRow>,
-    /// What is sent in which phase, sorted; together as much as in `sizes`. Empty where phases are not told apart.
+    /// What is sent in which phase, sorted; together as much as in `sizes`. Empty where that is not known.
     pub phases: Vec<PhaseRow>,
     /// Bytes each task accessed (MemV), where known; else empty.
     pub accessed_bytes: Vec<u64>,
@@ -333,13 +338,14 @@ impl Profile {
         }
     }
 
-    /// Messages and bytes of each phase, in their order.
+    /// Messages and bytes of each phase, in their order; none where no two are told apart.
     pub fn phase_totals(&self) -> Vec<(u64, u64)> {
         let sum = |rows: &[PhaseRow], value: fn(&SizeRow) -> u64| {
             rows.iter().map(|row| value(&row.size)).fold(0, u64::saturating_add)
         };
         let phases = self.phases.chunk_by(|a, b| a.phase == b.phase);
-        phases.map(|rows| (sum(rows, |size| size.messages), sum(rows, |size| size.bytes))).collect()
+        let totals = phases.map(|rows| (sum(rows, |size| size.messages), sum(rows, |size| size.bytes)));
+        Some(totals.collect::<Vec<_>>()).filter(|totals| totals.len() > 1).unwrap_or_default()
     }
 
     /// The number of tasks.

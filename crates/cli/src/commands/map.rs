@@ -130,7 +130,7 @@ fn text(made: &Made, topology: &Topology, costs: Costs, verdict: &Verdict, exact
         writeln!(text, "J  {name:<9} {cost:>width$}").expect("a String takes everything");
     }
     if let Some([time, linear]) = &made.times {
-        let rows = [(made.mapping.mapper.as_str(), time.total.seconds), ("linear", linear.total.seconds)];
+        let rows = [(made.mapping.mapper.as_str(), time.run.total.seconds), ("linear", linear.run.total.seconds)];
         for (name, seconds) in rows {
             writeln!(text, "time  {name:<9} {:>9}", seconds_of(seconds)).expect("a String takes everything");
         }

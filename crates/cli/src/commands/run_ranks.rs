@@ -141,7 +141,7 @@ fn no_gain(profile: &Profile, topology: &Topology, made: &Made) -> Result<Option
         return Ok(None);
     }
     // Without ports nothing takes any time.
-    let Some([time, linear]) = made.times.as_ref().filter(|[_, linear]| linear.total.seconds > 0.0) else {
+    let Some([time, linear]) = made.times.as_ref().filter(|[_, linear]| linear.run.total.seconds > 0.0) else {
         return Ok((costs.mapped >= costs.packed).then_some(verdict.text));
     };
     let prediction = Prediction::new(linear, time, mpi_share(profile).unwrap_or(1.0));
@@ -151,7 +151,7 @@ fn no_gain(profile: &Profile, topology: &Topology, made: &Made) -> Result<Option
             () if prediction.is_uncertain() => "whether there is a gain depends on how far phases overlap",
             () => "too little gain is predicted to tell it from none",
         };
-        let [seconds, linear] = [time, linear].map(|cost| cost.total.seconds);
+        let [seconds, linear] = [time, linear].map(|cost| cost.run.total.seconds);
         format!("{none}: communication is estimated at {seconds:.3} s, and at {linear:.3} s with ranks in the order of hosts")
     }))
 }

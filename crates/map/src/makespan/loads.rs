@@ -93,9 +93,9 @@ pub struct Loads<'a> {
 
 impl<'a> Loads<'a> {
     /// The loads of a mapping: `element[task]` is a processing element.
-    pub fn new(ways: &'a Ways, phases: &[(f64, Pattern)], element: &[usize]) -> Self {
-        let phases = phases.iter().filter(|(weight, _)| *weight > 0.0);
-        let phases = phases.map(|(weight, pattern)| Phase::new(*weight, pattern, ways)).collect();
+    pub fn new(ways: &'a Ways, phases: &[cohabit_model::Phase], element: &[usize]) -> Self {
+        let phases = phases.iter().filter(|phase| phase.weight > 0.0);
+        let phases = phases.map(|phase| Phase::new(phase.weight, &phase.pattern, ways)).collect();
         let mut loads = Self { ways, phases, element: element.to_vec() };
         for phase in &mut loads.phases {
             for at in 0..phase.pairs.len() {

@@ -4,7 +4,8 @@
 //! It starts from mappings that are good otherwise ([`least`] is given them) and moves tasks that the last port or switch
 //! waits for ([`search`]), with what every port carries kept up to date ([`loads`]). What is returned is judged by the
 //! plain estimator, and among those that take next to as long by how full all ports are: never slower than any of the starts
-//! by more than that.
+//! by more than that. Where the order of messages is known, which the loads of ports say nothing of, the best are made better by
+//! following the messages (`cohabit_model::queues`), which takes a thousand times as long a mapping.
 
 mod loads;
 mod search;
@@ -22,7 +23,7 @@ use crate::stay::moves;
 use crate::{Options, Problem, mapper};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::estimator::SAME;
-use cohabit_model::{Hct, Pattern, Result, Topology, Total, estimate};
+use cohabit_model::{Hct, Phase, Result, Topology, Total, queues, run};
 use loads::Loads;
 use search::Search;
 use ways::Ways;
@@ -32,22 +33,18 @@ use ways::Ways;
 pub struct Time<'a> {
     /// Ports and switches; element k is node k of the problem's topology ([`Topology::hct`]).
     pub hct: &'a Hct,
-    /// Phases, each with how often it comes.
-    pub phases: &'a [(f64, Pattern)],
+    /// What is sent.
+    pub phases: &'a [Phase],
 }
 
 impl Time<'_> {
-    /// What all phases are estimated to take, by the plain estimator.
+    /// What all phases are estimated to take.
     ///
     /// # Errors
-    /// See [`estimate`].
+    /// See [`run`].
     pub fn total(&self, topology: &Topology, placement: &[usize]) -> Result<Total> {
         let elements: Vec<usize> = placement.iter().map(|&pu| topology.pus[pu].node).collect();
-        let mut total = Total::default();
-        for (weight, pattern) in self.phases {
-            total.add(*weight, &estimate(self.hct, pattern, &elements)?);
-        }
-        Ok(total)
+        Ok(run(self.hct, self.phases, &elements)?.total)
     }
 }
 
@@ -55,7 +52,7 @@ impl Time<'_> {
 /// search for a small J comes first, and [`SAME`] of it.
 ///
 /// # Errors
-/// As `best` and [`estimate`].
+/// As `best` and [`run`].
 pub fn least(problem: &Problem, time: &Time) -> Result<Vec<usize>> {
     // Half the time for the starts, half for what follows.
     let options = Options { budget: problem.options.budget.map(|budget| budget / 2), ..problem.options.clone() };
@@ -71,7 +68,8 @@ pub fn least(problem: &Problem, time: &Time) -> Result<Vec<usize>> {
         let mut judged = judged.collect::<Result<Vec<_>>>()?;
         judged.sort_by(|a, b| a.0.total_cmp(&b.0));
         judged.dedup_by(|a, b| a.1 == b.1);
-        let count = judged.len();
+        // One share is for following messages.
+        let count = judged.len() + usize::from(queues::work(time.phases) > 0.0);
         for (number, (_, start)) in judged.into_iter().enumerate() {
             let Some(slot_of) = seats(&slots, start) else { continue };
             let loads = Loads::new(&ways, time.phases, &elements(problem, &slots, &slot_of));
@@ -81,6 +79,9 @@ pub fn least(problem: &Problem, time: &Time) -> Result<Vec<usize>> {
             candidates.push(settled(problem, &slots, &found)?);
             candidates.push(settled(problem, &slots, &search.thin(&found, &mut clock))?);
         }
+    }
+    if slots.tasks() > 1 {
+        candidates.extend(followed(problem, time, &slots, &candidates, &mut clock)?);
     }
     let price = |placement: Vec<usize>| Ok((time.total(problem.topology, &placement)?, placement));
     let mut near = candidates.into_iter().map(price).collect::<Result<Vec<_>>>()?;
@@ -94,6 +95,32 @@ pub fn least(problem: &Problem, time: &Time) -> Result<Vec<usize>> {
     };
     let best = near.into_iter().min_by(|a, b| rest(&a.1).cmp(&rest(&b.1)).then(a.0.seconds.total_cmp(&b.0.seconds)));
     Ok(best.map(|best| best.1).unwrap_or_default())
+}
+
+/// Pieces of messages that are followed in all, at most, in looking for a better mapping.
+const FOLLOWED: f64 = 4e6;
+
+/// Mappings in which messages wait for others less than in the best of these, where the order of messages is known.
+fn followed(
+    problem: &Problem,
+    time: &Time,
+    slots: &Slots,
+    candidates: &[Vec<usize>],
+    clock: &mut Clock,
+) -> Result<Option<Vec<usize>>> {
+    let trials = (FOLLOWED / queues::work(time.phases)) as usize;
+    let priced = candidates.iter().map(|placement| Ok((time.total(problem.topology, placement)?.seconds, placement)));
+    let mut priced = priced.collect::<Result<Vec<_>>>()?;
+    priced.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let start = priced.first().and_then(|(_, placement)| seats(slots, placement));
+    let Some(start) = start.filter(|_| queues::work(time.phases) > 0.0) else { return Ok(None) };
+    let ways = Ways::new(time.hct);
+    let loads = Loads::new(&ways, time.phases, &elements(problem, slots, &start));
+    let random = Random::new(problem.options.seed).fork(priced.len() as u64);
+    let mut search = Search::new(problem, slots, loads, start.clone(), random);
+    let judge = |slot_of: &[usize]| Ok(run(time.hct, time.phases, &elements(problem, slots, slot_of))?.total.seconds);
+    let found = search.judged(&start, trials, clock, judge)?;
+    settled(problem, slots, &found).map(Some)
 }
 
 /// Keeps what is the same as the least.

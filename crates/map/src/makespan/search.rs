@@ -8,6 +8,7 @@ use crate::Problem;
 use crate::mappers::best::clock::Clock;
 use crate::random::Random;
 use crate::slots::Slots;
+use cohabit_model::Result;
 use cohabit_model::estimator::SAME;
 use cohabit_model::topology::NodeId;
 
@@ -96,6 +97,34 @@ impl<'a> Search<'a> {
             }
         }
         self.slot_of.clone()
+    }
+
+    /// From these slots, others for which what `judge` says is less: one change after another, that much and no more of which is
+    /// made on trial. For a judge that takes long, and of whose way to judge nothing is known.
+    pub fn judged(
+        &mut self,
+        slots: &[usize],
+        trials: usize,
+        clock: &mut Clock,
+        judge: impl Fn(&[usize]) -> Result<f64>,
+    ) -> Result<Vec<usize>> {
+        self.go_to(slots);
+        let mut best = judge(&self.slot_of)?;
+        for _ in 0..trials {
+            if !clock.step() {
+                break;
+            }
+            let Some(change) = self.propose() else { continue };
+            let from = self.slot_of[change.task];
+            self.make(change);
+            let after = judge(&self.slot_of)?;
+            if after > best {
+                self.make(Change { task: change.task, to: from });
+            } else {
+                best = after;
+            }
+        }
+        Ok(self.slot_of.clone())
     }
 
     /// Tries one change; returns the norm afterwards.

@@ -1,8 +1,8 @@
 //! The fast twin against the plain estimator, the search against brute force, and the contract.
 
 use super::*;
-use cohabit_model::Matrix;
 use cohabit_model::pattern::Messages;
+use cohabit_model::{Matrix, Pattern};
 use proptest::prelude::*;
 
 /// Hosts of two cores on two subnets, with ports that depend on the message's length, latency and a limited switch.
@@ -29,7 +29,7 @@ fn pattern(tasks: usize, rows: &[Row]) -> Pattern {
         rows.iter().filter(|row| row.0 < tasks && row.1 < tasks).map(|&(source, destination, length, count)| {
             Messages { source, destination, length: f64::from(length), count }
         });
-    Pattern { tasks, messages: messages.collect() }
+    Pattern { tasks, messages: messages.collect(), ..Pattern::default() }
 }
 
 fn bytes(pattern: &Pattern) -> Matrix {
@@ -57,7 +57,7 @@ proptest! {
     ) {
         let topology = cluster(6);
         let hct = topology.hct().unwrap();
-        let phases = [(1.0, pattern(10, &first)), (2.5, pattern(10, &second))];
+        let phases = [Phase::new(1.0, pattern(10, &first)), Phase::new(2.5, pattern(10, &second))];
         let time = Time { hct: &hct, phases: &phases };
         let mut placement = placed;
         let element = |pu: usize| topology.pus[pu].node;
@@ -95,9 +95,9 @@ proptest! {
     ) {
         let topology = cluster(4);
         let hct = topology.hct().unwrap();
-        let phases = [(1.0, pattern(tasks, &rows))];
+        let phases = [Phase::new(1.0, pattern(tasks, &rows))];
         let time = Time { hct: &hct, phases: &phases };
-        let weight = bytes(&phases[0].1);
+        let weight = bytes(&phases[0].pattern);
         let pins: Vec<_> = pin.into_iter().filter(|&(task, pu)| task < tasks && !forbidden.contains(&pu)).collect();
         let options = Options { seed, pins, forbidden, steps: Some(20), ..Options::default() };
         let problem = crate::testing::problem(&weight, &topology, &options);
@@ -124,9 +124,9 @@ proptest! {
     fn small_problems_are_solved(rows in rows(6, 16), seed in any::<u64>()) {
         let topology = cluster(4);
         let hct = topology.hct().unwrap();
-        let phases = [(1.0, pattern(6, &rows))];
+        let phases = [Phase::new(1.0, pattern(6, &rows))];
         let time = Time { hct: &hct, phases: &phases };
-        let weight = bytes(&phases[0].1);
+        let weight = bytes(&phases[0].pattern);
         let options = Options { seed, ..Options::default() };
         let found = least(&crate::testing::problem(&weight, &topology, &options), &time).unwrap();
         let mut least_s = f64::INFINITY;
@@ -156,9 +156,9 @@ fn time_sees_what_distances_do_not() {
 [[port]]\nof = 'n[2-3]'\nbandwidth = 10\n";
     let topology = Topology::parse_text(text).unwrap();
     let hct = topology.hct().unwrap();
-    let phases = [(1.0, pattern(2, &[(0, 1, 100, 1)]))];
+    let phases = [Phase::new(1.0, pattern(2, &[(0, 1, 100, 1)]))];
     let time = Time { hct: &hct, phases: &phases };
-    let (weight, options) = (bytes(&phases[0].1), Options::default());
+    let (weight, options) = (bytes(&phases[0].pattern), Options::default());
     let problem = crate::testing::problem(&weight, &topology, &options);
     let seconds = |placement: &[usize]| time.total(&topology, placement).unwrap().seconds;
     assert_eq!(seconds(&mapper("best").unwrap().map(&problem).unwrap()), 100.0);
@@ -170,10 +170,12 @@ fn of_mappings_that_take_as_long_it_is_one_with_less_full_ports() {
     // On four hosts of two cores: the port of task 0's host decides, and waits as long wherever the other three are.
     let topology = cluster(4);
     let hct = topology.hct().unwrap();
-    let phases =
-        [(1.0, pattern(6, &[(0, 1, 1000, 9), (0, 2, 1000, 9), (3, 4, 100, 1), (4, 5, 100, 1), (5, 3, 100, 1)]))];
+    let phases = [Phase::new(
+        1.0,
+        pattern(6, &[(0, 1, 1000, 9), (0, 2, 1000, 9), (3, 4, 100, 1), (4, 5, 100, 1), (5, 3, 100, 1)]),
+    )];
     let time = Time { hct: &hct, phases: &phases };
-    let (weight, options) = (bytes(&phases[0].1), Options::default());
+    let (weight, options) = (bytes(&phases[0].pattern), Options::default());
     let problem = crate::testing::problem(&weight, &topology, &options);
     let found = least(&problem, &time).unwrap();
     let found = time.total(&topology, &found).unwrap();
@@ -200,7 +202,10 @@ fn the_phase_that_comes_more_often_decides() {
     let topology = Topology::parse_text(text).unwrap();
     let hct = topology.hct().unwrap();
     for (weights, beside, seconds) in [((3.0, 1.0), 1, 10.0), ((1.0, 3.0), 2, 10.0), ((0.5, 1.0), 2, 5.0)] {
-        let phases = [(weights.0, pattern(4, &[(0, 1, 100, 1)])), (weights.1, pattern(4, &[(0, 2, 100, 1)]))];
+        let phases = [
+            Phase::new(weights.0, pattern(4, &[(0, 1, 100, 1)])),
+            Phase::new(weights.1, pattern(4, &[(0, 2, 100, 1)])),
+        ];
         let time = Time { hct: &hct, phases: &phases };
         let (weight, options) = (Matrix::from_triplets(4, [(0, 1, 100), (0, 2, 100)]), Options::default());
         let found = least(&crate::testing::problem(&weight, &topology, &options), &time).unwrap();
@@ -222,7 +227,7 @@ fn where_nothing_is_sent_there_is_a_mapping_too() {
     for tasks in [0, 1, 3, 20] {
         let weight = Matrix::zero(tasks);
         let problem = crate::testing::problem(&weight, &topology, &options);
-        let phases = [(1.0, pattern(tasks, &[]))];
+        let phases = [Phase::new(1.0, pattern(tasks, &[]))];
         assert_eq!(least(&problem, &Time { hct: &hct, phases: &phases }).unwrap().len(), tasks);
         assert_eq!(least(&problem, &Time { hct: &hct, phases: &[] }).unwrap().len(), tasks);
     }

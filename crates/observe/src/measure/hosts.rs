@@ -98,7 +98,9 @@ pub fn measure_hosts(
     }
     let series = results(&lines, &plan.experiments, &options.lengths)?;
     plan.fill(&mut file, &topology, &series);
-    Ok(Hosts { one_at_a_time: plan.one_at_a_time(&series), ranks, series, file, family })
+    let one_at_a_time = plan.one_at_a_time(&series);
+    file.port.iter_mut().filter(|port| port.level.is_none()).for_each(|port| port.set_asks_from(one_at_a_time));
+    Ok(Hosts { one_at_a_time, ranks, series, file, family })
 }
 
 /// The program for the launcher's MPI, and which MPI that is.

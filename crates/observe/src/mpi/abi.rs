@@ -2,7 +2,7 @@
 
 pub const COHABIT_MPI_PART_MAGIC: u64 = 3554556446375756611;
 pub const COHABIT_MPI_GATHERED_MAGIC: u64 = 3550041933084708163;
-pub const COHABIT_MPI_VERSION: u32 = 3;
+pub const COHABIT_MPI_VERSION: u32 = 4;
 pub const COHABIT_MPI_MARK_BEGIN: u32 = 202027381;
 pub const COHABIT_MPI_MARK_END: u32 = 202027382;
 pub const COHABIT_MPI_CHUNK_BYTES: u32 = 262144;
@@ -43,10 +43,12 @@ pub struct cohabit_mpi_cell_t {
     pub bytes: u64,
     pub window_messages: u64,
     pub window_bytes: u64,
+    pub before: u32,
+    pub reserved: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cohabit_mpi_cell_t"][::std::mem::size_of::<cohabit_mpi_cell_t>() - 40usize];
+    ["Size of cohabit_mpi_cell_t"][::std::mem::size_of::<cohabit_mpi_cell_t>() - 48usize];
     ["Alignment of cohabit_mpi_cell_t"][::std::mem::align_of::<cohabit_mpi_cell_t>() - 8usize];
     ["Offset of field: cohabit_mpi_cell_t::key"][::std::mem::offset_of!(cohabit_mpi_cell_t, key) - 0usize];
     ["Offset of field: cohabit_mpi_cell_t::messages"][::std::mem::offset_of!(cohabit_mpi_cell_t, messages) - 8usize];
@@ -55,6 +57,8 @@ const _: () = {
         [::std::mem::offset_of!(cohabit_mpi_cell_t, window_messages) - 24usize];
     ["Offset of field: cohabit_mpi_cell_t::window_bytes"]
         [::std::mem::offset_of!(cohabit_mpi_cell_t, window_bytes) - 32usize];
+    ["Offset of field: cohabit_mpi_cell_t::before"][::std::mem::offset_of!(cohabit_mpi_cell_t, before) - 40usize];
+    ["Offset of field: cohabit_mpi_cell_t::reserved"][::std::mem::offset_of!(cohabit_mpi_cell_t, reserved) - 44usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

@@ -42,6 +42,8 @@ pub(super) fn part_of(rank: u32, sent: &[(u32, u64, u64)]) -> Vec<u8> {
             bytes,
             window_messages: 0,
             window_bytes: 0,
+            before: 0,
+            reserved: 0,
         })
         .collect();
     (head.magic, head.version) = (COHABIT_MPI_PART_MAGIC, COHABIT_MPI_VERSION);

@@ -2,6 +2,7 @@
 
 use super::abi;
 use cohabit_model::{Error, Result};
+use std::collections::HashMap;
 use std::mem::size_of;
 
 /// Rows of a list that is followed at most: longer ones are damaged.
@@ -108,7 +109,9 @@ pub struct Rank {
     pub head: abi::cohabit_mpi_part_t,
     /// By peer and size class (0: empty, k + 1: from 2^k bytes on).
     pub cells: Vec<(Peer, u32, Amount)>,
-    /// Of these, what is known to have been called by one thread: its thread id, peer, size class.
+    /// Of collectives, by peer and size class: how many messages the rank had sent in the round before the first of these.
+    pub before: HashMap<(Peer, u32), u32>,
+    /// Of the cells, what is known to have been called by one thread: its thread id, peer, size class.
     pub callers: Vec<(u32, Peer, u32, Amount)>,
     /// By window of `head.window_ticks << .0`: bin and peer.
     pub series: Vec<(u32, u64, Peer, Amount)>,
@@ -176,7 +179,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Rank>> {
     let Some(head) = head(bytes)? else { return Ok(None) };
     let damaged = |what: &str| Error::new(format!("the part of rank {} is damaged: {what}", head.rank));
     let cell_records = array::<abi::cohabit_mpi_cell_t>(bytes, head.cells, head.cell_capacity);
-    let mut cells = Vec::new();
+    let (mut cells, mut before) = (Vec::new(), HashMap::new());
     let mut series = Vec::new();
     let threads = array::<abi::cohabit_mpi_thread_t>(bytes, head.threads, head.thread_count.into());
     let threads: Vec<_> = threads.ok_or_else(|| damaged("its threads are not all there"))?.collect();
@@ -185,6 +188,10 @@ pub fn read(bytes: &[u8]) -> Result<Option<Rank>> {
         let Some((peer, class)) = key(cell.key) else { continue };
         let amount = Amount { messages: cell.messages, bytes: cell.bytes };
         cells.push((peer, class, amount));
+        if peer.kind == Kind::Collective {
+            let least: &mut u32 = before.entry((peer, class)).or_insert(cell.before);
+            *least = cell.before.min(*least);
+        }
         let place = ((cell.key - 1) >> abi::COHABIT_MPI_KEY_THREAD_SHIFT) as usize;
         callers.extend(
             place.checked_sub(1).and_then(|at| threads.get(at)).map(|thread| (thread.tid, peer, class, amount)),
@@ -231,7 +238,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Rank>> {
     worlds.reverse();
     let maps = slice(bytes, head.maps, head.maps_bytes).unwrap_or_default();
     let maps = String::from_utf8_lossy(if head.maps == 0 { &[] } else { maps }).into_owned();
-    Ok(Some(Rank { head, cells, callers, series, sites, worlds, threads, maps }))
+    Ok(Some(Rank { head, cells, before, callers, series, sites, worlds, threads, maps }))
 }
 
 /// The round that a round is one with: each names itself or one before it.

@@ -12,7 +12,7 @@ use super::merge::Pair;
 use super::part::{Amount, Kind, Rank};
 use super::scale::share;
 use super::worlds::Worlds;
-use cohabit_model::profile::{PhaseRow, SizeRow};
+use cohabit_model::profile::{NO_ORDER, PhaseRow, SizeRow};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Phases told apart. Beyond, those with the fewest bytes are one.
@@ -46,26 +46,64 @@ struct Phases {
     rest: u32,
 }
 
-/// What each pair sent in each phase: of all phases as much as the pair's figures say. None where there is one phase.
+/// What is sent in a phase, by one task to another in messages of one size class, and when.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    amount: Amount,
+    order: Order,
+}
+
+/// When a rank first sends something of a round: which of its call sites does, and how many messages after the first of that call.
+type Order = (u32, u32);
+
+/// It is not known.
+const UNKNOWN: Order = (u32::MAX, u32::MAX);
+
+/// By phase, source, destination and size class.
+#[derive(Default)]
+struct Found(BTreeMap<(u32, u32, u32, u32), Sent>);
+
+impl Found {
+    fn add(&mut self, key: (u32, u32, u32, u32), amount: Amount, order: Order) {
+        let sent = self.0.entry(key).or_insert(Sent { amount: Amount::default(), order: UNKNOWN });
+        sent.amount.add(amount);
+        sent.order = sent.order.min(order);
+    }
+}
+
+/// What the collectives of a rank sent.
+#[derive(Default)]
+struct Collectives {
+    /// Messages by size class and phase.
+    messages: BTreeMap<u32, BTreeMap<u32, u64>>,
+    /// The first call site by phase.
+    sites: BTreeMap<u32, u32>,
+}
+
+/// What each pair sent in each phase: of all phases as much as the pair's figures say.
 pub fn of(ranks: &[Rank], worlds: &Worlds, pairs: &BTreeMap<(u32, u32), Pair>) -> Vec<PhaseRow> {
     let phases = told_apart(ranks, worlds);
-    let mut found: BTreeMap<(u32, u32, u32, u32), Amount> = BTreeMap::new();
+    let mut found = Found::default();
     // Of the program's own messages: what each phase has, and by pair and size class how much that is.
     let mut known: HashMap<(u32, u32, u32), Amount> = HashMap::new();
-    // Of collectives: messages by rank, size class and phase.
-    let mut collective: Vec<BTreeMap<u32, BTreeMap<u32, u64>>> = vec![BTreeMap::new(); ranks.len()];
+    let before = before(ranks, worlds);
+    let mut collectives: Vec<Collectives> = ranks.iter().map(|_| Collectives::default()).collect();
     for (at, rank) in ranks.iter().enumerate() {
         let own = worlds.task(ranks, at);
         for site in &rank.sites {
             let phase = phases.of[at].get(&site.round).copied().unwrap_or(phases.rest);
             if site.peer.kind == Kind::Collective {
-                let sum = collective[at].entry(site.class).or_default().entry(phase).or_default();
+                let Collectives { messages, sites } = &mut collectives[at];
+                let sum = messages.entry(site.class).or_default().entry(phase).or_default();
                 *sum = sum.saturating_add(site.amount.messages);
+                let first = sites.entry(phase).or_insert(site.order);
+                *first = site.order.min(*first);
                 continue;
             }
             let Some(other) = worlds.peer(at, site.peer) else { continue };
             let (source, destination) = if site.peer.kind == Kind::Got { (other, own) } else { (own, other) };
-            found.entry((phase, source, destination, site.class)).or_default().add(site.amount);
+            let order = if site.peer.kind == Kind::Got { UNKNOWN } else { (site.order, 0) };
+            found.add((phase, source, destination, site.class), site.amount, order);
             known.entry((source, destination, site.class)).or_default().add(site.amount);
         }
     }
@@ -74,17 +112,40 @@ pub fn of(ranks: &[Rank], worlds: &Worlds, pairs: &BTreeMap<(u32, u32), Pair>) -
             // Usually all of it is known.
             let left = known.get(&(source, destination, class)).map_or(amount, |&known| less(amount, known));
             if left != Amount::default() {
-                found.entry((phases.rest, source, destination, class)).or_default().add(left);
+                found.add((phases.rest, source, destination, class), left, UNKNOWN);
             }
         }
-        let of_source = worlds.part_of[source as usize].map(|at| &collective[at]);
+        let of_source = worlds.part_of[source as usize].map(|at| &collectives[at]);
         for (&class, &amount) in &pair.collective {
-            for (phase, amount) in shared(of_source, class, amount, phases.rest) {
-                found.entry((phase, source, destination, class)).or_default().add(amount);
+            let before = before.get(&(source, destination, class)).or_else(|| before.get(&(source, destination, ANY)));
+            for (phase, amount) in shared(of_source.map(|own| &own.messages), class, amount, phases.rest) {
+                let site = of_source.and_then(|own| own.sites.get(&phase));
+                let order = site.zip(before).map_or(UNKNOWN, |(&site, &before)| (site, before));
+                found.add((phase, source, destination, class), amount, order);
             }
         }
     }
     rows(found)
+}
+
+/// In the place of a size class: whichever.
+const ANY: u32 = u32::MAX;
+
+/// How many messages ranks had sent in the round before their collectives sent the first of a size class, or the first of any, to
+/// each other task.
+fn before(ranks: &[Rank], worlds: &Worlds) -> HashMap<(u32, u32, u32), u32> {
+    let mut found = HashMap::new();
+    for (at, rank) in ranks.iter().enumerate() {
+        let own = worlds.task(ranks, at);
+        for (&(peer, class), &before) in &rank.before {
+            let Some(other) = worlds.peer(at, peer) else { continue };
+            for class in [class, ANY] {
+                let least = found.entry((own, other, class)).or_insert(before);
+                *least = before.min(*least);
+            }
+        }
+    }
+    found
 }
 
 /// A pair's messages of a class that collectives sent, in the proportion in which the sender's collectives sent such messages in
@@ -117,25 +178,32 @@ fn less(all: Amount, part: Amount) -> Amount {
     Amount { messages: all.messages.saturating_sub(part.messages), bytes: all.bytes.saturating_sub(part.bytes) }
 }
 
-/// Rows of what was found by phase, pair and size class, phases numbered without gaps; none where there is one phase.
-fn rows(found: BTreeMap<(u32, u32, u32, u32), Amount>) -> Vec<PhaseRow> {
-    let mut merged: BTreeMap<(u32, u32, u32, u32), Amount> = BTreeMap::new();
+/// Rows of what was found, phases and places among what each task sends numbered without gaps.
+fn rows(found: Found) -> Vec<PhaseRow> {
+    let mut merged = Found::default();
     let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
-    for ((phase, source, destination, class), amount) in found {
-        if amount.messages > 0 {
+    for ((phase, source, destination, class), sent) in found.0 {
+        if sent.amount.messages > 0 {
             let next = numbers.len() as u32;
             let phase = *numbers.entry(phase).or_insert(next);
             // Class 0 of a profile holds empty messages and those of one byte.
-            merged.entry((phase, source, destination, class.saturating_sub(1))).or_default().add(amount);
+            merged.add((phase, source, destination, class.saturating_sub(1)), sent.amount, sent.order);
         }
     }
-    if numbers.len() < 2 {
-        return Vec::new();
+    let mut orders: BTreeMap<(u32, u32), BTreeSet<Order>> = BTreeMap::new();
+    for (&(phase, source, ..), sent) in &merged.0 {
+        orders.entry((phase, source)).or_default().insert(sent.order);
     }
-    let row = |((phase, source, destination, class), Amount { messages, bytes }): ((u32, u32, u32, u32), Amount)| {
-        PhaseRow { phase, size: SizeRow { source, destination, class, messages, bytes } }
+    let places: HashMap<(u32, u32, Order), u32> = orders
+        .iter()
+        .flat_map(|(&(phase, source), orders)| (0..).zip(orders).map(move |(at, &order)| ((phase, source, order), at)))
+        .collect();
+    let row = |((phase, source, destination, class), sent): ((u32, u32, u32, u32), Sent)| {
+        let Amount { messages, bytes } = sent.amount;
+        let order = if sent.order == UNKNOWN { NO_ORDER } else { places[&(phase, source, sent.order)] };
+        PhaseRow { phase, size: SizeRow { source, destination, class, messages, bytes }, order }
     };
-    merged.into_iter().map(row).collect()
+    merged.0.into_iter().map(row).collect()
 }
 
 fn told_apart(ranks: &[Rank], worlds: &Worlds) -> Phases {
@@ -299,7 +367,43 @@ mod tests {
         let second = vec![(0, 2), (1, 3), (2, 0), (3, 1)];
         assert_eq!(found(&butterfly, &pairs), [(first, 36), (second, 36)]);
         let (some, pairs) = ranks(&[four[0], four[1], four[2], &[(10, 2, 9, 1)]]);
-        assert_eq!(found(&some, &pairs), [], "one phase is none");
+        let all = vec![(0, 1), (0, 2), (1, 0), (1, 3), (2, 0), (2, 3), (3, 2)];
+        assert_eq!(found(&some, &pairs), [(all, 63)]);
+    }
+
+    /// Source, destination and place of what is sent in a phase.
+    fn orders(ranks: &[Rank], pairs: &BTreeMap<(u32, u32), Pair>, phase: u32) -> Vec<(u32, u32, u32)> {
+        let rows = of(ranks, &Worlds::of(ranks), pairs);
+        let rows = rows.iter().filter(|row| row.phase == phase);
+        rows.map(|row| (row.size.source, row.size.destination, row.order)).collect()
+    }
+
+    #[test]
+    fn what_a_rank_sends_at_a_time_has_its_place() {
+        // From two places in one round, and then the other way round.
+        let (one, of_one) =
+            ranks(&[&[(10, 2, 9, 1), (11, 1, 9, 1), (20, 1, 9, 2), (20, 2, 9, 2)], &[(10, 0, 9, 1)], &[(11, 0, 9, 1)]]);
+        assert_eq!(orders(&one, &of_one, 0), [(0, 1, 1), (0, 2, 0), (1, 0, 0), (2, 0, 0)]);
+        assert_eq!(orders(&one, &of_one, 1), [(0, 1, 0), (0, 2, 1)]);
+        // A message of the program's, then a collective: rank 0's goes to 2 first, and in another size to 1.
+        let (mut some, mut pairs) = ranks(&[&[(10, 1, 9, 1)], &[], &[]]);
+        let peer = |rank| Peer { world: 0, rank, kind: Kind::Collective };
+        let amount = Amount { messages: 4, bytes: 400 };
+        let site = |class, order| Site { peer: peer(0), class, address: 20, place: 20, order, round: 1, amount };
+        some[0].sites.extend([site(7, 1), site(6, 2)]);
+        some[0].before.extend([((peer(2), 7), 1), ((peer(1), 6), 2), ((peer(1), 7), 2)]);
+        for (other, class) in [(1, 7), (1, 6), (2, 7)] {
+            pairs.entry((0, other)).or_default().collective.insert(class, amount);
+        }
+        let sent = |class: u32| (0, 1, if class == 3 { 0 } else { 2 });
+        assert_eq!(orders(&some, &pairs, 0), [sent(3), sent(5), sent(6), (0, 2, 1)]);
+        // In a size that no call was decomposed into: the peer's place in whichever; with a peer of which nothing is known: none.
+        some[0].before.remove(&(peer(1), 6));
+        some[0].before.remove(&(peer(2), 7));
+        assert_eq!(orders(&some, &pairs, 0), [(0, 1, 0), (0, 1, 1), (0, 1, 1), (0, 2, NO_ORDER)]);
+        // What one gets from another is at no place among what that sends.
+        some[0].sites[0].peer.kind = Kind::Got;
+        assert_eq!(orders(&some, &pairs, 0).last(), Some(&(1, 0, NO_ORDER)));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Reading a profile.
 
 use super::archive::{Archive, Array};
-use super::{DENSE_TASKS, MATRICES, META, PER_TASK, PHASES, SERIES, SIZES, TRIPLET, is_known};
+use super::{DENSE_TASKS, MATRICES, META, PER_TASK, PHASE_ORDER, PHASES, SERIES, SIZES, TRIPLET, is_known};
 use cohabit_model::mapping_file::{check_format, format_of};
-use cohabit_model::profile::{FORMAT, Meta, PhaseRow, SeriesRow, SizeRow, UnknownArray};
+use cohabit_model::profile::{FORMAT, Meta, NO_ORDER, PhaseRow, SeriesRow, SizeRow, UnknownArray};
 use cohabit_model::{Error, Matrix, Profile, Result};
 use std::path::Path;
 
@@ -145,12 +145,19 @@ fn read_phases(archive: &mut Archive, tasks: usize) -> Result<Vec<PhaseRow>> {
     let [name, columns @ ..] = PHASES;
     let numbers = if archive.has(name) { archive.counts(name)? } else { Vec::new() };
     let rows = read_rows(archive, columns, tasks)?;
-    same_length("phase", &[numbers.len(), rows.len()])?;
-    if let Some(at) = numbers.iter().position(|&number| number > u64::from(u32::MAX)) {
-        return Err(Error::new(format!("{name}: element {at} is {}, a phase is below 2^32", numbers[at])));
+    let orders = match archive.has(PHASE_ORDER) {
+        true => archive.counts(PHASE_ORDER)?,
+        false => vec![u64::from(NO_ORDER); rows.len()],
+    };
+    same_length("phase", &[numbers.len(), rows.len(), orders.len()])?;
+    for (name, numbers, what) in [(name, &numbers, "a phase"), (PHASE_ORDER, &orders, "a place")] {
+        if let Some(at) = numbers.iter().position(|&number| number > u64::from(u32::MAX)) {
+            return Err(Error::new(format!("{name}: element {at} is {}, {what} is below 2^32", numbers[at])));
+        }
     }
-    let row = |(phase, size): (u64, SizeRow)| PhaseRow { phase: phase as u32, size };
-    let mut rows: Vec<PhaseRow> = numbers.into_iter().zip(rows).map(row).collect();
+    let row =
+        |((phase, size), order): ((u64, SizeRow), u64)| PhaseRow { phase: phase as u32, size, order: order as u32 };
+    let mut rows: Vec<PhaseRow> = numbers.into_iter().zip(rows).zip(orders).map(row).collect();
     rows.sort_unstable();
     Ok(rows)
 }

@@ -1,7 +1,7 @@
 //! Writing a profile.
 
 use super::archive::MEMBER_LIMIT_BYTES;
-use super::{DENSE_TASKS, MATRICES, META, PER_TASK, PHASES, SERIES, SIZES, TRIPLET, npy};
+use super::{DENSE_TASKS, MATRICES, META, PER_TASK, PHASE_ORDER, PHASES, SERIES, SIZES, TRIPLET, npy};
 use cohabit_model::file::{cannot_write, write_whole};
 use cohabit_model::profile::SizeRow;
 use cohabit_model::{Error, Matrix, Profile, Result};
@@ -84,6 +84,7 @@ impl Out {
             let [number, columns @ ..] = PHASES;
             self.indices(number, profile.phases.len(), profile.phases.iter().map(|row| row.phase))?;
             self.sizes(columns, profile.phases.iter().map(|row| &row.size))?;
+            self.indices(PHASE_ORDER, profile.phases.len(), profile.phases.iter().map(|row| row.order))?;
         }
         for (name, values) in per_task(profile) {
             if !values.is_empty() {

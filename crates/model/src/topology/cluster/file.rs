@@ -85,6 +85,9 @@ pub struct PortTable {
     /// Of each message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ns: Option<f64>,
+    /// Messages of this length and longer are asked for before they are sent through it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks_from: Option<toml::Value>,
     /// Bytes/s in each direction when several pairs share the port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_bandwidth: Option<toml::Value>,
@@ -171,11 +174,19 @@ impl PortTable {
             of: of.map(Names::One),
             level: level.map(str::to_owned),
             latency_ns: None,
+            asks_from: None,
             max_bandwidth: max.map(|max| toml::Value::Float(rounded(max))),
             bandwidth: Some(toml::Value::Table(points.iter().map(entry).collect())),
             inwards: None,
             out: None,
         }
+    }
+}
+
+impl PortTable {
+    /// From which length on messages are asked for before they are sent through the port; none: they are not.
+    pub fn set_asks_from(&mut self, length: Option<u64>) {
+        self.asks_from = length.and_then(|length| i64::try_from(length).ok()).map(toml::Value::Integer);
     }
 }
 

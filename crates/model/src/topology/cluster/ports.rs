@@ -138,6 +138,8 @@ fn port(table: &PortTable) -> Result<Port> {
     if both.is_none() && inwards.is_none() && out.is_none() && max_bandwidth.is_none() && table.latency_ns.is_none() {
         return Err(Error::new("nothing is said of it").remedy("give bandwidth, in, out, latency_ns or max_bandwidth"));
     }
+    let asks_from =
+        table.asks_from.as_ref().map(|value| quantity::length(value).map_err(|error| error.at("asks_from")));
     let latency_ns = table.latency_ns.unwrap_or(0.0);
     if !(latency_ns.is_finite() && latency_ns >= 0.0) {
         return Err(Error::new(format!("a latency of {latency_ns} ns")).remedy("it must be a number from 0 on"));
@@ -147,6 +149,7 @@ fn port(table: &PortTable) -> Result<Port> {
         inwards: inwards.or(both).unwrap_or_default(),
         latency_s: latency_ns * 1e-9,
         max_bandwidth,
+        asks_from: asks_from.transpose()?,
     })
 }
 

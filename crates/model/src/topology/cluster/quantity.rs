@@ -60,6 +60,23 @@ pub fn rate(value: &Value) -> Result<f64> {
     }
 }
 
+/// The length of a message, as a number of bytes or with a unit.
+///
+/// # Errors
+/// Where it is neither, or not from 0 on.
+pub fn length(value: &Value) -> Result<f64> {
+    let found = match value {
+        Value::Integer(number) => *number as f64,
+        Value::Float(number) => *number,
+        Value::String(text) => bytes(text)?,
+        _ => f64::NAN,
+    };
+    match found.is_finite() && found >= 0.0 {
+        true => Ok(found),
+        false => Err(Error::new(format!("{value} is no message length")).remedy(LENGTH)),
+    }
+}
+
 /// The length of a message.
 fn bytes(text: &str) -> Result<f64> {
     let found = text.parse().ok().or_else(|| with_unit(text, ""));

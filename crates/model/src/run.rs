@@ -1,0 +1,72 @@
+//! What a whole run is estimated to take: its phases, each as often as it comes (IBM report, 3.2).
+//!
+//! A profile that tells phases apart does not say how far they overlap: ranks go ahead of one another. The run takes at least as long
+//! as all messages sent at once, and as the longest phase; and at most as all phases one after the other. It is estimated half-way
+//! (docs/benchmarks-mpi.md, "Phases").
+
+use crate::estimator::{Estimate, Total, estimate};
+use crate::{Error, Hct, Pattern, Result, queues};
+
+/// A phase, and how much it counts.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Phase {
+    /// How often it comes; of parts of a [`Phase::whole`] and of that itself a half.
+    pub weight: f64,
+    /// Whether it is the whole run sent at once, and the phases after it are its parts.
+    pub is_whole: bool,
+    /// What is sent in it.
+    pub pattern: Pattern,
+}
+
+impl Phase {
+    /// One that comes so many times.
+    pub fn new(weight: f64, pattern: Pattern) -> Self {
+        Self { weight, is_whole: false, pattern }
+    }
+
+    /// A run and the phases that are told apart in it.
+    pub fn whole(run: Pattern, parts: impl IntoIterator<Item = Pattern>) -> Vec<Self> {
+        let whole = Self { weight: 0.5, is_whole: true, pattern: run };
+        std::iter::once(whole).chain(parts.into_iter().map(|part| Self::new(0.5, part))).collect()
+    }
+}
+
+/// What the phases of a run take under a mapping.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// All phases, each as often as it comes.
+    pub total: Total,
+    /// By phase, once each. Seconds are half-way between those of the last port, as if the order of messages did not matter, and those
+    /// of [`queues::seconds`]; and of a whole run at least those of the longest of its parts.
+    pub phases: Vec<Estimate>,
+    /// The seconds if all phases were sent at once, and if none began before the last was over everywhere. Both are the total where
+    /// no parts of a whole run are told apart.
+    pub extremes_s: [f64; 2],
+}
+
+/// Estimates all phases; `mapping[task]` is a processing element of `hct`.
+///
+/// # Errors
+/// As for [`estimate`], or a weight that is not a number from 0 on.
+pub fn run(hct: &Hct, phases: &[Phase], mapping: &[usize]) -> Result<Run> {
+    let mut found = Vec::with_capacity(phases.len());
+    for phase in phases {
+        if !(phase.weight.is_finite() && phase.weight >= 0.0) {
+            return Err(Error::new(format!("a phase has the weight {}", phase.weight)));
+        }
+        let ports = estimate(hct, &phase.pattern, mapping)?;
+        let followed = queues::seconds(hct, &phase.pattern, mapping)?.unwrap_or(ports.seconds);
+        found.push(Estimate { seconds: (ports.seconds + followed) / 2.0, ..ports });
+    }
+    let has_parts = phases.first().is_some_and(|first| first.is_whole);
+    if let ([whole, parts @ ..], true) = (&mut found[..], has_parts) {
+        whole.seconds = parts.iter().map(|part| part.seconds).fold(whole.seconds, f64::max);
+    }
+    let mut total = Total::default();
+    phases.iter().zip(&found).for_each(|(phase, estimate)| total.add(phase.weight, estimate));
+    let extremes_s = match &found[..] {
+        [whole, parts @ ..] if has_parts => [whole.seconds, parts.iter().map(|part| part.seconds).sum()],
+        _ => [total.seconds; 2],
+    };
+    Ok(Run { total, phases: found, extremes_s })
+}
