@@ -2,7 +2,7 @@
 
 mod common;
 
-use cohabit_model::profile::{Kind, Meta, PhaseRow, SeriesRow, SizeRow, Task};
+use cohabit_model::profile::{Kind, Meta, NO_ORDER, PhaseRow, SeriesRow, SizeRow, Task};
 use cohabit_model::{Matrix, Profile};
 use cohabit_observe::npz::{read_profile, write_profile};
 use common::Room;
@@ -141,8 +141,9 @@ fn a_gain_that_depends_on_how_far_phases_overlap_is_none() {
     let matrix = |value| Matrix::from_triplets(16, sends.map(|(_, source, destination)| (source, destination, value)));
     (profile.messages, profile.bytes) = (matrix(COUNT), matrix(COUNT * BYTES));
     profile.sizes = sends.iter().map(|&(_, source, destination)| size(source, destination)).collect();
-    profile.phases =
-        sends.map(|(phase, source, destination)| PhaseRow { phase, size: size(source, destination) }).to_vec();
+    profile.phases = sends
+        .map(|(phase, source, destination)| PhaseRow { phase, size: size(source, destination), order: NO_ORDER })
+        .to_vec();
     profile.series.clear();
     write_profile(&room.path("p.npz"), &profile).unwrap();
     let mut mapping: Value = serde_json::from_slice(&std::fs::read(room.path("best.json")).unwrap()).unwrap();

@@ -172,6 +172,35 @@ fn phases(profile: &Profile) -> Vec<(Vec<(u32, u32)>, u64)> {
     profile.phases.chunk_by(|a, b| a.phase == b.phase).map(of).collect()
 }
 
+/// To whom a rank sends in the phase with the most bytes, in the order of their places.
+fn order_of(rank: u32, profile: &Profile) -> Vec<u32> {
+    let phases = profile.phases.chunk_by(|a, b| a.phase == b.phase);
+    let bytes = |rows: &&[PhaseRow]| rows.iter().map(|row| row.size.bytes).sum::<u64>();
+    let mut rows = phases.max_by_key(bytes).unwrap_or_default().to_vec();
+    rows.retain(|row| row.size.source == rank && row.size.destination != rank);
+    rows.sort_by_key(|row| row.order);
+    rows.iter().map(|row| row.size.destination).collect()
+}
+
+#[test]
+fn all_to_alls_have_the_order_of_each_mpi() {
+    for mpi in installed() {
+        let is_open_mpi = mpi.name == "openmpi";
+        for (pattern, rank, order) in [
+            ("alltoall", 1, if is_open_mpi { &[0, 3, 2][..] } else { &[2, 3, 0] }),
+            // Some of these are empty.
+            ("alltoallv", 3, &[1, 2]),
+            ("alltoallv", 2, if is_open_mpi { &[0, 3] } else { &[3, 0] }),
+        ] {
+            let room = Room::new();
+            let arguments = [pattern, "--rounds", "5", "--elements", "100"];
+            done(&profile(&room, &mpi, &["--no-monitoring"], 4, &program(&mpi, "patterns"), &arguments));
+            let found = order_of(rank, &read_profile(&room.path("p.npz")).unwrap());
+            assert_eq!(found, order, "{pattern}, rank {rank}, {}", mpi.name);
+        }
+    }
+}
+
 #[test]
 fn what_is_sent_at_different_times_is_in_phases_of_its_own() {
     for mpi in installed() {

@@ -120,10 +120,12 @@ fn without_an_order_nothing_is_followed() {
     assert_eq!(work(&[phase(&unknown), phase(&ordered)]), RUNS as f64);
 }
 
+/// When a message comes to a port, how many it has behind it, and which flow it is of.
+type Coming = (f64, usize, usize);
+
 /// When all is through if ports are gone through one after another, outwards from the deepest, then inwards from the highest.
 fn one_port_after_another(hct: &Hct, flows: &[Flow], mapping: &[usize]) -> f64 {
-    // By port: when it comes, its place in time and among all, and which flow it is of.
-    let mut coming: BTreeMap<(i64, usize), Vec<(f64, usize, usize)>> = BTreeMap::new();
+    let mut coming: BTreeMap<(i64, usize), Vec<Coming>> = BTreeMap::new();
     let paths: Vec<Vec<(i64, usize)>> = flows
         .iter()
         .map(|flow| {

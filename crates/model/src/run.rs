@@ -70,3 +70,34 @@ pub fn run(hct: &Hct, phases: &[Phase], mapping: &[usize]) -> Result<Run> {
     };
     Ok(Run { total, phases: found, extremes_s })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hct::Port;
+    use crate::pattern::Messages;
+
+    #[test]
+    fn the_order_counts_half_and_the_longest_part_bounds_the_whole() {
+        let mut hct = Hct::new(None).unwrap();
+        let mapping: Vec<usize> = (0..4).map(|_| hct.add_processing(0, Port::flat(100.0).unwrap()).unwrap()).collect();
+        let message = |(source, destination)| Messages { source, destination, length: 100.0, count: 1 };
+        let messages = |pairs: &[(usize, usize)]| pairs.iter().copied().map(message).collect::<Vec<_>>();
+        let unknown = Pattern { tasks: 4, messages: messages(&[(0, 2), (0, 3), (1, 2), (1, 3)]), order: Vec::new() };
+        let ordered = Pattern { order: vec![0, 1, 0, 1], ..unknown.clone() };
+        let followed = queues::seconds(&hct, &ordered, &mapping).unwrap().unwrap();
+        let of = |phases: &[Phase]| run(&hct, phases, &mapping).unwrap();
+        let [plain, half] = [&unknown, &ordered].map(|pattern| of(&[Phase::new(1.0, pattern.clone())]));
+        assert!(followed > 3.0 && plain.total.seconds == 2.0, "{followed}");
+        assert_eq!(
+            (half.total.seconds, half.phases[0].bottleneck),
+            ((2.0 + followed) / 2.0, plain.phases[0].bottleneck)
+        );
+        let other = Pattern { tasks: 4, messages: messages(&[(2, 0)]), order: Vec::new() };
+        let whole = Pattern { messages: [&unknown.messages[..], &other.messages].concat(), ..unknown.clone() };
+        let found = of(&Phase::whole(whole, [ordered, other]));
+        assert_eq!(found.extremes_s, [half.total.seconds, half.total.seconds + 1.0]);
+        assert_eq!(found.total.seconds, half.total.seconds + 0.5);
+        assert!(run(&hct, &[Phase::new(f64::NAN, unknown)], &mapping).is_err());
+    }
+}

@@ -232,3 +232,30 @@ fn where_nothing_is_sent_there_is_a_mapping_too() {
         assert_eq!(least(&problem, &Time { hct: &hct, phases: &[] }).unwrap().len(), tasks);
     }
 }
+
+#[test]
+fn messages_are_followed_where_their_order_is_known() {
+    // All send to all, beginning with task 0: every mapping of 16 tasks on 16 PUs has the same loads but on the trunk.
+    let tasks = 16;
+    let topology = cluster(8);
+    let hct = topology.hct().unwrap();
+    let pairs = |source: usize| (0..tasks).filter(move |&other| other != source).map(move |other| (source, other));
+    let rows: Vec<Row> = (0..tasks).flat_map(pairs).map(|(source, other)| (source, other, 2000, 1)).collect();
+    let order = (0..tasks).flat_map(|_| 0..tasks as u32 - 1).collect();
+    let unordered = pattern(tasks, &rows);
+    let phases = [Phase::new(1.0, Pattern { order, ..unordered.clone() })];
+    let plain = [Phase::new(1.0, unordered)];
+    let weight = bytes(&phases[0].pattern);
+    let options = Options { steps: Some(800), ..Options::default() };
+    let problem = Problem { weight: &weight, load: &[], topology: &topology, options: &options };
+    let time = Time { hct: &hct, phases: &phases };
+    let seconds = |placement: &[usize]| time.total(&topology, placement).unwrap().seconds;
+    let found = least(&problem, &time).unwrap();
+    let blind = least(&problem, &Time { hct: &hct, phases: &plain }).unwrap();
+    let linear: Vec<usize> = (0..tasks).collect();
+    assert!(seconds(&found) < 0.97 * seconds(&linear).min(seconds(&blind)));
+    assert_eq!(found, least(&problem, &time).unwrap(), "the same steps, the same mapping");
+    let mut places = found.clone();
+    places.sort_unstable();
+    assert_eq!(places, linear);
+}

@@ -41,6 +41,11 @@ const ENDS_KEPT: usize = 2;
 /// got worse in many places would add up.
 const BACK: (usize, usize) = (60, 90);
 
+/// Between these the next kick starts from where the last one led, if that is not worse than where it started by more than this share,
+/// and the less the less time is left (Dueck and Scheuer, "Threshold accepting", 1990).
+const SLACK: f64 = 0.008;
+const SLACKENED: std::ops::RangeInclusive<usize> = SMALL + 1..=2048;
+
 /// Cuts of the coarsest graph that are tried in a division.
 const TRIES: usize = 4;
 
@@ -103,8 +108,19 @@ impl<'a> Ground<'a> {
         best.keep(&state);
         let rotation = Rotation::new(&state);
         let base = best.clone();
-        let mut walk =
-            Walk { ground: *self, talking: &talking, state, best, base, stale: 0, repartition, rotation, clock };
+        let mut walk = Walk {
+            ground: *self,
+            talking: &talking,
+            state,
+            best,
+            from: base.clone(),
+            base,
+            stale: 0,
+            all: clock.left(),
+            repartition,
+            rotation,
+            clock,
+        };
         if walk.reach_an_end(may_divide, random) {
             while walk.go_on(may_divide, random) {}
         }
@@ -176,9 +192,13 @@ struct Walk<'a> {
     talking: &'a [u32],
     state: State<'a>,
     best: Found,
+    /// Where the last kick started.
+    from: Found,
     /// The best since all began anew, and kicks since it was found.
     base: Found,
     stale: usize,
+    /// The time that was left when kicks began.
+    all: u128,
     repartition: Repartition<'a>,
     rotation: Option<Rotation>,
     clock: &'a mut Clock,
@@ -215,25 +235,22 @@ impl Walk<'_> {
             }
             self.settle(!goes_on);
         }
-        self.base = self.best.clone();
+        (self.base, self.from) = (self.best.clone(), self.best.clone());
+        self.all = self.clock.left().max(1);
         goes_on
     }
 
     /// A kick, and what gets better after it. False where the time is over.
     fn go_on(&mut self, may_divide: bool, random: &mut Random) -> bool {
         let count = self.ground.net.len();
-        let is_small = count <= SMALL;
         if may_divide && self.rotation.is_some() && self.stale > count / KICKS {
             self.stale = 0;
             if !self.begin_anew(PATIENCE_ROTATED, random) {
                 return false;
             }
-            self.base = self.found();
+            (self.base, self.from) = (self.found(), self.found());
         }
-        let back = if is_small { BACK.0 } else { BACK.1 };
-        if self.state.total > self.base.total && random.below(100) < back {
-            restore(&mut self.state, &self.base.slot_of);
-        }
+        self.step_back(random);
         self.repartition.kick(&mut self.state, random);
         let patience = if self.rotation.is_some() { PATIENCE_KICKED_ROTATED } else { PATIENCE_KICKED };
         let goes_on = self.climb(patience, random);
@@ -245,6 +262,24 @@ impl Walk<'_> {
             self.base.keep(&self.state);
         }
         goes_on
+    }
+
+    /// Goes to where the next kick starts.
+    fn step_back(&mut self, random: &mut Random) {
+        let count = self.ground.net.len();
+        if SLACKENED.contains(&count) {
+            let slack = SLACK * self.clock.left() as f64 / self.all as f64;
+            if self.state.total as f64 > self.from.total as f64 * (1.0 + slack) {
+                restore(&mut self.state, &self.from.slot_of);
+            } else {
+                self.from = self.found();
+            }
+            return;
+        }
+        let back = if count <= SMALL { BACK.0 } else { BACK.1 };
+        if self.state.total > self.base.total && random.below(100) < back {
+            restore(&mut self.state, &self.base.slot_of);
+        }
     }
 
     /// Another division, and what gets better soon. False where the time is over.

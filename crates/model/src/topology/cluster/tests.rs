@@ -66,6 +66,7 @@ out = { 64 = 10.0, 6400 = 100.0 }
 in = '1 kB/s'
 latency_ns = 5000
 max_bandwidth = 2e3
+asks_from = '64KiB'
 [[port]]
 level = 'core'
 bandwidth = 4000
@@ -76,7 +77,9 @@ bandwidth = 4000
     let port = hct.port(host);
     assert_eq!([64.0, 640.0, 1e6].map(|length| port.out.at(length).unwrap().round()), [10.0, 55.0, 100.0]);
     assert_eq!((port.inwards.at(1.0), port.latency_s, port.limit(Direction::Out)), (Some(1e3), 5e-6, Some(2e3)));
+    assert_eq!(port.asks_from, Some(65536.0));
     let other = topology.hosts().nth(1).unwrap().0;
+    assert_eq!(hct.port(other).asks_from, None);
     assert_eq!(hct.port(other).out.at(1.0), None);
     let cores: Vec<_> = topology.nodes_at(Level::Core).map(|core| hct.port(core).out.at(1.0)).collect();
     assert_eq!(cores, [Some(4e3); 4]);
@@ -164,6 +167,12 @@ fn what_is_no_cluster_says_why() {
         ("[[port]]\nof = 'n1'\nin = '0 Mbit/s'", "port of n1: in: a bandwidth of \"0 Mbit/s\""),
         ("[[port]]\nof = 'n1'\nmax_bandwidth = 'x'", "port of n1: max_bandwidth: \"x\" is no bandwidth"),
         ("[[port]]\nof = 'n1'\nlatency_ns = -1", "port of n1: a latency of -1 ns"),
+        ("[[port]]\nof = 'n1'\nbandwidth = 1\nasks_from = true", "port of n1: asks_from: true is no message length"),
+        (
+            "[[port]]\nof = 'n1'\nbandwidth = 1\nasks_from = '64 years'",
+            "port of n1: asks_from: \"64 years\" is no message length",
+        ),
+        ("[[port]]\nof = 'n1'\nasks_from = 1", "port of n1: nothing is said of it"),
         ("[[port]]\nof = 'n1'\nbandwidth = 1\nin = 1", "port of n1: bandwidth beside in or out"),
         ("[[port]]\nof = 'n1'", "port of n1: nothing is said of it"),
         ("[[port]]\nbandwidth = 1\n[[port]]\nof = 'n2'\nbandwidth = 1", "port of n2: n2 has two ports upwards"),
