@@ -17,21 +17,37 @@ const ASIDE: f64 = 0.01;
 /// as long as all the others together, if none begins before the one before it is over everywhere. Ranks that go ahead of others are
 /// between the two.
 pub fn usual(profile: &Profile) -> Vec<Phase> {
-    let pattern = Pattern::of(profile);
     let Some(turns) = turns(profile) else {
         let mut parts = told_apart(profile);
         return match parts.len() {
-            0 => vec![Phase::new(1.0, pattern)],
+            0 => vec![Phase::new(1.0, Pattern::of(profile))],
             1 => vec![Phase::new(1.0, parts.remove(0))],
-            _ => Phase::whole(pattern, parts),
+            _ => Phase::whole(Pattern::of(profile), parts),
         };
     };
     let last = turns.iter().max().copied().unwrap_or(0);
+    let messages = Pattern::of(profile).messages;
     let phase = |turn: usize| {
-        let messages = pattern.messages.iter().filter(|messages| turns[messages.source] == turn).copied().collect();
-        Phase::new(1.0, Pattern { tasks: pattern.tasks, messages, ..Pattern::default() })
+        let pattern = match profile.phases.is_empty() {
+            false => {
+                let rows = profile.phases.iter().filter(|row| turns[row.size.source as usize] == turn);
+                pattern(profile.tasks(), rows)
+            }
+            true => {
+                let messages = messages.iter().filter(|messages| turns[messages.source] == turn).copied().collect();
+                Pattern { tasks: profile.tasks(), messages, ..Pattern::default() }
+            }
+        };
+        Phase::new(1.0, pattern)
     };
     (0..=last).map(phase).filter(|phase| !phase.pattern.messages.is_empty()).collect()
+}
+
+/// What these rows of phases say, with its order where that is known of all.
+fn pattern<'a>(tasks: usize, rows: impl Iterator<Item = &'a PhaseRow> + Clone) -> Pattern {
+    let order = rows.clone().map(|row| Some(row.order).filter(|&order| order != NO_ORDER));
+    let order = order.collect::<Option<_>>().unwrap_or_default();
+    Pattern { tasks, messages: rows.map(|row| Messages::from(&row.size)).collect(), order }
 }
 
 /// How many phases these are of a run, each as often as it comes; the run as a whole is none of those that are told apart.
@@ -55,22 +71,14 @@ fn told_apart(profile: &Profile) -> Vec<Pattern> {
         so_far <= aside
     });
     let small = small.count();
-    let pattern = |rows: &mut dyn Iterator<Item = &PhaseRow>| Pattern {
-        tasks: profile.tasks(),
-        messages: rows.map(|row| Messages::from(&row.size)).collect(),
-        order: Vec::new(),
-    };
-    // The order of messages, where it is known of all.
-    let order = |rows: &[PhaseRow]| -> Vec<u32> {
-        let known = rows.iter().map(|row| Some(row.order).filter(|&order| order != NO_ORDER));
-        known.collect::<Option<_>>().unwrap_or_default()
-    };
     let (small, large) = phases.split_at_mut(small);
     large.sort_by_key(|(_, rows)| rows[0].phase);
-    let mut patterns: Vec<Pattern> =
-        large.iter().map(|(_, rows)| Pattern { order: order(rows), ..pattern(&mut rows.iter()) }).collect();
+    let tasks = profile.tasks();
+    let mut patterns: Vec<Pattern> = large.iter().map(|(_, rows)| pattern(tasks, rows.iter())).collect();
     if !small.is_empty() {
-        patterns.push(pattern(&mut small.iter().flat_map(|(_, rows)| rows.iter())));
+        // Of different phases nothing is before anything else.
+        let all = pattern(tasks, small.iter().flat_map(|(_, rows)| rows.iter()));
+        patterns.push(Pattern { order: Vec::new(), ..all });
     }
     patterns
 }

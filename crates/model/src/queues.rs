@@ -30,7 +30,7 @@ const LATE: f64 = 0.5;
 const RUNS: u64 = 8;
 
 /// Pieces that are followed at most; in larger phases order is ignored.
-const MOST: f64 = 2e5;
+const MOST: f64 = 1e5;
 
 /// Messages of one task to another, at one place among what it sends.
 #[derive(Debug, Clone, Copy, PartialEq)]
