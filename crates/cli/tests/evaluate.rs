@@ -142,7 +142,12 @@ fn a_gain_that_depends_on_how_far_phases_overlap_is_none() {
     (profile.messages, profile.bytes) = (matrix(COUNT), matrix(COUNT * BYTES));
     profile.sizes = sends.iter().map(|&(_, source, destination)| size(source, destination)).collect();
     profile.phases = sends
-        .map(|(phase, source, destination)| PhaseRow { phase, size: size(source, destination), order: NO_ORDER })
+        .map(|(phase, source, destination)| PhaseRow {
+            phase,
+            size: size(source, destination),
+            order: NO_ORDER,
+            is_collective: false,
+        })
         .to_vec();
     profile.series.clear();
     write_profile(&room.path("p.npz"), &profile).unwrap();

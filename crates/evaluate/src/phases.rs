@@ -7,7 +7,7 @@ use cohabit_model::pattern::Messages;
 use cohabit_model::profile::{Kind, NO_ORDER, PhaseRow, SeriesRow, merge_series};
 use cohabit_model::{Hct, Pattern, Phase, Profile, Result};
 
-/// The share of all bytes that is in phases too small to be told apart.
+/// The share of all bytes that is in phases too small to be told apart, and of what is in a collective's but not sent by it.
 const ASIDE: f64 = 0.01;
 
 /// Where tasks take turns, a phase for each turn: messages of different turns never wait for one another.
@@ -47,7 +47,10 @@ pub fn usual(profile: &Profile) -> Vec<Phase> {
 fn pattern<'a>(tasks: usize, rows: impl Iterator<Item = &'a PhaseRow> + Clone) -> Pattern {
     let order = rows.clone().map(|row| Some(row.order).filter(|&order| order != NO_ORDER));
     let order = order.collect::<Option<_>>().unwrap_or_default();
-    Pattern { tasks, messages: rows.map(|row| Messages::from(&row.size)).collect(), order }
+    let bytes =
+        |of: bool| -> f64 { rows.clone().filter(|row| row.is_collective == of).map(|row| row.size.bytes as f64).sum() };
+    let is_collective = bytes(false) <= ASIDE * bytes(true);
+    Pattern { tasks, messages: rows.map(|row| Messages::from(&row.size)).collect(), order, is_collective }
 }
 
 /// How many phases these are of a run, each as often as it comes; the run as a whole is none of those that are told apart.
@@ -232,6 +235,7 @@ mod tests {
         let row = |phase, source, destination, bytes| PhaseRow {
             phase,
             order: NO_ORDER,
+            is_collective: false,
             size: SizeRow { source, destination, class: 0, messages: 1, bytes },
         };
         let one = usual(&profile);

@@ -249,6 +249,8 @@ pub struct PhaseRow {
     pub size: SizeRow,
     /// Their place among what the sender sends in the phase at a time, 0 the first; [`NO_ORDER`] where it is not known.
     pub order: u32,
+    /// Whether collectives sent all of them.
+    pub is_collective: bool,
 }
 
 /// [`PhaseRow::order`] of messages of which it is not known.

@@ -16,7 +16,12 @@ fn pattern(tasks: usize, rows: &[Row]) -> Pattern {
         length: f64::from(length),
         count,
     };
-    Pattern { tasks, messages: rows.iter().map(message).collect(), order: rows.iter().map(|row| row.4).collect() }
+    Pattern {
+        tasks,
+        messages: rows.iter().map(message).collect(),
+        order: rows.iter().map(|row| row.4).collect(),
+        is_collective: false,
+    }
 }
 
 /// Tasks on processing elements of their own below one switch, with one kind of port.

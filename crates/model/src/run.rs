@@ -7,6 +7,9 @@
 use crate::estimator::{Estimate, Total, estimate};
 use crate::{Error, Hct, Pattern, Result, queues};
 
+/// How much the order of messages counts in phases that are no collective's.
+const ORDERED: f64 = 0.5;
+
 /// A phase, and how much it counts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Phase {
@@ -37,7 +40,7 @@ pub struct Run {
     /// All phases, each as often as it comes.
     pub total: Total,
     /// By phase, once each. Seconds are half-way between those of the last port, as if the order of messages did not matter, and those
-    /// of [`queues::seconds`]; and of a whole run at least those of the longest of its parts.
+    /// of [`queues::seconds`], of a collective these; and of a whole run at least those of the longest of its parts.
     pub phases: Vec<Estimate>,
     /// The seconds if all phases were sent at once, and if none began before the last was over everywhere. Both are the total where
     /// no parts of a whole run are told apart.
@@ -56,7 +59,8 @@ pub fn run(hct: &Hct, phases: &[Phase], mapping: &[usize]) -> Result<Run> {
         }
         let ports = estimate(hct, &phase.pattern, mapping)?;
         let followed = queues::seconds(hct, &phase.pattern, mapping)?.unwrap_or(ports.seconds);
-        found.push(Estimate { seconds: (ports.seconds + followed) / 2.0, ..ports });
+        let ordered = if phase.pattern.is_collective { 1.0 } else { ORDERED };
+        found.push(Estimate { seconds: (1.0 - ordered) * ports.seconds + ordered * followed, ..ports });
     }
     let has_parts = phases.first().is_some_and(|first| first.is_whole);
     if let ([whole, parts @ ..], true) = (&mut found[..], has_parts) {
@@ -83,7 +87,7 @@ mod tests {
         let mapping: Vec<usize> = (0..4).map(|_| hct.add_processing(0, Port::flat(100.0).unwrap()).unwrap()).collect();
         let message = |(source, destination)| Messages { source, destination, length: 100.0, count: 1 };
         let messages = |pairs: &[(usize, usize)]| pairs.iter().copied().map(message).collect::<Vec<_>>();
-        let unknown = Pattern { tasks: 4, messages: messages(&[(0, 2), (0, 3), (1, 2), (1, 3)]), order: Vec::new() };
+        let unknown = Pattern { tasks: 4, messages: messages(&[(0, 2), (0, 3), (1, 2), (1, 3)]), ..Pattern::default() };
         let ordered = Pattern { order: vec![0, 1, 0, 1], ..unknown.clone() };
         let followed = queues::seconds(&hct, &ordered, &mapping).unwrap().unwrap();
         let of = |phases: &[Phase]| run(&hct, phases, &mapping).unwrap();
@@ -93,7 +97,9 @@ mod tests {
             (half.total.seconds, half.phases[0].bottleneck),
             ((2.0 + followed) / 2.0, plain.phases[0].bottleneck)
         );
-        let other = Pattern { tasks: 4, messages: messages(&[(2, 0)]), order: Vec::new() };
+        let collective = Pattern { is_collective: true, ..ordered.clone() };
+        assert_eq!(of(&[Phase::new(1.0, collective)]).total.seconds, followed);
+        let other = Pattern { messages: messages(&[(2, 0)]), ..unknown.clone() };
         let whole = Pattern { messages: [&unknown.messages[..], &other.messages].concat(), ..unknown.clone() };
         let found = of(&Phase::whole(whole, [ordered, other]));
         assert_eq!(found.extremes_s, [half.total.seconds, half.total.seconds + 1.0]);

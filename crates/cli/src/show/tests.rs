@@ -126,7 +126,9 @@ fn phases_are_counted() {
     let mut profile = ring(4);
     assert!(!text(&profile).contains("phases"));
     let size = |source| SizeRow { source, destination: (source + 1) % 4, class: 9, messages: 1, bytes: 1000 };
-    profile.phases = (0..4).map(|source| PhaseRow { phase: source / 3, size: size(source), order: 0 }).collect();
+    profile.phases = (0..4)
+        .map(|source| PhaseRow { phase: source / 3, size: size(source), order: 0, is_collective: false })
+        .collect();
     assert!(text(&profile).contains("2, the heaviest with 75 % of the bytes\n"), "{}", text(&profile));
     let phases = document(&profile, &options(Palette::Ascii))["phases"].clone();
     assert_eq!(phases, serde_json::json!([{"messages": 3, "bytes": 3000}, {"messages": 1, "bytes": 1000}]));

@@ -51,6 +51,7 @@ struct Phases {
 struct Sent {
     amount: Amount,
     order: Order,
+    is_collective: bool,
 }
 
 /// When a rank first sends something of a round: which of its call sites does, and how many messages after the first of that call.
@@ -64,10 +65,12 @@ const UNKNOWN: Order = (u32::MAX, u32::MAX);
 struct Found(BTreeMap<(u32, u32, u32, u32), Sent>);
 
 impl Found {
-    fn add(&mut self, key: (u32, u32, u32, u32), amount: Amount, order: Order) {
-        let sent = self.0.entry(key).or_insert(Sent { amount: Amount::default(), order: UNKNOWN });
-        sent.amount.add(amount);
-        sent.order = sent.order.min(order);
+    fn add(&mut self, key: (u32, u32, u32, u32), other: Sent) {
+        let none = Sent { amount: Amount::default(), order: UNKNOWN, is_collective: true };
+        let sent = self.0.entry(key).or_insert(none);
+        sent.amount.add(other.amount);
+        sent.order = sent.order.min(other.order);
+        sent.is_collective &= other.is_collective;
     }
 }
 
@@ -103,7 +106,8 @@ pub fn of(ranks: &[Rank], worlds: &Worlds, pairs: &BTreeMap<(u32, u32), Pair>) -
             let Some(other) = worlds.peer(at, site.peer) else { continue };
             let (source, destination) = if site.peer.kind == Kind::Got { (other, own) } else { (own, other) };
             let order = if site.peer.kind == Kind::Got { UNKNOWN } else { (site.order, 0) };
-            found.add((phase, source, destination, site.class), site.amount, order);
+            let sent = Sent { amount: site.amount, order, is_collective: false };
+            found.add((phase, source, destination, site.class), sent);
             known.entry((source, destination, site.class)).or_default().add(site.amount);
         }
     }
@@ -112,7 +116,8 @@ pub fn of(ranks: &[Rank], worlds: &Worlds, pairs: &BTreeMap<(u32, u32), Pair>) -
             // Usually all of it is known.
             let left = known.get(&(source, destination, class)).map_or(amount, |&known| less(amount, known));
             if left != Amount::default() {
-                found.add((phases.rest, source, destination, class), left, UNKNOWN);
+                let sent = Sent { amount: left, order: UNKNOWN, is_collective: false };
+                found.add((phases.rest, source, destination, class), sent);
             }
         }
         let of_source = worlds.part_of[source as usize].map(|at| &collectives[at]);
@@ -121,7 +126,7 @@ pub fn of(ranks: &[Rank], worlds: &Worlds, pairs: &BTreeMap<(u32, u32), Pair>) -
             for (phase, amount) in shared(of_source.map(|own| &own.messages), class, amount, phases.rest) {
                 let site = of_source.and_then(|own| own.sites.get(&phase));
                 let order = site.zip(before).map_or(UNKNOWN, |(&site, &before)| (site, before));
-                found.add((phase, source, destination, class), amount, order);
+                found.add((phase, source, destination, class), Sent { amount, order, is_collective: true });
             }
         }
     }
@@ -187,7 +192,7 @@ fn rows(found: Found) -> Vec<PhaseRow> {
             let next = numbers.len() as u32;
             let phase = *numbers.entry(phase).or_insert(next);
             // Class 0 of a profile holds empty messages and those of one byte.
-            merged.add((phase, source, destination, class.saturating_sub(1)), sent.amount, sent.order);
+            merged.add((phase, source, destination, class.saturating_sub(1)), sent);
         }
     }
     let mut orders: BTreeMap<(u32, u32), BTreeSet<Order>> = BTreeMap::new();
@@ -201,7 +206,8 @@ fn rows(found: Found) -> Vec<PhaseRow> {
     let row = |((phase, source, destination, class), sent): ((u32, u32, u32, u32), Sent)| {
         let Amount { messages, bytes } = sent.amount;
         let order = if sent.order == UNKNOWN { NO_ORDER } else { places[&(phase, source, sent.order)] };
-        PhaseRow { phase, size: SizeRow { source, destination, class, messages, bytes }, order }
+        let size = SizeRow { source, destination, class, messages, bytes };
+        PhaseRow { phase, size, order, is_collective: sent.is_collective }
     };
     merged.0.into_iter().map(row).collect()
 }

@@ -27,8 +27,9 @@ const SIZES: [&str; 5] = ["size_source", "size_destination", "size_class", "size
 /// The columns of the phases.
 const PHASES: [&str; 6] =
     ["phase_number", "phase_source", "phase_destination", "phase_class", "phase_messages", "phase_bytes"];
-/// A column of the phases that profiles of before it lack.
+/// Columns of the phases that profiles of before them lack.
 const PHASE_ORDER: &str = "phase_order";
+const PHASE_COLLECTIVE: &str = "phase_collective";
 /// What is known of each task.
 const PER_TASK: [&str; 5] = ["task_accessed_bytes", "task_loads", "task_stores", "task_mpi_ns", "task_run_ns"];
 
@@ -36,7 +37,10 @@ const PER_TASK: [&str; 5] = ["task_accessed_bytes", "task_loads", "task_stores",
 fn is_known(name: &str) -> bool {
     let in_matrix =
         |matrix: &str| name.strip_prefix(matrix).is_some_and(|ending| ending.is_empty() || TRIPLET.contains(&ending));
-    let columns = SERIES.contains(&name) || SIZES.contains(&name) || PHASES.contains(&name) || name == PHASE_ORDER;
+    let columns = SERIES.contains(&name)
+        || SIZES.contains(&name)
+        || PHASES.contains(&name)
+        || [PHASE_ORDER, PHASE_COLLECTIVE].contains(&name);
     name == META || columns || PER_TASK.contains(&name) || MATRICES.into_iter().any(in_matrix)
 }
 

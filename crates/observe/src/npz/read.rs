@@ -1,7 +1,9 @@
 //! Reading a profile.
 
 use super::archive::{Archive, Array};
-use super::{DENSE_TASKS, MATRICES, META, PER_TASK, PHASE_ORDER, PHASES, SERIES, SIZES, TRIPLET, is_known};
+use super::{
+    DENSE_TASKS, MATRICES, META, PER_TASK, PHASE_COLLECTIVE, PHASE_ORDER, PHASES, SERIES, SIZES, TRIPLET, is_known,
+};
 use cohabit_model::mapping_file::{check_format, format_of};
 use cohabit_model::profile::{FORMAT, Meta, NO_ORDER, PhaseRow, SeriesRow, SizeRow, UnknownArray};
 use cohabit_model::{Error, Matrix, Profile, Result};
@@ -145,19 +147,24 @@ fn read_phases(archive: &mut Archive, tasks: usize) -> Result<Vec<PhaseRow>> {
     let [name, columns @ ..] = PHASES;
     let numbers = if archive.has(name) { archive.counts(name)? } else { Vec::new() };
     let rows = read_rows(archive, columns, tasks)?;
-    let orders = match archive.has(PHASE_ORDER) {
-        true => archive.counts(PHASE_ORDER)?,
-        false => vec![u64::from(NO_ORDER); rows.len()],
+    let mut column = |name: &str, unknown: u32| match archive.has(name) {
+        true => archive.counts(name),
+        false => Ok(vec![u64::from(unknown); rows.len()]),
     };
-    same_length("phase", &[numbers.len(), rows.len(), orders.len()])?;
+    let (orders, collective) = (column(PHASE_ORDER, NO_ORDER)?, column(PHASE_COLLECTIVE, 0)?);
+    same_length("phase", &[numbers.len(), rows.len(), orders.len(), collective.len()])?;
     for (name, numbers, what) in [(name, &numbers, "a phase"), (PHASE_ORDER, &orders, "a place")] {
         if let Some(at) = numbers.iter().position(|&number| number > u64::from(u32::MAX)) {
             return Err(Error::new(format!("{name}: element {at} is {}, {what} is below 2^32", numbers[at])));
         }
     }
-    let row =
-        |((phase, size), order): ((u64, SizeRow), u64)| PhaseRow { phase: phase as u32, size, order: order as u32 };
-    let mut rows: Vec<PhaseRow> = numbers.into_iter().zip(rows).zip(orders).map(row).collect();
+    let row = |at: usize| PhaseRow {
+        phase: numbers[at] as u32,
+        size: rows[at],
+        order: orders[at] as u32,
+        is_collective: collective[at] != 0,
+    };
+    let mut rows: Vec<PhaseRow> = (0..rows.len()).map(row).collect();
     rows.sort_unstable();
     Ok(rows)
 }

@@ -45,7 +45,9 @@ fn example(tasks: u32) -> Profile {
         loads: each(2),
         stores: each(3),
         sizes: (0..tasks).map(size).collect(),
-        phases: (0..tasks).map(|id| PhaseRow { phase: id / 2, size: size(id), order: id % 3 }).collect(),
+        phases: (0..tasks)
+            .map(|id| PhaseRow { phase: id / 2, size: size(id), order: id % 3, is_collective: id % 2 == 0 })
+            .collect(),
         mpi_ns: each(5),
         run_ns: each(7),
         ..Profile::new(meta, ring(u64::MAX - u64::from(tasks)), ring(8))
@@ -272,11 +274,11 @@ fn bad_files_are_errors_that_say_where() {
         (with(&pairs(&[0, 1], &[1])), "sharing: its columns differ in length: [2, 2, 1]"),
         (with(&[("messages_value", matrix(&[1], &[1]))]), "messages: stored both dense and as triplets"),
         (with(&[("series_bin", matrix(&[1], &[1]))]), "series_source: damaged"),
-        (with(&phase(&[1, 0], &[1])), "phase: its columns differ in length: [2, 1, 1]"),
+        (with(&phase(&[1, 0], &[1])), "phase: its columns differ in length: [2, 1, 1, 1]"),
         (with(&phase(&[1 << 32], &[1])), "phase_number: element 0 is 4294967296, a phase is below 2^32"),
         (with(&phase(&[1], &[64])), "phase_class: element 0 is 64, a class is below 64"),
-        (with(&phase(&[1], &[1])[1..]), "phase: its columns differ in length: [0, 1, 1]"),
-        (with(&ordered(&[1, 2])), "phase: its columns differ in length: [1, 1, 2]"),
+        (with(&phase(&[1], &[1])[1..]), "phase: its columns differ in length: [0, 1, 1, 1]"),
+        (with(&ordered(&[1, 2])), "phase: its columns differ in length: [1, 1, 2, 1]"),
         (with(&ordered(&[1 << 32])), "phase_order: element 0 is 4294967296, a place is below 2^32"),
     ];
     for (content, expected) in cases {

@@ -1,7 +1,9 @@
 //! Writing a profile.
 
 use super::archive::MEMBER_LIMIT_BYTES;
-use super::{DENSE_TASKS, MATRICES, META, PER_TASK, PHASE_ORDER, PHASES, SERIES, SIZES, TRIPLET, npy};
+use super::{
+    DENSE_TASKS, MATRICES, META, PER_TASK, PHASE_COLLECTIVE, PHASE_ORDER, PHASES, SERIES, SIZES, TRIPLET, npy,
+};
 use cohabit_model::file::{cannot_write, write_whole};
 use cohabit_model::profile::SizeRow;
 use cohabit_model::{Error, Matrix, Profile, Result};
@@ -85,6 +87,8 @@ impl Out {
             self.indices(number, profile.phases.len(), profile.phases.iter().map(|row| row.phase))?;
             self.sizes(columns, profile.phases.iter().map(|row| &row.size))?;
             self.indices(PHASE_ORDER, profile.phases.len(), profile.phases.iter().map(|row| row.order))?;
+            let collective = profile.phases.iter().map(|row| u32::from(row.is_collective));
+            self.indices(PHASE_COLLECTIVE, profile.phases.len(), collective)?;
         }
         for (name, values) in per_task(profile) {
             if !values.is_empty() {
