@@ -54,6 +54,10 @@
 #define COHABIT_MPI_KIND_PUT 2u        /* one-sided, from this rank to the peer */
 #define COHABIT_MPI_KIND_GOT 3u        /* one-sided, from the peer to this rank */
 
+/* A bit of cohabit_mpi_cell.before: of a collective that goes step by step, in each of which every rank sends one message and waits
+ * for one. */
+#define COHABIT_MPI_STEPS (1u << 31)
+
 typedef struct {
     uint64_t key; /* key + 1, 0: empty */
     uint64_t messages;
@@ -61,7 +65,7 @@ typedef struct {
     /* Of the window under way, not yet a row of the series; added to nothing (messages and bytes hold them too). */
     uint64_t window_messages;
     uint64_t window_bytes;
-    uint32_t before; /* messages that the rank had sent in the round before the first of these */
+    uint32_t before; /* messages that the rank had sent in the round before the first of these; COHABIT_MPI_STEPS */
     uint32_t reserved;
 } cohabit_mpi_cell_t;
 

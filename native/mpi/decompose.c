@@ -223,6 +223,15 @@ static const struct {
     { 4095, 1024, 0, 0 },         { INT32_MAX, 2048, 0, 0 },
 };
 
+/* To the rank after, then the one after that, each when the message before it is sent and what comes meanwhile is there. */
+static void
+step_by_step(const place_t *at, const counts_t *counts)
+{
+    sent_in_round |= COHABIT_MPI_STEPS;
+    alltoall_linear(at, counts, false);
+    sent_in_round &= ~COHABIT_MPI_STEPS;
+}
+
 static void
 alltoall(const place_t *at, uint64_t bytes, bool blocking)
 {
@@ -233,7 +242,7 @@ alltoall(const place_t *at, uint64_t bytes, bool blocking)
     if (blocking && bytes < alltoall_choices[row].bruck_below)
         alltoall_bruck(at, bytes);
     else if (blocking && bytes >= alltoall_choices[row].pairwise_from && bytes < alltoall_choices[row].pairwise_below)
-        alltoall_linear(at, &counts, false);
+        step_by_step(at, &counts);
     else if (blocking)
         alltoall_descending(at, &counts);
     else
@@ -245,7 +254,7 @@ alltoallv(const place_t *at, const counts_t *counts)
 {
     bool is_pairwise = at->size < 4 || (at->size >= 64 && at->size < 128) || (at->size >= 256 && at->size < 1024);
     if (is_pairwise)
-        alltoall_linear(at, counts, false);
+        step_by_step(at, counts);
     else
         alltoall_ascending(at, counts);
 }
@@ -258,8 +267,11 @@ alltoall(const place_t *at, uint64_t bytes, bool blocking)
         alltoall_bruck(at, bytes);
     else if (bytes <= ALLTOALL_MEDIUM_BYTES)
         alltoall_linear(at, &counts, true);
-    else
+    else {
+        sent_in_round |= COHABIT_MPI_STEPS;
         alltoall_pairwise(at, bytes);
+        sent_in_round &= ~COHABIT_MPI_STEPS;
+    }
 }
 
 static void

@@ -65,7 +65,7 @@ extern __thread void *caller __attribute__((tls_model("initial-exec")));
 extern __thread void *frame __attribute__((tls_model("initial-exec")));
 /* The round under way (abi.h); 0: none. */
 extern __thread uint32_t current_round __attribute__((tls_model("initial-exec")));
-/* Messages sent in it so far. */
+/* Messages sent in it so far, and COHABIT_MPI_STEPS. */
 extern __thread uint32_t sent_in_round __attribute__((tls_model("initial-exec")));
 
 /* The function of that name in the libraries after this one. */

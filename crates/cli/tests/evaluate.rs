@@ -2,7 +2,7 @@
 
 mod common;
 
-use cohabit_model::profile::{Kind, Meta, NO_ORDER, PhaseRow, SeriesRow, SizeRow, Task};
+use cohabit_model::profile::{Kind, Meta, NO_ORDER, PhaseRow, SentBy, SeriesRow, SizeRow, Task};
 use cohabit_model::{Matrix, Profile};
 use cohabit_observe::npz::{read_profile, write_profile};
 use common::Room;
@@ -146,7 +146,7 @@ fn a_gain_that_depends_on_how_far_phases_overlap_is_none() {
             phase,
             size: size(source, destination),
             order: NO_ORDER,
-            is_collective: false,
+            by: SentBy::Program,
         })
         .to_vec();
     profile.series.clear();

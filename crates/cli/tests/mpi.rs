@@ -4,7 +4,7 @@
 mod common;
 
 use cohabit_model::Profile;
-use cohabit_model::profile::PhaseRow;
+use cohabit_model::profile::{PhaseRow, SentBy};
 use cohabit_observe::npz::read_profile;
 use common::{Ran, Room};
 use std::collections::BTreeMap;
@@ -172,31 +172,36 @@ fn phases(profile: &Profile) -> Vec<(Vec<(u32, u32)>, u64)> {
     profile.phases.chunk_by(|a, b| a.phase == b.phase).map(of).collect()
 }
 
-/// To whom a rank sends in the phase with the most bytes, in the order of their places.
-fn order_of(rank: u32, profile: &Profile) -> Vec<u32> {
+/// To whom a rank sends in the phase with the most bytes, in the order of their places, and who does.
+fn order_of(rank: u32, profile: &Profile) -> (Vec<u32>, Vec<SentBy>) {
     let phases = profile.phases.chunk_by(|a, b| a.phase == b.phase);
     let bytes = |rows: &&[PhaseRow]| rows.iter().map(|row| row.size.bytes).sum::<u64>();
     let mut rows = phases.max_by_key(bytes).unwrap_or_default().to_vec();
     rows.retain(|row| row.size.source == rank && row.size.destination != rank);
     rows.sort_by_key(|row| row.order);
-    rows.iter().map(|row| row.size.destination).collect()
+    let mut by: Vec<SentBy> = rows.iter().map(|row| row.by).collect();
+    by.dedup();
+    (rows.iter().map(|row| row.size.destination).collect(), by)
 }
 
 #[test]
 fn all_to_alls_have_the_order_of_each_mpi() {
+    use SentBy::{Collective, Program, Steps};
     for mpi in installed() {
         let is_open_mpi = mpi.name == "openmpi";
-        for (pattern, rank, order) in [
-            ("alltoall", 1, if is_open_mpi { &[0, 3, 2][..] } else { &[2, 3, 0] }),
+        for (pattern, elements, rank, order, by) in [
+            ("alltoall", "100", 1, if is_open_mpi { &[0, 3, 2][..] } else { &[2, 3, 0] }, Collective),
+            ("alltoall", "150000", 1, if is_open_mpi { &[2, 3, 0] } else { &[0, 3, 2] }, Steps),
             // Some of these are empty.
-            ("alltoallv", 3, &[1, 2]),
-            ("alltoallv", 2, if is_open_mpi { &[0, 3] } else { &[3, 0] }),
+            ("alltoallv", "100", 3, &[1, 2], Collective),
+            ("alltoallv", "100", 2, if is_open_mpi { &[0, 3] } else { &[3, 0] }, Collective),
+            ("ring", "100", 2, &[3], Program),
         ] {
             let room = Room::new();
-            let arguments = [pattern, "--rounds", "5", "--elements", "100"];
+            let arguments = [pattern, "--rounds", "5", "--elements", elements];
             done(&profile(&room, &mpi, &["--no-monitoring"], 4, &program(&mpi, "patterns"), &arguments));
             let found = order_of(rank, &read_profile(&room.path("p.npz")).unwrap());
-            assert_eq!(found, order, "{pattern}, rank {rank}, {}", mpi.name);
+            assert_eq!(found, (order.to_vec(), vec![by]), "{pattern} of {elements}, rank {rank}, {}", mpi.name);
         }
     }
 }

@@ -4,7 +4,7 @@
 use crate::turns::turns;
 use cohabit_model::estimator::Growing;
 use cohabit_model::pattern::Messages;
-use cohabit_model::profile::{Kind, NO_ORDER, PhaseRow, SeriesRow, merge_series};
+use cohabit_model::profile::{Kind, NO_ORDER, PhaseRow, SentBy, SeriesRow, merge_series};
 use cohabit_model::{Hct, Pattern, Phase, Profile, Result};
 
 /// The share of all bytes that is in phases too small to be told apart, and of what is in a collective's but not sent by it.
@@ -47,10 +47,16 @@ pub fn usual(profile: &Profile) -> Vec<Phase> {
 fn pattern<'a>(tasks: usize, rows: impl Iterator<Item = &'a PhaseRow> + Clone) -> Pattern {
     let order = rows.clone().map(|row| Some(row.order).filter(|&order| order != NO_ORDER));
     let order = order.collect::<Option<_>>().unwrap_or_default();
-    let bytes =
-        |of: bool| -> f64 { rows.clone().filter(|row| row.is_collective == of).map(|row| row.size.bytes as f64).sum() };
-    let is_collective = bytes(false) <= ASIDE * bytes(true);
-    Pattern { tasks, messages: rows.map(|row| Messages::from(&row.size)).collect(), order, is_collective }
+    let bytes = |by: &[SentBy]| -> f64 {
+        rows.clone().filter(|row| by.contains(&row.by)).map(|row| row.size.bytes as f64).sum()
+    };
+    let (steps, at_once) = (bytes(&[SentBy::Steps]), bytes(&[SentBy::Collective]));
+    let by = match bytes(&[SentBy::Program]) <= ASIDE * (steps + at_once) {
+        false => SentBy::Program,
+        true if at_once <= ASIDE * steps => SentBy::Steps,
+        true => SentBy::Collective,
+    };
+    Pattern { tasks, messages: rows.map(|row| Messages::from(&row.size)).collect(), order, by }
 }
 
 /// How many phases these are of a run, each as often as it comes; the run as a whole is none of those that are told apart.
@@ -235,7 +241,7 @@ mod tests {
         let row = |phase, source, destination, bytes| PhaseRow {
             phase,
             order: NO_ORDER,
-            is_collective: false,
+            by: SentBy::Program,
             size: SizeRow { source, destination, class: 0, messages: 1, bytes },
         };
         let one = usual(&profile);

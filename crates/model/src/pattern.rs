@@ -1,7 +1,7 @@
 //! The application communication pattern: how many messages of which length go from which task to which (IBM report, 3.2).
 
 use crate::Profile;
-use crate::profile::SizeRow;
+use crate::profile::{SentBy, SizeRow};
 
 /// Messages of one length between two tasks.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,8 +41,8 @@ pub struct Pattern {
     pub messages: Vec<Messages>,
     /// Of each of `messages` its place among what its source sends at a time, 0 the first; empty where that is not known.
     pub order: Vec<u32>,
-    /// Whether collectives send it: tasks do nothing else then, and begin when all have come.
-    pub is_collective: bool,
+    /// Who sends it: in a collective tasks do nothing else.
+    pub by: SentBy,
 }
 
 impl Pattern {
@@ -54,6 +54,6 @@ impl Pattern {
             Messages { source, destination, length: length(profile.bytes.get(source, destination), count), count }
         });
         let messages = if profile.sizes.is_empty() { by_pair.collect() } else { by_class.collect() };
-        Self { tasks: profile.tasks(), messages, order: Vec::new(), is_collective: false }
+        Self { tasks: profile.tasks(), messages, order: Vec::new(), by: SentBy::Program }
     }
 }

@@ -249,8 +249,20 @@ pub struct PhaseRow {
     pub size: SizeRow,
     /// Their place among what the sender sends in the phase at a time, 0 the first; [`NO_ORDER`] where it is not known.
     pub order: u32,
-    /// Whether collectives sent all of them.
-    pub is_collective: bool,
+    /// Who sent them.
+    pub by: SentBy,
+}
+
+/// Who sends the messages of a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum SentBy {
+    /// The program, or not known.
+    #[default]
+    Program,
+    /// A collective, all at once.
+    Collective,
+    /// A collective, step by step: in each every task sends one message and waits for one.
+    Steps,
 }
 
 /// [`PhaseRow::order`] of messages of which it is not known.

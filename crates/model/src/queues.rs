@@ -5,11 +5,13 @@
 //! Where every task sends to every other the estimator has most mappings alike; which ports stand idle at first and have too
 //! much to do later is a matter of who is sent to first. Here ports serve first what comes first and hold as much as waits. A message
 //! that is asked for first ([`Port::asks_from`](crate::hct::Port::asks_from)) is sent when the answer has come back, behind what
-//! the other task sends the same way.
+//! the other task sends the same way. Where a collective goes step by step a task's next message waits for the one before it, and for
+//! what the task is sent meanwhile.
 
 use crate::estimator::{self, check};
 use crate::hct::Direction;
 use crate::pattern::Pattern;
+use crate::profile::SentBy;
 use crate::{Hct, Phase, Result};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
@@ -62,7 +64,8 @@ pub fn seconds(hct: &Hct, pattern: &Pattern, mapping: &[usize]) -> Result<Option
     if flows.iter().map(Flow::pieces).sum::<f64>() > MOST {
         return Ok(None);
     }
-    let runs = (0..RUNS).map(|run| Network::new(hct, &flows, mapping, LATE, run).run());
+    let steps = pattern.by == SentBy::Steps;
+    let runs = (0..RUNS).map(|run| Network::new(hct, &flows, mapping, Ranks { late: LATE, steps, seed: run }).run());
     let followed = times * runs.sum::<f64>() / RUNS as f64;
     Ok(Some(followed.max(estimator::estimate(hct, pattern, mapping)?.seconds)))
 }
@@ -137,6 +140,30 @@ struct Server {
     own_s: HashMap<usize, f64>,
 }
 
+/// How the tasks go about it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ranks {
+    /// They are up to so many times as long as a message takes late.
+    late: f64,
+    /// Each message waits for the one before it, and for what comes meanwhile.
+    steps: bool,
+    /// Delays are different for each.
+    seed: u64,
+}
+
+/// The steps of a task.
+#[derive(Debug, Clone, Default)]
+struct Steps {
+    /// Its first flow.
+    first: usize,
+    /// How many flows it sends.
+    count: usize,
+    /// Which step it is at.
+    at: usize,
+    /// By step, how many flows that it sends or that are sent to it have not come.
+    open: Vec<u32>,
+}
+
 /// How a flow's messages go.
 struct Way {
     /// The ports out of [`Network::servers`], in order, with seconds of a piece alone and among others.
@@ -147,6 +174,8 @@ struct Way {
     /// Pieces that are not in the first port yet; one more is when one is through so many ports.
     left: usize,
     gate: usize,
+    /// Pieces that have not come.
+    open: usize,
 }
 
 /// The ports, the clock, and what is on its way.
@@ -161,11 +190,14 @@ struct Network<'a> {
     late_s: f64,
     /// Of the numbers that delays are drawn by.
     state: u64,
+    /// By task; none where they do not go step by step.
+    steps: BTreeMap<usize, Steps>,
+    /// By flow: at which step its source sends it.
+    step_of: Vec<usize>,
 }
 
 impl<'a> Network<'a> {
-    /// Tasks are up to `late` times as long as a message takes late, by other numbers for every `seed`.
-    fn new(hct: &Hct, flows: &'a [Flow], mapping: &[usize], late: f64, seed: u64) -> Self {
+    fn new(hct: &Hct, flows: &'a [Flow], mapping: &[usize], ranks: Ranks) -> Self {
         let wires = hct.wires();
         let mut servers: HashMap<(usize, Direction), usize> = HashMap::new();
         let mut way = |flow: &Flow| {
@@ -198,21 +230,29 @@ impl<'a> Network<'a> {
             // Up to what takes half as long as the slowest and more: what is before that is the host's own.
             let slowest = ports.iter().map(|port| port.2).fold(0.0, f64::max);
             let gate = ports.iter().position(|port| port.2 >= slowest / 2.0).map_or(0, |port| port + 1);
-            Way { ports, question: control(from, to), answer: control(to, from), left: pieces as usize, gate }
+            Way {
+                ports,
+                question: control(from, to),
+                answer: control(to, from),
+                left: pieces as usize,
+                gate,
+                open: pieces as usize,
+            }
         };
         let ways: Vec<Way> = flows.iter().map(&mut way).collect();
         let slowest_s = |way: &Way| way.left as f64 * way.ports.iter().map(|port| port.2).fold(0.0, f64::max);
-        let late_s = late * ways.iter().map(slowest_s).sum::<f64>() / flows.len() as f64;
+        let late_s = ranks.late * ways.iter().map(slowest_s).sum::<f64>() / flows.len() as f64;
         let servers = vec![Server::default(); servers.len()];
-        let state = seed << 32;
-        Self { flows, ways, servers, events: BinaryHeap::new(), planned: 0, now_s: 0.0, late_s, state }
+        let (steps, step_of) = if ranks.steps { steps(flows) } else { Default::default() };
+        let (events, state) = (BinaryHeap::new(), ranks.seed << 32);
+        Self { flows, ways, servers, events, planned: 0, now_s: 0.0, late_s, state, steps, step_of }
     }
 
     /// When all is through, in seconds.
     fn run(mut self) -> f64 {
         for first in 0..self.flows.len() {
             if first == 0 || self.flows[first].source != self.flows[first - 1].source {
-                let late_s = self.delay();
+                let late_s = delay(&mut self.state, self.late_s);
                 self.plan(late_s, Event::Begin(first));
             }
         }
@@ -228,23 +268,40 @@ impl<'a> Network<'a> {
         self.now_s
     }
 
-    /// How late a task is, by splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
-    fn delay(&mut self) -> f64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.state ^ self.state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        self.late_s * ((mixed ^ mixed >> 31) >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// Sends all that a task does not have to ask for, and asks for the rest, in order.
+    /// Sends all that a task does not have to ask for, and asks for the rest, in order; or its first message.
     fn begin(&mut self, first: usize) {
         let source = self.flows[first].source;
-        for flow in (first..self.flows.len()).take_while(|&flow| self.flows[flow].source == source).collect::<Vec<_>>()
-        {
+        let count = match self.steps.get(&source) {
+            Some(_) => 1,
+            None => self.flows[first..].iter().take_while(|flow| flow.source == source).count(),
+        };
+        for flow in first..first + count {
             if self.ways[flow].question.is_empty() {
                 self.send(flow);
             } else {
                 self.go_on(Part { flow, what: What::Question, hop: 0 });
+            }
+        }
+    }
+
+    /// A piece has come. Where all of a step have, the task goes on to the next.
+    fn come(&mut self, flow: usize) {
+        self.ways[flow].open -= 1;
+        if self.ways[flow].open > 0 || self.steps.is_empty() {
+            return;
+        }
+        let step = self.step_of[flow];
+        for task in [self.flows[flow].source, self.flows[flow].destination] {
+            let Some(steps) = self.steps.get_mut(&task) else { continue };
+            steps.open[step] -= 1;
+            while steps.open.get(steps.at) == Some(&0) {
+                steps.at += 1;
+                if steps.at < steps.count {
+                    let next = Event::Begin(steps.first + steps.at);
+                    let at_s = self.now_s + delay(&mut self.state, self.late_s);
+                    self.events.push(Reverse(Planned { at_s, number: self.planned, event: next }));
+                    self.planned += 1;
+                }
             }
         }
     }
@@ -295,11 +352,11 @@ impl<'a> Network<'a> {
                 self.serve(server);
             }
             None if part.what == What::Question => {
-                let at_s = self.now_s + self.delay();
+                let at_s = self.now_s + delay(&mut self.state, self.late_s);
                 self.plan(at_s, Event::Answer(Part { what: What::Answer, hop: 0, ..part }));
             }
             None if part.what == What::Answer => self.send(part.flow),
-            None => {}
+            None => self.come(part.flow),
         }
     }
 
@@ -334,6 +391,35 @@ impl<'a> Network<'a> {
         self.plan(through_s, Event::Through(Part { hop: part.hop + 1, ..part }));
         self.plan(free_s, Event::Ready(server));
     }
+}
+
+/// How late a task is, by splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+fn delay(state: &mut u64, most_s: f64) -> f64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    most_s * ((mixed ^ mixed >> 31) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// The steps of each task, and of each flow the step in which it is sent: each task sends one flow a step.
+fn steps(flows: &[Flow]) -> (BTreeMap<usize, Steps>, Vec<usize>) {
+    let mut steps: BTreeMap<usize, Steps> = BTreeMap::new();
+    let mut step_of = Vec::with_capacity(flows.len());
+    for (at, flow) in flows.iter().enumerate() {
+        let own = steps.entry(flow.source).or_default();
+        if own.count == 0 {
+            own.first = at;
+        }
+        let step = own.count;
+        own.count += 1;
+        step_of.push(step);
+        for task in [flow.source, flow.destination] {
+            let open = &mut steps.entry(task).or_default().open;
+            open.resize(open.len().max(step + 1), 0);
+            open[step] += 1;
+        }
+    }
+    (steps, step_of)
 }
 
 /// Events in order: by time, then as they were planned.

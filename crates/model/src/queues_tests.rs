@@ -20,7 +20,7 @@ fn pattern(tasks: usize, rows: &[Row]) -> Pattern {
         tasks,
         messages: rows.iter().map(message).collect(),
         order: rows.iter().map(|row| row.4).collect(),
-        is_collective: false,
+        by: SentBy::Program,
     }
 }
 
@@ -34,7 +34,7 @@ fn star(tasks: usize, port: &Port) -> (Hct, Vec<usize>) {
 /// Seconds if all tasks begin at once.
 fn in_step(hct: &Hct, mapping: &[usize], pattern: &Pattern) -> f64 {
     let (times, flows) = flows(pattern).unwrap();
-    times * Network::new(hct, &flows, mapping, 0.0, 0).run()
+    times * Network::new(hct, &flows, mapping, Ranks::default()).run()
 }
 
 fn assert_near(found: f64, expected: f64) {
@@ -106,9 +106,34 @@ fn what_is_sent_later_waits_for_its_turn() {
     assert!((8.0..8.6).contains(&seconds), "{seconds}");
     let (times, flows) = flows(&pattern(3, &[(0, 1, 8 * WINDOW as u32, 1, 0), (0, 2, 1000, 1, 1)])).unwrap();
     assert_eq!((times, flows.len(), flows[0].pieces()), (1.0, 2, MOST_PIECES));
-    let mut network = Network::new(&hct, &flows, &mapping, 0.0, 0);
+    let mut network = Network::new(&hct, &flows, &mapping, Ranks::default());
     network.begin(0);
     assert_eq!((network.ways[0].left, network.ways[1].left), (14, 0), "two of sixteen pieces, and the short one");
+}
+
+#[test]
+fn steps_wait_for_what_is_sent_and_for_what_comes() {
+    let (hct, mapping) = star(4, &Port::flat(100.0).unwrap());
+    let in_steps = |rows: &[Row]| {
+        let (_, flows) = flows(&pattern(4, rows)).unwrap();
+        Network::new(&hct, &flows, &mapping, Ranks { steps: true, ..Ranks::default() }).run()
+    };
+    // The second message begins when the first has come: nothing is on its way meanwhile.
+    assert_near(in_steps(&[(0, 1, 100, 1, 0), (0, 2, 100, 1, 1)]), 4.0);
+    // Around a ring of four, three times; then task 1's first message is as long as three.
+    let ring = |first: u32| -> Vec<Row> {
+        let row = |(source, step)| (source, (source + step as usize + 1) % 4, 100, 1, step);
+        let mut rows: Vec<Row> = (0..4).flat_map(|source| (0..3).map(move |step| (source, step))).map(row).collect();
+        rows.iter_mut().filter(|row| (row.0, row.4) == (1, 0)).for_each(|row| row.2 = first);
+        rows
+    };
+    assert_near(in_steps(&ring(100)), 6.0);
+    // Tasks 1 and 2 begin the second step after six seconds; who waits for them in the second begins the third then.
+    assert_near(in_steps(&ring(300)), 6.0 + 2.0 + 2.0);
+    // A task that sends less than others, and one that sends nothing.
+    assert_near(in_steps(&[(0, 1, 100, 1, 0), (0, 2, 100, 1, 1), (1, 0, 100, 1, 0)]), 4.0);
+    let (_, two) = flows(&pattern(4, &ring(100))).unwrap();
+    assert_eq!(steps(&two).1, (0..12).map(|flow| flow % 3).collect::<Vec<_>>());
 }
 
 #[test]
@@ -197,7 +222,7 @@ proptest! {
         prop_assume!(!rows.is_empty());
         let pattern = pattern(8, &rows);
         let (times, flows) = flows(&pattern).unwrap();
-        let found = Network::new(&hct, &flows, &mapping, 0.0, 0).run();
+        let found = Network::new(&hct, &flows, &mapping, Ranks::default()).run();
         let expected = one_port_after_another(&hct, &flows, &mapping);
         prop_assert!((found - expected).abs() <= 1e-9 * expected, "{found} for {expected}");
         // Late or not, as often as it comes it is never less than the last port has to do.

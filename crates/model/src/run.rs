@@ -5,6 +5,7 @@
 //! (docs/benchmarks-mpi.md, "Phases").
 
 use crate::estimator::{Estimate, Total, estimate};
+use crate::profile::SentBy;
 use crate::{Error, Hct, Pattern, Result, queues};
 
 /// How much the order of messages counts in phases that are no collective's.
@@ -59,7 +60,7 @@ pub fn run(hct: &Hct, phases: &[Phase], mapping: &[usize]) -> Result<Run> {
         }
         let ports = estimate(hct, &phase.pattern, mapping)?;
         let followed = queues::seconds(hct, &phase.pattern, mapping)?.unwrap_or(ports.seconds);
-        let ordered = if phase.pattern.is_collective { 1.0 } else { ORDERED };
+        let ordered = if phase.pattern.by == SentBy::Program { ORDERED } else { 1.0 };
         found.push(Estimate { seconds: (1.0 - ordered) * ports.seconds + ordered * followed, ..ports });
     }
     let has_parts = phases.first().is_some_and(|first| first.is_whole);
@@ -97,7 +98,7 @@ mod tests {
             (half.total.seconds, half.phases[0].bottleneck),
             ((2.0 + followed) / 2.0, plain.phases[0].bottleneck)
         );
-        let collective = Pattern { is_collective: true, ..ordered.clone() };
+        let collective = Pattern { by: SentBy::Collective, ..ordered.clone() };
         assert_eq!(of(&[Phase::new(1.0, collective)]).total.seconds, followed);
         let other = Pattern { messages: messages(&[(2, 0)]), ..unknown.clone() };
         let whole = Pattern { messages: [&unknown.messages[..], &other.messages].concat(), ..unknown.clone() };

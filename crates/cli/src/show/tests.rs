@@ -2,7 +2,7 @@
 
 use super::*;
 use cohabit_model::Task;
-use cohabit_model::profile::{CodeSite, Coverage, HotBlock, Meta, PhaseRow, SizeRow};
+use cohabit_model::profile::{CodeSite, Coverage, HotBlock, Meta, PhaseRow, SentBy, SizeRow};
 
 fn profile(tasks: u32, kind: Kind, value: impl Fn(u32, u32) -> u64) -> Profile {
     let task = |id| Task {
@@ -127,7 +127,7 @@ fn phases_are_counted() {
     assert!(!text(&profile).contains("phases"));
     let size = |source| SizeRow { source, destination: (source + 1) % 4, class: 9, messages: 1, bytes: 1000 };
     profile.phases = (0..4)
-        .map(|source| PhaseRow { phase: source / 3, size: size(source), order: 0, is_collective: false })
+        .map(|source| PhaseRow { phase: source / 3, size: size(source), order: 0, by: SentBy::Program })
         .collect();
     assert!(text(&profile).contains("2, the heaviest with 75 % of the bytes\n"), "{}", text(&profile));
     let phases = document(&profile, &options(Palette::Ascii))["phases"].clone();

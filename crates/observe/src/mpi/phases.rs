@@ -8,11 +8,12 @@
 //! butterfly: where all ranks have as many of them, the first of all is a phase, the second another. That one comes after another is
 //! only known of what has a rank in common: what different ranks exchange (two programs of one job) is one phase.
 
+use super::abi;
 use super::merge::Pair;
 use super::part::{Amount, Kind, Rank};
 use super::scale::share;
 use super::worlds::Worlds;
-use cohabit_model::profile::{NO_ORDER, PhaseRow, SizeRow};
+use cohabit_model::profile::{NO_ORDER, PhaseRow, SentBy, SizeRow};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Phases told apart. Beyond, those with the fewest bytes are one.
@@ -51,7 +52,7 @@ struct Phases {
 struct Sent {
     amount: Amount,
     order: Order,
-    is_collective: bool,
+    by: SentBy,
 }
 
 /// When a rank first sends something of a round: which of its call sites does, and how many messages after the first of that call.
@@ -66,11 +67,12 @@ struct Found(BTreeMap<(u32, u32, u32, u32), Sent>);
 
 impl Found {
     fn add(&mut self, key: (u32, u32, u32, u32), other: Sent) {
-        let none = Sent { amount: Amount::default(), order: UNKNOWN, is_collective: true };
+        let none = Sent { amount: Amount::default(), order: UNKNOWN, by: other.by };
         let sent = self.0.entry(key).or_insert(none);
         sent.amount.add(other.amount);
         sent.order = sent.order.min(other.order);
-        sent.is_collective &= other.is_collective;
+        // Of the program, then of what is sent at once, where it is of several.
+        sent.by = sent.by.min(other.by);
     }
 }
 
@@ -106,7 +108,7 @@ pub fn of(ranks: &[Rank], worlds: &Worlds, pairs: &BTreeMap<(u32, u32), Pair>) -
             let Some(other) = worlds.peer(at, site.peer) else { continue };
             let (source, destination) = if site.peer.kind == Kind::Got { (other, own) } else { (own, other) };
             let order = if site.peer.kind == Kind::Got { UNKNOWN } else { (site.order, 0) };
-            let sent = Sent { amount: site.amount, order, is_collective: false };
+            let sent = Sent { amount: site.amount, order, by: SentBy::Program };
             found.add((phase, source, destination, site.class), sent);
             known.entry((source, destination, site.class)).or_default().add(site.amount);
         }
@@ -116,7 +118,7 @@ pub fn of(ranks: &[Rank], worlds: &Worlds, pairs: &BTreeMap<(u32, u32), Pair>) -
             // Usually all of it is known.
             let left = known.get(&(source, destination, class)).map_or(amount, |&known| less(amount, known));
             if left != Amount::default() {
-                let sent = Sent { amount: left, order: UNKNOWN, is_collective: false };
+                let sent = Sent { amount: left, order: UNKNOWN, by: SentBy::Program };
                 found.add((phases.rest, source, destination, class), sent);
             }
         }
@@ -125,8 +127,11 @@ pub fn of(ranks: &[Rank], worlds: &Worlds, pairs: &BTreeMap<(u32, u32), Pair>) -
             let before = before.get(&(source, destination, class)).or_else(|| before.get(&(source, destination, ANY)));
             for (phase, amount) in shared(of_source.map(|own| &own.messages), class, amount, phases.rest) {
                 let site = of_source.and_then(|own| own.sites.get(&phase));
-                let order = site.zip(before).map_or(UNKNOWN, |(&site, &before)| (site, before));
-                found.add((phase, source, destination, class), Sent { amount, order, is_collective: true });
+                let order =
+                    site.zip(before).map_or(UNKNOWN, |(&site, &before)| (site, before & !abi::COHABIT_MPI_STEPS));
+                let steps = before.is_some_and(|before| before & abi::COHABIT_MPI_STEPS != 0);
+                let by = if steps { SentBy::Steps } else { SentBy::Collective };
+                found.add((phase, source, destination, class), Sent { amount, order, by });
             }
         }
     }
@@ -207,7 +212,7 @@ fn rows(found: Found) -> Vec<PhaseRow> {
         let Amount { messages, bytes } = sent.amount;
         let order = if sent.order == UNKNOWN { NO_ORDER } else { places[&(phase, source, sent.order)] };
         let size = SizeRow { source, destination, class, messages, bytes };
-        PhaseRow { phase, size, order, is_collective: sent.is_collective }
+        PhaseRow { phase, size, order, by: sent.by }
     };
     merged.0.into_iter().map(row).collect()
 }

@@ -5,7 +5,7 @@ use super::{
     DENSE_TASKS, MATRICES, META, PER_TASK, PHASE_COLLECTIVE, PHASE_ORDER, PHASES, SERIES, SIZES, TRIPLET, is_known,
 };
 use cohabit_model::mapping_file::{check_format, format_of};
-use cohabit_model::profile::{FORMAT, Meta, NO_ORDER, PhaseRow, SeriesRow, SizeRow, UnknownArray};
+use cohabit_model::profile::{FORMAT, Meta, NO_ORDER, PhaseRow, SentBy, SeriesRow, SizeRow, UnknownArray};
 use cohabit_model::{Error, Matrix, Profile, Result};
 use std::path::Path;
 
@@ -162,7 +162,11 @@ fn read_phases(archive: &mut Archive, tasks: usize) -> Result<Vec<PhaseRow>> {
         phase: numbers[at] as u32,
         size: rows[at],
         order: orders[at] as u32,
-        is_collective: collective[at] != 0,
+        by: match collective[at] {
+            0 => SentBy::Program,
+            2 => SentBy::Steps,
+            _ => SentBy::Collective,
+        },
     };
     let mut rows: Vec<PhaseRow> = (0..rows.len()).map(row).collect();
     rows.sort_unstable();

@@ -46,7 +46,12 @@ fn example(tasks: u32) -> Profile {
         stores: each(3),
         sizes: (0..tasks).map(size).collect(),
         phases: (0..tasks)
-            .map(|id| PhaseRow { phase: id / 2, size: size(id), order: id % 3, is_collective: id % 2 == 0 })
+            .map(|id| PhaseRow {
+                phase: id / 2,
+                size: size(id),
+                order: id % 3,
+                by: [SentBy::Program, SentBy::Collective, SentBy::Steps][id as usize % 3],
+            })
             .collect(),
         mpi_ns: each(5),
         run_ns: each(7),

@@ -87,7 +87,7 @@ impl Out {
             self.indices(number, profile.phases.len(), profile.phases.iter().map(|row| row.phase))?;
             self.sizes(columns, profile.phases.iter().map(|row| &row.size))?;
             self.indices(PHASE_ORDER, profile.phases.len(), profile.phases.iter().map(|row| row.order))?;
-            let collective = profile.phases.iter().map(|row| u32::from(row.is_collective));
+            let collective = profile.phases.iter().map(|row| row.by as u32);
             self.indices(PHASE_COLLECTIVE, profile.phases.len(), collective)?;
         }
         for (name, values) in per_task(profile) {
