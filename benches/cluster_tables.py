@@ -78,6 +78,11 @@ def far_apart(one, other):
     return abs(one - other) >= FAR * max(one, other)
 
 
+def differ_far(one, other):
+    """Measurably, and not by little."""
+    return differ(one, other) and far_apart(one, other)
+
+
 def sooner(figures, one, other):
     """Whether a figure is less for one mapping than for the other; none where it is the same."""
     one, other = figures[one], figures[other]
@@ -128,6 +133,7 @@ class Program:
         self.over_shuffled = statistics.mean(shuffled) if shuffled else None
         self.is_open = is_open(entry)
         self.directions = directions(entry, times, differ)
+        self.directions_far = directions(entry, times, differ_far)
         self.directions_of_all = directions(entry, seconds(entry), far_apart)
 
     def measured(self):
@@ -207,7 +213,8 @@ def summary(programs):
                              f"{mean:+.1%} ({len(kind)} programs)"]))
     differing = [program for program in programs if program.is_open]
     for what, kind, of in ((f"direction right in {DIRECTION:.0%} of the pairs of mappings that differ measurably", programs, "directions"),
-                           ("the same, where mappings can differ", differing, "directions"),
+                           (f"the same, of those that are {FAR:.0%} and more apart", programs, "directions_far"),
+                           ("the same of all, where mappings can differ", differing, "directions"),
                            (f"the same, of all pairs {FAR:.0%} and more apart, single runs included", differing, "directions_of_all")):
         counts = sum((getattr(program, of) for program in kind), collections.Counter())
         pairs, right, equal, rest = (counts[count] for count in ("pairs", "right", "equal", "rest"))

@@ -51,23 +51,34 @@ impl Flow {
     }
 }
 
-/// How long a phase takes under a mapping where messages wait for those before them, in seconds: at least as long as
+/// A phase that was followed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Followed {
+    /// How long it takes.
+    pub seconds: f64,
+    /// Whether any of its messages is asked for first.
+    pub asks: bool,
+}
+
+/// How long a phase takes under a mapping where messages wait for those before them: at least as long as
 /// [`crate::estimate`] says. None where the order of messages is not known ([`Pattern::order`]), or they are too many.
 ///
 /// The phase is taken to come as often as the pair with the most messages has any, with an equal share of every pair's each time.
 ///
 /// # Errors
 /// As for [`crate::estimate`].
-pub fn seconds(hct: &Hct, pattern: &Pattern, mapping: &[usize]) -> Result<Option<f64>> {
+pub fn follow(hct: &Hct, pattern: &Pattern, mapping: &[usize]) -> Result<Option<Followed>> {
     check(hct, pattern, mapping)?;
     let Some((times, flows)) = flows(pattern) else { return Ok(None) };
     if flows.iter().map(Flow::pieces).sum::<f64>() > MOST {
         return Ok(None);
     }
     let steps = pattern.by == SentBy::Steps;
-    let runs = (0..RUNS).map(|run| Network::new(hct, &flows, mapping, Ranks { late: LATE, steps, seed: run }).run());
-    let followed = times * runs.sum::<f64>() / RUNS as f64;
-    Ok(Some(followed.max(estimator::estimate(hct, pattern, mapping)?.seconds)))
+    let network = |run| Network::new(hct, &flows, mapping, Ranks { late: LATE, steps, seed: run });
+    let asks = network(0).ways.iter().any(|way| !way.question.is_empty());
+    let seconds = times * (0..RUNS).map(|run| network(run).run()).sum::<f64>() / RUNS as f64;
+    let least = estimator::estimate(hct, pattern, mapping)?.seconds;
+    Ok(Some(Followed { seconds: seconds.max(least), asks }))
 }
 
 /// How many pieces of messages are followed for an estimate of these phases; 0 where the order of messages is known of none.

@@ -141,10 +141,13 @@ fn without_an_order_nothing_is_followed() {
     let (hct, mapping) = star(3, &Port::flat(100.0).unwrap());
     let ordered = pattern(3, &[(0, 1, 100, 1, 0)]);
     let unknown = Pattern { order: Vec::new(), ..ordered.clone() };
-    assert!(seconds(&hct, &ordered, &mapping).unwrap().unwrap() >= 2.0);
-    assert_eq!(seconds(&hct, &unknown, &mapping).unwrap(), None);
-    assert_eq!(seconds(&hct, &Pattern { tasks: 3, ..Pattern::default() }, &mapping).unwrap(), None);
-    assert!(seconds(&hct, &ordered, &mapping[..1]).is_err());
+    let followed = follow(&hct, &ordered, &mapping).unwrap().unwrap();
+    assert!(followed.seconds >= 2.0 && !followed.asks);
+    let asking = star(3, &Port { asks_from: Some(100.0), ..Port::flat(100.0).unwrap() });
+    assert!(follow(&asking.0, &ordered, &asking.1).unwrap().unwrap().asks);
+    assert_eq!(follow(&hct, &unknown, &mapping).unwrap(), None);
+    assert_eq!(follow(&hct, &Pattern { tasks: 3, ..Pattern::default() }, &mapping).unwrap(), None);
+    assert!(follow(&hct, &ordered, &mapping[..1]).is_err());
     let phase = |pattern: &Pattern| Phase::new(1.0, pattern.clone());
     assert_eq!(work(&[phase(&unknown)]), 0.0);
     assert_eq!(work(&[phase(&unknown), phase(&ordered)]), RUNS as f64);
@@ -228,7 +231,7 @@ proptest! {
         // Late or not, as often as it comes it is never less than the last port has to do.
         let least = estimator::estimate(&hct, &pattern, &mapping).unwrap().seconds;
         prop_assert!(times * found >= least * (1.0 - 1e-9), "{found} for {least}");
-        let late = seconds(&hct, &pattern, &mapping).unwrap().unwrap();
-        prop_assert!(late >= least && late == seconds(&hct, &pattern, &mapping).unwrap().unwrap());
+        let late = follow(&hct, &pattern, &mapping).unwrap().unwrap();
+        prop_assert!(late.seconds >= least && late == follow(&hct, &pattern, &mapping).unwrap().unwrap());
     }
 }

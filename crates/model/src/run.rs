@@ -6,9 +6,10 @@
 
 use crate::estimator::{Estimate, Total, estimate};
 use crate::profile::SentBy;
-use crate::{Error, Hct, Pattern, Result, queues};
+use crate::queues::{self, Followed};
+use crate::{Error, Hct, Pattern, Result};
 
-/// How much the order of messages counts in phases that are no collective's.
+/// How much the order of messages counts in phases that are no collective's, and where messages are asked for.
 const ORDERED: f64 = 0.5;
 
 /// A phase, and how much it counts.
@@ -41,7 +42,7 @@ pub struct Run {
     /// All phases, each as often as it comes.
     pub total: Total,
     /// By phase, once each. Seconds are half-way between those of the last port, as if the order of messages did not matter, and those
-    /// of [`queues::seconds`], of a collective these; and of a whole run at least those of the longest of its parts.
+    /// of [`queues::follow`], of a collective that does not ask these; and of a whole run at least those of the longest of its parts.
     pub phases: Vec<Estimate>,
     /// The seconds if all phases were sent at once, and if none began before the last was over everywhere. Both are the total where
     /// no parts of a whole run are told apart.
@@ -59,9 +60,12 @@ pub fn run(hct: &Hct, phases: &[Phase], mapping: &[usize]) -> Result<Run> {
             return Err(Error::new(format!("a phase has the weight {}", phase.weight)));
         }
         let ports = estimate(hct, &phase.pattern, mapping)?;
-        let followed = queues::seconds(hct, &phase.pattern, mapping)?.unwrap_or(ports.seconds);
-        let ordered = if phase.pattern.by == SentBy::Program { ORDERED } else { 1.0 };
-        found.push(Estimate { seconds: (1.0 - ordered) * ports.seconds + ordered * followed, ..ports });
+        let followed = queues::follow(hct, &phase.pattern, mapping)?;
+        let followed = followed.unwrap_or(Followed { seconds: ports.seconds, asks: false });
+        // What an answer waits for is half chance, too.
+        let is_certain = phase.pattern.by != SentBy::Program && !followed.asks;
+        let ordered = if is_certain { 1.0 } else { ORDERED };
+        found.push(Estimate { seconds: (1.0 - ordered) * ports.seconds + ordered * followed.seconds, ..ports });
     }
     let has_parts = phases.first().is_some_and(|first| first.is_whole);
     if let ([whole, parts @ ..], true) = (&mut found[..], has_parts) {
@@ -90,7 +94,7 @@ mod tests {
         let messages = |pairs: &[(usize, usize)]| pairs.iter().copied().map(message).collect::<Vec<_>>();
         let unknown = Pattern { tasks: 4, messages: messages(&[(0, 2), (0, 3), (1, 2), (1, 3)]), ..Pattern::default() };
         let ordered = Pattern { order: vec![0, 1, 0, 1], ..unknown.clone() };
-        let followed = queues::seconds(&hct, &ordered, &mapping).unwrap().unwrap();
+        let followed = queues::follow(&hct, &ordered, &mapping).unwrap().unwrap().seconds;
         let of = |phases: &[Phase]| run(&hct, phases, &mapping).unwrap();
         let [plain, half] = [&unknown, &ordered].map(|pattern| of(&[Phase::new(1.0, pattern.clone())]));
         assert!(followed > 3.0 && plain.total.seconds == 2.0, "{followed}");

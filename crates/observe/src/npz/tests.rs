@@ -1,7 +1,7 @@
 //! The file format: what goes in comes out, NumPy agrees, and no file is believed.
 
 use super::*;
-use cohabit_model::profile::{Coverage, Kind, Meta, PhaseRow, SeriesRow, SizeRow, UnknownArray};
+use cohabit_model::profile::{Coverage, Kind, Meta, PhaseRow, SentBy, SeriesRow, SizeRow, UnknownArray};
 use cohabit_model::{Matrix, Profile, Task};
 use proptest::prelude::*;
 use std::fs;
