@@ -51,7 +51,8 @@ fn pattern<'a>(tasks: usize, rows: impl Iterator<Item = &'a PhaseRow> + Clone) -
         rows.clone().filter(|row| by.contains(&row.by)).map(|row| row.size.bytes as f64).sum()
     };
     let (steps, at_once) = (bytes(&[SentBy::Steps]), bytes(&[SentBy::Collective]));
-    let by = match bytes(&[SentBy::Program]) <= ASIDE * (steps + at_once) {
+    let collective = steps + at_once;
+    let by = match collective > 0.0 && bytes(&[SentBy::Program]) <= ASIDE * collective {
         false => SentBy::Program,
         true if at_once <= ASIDE * steps => SentBy::Steps,
         true => SentBy::Collective,
@@ -263,6 +264,34 @@ mod tests {
             |phase: &Phase| phase.weight * cohabit_model::estimate(&hct, &phase.pattern, &mapping).unwrap().seconds;
         let total: f64 = phases.iter().map(seconds).sum();
         assert!((total - (100.9 + 100.0 + 100.0 + 1.8) / 2.0).abs() < 1e-9, "{total}");
+    }
+
+    #[test]
+    fn a_phase_is_a_collective_s_where_nearly_all_of_it_is() {
+        let row = |order, bytes, by| PhaseRow {
+            phase: 0,
+            order,
+            by,
+            size: SizeRow { source: 0, destination: 1, class: 0, messages: 1, bytes },
+        };
+        use SentBy::{Collective, Program, Steps};
+        for (rows, order, by) in [
+            (&[row(0, 1000, Collective), row(1, 9, Program)][..], &[0, 1][..], Collective),
+            (&[row(0, 1000, Collective), row(1, 11, Program)], &[0, 1], Program),
+            (&[row(1, 1000, Steps), row(0, 9, Collective)], &[1, 0], Steps),
+            (&[row(1, 1000, Steps), row(0, 11, Collective)], &[1, 0], Collective),
+            (&[row(1, 1000, Steps), row(NO_ORDER, 9, Program)], &[], Steps),
+            (&[row(0, 0, Program)], &[0], Program),
+        ] {
+            let found = pattern(2, rows.iter());
+            assert_eq!((&found.order[..], found.by, found.messages.len()), (order, by, rows.len()), "{rows:?}");
+        }
+        // The only phase of a run is the run, with its order.
+        let mut profile = profile(&[(0, 0, 1, 1000)]);
+        profile.phases = vec![row(0, 1000, Steps)];
+        let phases = usual(&profile);
+        assert_eq!((phases.len(), phases[0].weight, phases[0].is_whole), (1, 1.0, false));
+        assert_eq!((&phases[0].pattern.order[..], phases[0].pattern.by), (&[0][..], Steps));
     }
 
     #[test]

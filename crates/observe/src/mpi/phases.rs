@@ -412,6 +412,14 @@ mod tests {
         some[0].before.remove(&(peer(1), 6));
         some[0].before.remove(&(peer(2), 7));
         assert_eq!(orders(&some, &pairs, 0), [(0, 1, 0), (0, 1, 1), (0, 1, 1), (0, 2, NO_ORDER)]);
+        // Who sends it: the program, a collective, and one that goes step by step.
+        let by = |ranks: &[Rank]| -> Vec<SentBy> {
+            of(ranks, &Worlds::of(ranks), &pairs).iter().map(|row| row.by).collect()
+        };
+        assert_eq!(by(&some), [SentBy::Program, SentBy::Collective, SentBy::Collective, SentBy::Collective]);
+        some[0].before.values_mut().for_each(|before| *before |= abi::COHABIT_MPI_STEPS);
+        assert_eq!(by(&some), [SentBy::Program, SentBy::Steps, SentBy::Steps, SentBy::Collective]);
+        assert_eq!(orders(&some, &pairs, 0), [(0, 1, 0), (0, 1, 1), (0, 1, 1), (0, 2, NO_ORDER)]);
         // What one gets from another is at no place among what that sends.
         some[0].sites[0].peer.kind = Kind::Got;
         assert_eq!(orders(&some, &pairs, 0).last(), Some(&(1, 0, NO_ORDER)));
