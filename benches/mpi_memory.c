@@ -22,7 +22,7 @@ main(void)
             for (unsigned peer = 0; peer < neighbours; peer++)
                 for (unsigned size = 0; size < SIZES; size++) {
                     uint64_t key = (uint64_t)(peer * (WORLD / neighbours)) << COHABIT_MPI_KEY_RANK_SHIFT;
-                    part_count(key, 8u << 3 * size, 1, window * 1000);
+                    part_count(key, 8u << 3 * size, 1, peer, window * 1000);
                     /* The size class is in a site's key, whatever number stands for it. */
                     if (part_find_site(key + size, 1) == NULL)
                         part_new_site(key + size, 1, 1, 0);
