@@ -1,7 +1,7 @@
 //! What a whole run is estimated to take: its phases, each as often as it comes (IBM report, 3.2).
 //!
 //! A profile that tells phases apart does not say how far they overlap: ranks go ahead of one another. The run takes at least as long
-//! as all messages sent at once, and as the longest phase; and at most as all phases one after the other. It is estimated half-way
+//! as all messages sent at once, and as the longest collective, order included; and at most as all phases one after the other. It is estimated half-way
 //! (docs/benchmarks-mpi.md, "Phases").
 
 use crate::estimator::{Estimate, Total, estimate};
@@ -42,7 +42,8 @@ pub struct Run {
     /// All phases, each as often as it comes.
     pub total: Total,
     /// By phase, once each. Seconds are half-way between those of the last port, as if the order of messages did not matter, and those
-    /// of [`queues::follow`], of a collective that does not ask these; and of a whole run at least those of the longest of its parts.
+    /// of [`queues::follow`], of a collective that does not ask these; and of a whole run at least
+    /// those of the longest collective.
     pub phases: Vec<Estimate>,
     /// The seconds if all phases were sent at once, and if none began before the last was over everywhere. Both are the total where
     /// no parts of a whole run are told apart.
@@ -69,7 +70,8 @@ pub fn run(hct: &Hct, phases: &[Phase], mapping: &[usize]) -> Result<Run> {
     }
     let has_parts = phases.first().is_some_and(|first| first.is_whole);
     if let ([whole, parts @ ..], true) = (&mut found[..], has_parts) {
-        whole.seconds = parts.iter().map(|part| part.seconds).fold(whole.seconds, f64::max);
+        let of_collectives = parts.iter().zip(&phases[1..]).filter(|(_, phase)| phase.pattern.by != SentBy::Program);
+        whole.seconds = of_collectives.map(|(part, _)| part.seconds).fold(whole.seconds, f64::max);
     }
     let mut total = Total::default();
     phases.iter().zip(&found).for_each(|(phase, estimate)| total.add(phase.weight, estimate));
@@ -87,7 +89,7 @@ mod tests {
     use crate::pattern::Messages;
 
     #[test]
-    fn the_order_counts_half_and_the_longest_part_bounds_the_whole() {
+    fn the_order_counts_half_and_the_longest_collective_bounds_the_whole() {
         let mut hct = Hct::new(None).unwrap();
         let mapping: Vec<usize> = (0..4).map(|_| hct.add_processing(0, Port::flat(100.0).unwrap()).unwrap()).collect();
         let message = |(source, destination)| Messages { source, destination, length: 100.0, count: 1 };
@@ -106,9 +108,12 @@ mod tests {
         assert_eq!(of(&[Phase::new(1.0, collective)]).total.seconds, followed);
         let other = Pattern { messages: messages(&[(2, 0)]), ..unknown.clone() };
         let whole = Pattern { messages: [&unknown.messages[..], &other.messages].concat(), ..unknown.clone() };
-        let found = of(&Phase::whole(whole, [ordered, other]));
-        assert_eq!(found.extremes_s, [half.total.seconds, half.total.seconds + 1.0]);
-        assert_eq!(found.total.seconds, half.total.seconds + 0.5);
+        let collective = Pattern { by: SentBy::Collective, ..ordered.clone() };
+        for (part, seconds, least) in [(ordered, half.total.seconds, 2.0), (collective, followed, followed)] {
+            let found = of(&Phase::whole(whole.clone(), [part, other.clone()]));
+            assert_eq!(found.extremes_s, [least, seconds + 1.0]);
+            assert_eq!(found.total.seconds, (least + seconds + 1.0) / 2.0);
+        }
         assert!(run(&hct, &[Phase::new(f64::NAN, unknown)], &mapping).is_err());
     }
 }
