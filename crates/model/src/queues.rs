@@ -305,14 +305,14 @@ impl<'a> Network<'a> {
         for task in [self.flows[flow].source, self.flows[flow].destination] {
             let Some(steps) = self.steps.get_mut(&task) else { continue };
             steps.open[step] -= 1;
+            let before = steps.at;
             while steps.open.get(steps.at) == Some(&0) {
                 steps.at += 1;
-                if steps.at < steps.count {
-                    let next = Event::Begin(steps.first + steps.at);
-                    let at_s = self.now_s + delay(&mut self.state, self.late_s);
-                    self.events.push(Reverse(Planned { at_s, number: self.planned, event: next }));
-                    self.planned += 1;
-                }
+            }
+            let next = steps.first + before + 1..steps.first + steps.count.min(steps.at + 1);
+            for flow in next {
+                let at_s = self.now_s + delay(&mut self.state, self.late_s);
+                self.plan(at_s, Event::Begin(flow));
             }
         }
     }
@@ -326,7 +326,9 @@ impl<'a> Network<'a> {
     fn send(&mut self, flow: usize) {
         let Flow { length, count, .. } = self.flows[flow];
         let piece = length * count / self.flows[flow].pieces();
-        let most = if piece > 0.0 { (WINDOW / piece).max(1.0) as usize } else { usize::MAX };
+        // What goes through no port that takes time is there at once.
+        let is_held = piece > 0.0 && !self.ways[flow].ports.is_empty();
+        let most = if is_held { (WINDOW / piece).max(1.0) as usize } else { usize::MAX };
         for _ in 0..most.min(self.ways[flow].left) {
             self.send_one(flow);
         }

@@ -130,6 +130,11 @@ fn steps_wait_for_what_is_sent_and_for_what_comes() {
     assert_near(in_steps(&ring(100)), 6.0);
     // Tasks 1 and 2 begin the second step after six seconds; who waits for them in the second begins the third then.
     assert_near(in_steps(&ring(300)), 6.0 + 2.0 + 2.0);
+    // Through no port, however long: then the next step.
+    let both = [mapping[0], mapping[0], mapping[1], mapping[2]];
+    let rows = [(0, 1, 40 * WINDOW as u32, 1, 0), (0, 2, 100, 1, 1)];
+    let (_, inside) = flows(&pattern(4, &rows)).unwrap();
+    assert_near(Network::new(&hct, &inside, &both, Ranks { steps: true, ..Ranks::default() }).run(), 2.0);
     // A task that sends less than others, and one that sends nothing.
     assert_near(in_steps(&[(0, 1, 100, 1, 0), (0, 2, 100, 1, 1), (1, 0, 100, 1, 0)]), 4.0);
     let (_, two) = flows(&pattern(4, &ring(100))).unwrap();
