@@ -199,11 +199,6 @@ impl Hct {
         self.0[element].max_bandwidth
     }
 
-    /// How many elements are above it.
-    pub fn depth(&self, element: usize) -> usize {
-        self.0[element].depth
-    }
-
     /// The ports from one processing element to another, and the switches between; nothing from one to itself.
     pub fn path(&self, from: usize, to: usize) -> (Vec<(usize, Direction)>, Vec<usize>) {
         let (mut up, mut down) = (from, to);

@@ -168,9 +168,10 @@ fn one_port_after_another(hct: &Hct, flows: &[Flow], mapping: &[usize]) -> f64 {
         .iter()
         .map(|flow| {
             let (ports, _) = hct.path(mapping[flow.source], mapping[flow.destination]);
+            let depth = |element: usize| std::iter::successors(Some(element), |&at| hct.parent(at)).count() as i64;
             let rank = |&(element, direction): &(usize, Direction)| match direction {
-                Direction::Out => (-(hct.depth(element) as i64), element),
-                Direction::In => (hct.depth(element) as i64, element),
+                Direction::Out => (-depth(element), element),
+                Direction::In => (depth(element), element),
             };
             let mut path: Vec<(i64, usize)> = ports.iter().map(rank).collect();
             path.sort_unstable();

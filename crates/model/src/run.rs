@@ -13,7 +13,7 @@ use crate::{Error, Hct, Pattern, Result};
 const ORDERED: f64 = 0.5;
 
 /// A phase, and how much it counts.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Phase {
     /// How often it comes; of parts of a [`Phase::whole`] and of that itself a half.
     pub weight: f64,

@@ -100,7 +100,7 @@ pub fn least(problem: &Problem, time: &Time) -> Result<Vec<usize>> {
 /// Pieces of messages that are followed in all, at most, in looking for a better mapping.
 const FOLLOWED: f64 = 4e6;
 
-/// Mappings in which messages wait for others less than in the best of these, where the order of messages is known.
+/// A mapping in which messages wait for others less than in the best of these, where the order of messages is known.
 fn followed(
     problem: &Problem,
     time: &Time,
@@ -108,18 +108,20 @@ fn followed(
     candidates: &[Vec<usize>],
     clock: &mut Clock,
 ) -> Result<Option<Vec<usize>>> {
-    let trials = (FOLLOWED / queues::work(time.phases)) as usize;
+    let work = queues::work(time.phases);
+    if work == 0.0 {
+        return Ok(None);
+    }
     let priced = candidates.iter().map(|placement| Ok((time.total(problem.topology, placement)?.seconds, placement)));
     let mut priced = priced.collect::<Result<Vec<_>>>()?;
     priced.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let start = priced.first().and_then(|(_, placement)| seats(slots, placement));
-    let Some(start) = start.filter(|_| queues::work(time.phases) > 0.0) else { return Ok(None) };
+    let Some(start) = priced.first().and_then(|(_, placement)| seats(slots, placement)) else { return Ok(None) };
     let ways = Ways::new(time.hct);
     let loads = Loads::new(&ways, time.phases, &elements(problem, slots, &start));
     let random = Random::new(problem.options.seed).fork(priced.len() as u64);
     let mut search = Search::new(problem, slots, loads, start.clone(), random);
     let judge = |slot_of: &[usize]| Ok(run(time.hct, time.phases, &elements(problem, slots, slot_of))?.total.seconds);
-    let found = search.judged(&start, trials, clock, judge)?;
+    let found = search.judged(&start, (FOLLOWED / work) as usize, clock, judge)?;
     settled(problem, slots, &found).map(Some)
 }
 
