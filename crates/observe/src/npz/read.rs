@@ -158,16 +158,14 @@ fn read_phases(archive: &mut Archive, tasks: usize) -> Result<Vec<PhaseRow>> {
             return Err(Error::new(format!("{name}: element {at} is {}, {what} is below 2^32", numbers[at])));
         }
     }
-    let row = |at: usize| PhaseRow {
-        phase: numbers[at] as u32,
-        size: rows[at],
-        order: orders[at] as u32,
-        by: match collective[at] {
-            0 => SentBy::Program,
-            2 => SentBy::Steps,
-            _ => SentBy::Collective,
-        },
+    let sent_by = |(at, &number): (usize, &u64)| match number {
+        0 => Ok(SentBy::Program),
+        1 => Ok(SentBy::Collective),
+        2 => Ok(SentBy::Steps),
+        _ => Err(Error::new(format!("{PHASE_COLLECTIVE}: element {at} is {number}, it is 0, 1 or 2"))),
     };
+    let by = collective.iter().enumerate().map(sent_by).collect::<Result<Vec<_>>>()?;
+    let row = |at: usize| PhaseRow { phase: numbers[at] as u32, size: rows[at], order: orders[at] as u32, by: by[at] };
     let mut rows: Vec<PhaseRow> = (0..rows.len()).map(row).collect();
     rows.sort_unstable();
     Ok(rows)

@@ -284,6 +284,10 @@ fn bad_files_are_errors_that_say_where() {
         (with(&phase(&[1], &[64])), "phase_class: element 0 is 64, a class is below 64"),
         (with(&phase(&[1], &[1])[1..]), "phase: its columns differ in length: [0, 1, 1, 1]"),
         (with(&ordered(&[1, 2])), "phase: its columns differ in length: [1, 1, 2, 1]"),
+        (
+            with(&[&ordered(&[1])[..], &[("phase_collective", matrix(&[1], &[3]))]].concat()),
+            "phase_collective: element 0 is 3, it is 0, 1 or 2",
+        ),
         (with(&ordered(&[1 << 32])), "phase_order: element 0 is 4294967296, a place is below 2^32"),
     ];
     for (content, expected) in cases {
