@@ -13,7 +13,7 @@
 
 #define COHABIT_MPI_PART_MAGIC 0x31545241504d4343ull     /* "CCMPART1" */
 #define COHABIT_MPI_GATHERED_MAGIC 0x3144485447414d43ull /* "CMAGTHD1" */
-#define COHABIT_MPI_VERSION 4u
+#define COHABIT_MPI_VERSION 5u
 /* Displacements of NOPs around each call of MPI (as in native/include/cohabit.h): to the exact profiler they say that the
  * memory shared between processes is MPI's there, and carries messages that are counted here. */
 #define COHABIT_MPI_MARK_BEGIN 0x0c0ab175
@@ -34,6 +34,7 @@
 #define COHABIT_MPI_FLAG_APPROXIMATE 16u  /* a collective was decomposed that has no known algorithm here */
 #define COHABIT_MPI_FLAG_COLLECTIVES 32u  /* a collective was called */
 #define COHABIT_MPI_FLAG_BEYOND_WORLD 64u /* more worlds or ranks than a key has room for */
+#define COHABIT_MPI_FLAG_TRACE_ENDED 128u /* operations after those that are kept were not */
 
 /* A key: what is counted together. Bits 0-6: size class; 7-9: kind; 10-23: world; 24-55: rank in that world. One more
  * than the key is stored, 0 being an empty cell. */
@@ -103,6 +104,26 @@ typedef struct {
     uint32_t window_shift;
     cohabit_mpi_row_t rows[COHABIT_MPI_ROWS_PER_PAGE];
 } cohabit_mpi_page_t;
+
+/* What the rank did with messages, one after another. The key is of size class 0, with what was done in its place: a message sent,
+ * one to be received, or a wait. Who sends or receives may wait for it at once. */
+typedef struct {
+    uint64_t key;
+    uint64_t bytes; /* sent; of a wait: the number of the operation that is waited for */
+    uint64_t tag;   /* the same, of sender and receiver, for messages of one communicator and tag, or of one collective call */
+} cohabit_mpi_operation_t;
+#define COHABIT_MPI_DOES_SEND 1u
+#define COHABIT_MPI_DOES_POST 2u
+#define COHABIT_MPI_DOES_WAIT 4u
+#define COHABIT_MPI_DOES_FROM 8u /* of a wait alone: for all operations from that number on */
+#define COHABIT_MPI_DOES_MASK 15u
+/* The key of what was posted for any sender, and has not come. */
+#define COHABIT_MPI_OPERATION_NO_PEER (0xffffffffull << COHABIT_MPI_KEY_RANK_SHIFT)
+/* Of all ranks of a world, and of each at most. */
+#define COHABIT_MPI_OPERATIONS_OF_WORLD (1u << 21)
+#define COHABIT_MPI_OPERATIONS_PER_PAGE 256u
+#define COHABIT_MPI_OPERATION_PAGES 256u
+#define COHABIT_MPI_MAX_OPERATIONS (COHABIT_MPI_OPERATIONS_PER_PAGE * COHABIT_MPI_OPERATION_PAGES)
 
 /* cohabit_mpi_world.kind */
 #define COHABIT_MPI_WORLD_SPAWNED 1u /* by a communicator of this rank: its ranks in order */
@@ -174,6 +195,9 @@ typedef struct {
     uint64_t threads;  /* cohabit_mpi_thread_t[thread_count]; 0 where no threads are placed or told apart */
     uint32_t thread_count;
     uint32_t threads_made; /* of the program's own, the first included; where threads are placed */
+    uint64_t operations;   /* uint64_t[COHABIT_MPI_OPERATION_PAGES]: pages of cohabit_mpi_operation_t */
+    uint32_t operation_count;
+    uint32_t reserved;
 } cohabit_mpi_part_t;
 
 #endif

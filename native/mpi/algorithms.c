@@ -1,4 +1,4 @@
-/* The messages that collectives are made of: what one rank sends in each algorithm.
+/* The messages that collectives are made of: what one rank sends, and waits for, in each algorithm.
  *
  * After Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH" (2005), and
  * Bruck et al., "Efficient algorithms for all-to-all communications" (1997). Ranks of a communicator throughout.
@@ -7,6 +7,43 @@
 #include <stddef.h>
 
 #define SEND(to, bytes) at->send(at->context, (to), (bytes))
+
+static void
+post(const place_t *at, int from)
+{
+    if (at->post != NULL && from != at->rank)
+        at->post(at->context, from);
+}
+
+void
+wait_all(const place_t *at)
+{
+    if (at->post != NULL)
+        at->wait(at->context);
+}
+
+static void
+receive(const place_t *at, int from)
+{
+    post(at, from);
+    wait_all(at);
+}
+
+/* One goes there, one comes from there, and both are waited for. */
+static void
+exchange(const place_t *at, int to, uint64_t bytes, int from)
+{
+    post(at, from);
+    SEND(to, bytes);
+    wait_all(at);
+}
+
+void
+post_all(const place_t *at)
+{
+    for (int from = 0; at->post != NULL && from < at->size; from++)
+        post(at, from);
+}
 
 uint64_t
 counts_bytes(const counts_t *counts, int rank)
@@ -56,10 +93,25 @@ least(uint64_t a, uint64_t b)
 }
 
 void
+from_one_to(const place_t *at, int from, int to, uint64_t bytes)
+{
+    if (from == to)
+        return;
+    if (at->rank == from)
+        SEND(to, bytes);
+    else if (at->rank == to)
+        post(at, from);
+    wait_all(at);
+}
+
+void
 linear_to(const place_t *at, int to, uint64_t bytes)
 {
     if (at->rank != to)
         SEND(to, bytes);
+    else
+        post_all(at);
+    wait_all(at);
 }
 
 /* The root sends to each of the others; empty messages are left out where counts differ. */
@@ -69,13 +121,15 @@ linear_from(const place_t *at, int root, const counts_t *counts, bool itself)
     for (int to = 0; at->rank == root && to < at->size; to++)
         if ((to != root || itself) && counts_bytes(counts, to) > 0)
             SEND(to, counts_bytes(counts, to));
+    post(at, root);
+    wait_all(at);
 }
 
 void
 dissemination(const place_t *at)
 {
     for (int mask = 1; mask < at->size; mask *= 2)
-        SEND((at->rank + mask) % at->size, 0);
+        exchange(at, (at->rank + mask) % at->size, 0, modulo(at->rank - mask, at->size));
 }
 
 /* The bit of the relative rank by which it hangs in a binomial tree; at the root the first beyond the size. */
@@ -92,9 +146,13 @@ void
 bcast_binomial(const place_t *at, int root, uint64_t bytes)
 {
     int relative = modulo(at->rank - root, at->size);
-    for (int mask = tree_bit(relative, at->size) / 2; mask > 0; mask /= 2)
+    int bit = tree_bit(relative, at->size);
+    if (relative != 0)
+        receive(at, ((relative ^ bit) + root) % at->size);
+    for (int mask = bit / 2; mask > 0; mask /= 2)
         if (relative + mask < at->size)
             SEND((at->rank + mask) % at->size, bytes);
+    wait_all(at);
 }
 
 /* What a block of ranks from `relative` on holds of `bytes` cut into slices. */
@@ -111,6 +169,8 @@ scatter_slices(const place_t *at, int root, uint64_t bytes, uint64_t width, bool
     int relative = modulo(at->rank - root, at->size);
     int bit = tree_bit(relative, at->size);
     uint64_t mine = slice(bytes, width, relative, exact && relative != 0 ? bit : at->size);
+    if (relative != 0)
+        receive(at, ((relative ^ bit) + root) % at->size);
     for (int mask = bit / 2; mask > 0; mask /= 2) {
         uint64_t kept = width * (uint64_t)mask;
         if (relative + mask < at->size && mine > kept) {
@@ -118,6 +178,7 @@ scatter_slices(const place_t *at, int root, uint64_t bytes, uint64_t width, bool
             mine = kept;
         }
     }
+    wait_all(at);
 }
 
 void
@@ -127,7 +188,7 @@ bcast_scatter_ring(const place_t *at, int root, uint64_t bytes, bool exact)
     scatter_slices(at, root, bytes, width, exact);
     for (int step = 0; step < at->size - 1; step++) {
         int relative = modulo(at->rank - step - root, at->size);
-        SEND((at->rank + 1) % at->size, slice(bytes, width, relative, 1));
+        exchange(at, (at->rank + 1) % at->size, slice(bytes, width, relative, 1), modulo(at->rank - 1, at->size));
     }
 }
 
@@ -139,8 +200,9 @@ bcast_scatter_doubling(const place_t *at, int root, uint64_t bytes, bool exact)
     scatter_slices(at, root, bytes, width, exact);
     for (int mask = 1; mask < at->size; mask *= 2) {
         int other = relative ^ mask;
+        int partner = (other + root) % at->size;
         if (other < at->size)
-            SEND((other + root) % at->size, slice(bytes, width, relative & ~(mask - 1), mask));
+            exchange(at, partner, slice(bytes, width, relative & ~(mask - 1), mask), partner);
     }
 }
 
@@ -149,23 +211,31 @@ gather_binomial(const place_t *at, int root, uint64_t bytes)
 {
     int relative = modulo(at->rank - root, at->size);
     int bit = tree_bit(relative, at->size);
+    for (int mask = 1; mask < bit; mask *= 2)
+        if (relative + mask < at->size)
+            receive(at, (relative + mask + root) % at->size);
     if (relative != 0) {
         int ranks = bit < at->size - relative ? bit : at->size - relative;
         SEND(((relative ^ bit) + root) % at->size, bytes * (uint64_t)ranks);
     }
+    wait_all(at);
 }
 
 void
 scatter_binomial(const place_t *at, int root, uint64_t bytes)
 {
     int relative = modulo(at->rank - root, at->size);
-    for (int mask = tree_bit(relative, at->size) / 2; mask > 0; mask /= 2) {
+    int bit = tree_bit(relative, at->size);
+    if (relative != 0)
+        receive(at, ((relative ^ bit) + root) % at->size);
+    for (int mask = bit / 2; mask > 0; mask /= 2) {
         int child = relative + mask;
         if (child < at->size) {
             int ranks = mask < at->size - child ? mask : at->size - child;
             SEND((child + root) % at->size, bytes * (uint64_t)ranks);
         }
     }
+    wait_all(at);
 }
 
 static uint64_t
@@ -184,7 +254,7 @@ void
 allgather_doubling(const place_t *at, const counts_t *counts)
 {
     for (int mask = 1; mask < at->size; mask *= 2)
-        SEND(at->rank ^ mask, range_bytes(counts, at->size, at->rank & ~(mask - 1), mask));
+        exchange(at, at->rank ^ mask, range_bytes(counts, at->size, at->rank & ~(mask - 1), mask), at->rank ^ mask);
 }
 
 void
@@ -192,25 +262,33 @@ allgather_bruck(const place_t *at, const counts_t *counts)
 {
     int power = 1;
     for (; power <= at->size / 2; power *= 2)
-        SEND(modulo(at->rank - power, at->size), range_bytes(counts, at->size, at->rank, power));
+        exchange(at, modulo(at->rank - power, at->size), range_bytes(counts, at->size, at->rank, power),
+                 (at->rank + power) % at->size);
     if (at->size > power)
-        SEND(modulo(at->rank - power, at->size), range_bytes(counts, at->size, at->rank, at->size - power));
+        exchange(at, modulo(at->rank - power, at->size), range_bytes(counts, at->size, at->rank, at->size - power),
+                 (at->rank + power) % at->size);
 }
 
 /* A block a step to the right; with segments a large block is several messages (and an empty one none). */
 void
 allgather_ring(const place_t *at, const counts_t *counts, uint64_t segment_bytes)
 {
-    int right = (at->rank + 1) % at->size;
+    int right = (at->rank + 1) % at->size, before = modulo(at->rank - 1, at->size);
     for (int step = 0; step < at->size - 1; step++) {
         uint64_t left = counts_bytes(counts, modulo(at->rank - step, at->size));
-        if (segment_bytes == 0)
+        uint64_t comes = counts_bytes(counts, modulo(before - step, at->size));
+        for (uint64_t done = 0; segment_bytes > 0 && done < comes; done += segment_bytes)
+            post(at, before);
+        if (segment_bytes == 0) {
+            post(at, before);
             SEND(right, left);
+        }
         while (segment_bytes > 0 && left > 0) {
             uint64_t now = least(left, segment_bytes);
             SEND(right, now);
             left -= now;
         }
+        wait_all(at);
     }
 }
 
@@ -221,51 +299,74 @@ alltoall_bruck(const place_t *at, uint64_t bytes)
         uint64_t blocks = 0;
         for (int block = 1; block < at->size; block++)
             blocks += (block & power) != 0;
-        SEND((at->rank + power) % at->size, bytes * blocks);
+        exchange(at, (at->rank + power) % at->size, bytes * blocks, modulo(at->rank - power, at->size));
     }
 }
 
 void
 alltoall_pairwise(const place_t *at, uint64_t bytes)
 {
-    for (int step = 1; step < at->size; step++)
-        SEND(is_power(at->size) ? at->rank ^ step : (at->rank + step) % at->size, bytes);
+    for (int step = 1; step < at->size; step++) {
+        bool paired = is_power(at->size);
+        exchange(at, paired ? at->rank ^ step : (at->rank + step) % at->size, bytes,
+                 paired ? at->rank ^ step : modulo(at->rank - step, at->size));
+    }
 }
 
 void
 alltoall_linear(const place_t *at, const counts_t *counts, bool itself)
 {
+    post_all(at);
     for (int step = itself ? 0 : 1; step < at->size; step++) {
         int to = (at->rank + step) % at->size;
         if (counts_bytes(counts, to) > 0)
             SEND(to, counts_bytes(counts, to));
+    }
+    wait_all(at);
+}
+
+void
+alltoall_steps(const place_t *at, const counts_t *counts)
+{
+    for (int step = 1; step < at->size; step++) {
+        int to = (at->rank + step) % at->size;
+        post(at, modulo(at->rank - step, at->size));
+        if (counts_bytes(counts, to) > 0)
+            SEND(to, counts_bytes(counts, to));
+        wait_all(at);
     }
 }
 
 void
 alltoall_ascending(const place_t *at, const counts_t *counts)
 {
+    post_all(at);
     for (int to = 0; to < at->size; to++)
         if (to != at->rank && counts_bytes(counts, to) > 0)
             SEND(to, counts_bytes(counts, to));
+    wait_all(at);
 }
 
 void
 alltoall_descending(const place_t *at, const counts_t *counts)
 {
+    post_all(at);
     for (int step = 1; step < at->size; step++) {
         int to = (at->rank + at->size - step) % at->size;
         if (counts_bytes(counts, to) > 0)
             SEND(to, counts_bytes(counts, to));
     }
+    wait_all(at);
 }
 
 /* In place: an exchange with every rank, itself included. */
 void
 alltoall_exchange(const place_t *at, const counts_t *counts)
 {
+    post_all(at);
     for (int to = 0; to < at->size; to++)
         SEND(to, counts_bytes(counts, to));
+    wait_all(at);
 }
 
 void
@@ -273,10 +374,17 @@ reduce_binomial(const place_t *at, int root, uint64_t bytes, bool commutative)
 {
     int top = commutative ? root : 0;
     int relative = modulo(at->rank - top, at->size);
+    int bit = tree_bit(relative, at->size);
+    for (int mask = 1; mask < bit; mask *= 2)
+        if (relative + mask < at->size)
+            receive(at, (relative + mask + top) % at->size);
     if (relative != 0)
-        SEND(((relative ^ tree_bit(relative, at->size)) + top) % at->size, bytes);
+        SEND(((relative ^ bit) + top) % at->size, bytes);
     else if (top != root)
         SEND(root, bytes);
+    wait_all(at);
+    if (at->rank == root && top != root)
+        receive(at, top);
 }
 
 /* Ranks beyond a power of two join in pairs; what is left is numbered anew. `low` says which of a pair stays. */
@@ -328,6 +436,7 @@ halve(const place_t *at, const folded_t *folded, bool low_stays, uint64_t count,
     *last = power;
     for (int mask = 1; mask < power; mask *= 2) {
         int other = folded->rank ^ mask, to = unfold(folded, other, low_stays);
+        post(at, to);
         if (folded->rank < other) {
             from = keep + power / (mask * 2);
             SEND(to, dealt(count, power, from, *last, fair) * unit);
@@ -335,6 +444,7 @@ halve(const place_t *at, const folded_t *folded, bool low_stays, uint64_t count,
             keep = from + power / (mask * 2);
             SEND(to, dealt(count, power, from, keep, fair) * unit);
         }
+        wait_all(at);
         from = keep;
         if (mask * 2 < power)
             *last = keep + power / (mask * 2);
@@ -346,12 +456,21 @@ void
 allreduce_doubling(const place_t *at, uint64_t bytes)
 {
     folded_t folded = fold(at, false);
-    if (folded.rank < 0)
+    bool stands_for_two = folded.rank >= 0 && at->rank < 2 * folded.rest;
+    if (folded.rank < 0) {
         SEND(at->rank + 1, bytes);
-    for (int mask = 1; folded.rank >= 0 && mask < folded.power; mask *= 2)
-        SEND(unfold(&folded, folded.rank ^ mask, false), bytes);
-    if (folded.rank >= 0 && at->rank < 2 * folded.rest)
+        receive(at, at->rank + 1);
+    }
+    if (stands_for_two)
+        receive(at, at->rank - 1);
+    for (int mask = 1; folded.rank >= 0 && mask < folded.power; mask *= 2) {
+        int partner = unfold(&folded, folded.rank ^ mask, false);
+        exchange(at, partner, bytes, partner);
+    }
+    if (stands_for_two) {
         SEND(at->rank - 1, bytes);
+        wait_all(at);
+    }
 }
 
 void
@@ -360,13 +479,17 @@ allreduce_halving(const place_t *at, uint64_t count, uint64_t unit, bool fair)
     folded_t folded = fold(at, false);
     if (folded.rank < 0) {
         SEND(at->rank + 1, count * unit);
+        receive(at, at->rank + 1);
         return;
     }
+    if (at->rank < 2 * folded.rest)
+        receive(at, at->rank - 1);
     int power = folded.power, from, last;
     halve(at, &folded, false, count, unit, fair, &from, &last);
     for (int mask = power / 2; mask > 0; mask /= 2) {
         int other = folded.rank ^ mask, keep;
         int to = unfold(&folded, other, false);
+        post(at, to);
         if (folded.rank < other) {
             if (mask != power / 2)
                 last += power / (mask * 2);
@@ -377,9 +500,11 @@ allreduce_halving(const place_t *at, uint64_t count, uint64_t unit, bool fair)
             SEND(to, dealt(count, power, from, last, fair) * unit);
             from = keep;
         }
+        wait_all(at);
     }
     if (at->rank < 2 * folded.rest)
         SEND(at->rank - 1, count * unit);
+    wait_all(at);
 }
 
 void
@@ -389,7 +514,10 @@ reduce_halving(const place_t *at, int root, uint64_t count, uint64_t unit, bool 
     int power = folded.power, from = 0, last = power, new_root;
     if (folded.rank < 0)
         SEND(at->rank - 1, count * unit);
-    else
+    else if (at->rank < 2 * folded.rest)
+        receive(at, at->rank + 1);
+    wait_all(at);
+    if (folded.rank >= 0)
         halve(at, &folded, true, count, unit, fair, &from, &last);
     if (root >= 2 * folded.rest) {
         new_root = root - folded.rest;
@@ -398,11 +526,13 @@ reduce_halving(const place_t *at, int root, uint64_t count, uint64_t unit, bool 
     } else {
         /* The root has stayed out: it takes the place of the first. */
         if (at->rank == root) {
+            receive(at, unfold(&folded, 0, true));
             folded.rank = 0;
             from = 0;
             last = 2;
         } else if (folded.rank == 0) {
             SEND(root, dealt(count, power, 0, 1, fair) * unit);
+            wait_all(at);
             return;
         }
         new_root = 0;
@@ -429,8 +559,10 @@ reduce_halving(const place_t *at, int root, uint64_t count, uint64_t unit, bool 
         }
         if (other >> level == new_root >> level) {
             SEND(to, items * unit);
+            wait_all(at);
             return;
         }
+        receive(at, to);
         if (folded.rank > other)
             from = keep;
     }
@@ -456,12 +588,16 @@ reduce_scatter_halving(const place_t *at, const counts_t *counts)
     folded_t folded = fold(at, false);
     if (folded.rank < 0) {
         SEND(at->rank + 1, counts_total(counts, at->size));
+        receive(at, at->rank + 1);
         return;
     }
+    if (at->rank < 2 * folded.rest)
+        receive(at, at->rank - 1);
     int from = 0, keep = 0, last = folded.power;
     for (int mask = folded.power / 2; mask > 0; mask /= 2) {
         int other = folded.rank ^ mask;
         uint64_t bytes;
+        post(at, unfold(&folded, other, false));
         if (folded.rank < other) {
             from = keep + mask;
             bytes = folded_bytes(counts, &folded, from, last);
@@ -471,11 +607,13 @@ reduce_scatter_halving(const place_t *at, const counts_t *counts)
         }
         if (bytes > 0)
             SEND(unfold(&folded, other, false), bytes);
+        wait_all(at);
         from = keep;
         last = keep + mask;
     }
     if (at->rank < 2 * folded.rest && counts_bytes(counts, at->rank - 1) > 0)
         SEND(at->rank - 1, counts_bytes(counts, at->rank - 1));
+    wait_all(at);
 }
 
 void
@@ -483,7 +621,7 @@ reduce_scatter_pairwise(const place_t *at, const counts_t *counts)
 {
     for (int step = 1; step < at->size; step++) {
         int to = (at->rank + step) % at->size;
-        SEND(to, counts_bytes(counts, to));
+        exchange(at, to, counts_bytes(counts, to), modulo(at->rank - step, at->size));
     }
 }
 
@@ -494,10 +632,12 @@ reduce_scatter_doubling(const place_t *at, const counts_t *counts)
     uint64_t total = counts_total(counts, at->size);
     for (int mask = 1; mask < at->size; mask *= 2) {
         int to = at->rank ^ mask;
+        post(at, to < at->size ? to : at->rank);
         if (to < at->size)
             SEND(to, total - range_bytes(counts, at->size, at->rank & ~(mask - 1),
                                          mask < at->size - (at->rank & ~(mask - 1)) ? mask
                                                                                      : at->size - (at->rank & ~(mask - 1))));
+        wait_all(at);
     }
 }
 
@@ -507,7 +647,7 @@ reduce_scatter_noncommutative(const place_t *at, uint64_t total)
 {
     for (int mask = 1; mask < at->size; mask *= 2) {
         total /= 2;
-        SEND(at->rank ^ mask, total);
+        exchange(at, at->rank ^ mask, total, at->rank ^ mask);
     }
 }
 
@@ -516,5 +656,5 @@ scan_doubling(const place_t *at, uint64_t bytes)
 {
     for (int mask = 1; mask < at->size; mask *= 2)
         if ((at->rank ^ mask) < at->size)
-            SEND(at->rank ^ mask, bytes);
+            exchange(at, at->rank ^ mask, bytes, at->rank ^ mask);
 }

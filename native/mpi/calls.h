@@ -28,9 +28,6 @@
 #define TIMED(NAME, PARAMETERS, ARGUMENTS) CALL(NAME, PARAMETERS, ARGUMENTS, NOTHING, NOTHING)
 /* It waits for others. */
 #define WAITS(NAME, PARAMETERS, ARGUMENTS) CALL(NAME, PARAMETERS, ARGUMENTS, NOTHING, round_over())
-/* It asks whether something is done, which then is as having waited for it. */
-#define ASKS(NAME, PARAMETERS, ARGUMENTS, DONE)                                                                        \
-    CALL(NAME, PARAMETERS, ARGUMENTS, NOTHING, { if (result == MPI_SUCCESS && (DONE)) round_over(); })
 /* An operation that MPI_Start repeats: what BEFORE counts is kept with its request. */
 #define REPEATED(NAME, PARAMETERS, ARGUMENTS, BEFORE)                                                                  \
     CALL(NAME, PARAMETERS, ARGUMENTS, { list_begin(); BEFORE; }, {                                                     \

@@ -8,17 +8,22 @@
 #define HERE (sendbuf == MPI_IN_PLACE)
 #define IS_ROOT (root >= 0 && peers_of_comm(comm)->rank == root && !peers_of_comm(comm)->inter)
 
+/* When they are started is not traced. */
+#define KEEP_NO_TRACE                                                                                                  \
+    if (library.traces)                                                                                                \
+    trace_end()
 #if PERSISTENT_COLLECTIVES
 #define PERSISTENT(NAME, PARAMETERS, ARGUMENTS, COUNTED)                                                               \
-    REPEATED(NAME, (LIST PARAMETERS, MPI_Info info, MPI_Request *request), (LIST ARGUMENTS, info, request), COUNTED)
+    REPEATED(NAME, (LIST PARAMETERS, MPI_Info info, MPI_Request *request), (LIST ARGUMENTS, info, request),            \
+             { KEEP_NO_TRACE; COUNTED; })
 #else
 #define PERSISTENT(NAME, PARAMETERS, ARGUMENTS, COUNTED)
 #endif
 #define FORMS(NAME, INAME, SUFFIX, PARAMETERS, ARGUMENTS, COUNTED)                                                     \
     CALL(NAME##SUFFIX, PARAMETERS, ARGUMENTS,                                                                          \
-         { const bool blocking = true; (void)blocking; round_over(); COUNTED; }, round_over())                         \
+         { const bool blocking = library.waits = true; (void)blocking; round_over(); COUNTED; }, round_over())         \
     CALL(INAME##SUFFIX, (LIST PARAMETERS, MPI_Request *request), (LIST ARGUMENTS, request),                            \
-         { const bool blocking = false; (void)blocking; COUNTED; }, NOTHING)                                           \
+         { const bool blocking = library.waits = false; (void)blocking; COUNTED; }, NOTHING)                           \
     PERSISTENT(NAME##_init##SUFFIX, PARAMETERS, ARGUMENTS,                                                             \
                { const bool blocking = false; (void)blocking; COUNTED; })
 #if LARGE_COUNT
@@ -60,6 +65,8 @@ COLLECTIVE(Scatterv, Iscatterv, SCATTERV,
            (sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm), {
                if (IS_ROOT || root == MPI_ROOT)
                    count_scatterv(comm, root, COUNTS(sendcounts, sendtype));
+               else
+                   count_scatterv(comm, root, (counts_t) { NULL, false, 0, 1 });
            })
 
 #define ALL(N, D)                                                                                                      \

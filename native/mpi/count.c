@@ -63,11 +63,11 @@ count_key(uint64_t key, uint64_t bytes, uint64_t messages)
         count_site(key, bytes, messages);
 }
 
-void
+uint64_t
 count_peer(peers_t *peers, int rank, unsigned kind, uint64_t bytes, uint64_t messages)
 {
     if (rank < 0 || rank >= peers->size)
-        return; /* MPI_PROC_NULL, or an error that MPI will report */
+        return NO_KEY; /* MPI_PROC_NULL, or an error that MPI will report */
     lock();
     uint64_t key = peers_key(peers, rank);
     if (__builtin_expect(key == NO_KEY, 0)) {
@@ -81,16 +81,18 @@ count_peer(peers_t *peers, int rank, unsigned kind, uint64_t bytes, uint64_t mes
             count_key(key, bytes, messages);
     }
     unlock();
+    return key;
 }
 
-void
+sent_t
 count_send(MPI_Comm comm, int rank, MPI_Count count, MPI_Datatype type)
 {
-    if (rank < 0)
-        return;
-    peers_t *peers = peers_of_comm(comm);
-    if (peers != NULL)
-        count_peer(peers, rank, COHABIT_MPI_KIND_SENT, bytes_of(count, type), 1);
+    sent_t sent = { rank < 0 ? NULL : peers_of_comm(comm), NO_KEY, 0 };
+    if (sent.peers == NULL)
+        return sent;
+    sent.bytes = bytes_of(count, type);
+    sent.key = count_peer(sent.peers, rank, COHABIT_MPI_KIND_SENT, sent.bytes, 1);
+    return sent;
 }
 
 void

@@ -8,6 +8,7 @@
  */
 #include "decompose.h"
 #include <stdlib.h>
+#include <string.h>
 
 #define BCAST_SHORT_BYTES 12288
 #define BCAST_LONG_BYTES 524288
@@ -28,10 +29,30 @@
 #define NODE_STEP true
 #endif
 
+/* The operations before those of the call under way. */
+static uint32_t first;
+
 static void
 send(void *context, int to, uint64_t bytes)
 {
-    count_peer(context, to, COHABIT_MPI_KIND_COLLECTIVE, bytes, 1);
+    peers_t *peers = context;
+    uint64_t key = count_peer(peers, to, COHABIT_MPI_KIND_COLLECTIVE, bytes, 1);
+    if (library.traces && (to != peers->rank || peers->inter))
+        trace_collective_send(peers, key, bytes);
+}
+
+static void
+post(void *context, int from)
+{
+    trace_collective_post(context, from);
+}
+
+static void
+wait(void *context)
+{
+    (void)context;
+    if (library.waits)
+        trace_collective_wait(first);
 }
 
 static place_t
@@ -39,7 +60,16 @@ place(MPI_Comm comm, peers_t **peers)
 {
     *peers = peers_of_comm(comm);
     part()->flags |= COHABIT_MPI_FLAG_COLLECTIVES;
-    return (place_t) { (*peers)->size, (*peers)->rank, send, *peers };
+    place_t at = { (*peers)->size, (*peers)->rank, send, NULL, NULL, *peers };
+    if (library.traces && (*peers)->inter)
+        trace_end();
+    if (library.traces) {
+        (*peers)->collectives++;
+        first = part()->operation_count;
+        at.post = post;
+        at.wait = wait;
+    }
+    return at;
 }
 
 /* Intercommunicators: every rank that gives sends to every one that takes; what MPI really does is not known here. */
@@ -106,8 +136,7 @@ count_bcast(MPI_Comm comm, int root, uint64_t bytes, bool blocking)
     if (bytes == 0)
         return;
     if (NODE_STEP && (is_short || !blocking)) {
-        if (at.rank == root)
-            linear_to(&at, 0, bytes);
+        from_one_to(&at, root, 0, bytes);
         root = 0;
     }
     if (is_short)
@@ -136,7 +165,7 @@ count_gatherv(MPI_Comm comm, int root, uint64_t sent_bytes)
     place_t at = place(comm, &peers);
     if (peers->inter)
         to_root_between(peers, root, sent_bytes);
-    else if (sent_bytes > 0)
+    else if (sent_bytes > 0 || at.rank == root)
         linear_to(&at, root, sent_bytes);
 }
 
@@ -223,12 +252,11 @@ static const struct {
     { 4095, 1024, 0, 0 },         { INT32_MAX, 2048, 0, 0 },
 };
 
-/* To the rank after, then the one after that, each when the message before it is sent and what comes meanwhile is there. */
 static void
 step_by_step(const place_t *at, const counts_t *counts)
 {
     sent_in_round |= COHABIT_MPI_STEPS;
-    alltoall_linear(at, counts, false);
+    alltoall_steps(at, counts);
     sent_in_round &= ~COHABIT_MPI_STEPS;
 }
 
@@ -319,12 +347,14 @@ count_alltoallw(MPI_Comm comm, bool in_place, counts_t counts, const MPI_Datatyp
     peers_t *peers;
     place_t at = place(comm, &peers);
     counts.unit = 1;
+    post_all(&at);
     for (int step = 0; step < at.size; step++) {
         int to = peers->inter ? step : (at.rank + step) % at.size;
         uint64_t bytes = bytes_of((MPI_Count)counts_bytes(&counts, to), types[to]);
         if (bytes > 0 || in_place)
             send(peers, to, bytes);
     }
+    wait_all(&at);
 }
 
 void
@@ -338,10 +368,10 @@ count_reduce(MPI_Comm comm, int root, uint64_t count, MPI_Datatype type, MPI_Op 
     else if (count == 0)
         return;
     else if (bytes > REDUCE_SHORT_BYTES && is_built_in(op) && count >= (uint64_t)power_below(at.size)) {
-        bool first = NODE_STEP && blocking;
-        reduce_halving(&at, first ? 0 : root, count, bytes / count, blocking);
-        if (first && at.rank == 0)
-            linear_to(&at, root, bytes);
+        bool to_first = NODE_STEP && blocking;
+        reduce_halving(&at, to_first ? 0 : root, count, bytes / count, blocking);
+        if (to_first)
+            from_one_to(&at, 0, root, bytes);
     } else
         reduce_binomial(&at, root, bytes, commutes(op));
 }
@@ -393,39 +423,43 @@ count_scan(MPI_Comm comm, uint64_t count, MPI_Datatype type, bool node_step)
         return;
     scan_doubling(&at, bytes);
     if (NODE_STEP && node_step) {
-        if (at.rank == at.size - 1)
-            linear_to(&at, 0, bytes);
+        from_one_to(&at, at.size - 1, 0, bytes);
         bcast_binomial(&at, 0, sizeof(int));
     }
 }
 
-/* The neighbours that this rank sends to, in the order of the counts; NULL for none. */
+/* The neighbours that this rank sends to, in the order of the counts, and after them those that send to it; NULL for none. */
 static int *
-destinations(MPI_Comm comm, const peers_t *peers, int *count)
+neighbours(MPI_Comm comm, const peers_t *peers, int *count, int *sources)
 {
-    int kind = MPI_UNDEFINED, dimensions = 0, sources = 0, weighted = 0;
+    int kind = MPI_UNDEFINED, dimensions = 0, weighted = 0;
     int *to = NULL;
-    *count = 0;
+    *count = *sources = 0;
     real.Topo_test(comm, &kind);
     if (kind == MPI_CART) {
         real.Cartdim_get(comm, &dimensions);
-        *count = 2 * dimensions;
-        to = calloc((size_t)*count + 1, sizeof(int));
+        *count = *sources = 2 * dimensions;
+        to = calloc(2 * (size_t)*count + 1, sizeof(int));
         for (int dimension = 0; to != NULL && dimension < dimensions; dimension++)
             real.Cart_shift(comm, dimension, 1, &to[2 * dimension], &to[2 * dimension + 1]);
+        if (to != NULL)
+            memcpy(to + *count, to, (size_t)*count * sizeof(int));
     } else if (kind == MPI_GRAPH) {
         real.Graph_neighbors_count(comm, peers->rank, count);
-        to = calloc((size_t)*count + 1, sizeof(int));
-        if (to != NULL)
+        *sources = *count;
+        to = calloc(2 * (size_t)*count + 1, sizeof(int));
+        if (to != NULL) {
             real.Graph_neighbors(comm, peers->rank, *count, to);
+            memcpy(to + *count, to, (size_t)*count * sizeof(int));
+        }
     } else if (kind == MPI_DIST_GRAPH) {
-        real.Dist_graph_neighbors_count(comm, &sources, count, &weighted);
-        int *room = calloc((size_t)sources + (size_t)*count + 1, 2 * sizeof(int));
+        real.Dist_graph_neighbors_count(comm, sources, count, &weighted);
+        int *room = calloc((size_t)*sources + (size_t)*count + 1, 2 * sizeof(int));
         if (room == NULL)
             return NULL;
         to = room;
-        int *from = room + *count + 1, *weights = from + sources;
-        real.Dist_graph_neighbors(comm, sources, from, weights, *count, to, weights + sources);
+        int *from = room + *count, *weights = from + *sources;
+        real.Dist_graph_neighbors(comm, *sources, from, weights, *count, to, weights + *sources);
     }
     return to;
 }
@@ -434,9 +468,12 @@ void
 count_neighbours(MPI_Comm comm, counts_t counts, const MPI_Datatype types[])
 {
     peers_t *peers;
-    place(comm, &peers);
-    int count = 0;
-    int *to = destinations(comm, peers, &count);
+    place_t at = place(comm, &peers);
+    int count = 0, sources = 0;
+    int *to = neighbours(comm, peers, &count, &sources);
+    for (int i = 0; to != NULL && at.post != NULL && i < sources; i++)
+        if (to[count + i] >= 0 && to[count + i] != at.rank)
+            post(peers, to[count + i]);
     for (int i = 0; to != NULL && i < count; i++) {
         uint64_t bytes = counts_bytes(&counts, i);
         if (types != NULL)
@@ -444,5 +481,6 @@ count_neighbours(MPI_Comm comm, counts_t counts, const MPI_Datatype types[])
         if (to[i] >= 0)
             send(peers, to[i], bytes);
     }
+    wait_all(&at);
     free(to);
 }

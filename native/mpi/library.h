@@ -51,6 +51,8 @@ extern struct library {
     bool rounds; /* what is sent between two waits is kept, by call site */
     bool sites;  /* so that call sites of pairs can be named */
     bool callers; /* which thread calls is kept */
+    bool traces; /* what the rank does with messages is kept in its order */
+    bool waits;  /* the collective under way is over when its call returns */
     int rank;
     int size;
     uint32_t inside; /* threads in MPI, where threaded */
@@ -162,6 +164,8 @@ typedef struct peers {
     int size; /* of the group that messages go to: the remote one of an intercommunicator */
     int local_size;
     int rank; /* of this process in its own group */
+    uint32_t name; /* the same for all ranks of a communicator; of two groups mostly another */
+    uint32_t collectives; /* calls so far */
     struct translation {
         int rank; /* -1: empty */
         uint64_t key;
@@ -180,8 +184,14 @@ void peers_forget_win(MPI_Win win);
 void peers_new_world(MPI_Comm inter, uint32_t kind, MPI_Comm local, uint64_t began_ns);
 
 /* count.c: all take the lock themselves. */
-void count_peer(peers_t *peers, int rank, unsigned kind, uint64_t bytes, uint64_t messages);
-void count_send(MPI_Comm comm, int rank, MPI_Count count, MPI_Datatype type);
+/* Returns the peer's key, or NO_KEY. */
+uint64_t count_peer(peers_t *peers, int rank, unsigned kind, uint64_t bytes, uint64_t messages);
+typedef struct {
+    peers_t *peers;
+    uint64_t key; /* NO_KEY: nothing is sent, or nobody knows to whom */
+    uint64_t bytes;
+} sent_t;
+sent_t count_send(MPI_Comm comm, int rank, MPI_Count count, MPI_Datatype type);
 uint64_t bytes_of(MPI_Count count, MPI_Datatype type);
 uint64_t realtime_ns(void);
 /* The rank waits for others: what it sends from now on is another round. */
@@ -201,6 +211,30 @@ void list_forget(MPI_Request request);
 
 /* sites.c: counts for the place in the code that called, and the round under way. Called with the lock held. */
 void count_site(uint64_t key, uint64_t bytes, uint64_t messages);
+
+/* trace.c: operations are numbered from 1 on, 0 is none. All do nothing where `library.traces` is false. */
+void trace_begin(void);
+void trace_end(void); /* what follows cannot be told */
+uint32_t trace_send(sent_t sent, int tag, bool waits);
+uint32_t trace_post(MPI_Comm comm, int source, int tag);
+/* Whether it is known only from a status who has sent; then one has to be asked for. */
+bool trace_any(int source, int tag);
+void trace_received(MPI_Comm comm, int source, int tag, const MPI_Status *status);
+void trace_exchanged(MPI_Comm comm, uint32_t posted, uint32_t sent, bool any, const MPI_Status *status);
+/* The request stands for that operation. */
+void trace_bind(MPI_Request request, uint32_t operation, bool any, MPI_Comm comm);
+void trace_repeat_send(MPI_Request request, sent_t sent, int tag);
+void trace_repeat_post(MPI_Request request, MPI_Comm comm, int source, int tag);
+void trace_start(MPI_Request request);
+void trace_forget_request(MPI_Request request);
+void trace_forget(const peers_t *peers);
+/* Before a call that waits or asks for requests: the statuses to give to it, or the one. Then those that are over. */
+MPI_Status *trace_ask(int count, MPI_Request requests[], MPI_Status *statuses);
+void trace_over(int number, const MPI_Status *status);
+void trace_over_all(int count, const MPI_Status *statuses);
+void trace_collective_send(peers_t *peers, uint64_t key, uint64_t bytes);
+void trace_collective_post(peers_t *peers, int from);
+void trace_collective_wait(uint32_t first); /* for all operations from number `first`, counted from 0, on */
 
 /* gather.c */
 void gather(void);

@@ -35,6 +35,27 @@ world_group(void)
     return state.world;
 }
 
+static uint64_t
+key_of(uint64_t world, int rank)
+{
+    return world << COHABIT_MPI_KEY_WORLD_SHIFT | (uint64_t)rank << COHABIT_MPI_KEY_RANK_SHIFT;
+}
+
+static uint64_t
+translate(const peers_t *peers, int rank)
+{
+    int there = MPI_UNDEFINED;
+    real.Group_translate_ranks(peers->group, 1, &rank, world_group(), &there);
+    if (there != MPI_UNDEFINED)
+        return key_of(0, there);
+    for (uint32_t world = 1; world <= state.world_count; world++) {
+        real.Group_translate_ranks(peers->group, 1, &rank, state.worlds[world], &there);
+        if (there != MPI_UNDEFINED)
+            return key_of(world, there);
+    }
+    return NO_KEY;
+}
+
 static void
 fill_comm(peers_t *peers, MPI_Comm comm)
 {
@@ -53,8 +74,11 @@ fill_comm(peers_t *peers, MPI_Comm comm)
     if (comm != real.world)
         real.Comm_compare(comm, real.world, &same);
     peers->identity = comm == real.world || same == MPI_CONGRUENT || same == MPI_IDENT;
-    if (!peers->identity)
-        real.Comm_group(comm, &peers->group);
+    if (peers->identity)
+        return;
+    real.Comm_group(comm, &peers->group);
+    uint64_t ends = translate(peers, 0) * 31 + translate(peers, peers->size - 1);
+    peers->name = (uint32_t)((ends * 0x9e3779b97f4a7c15ull >> 32) + (uint64_t)peers->size) | 1;
 }
 
 static peers_t *
@@ -150,6 +174,7 @@ forget(uintptr_t handle, bool window)
     unlock();
     if (peers == NULL)
         return;
+    trace_forget(peers);
     if (!peers->identity)
         real.Group_free(&peers->group);
     free(peers->known);
@@ -166,27 +191,6 @@ void
 peers_forget_win(MPI_Win win)
 {
     forget((uintptr_t)win, true);
-}
-
-static uint64_t
-key_of(uint64_t world, int rank)
-{
-    return world << COHABIT_MPI_KEY_WORLD_SHIFT | (uint64_t)rank << COHABIT_MPI_KEY_RANK_SHIFT;
-}
-
-static uint64_t
-translate(const peers_t *peers, int rank)
-{
-    int there = MPI_UNDEFINED;
-    real.Group_translate_ranks(peers->group, 1, &rank, world_group(), &there);
-    if (there != MPI_UNDEFINED)
-        return key_of(0, there);
-    for (uint32_t world = 1; world <= state.world_count; world++) {
-        real.Group_translate_ranks(peers->group, 1, &rank, state.worlds[world], &there);
-        if (there != MPI_UNDEFINED)
-            return key_of(world, there);
-    }
-    return NO_KEY;
 }
 
 static void

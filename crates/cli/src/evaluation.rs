@@ -70,7 +70,7 @@ impl Evaluation<'_> {
             None => "keep the default mapping: no gain is predicted".to_owned(),
             Some(best) => {
                 let why = match predictions[best].is_uncertain() {
-                    true => "but that depends on how far its phases overlap",
+                    true => "but not both if its phases are sent at once and if one by one",
                     false => "which is too little to tell from none",
                 };
                 format!("keep the default mapping: {}, {why}", saves(best))

@@ -4,13 +4,13 @@ use crate::{number, progress};
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use cohabit_evaluate::comparison;
-use cohabit_evaluate::phases::{bursts, usual};
+use cohabit_evaluate::phases::{self, bursts};
 use cohabit_map::makespan::{self, Time};
 use cohabit_map::{MAPPERS, Options, Problem, lower_bound, mapper};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::mapping::{Cost, FORMAT, Placed, Weight};
 use cohabit_model::profile::Kind;
-use cohabit_model::{Error, Hct, Mapping, Matrix, Phase, Profile, Result, Task, Topology};
+use cohabit_model::{Error, Hct, Mapping, Matrix, Profile, Result, Task, Topology, Traffic};
 use std::time::Duration;
 
 /// Phases that a search by time takes into account: what every port carries is kept for each.
@@ -104,7 +104,7 @@ impl MappingArgs {
         let problem = Problem { weight: matrix, load: &profile.accessed_bytes, topology, options: &options };
         let hct = topology.hct();
         let default = mapper("packed")?.map(&Problem { load: &[], ..problem })?;
-        let phases = self.phases(profile, topology, hct.as_ref().ok(), &default)?;
+        let traffic = self.traffic(profile, topology, hct.as_ref().ok(), &default)?;
         let placement = match self.objective {
             Objective::Distance => progress::during("mapping", || algorithm.map(&problem))?,
             Objective::Time if self.mapper != default_mapper() => {
@@ -119,12 +119,12 @@ impl MappingArgs {
                     )
                     .remedy("'cohabit measure' fills ports in (docs/cluster.md); or leave --objective time out"));
                 }
-                let time = Time { hct, phases: &phases };
+                let time = Time { hct, traffic: &traffic };
                 progress::during("mapping", || makespan::least(&problem, &time))?
             }
         };
         let time = |placement: &[usize]| {
-            let cost = |hct: &Hct| comparison::cost(hct, &phases, &elements(topology, placement));
+            let cost = |hct: &Hct| comparison::cost(hct, &traffic, &elements(topology, placement));
             hct.as_ref().ok().map(cost).transpose()
         };
         let times = time(&placement)?.zip(time(&default)?).map(<[_; 2]>::from);
@@ -155,14 +155,8 @@ impl MappingArgs {
         Ok(Made { mapping, placement, weight: matrix.clone(), options, times })
     }
 
-    /// The phases that messages are taken to be sent in.
-    fn phases(
-        &self,
-        profile: &Profile,
-        topology: &Topology,
-        hct: Option<&Hct>,
-        default: &[usize],
-    ) -> Result<Vec<Phase>> {
+    /// What is sent, in the phases that it is taken to be sent in.
+    fn traffic(&self, profile: &Profile, topology: &Topology, hct: Option<&Hct>, default: &[usize]) -> Result<Traffic> {
         if self.bursts && self.objective != Objective::Time {
             return Err(Error::new("--bursts without --objective time")
                 .remedy("the distance cost knows no time: add --objective time, or leave --bursts out"));
@@ -171,8 +165,8 @@ impl MappingArgs {
             return Err(Error::new("the profile has no time series").remedy("leave --bursts out"));
         }
         match hct {
-            Some(hct) if self.bursts => bursts(profile, hct, &elements(topology, default), MOST_PHASES),
-            _ => Ok(usual(profile)),
+            Some(hct) if self.bursts => Ok(bursts(profile, hct, &elements(topology, default), MOST_PHASES)?.into()),
+            _ => Ok(phases::traffic(profile)),
         }
     }
 

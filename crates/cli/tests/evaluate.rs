@@ -166,7 +166,7 @@ fn a_gain_that_depends_on_how_far_phases_overlap_is_none() {
             .map(|seconds| seconds.as_f64().unwrap())
     };
     assert_eq!((seconds(0), seconds(1)), ([2.0, 4.0, 3.0], [2.0, 2.0, 2.0]));
-    let words = "keep the default mapping: other.json is predicted to save 8.3 % of the run, but that depends on how far its phases overlap";
+    let words = "keep the default mapping: other.json is predicted to save 8.3 % of the run, but not both if its phases are sent at once and if one by one";
     assert_eq!((found["advised"].as_u64(), found["verdict"].as_str()), (None, Some(words)));
 }
 

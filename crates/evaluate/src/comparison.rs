@@ -2,7 +2,7 @@
 //! for, and what it gains over the default mapping.
 
 use cohabit_model::estimator::Resource;
-use cohabit_model::{Hct, Phase, Profile, Result, Run, run};
+use cohabit_model::{Hct, Profile, Result, Run, Traffic, run};
 use std::collections::BTreeMap;
 
 /// A gain below this share of the run is none: two runs of the same mapping differ by more.
@@ -62,14 +62,14 @@ pub struct Cost {
     pub bottlenecks: Vec<(Resource, f64)>,
 }
 
-/// Estimates all phases; `mapping[task]` is a processing element.
+/// Estimates a run; `mapping[task]` is a processing element.
 ///
 /// # Errors
 /// As for [`run`].
-pub fn cost(hct: &Hct, phases: &[Phase], mapping: &[usize]) -> Result<Cost> {
-    let run = run(hct, phases, mapping)?;
+pub fn cost(hct: &Hct, traffic: &Traffic, mapping: &[usize]) -> Result<Cost> {
+    let run = run(hct, traffic, mapping)?;
     let mut waits: BTreeMap<Resource, f64> = BTreeMap::new();
-    for (phase, estimate) in phases.iter().zip(&run.phases) {
+    for (phase, estimate) in traffic.phases.iter().zip(&run.phases) {
         if let Some(resource) = estimate.bottleneck {
             *waits.entry(resource).or_default() += phase.weight * estimate.seconds;
         }
@@ -105,7 +105,7 @@ mod tests {
     use cohabit_model::estimator::Resource::Port;
     use cohabit_model::hct::Direction::{In, Out};
     use cohabit_model::pattern::Messages;
-    use cohabit_model::{Pattern, Total};
+    use cohabit_model::{Pattern, Phase, Total};
 
     /// One message from one task to the other.
     fn phase(weight: f64, source: usize, length: f64) -> Phase {
@@ -118,13 +118,13 @@ mod tests {
         let mut hct = Hct::new(None).unwrap();
         let port = |rate| cohabit_model::hct::Port::flat(rate).unwrap();
         let cpu = [hct.add_processing(0, port(100.0)).unwrap(), hct.add_processing(0, port(200.0)).unwrap()];
-        let phases = [phase(3.0, 0, 100.0), phase(0.5, 1, 400.0), phase(2.0, 0, 0.0)];
-        let found = cost(&hct, &phases, &cpu).unwrap();
+        let phases = vec![phase(3.0, 0, 100.0), phase(0.5, 1, 400.0), phase(2.0, 0, 0.0)];
+        let found = cost(&hct, &phases.into(), &cpu).unwrap();
         // With two below the root what leaves one enters the other: one wire.
         assert_eq!((found.run.total, found.run.phases.len()), (Total { seconds: 5.0, norm_s: 5.0 }, 3));
         assert_eq!(found.bottlenecks, [(Port(cpu[0], Out), 3.0), (Port(cpu[0], In), 2.0)]);
         assert_eq!(found.run.extremes_s, [5.0; 2]);
-        assert!(cost(&hct, &[phase(f64::NAN, 0, 1.0)], &cpu).is_err());
+        assert!(cost(&hct, &vec![phase(f64::NAN, 0, 1.0)].into(), &cpu).is_err());
     }
 
     /// What takes so long whether phases overlap or not, and by both.
@@ -188,7 +188,7 @@ mod tests {
         let (one, other) = ([(0, 1, 100.0)], [(2, 3, 300.0)]);
         let parts = [messages(&one), messages(&other)];
         let phases = Phase::whole(messages(&[one[0], other[0]]), parts);
-        let found = cost(&hct, &phases, &cpu).unwrap();
+        let found = cost(&hct, &phases.into(), &cpu).unwrap();
         assert_eq!((found.run.extremes_s, found.run.total.seconds), ([3.0, 4.0], 3.5));
     }
 }

@@ -5,10 +5,15 @@ use crate::turns::turns;
 use cohabit_model::estimator::Growing;
 use cohabit_model::pattern::Messages;
 use cohabit_model::profile::{Kind, NO_ORDER, PhaseRow, SentBy, SeriesRow, merge_series};
-use cohabit_model::{Hct, Pattern, Phase, Profile, Result};
+use cohabit_model::{Hct, Pattern, Phase, Profile, Replay, Result, Traffic};
 
 /// The share of all bytes that is in phases too small to be told apart, and of what is in a collective's but not sent by it.
 const ASIDE: f64 = 0.01;
+
+/// What is sent in a run: its [`usual`] phases, and its trace where it has one.
+pub fn traffic(profile: &Profile) -> Traffic {
+    Traffic { phases: usual(profile), replay: Replay::of(profile) }
+}
 
 /// Where tasks take turns, a phase for each turn: messages of different turns never wait for one another.
 ///

@@ -2,7 +2,7 @@
 //!
 //! The file format (`.npz`) is in docs/formats.md; reading and writing it is `observe`'s.
 
-use crate::Matrix;
+use crate::{Matrix, Trace};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -287,6 +287,8 @@ pub struct Profile {
     pub sizes: Vec<SizeRow>,
     /// What is sent in which phase, sorted; together as much as in `sizes`. Empty where that is not known.
     pub phases: Vec<PhaseRow>,
+    /// What tasks did with messages, one after another, where that is known; of a long run its beginning.
+    pub trace: Option<Trace>,
     /// Bytes each task accessed (MemV), where known; else empty.
     pub accessed_bytes: Vec<u64>,
     /// Loads of each task, where known; else empty.
@@ -343,6 +345,7 @@ impl Profile {
             series: Vec::new(),
             sizes: Vec::new(),
             phases: Vec::new(),
+            trace: None,
             accessed_bytes: Vec::new(),
             loads: Vec::new(),
             stores: Vec::new(),

@@ -24,7 +24,7 @@ const MOST_PIECES: f64 = 16.0;
 const WINDOW: f64 = 128.0 * 1024.0;
 
 /// Of a question and of an answer.
-const CONTROL: f64 = 64.0;
+pub(crate) const CONTROL: f64 = 64.0;
 
 /// Tasks do not begin, and answer, at the same moment: up to so late, in times that a message takes. What they send is followed so many
 /// times, with other delays each time, and the mean counts: where all are in step, small things decide much.
@@ -194,7 +194,7 @@ struct Network<'a> {
     flows: &'a [Flow],
     ways: Vec<Way>,
     servers: Vec<Server>,
-    events: BinaryHeap<Reverse<Planned>>,
+    events: BinaryHeap<Reverse<Planned<Event>>>,
     planned: u64,
     now_s: f64,
     /// What is at most between the time that a task could begin or answer and when it does.
@@ -407,7 +407,7 @@ impl<'a> Network<'a> {
 }
 
 /// How late a task is, by splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
-fn delay(state: &mut u64, most_s: f64) -> f64 {
+pub(crate) fn delay(state: &mut u64, most_s: f64) -> f64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -437,21 +437,21 @@ fn steps(flows: &[Flow]) -> (BTreeMap<usize, Steps>, Vec<usize>) {
 
 /// Events in order: by time, then as they were planned.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Planned {
-    at_s: f64,
-    number: u64,
-    event: Event,
+pub(crate) struct Planned<Event> {
+    pub at_s: f64,
+    pub number: u64,
+    pub event: Event,
 }
 
-impl Eq for Planned {}
+impl<Event: PartialEq> Eq for Planned<Event> {}
 
-impl Ord for Planned {
+impl<Event: PartialEq> Ord for Planned<Event> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.at_s.total_cmp(&other.at_s).then(self.number.cmp(&other.number))
     }
 }
 
-impl PartialOrd for Planned {
+impl<Event: PartialEq> PartialOrd for Planned<Event> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }

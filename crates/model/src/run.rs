@@ -1,16 +1,22 @@
 //! What a whole run is estimated to take: its phases, each as often as it comes (IBM report, 3.2).
 //!
-//! A profile that tells phases apart does not say how far they overlap: ranks go ahead of one another. The run takes at least as long
+//! Where the profile has a trace, the run takes what doing that over again does ([`Replay`]), with a share for how full ports are.
+//!
+//! Else, a profile that tells phases apart does not say how far they overlap: ranks go ahead of one another. The run takes at least as long
 //! as all messages sent at once, and as the longest collective, order included; and at most as all phases one after the other. It is estimated half-way
 //! (docs/benchmarks-mpi.md, "Phases").
 
 use crate::estimator::{Estimate, Total, estimate};
 use crate::profile::SentBy;
 use crate::queues::{self, Followed};
-use crate::{Error, Hct, Pattern, Result};
+use crate::{Error, Hct, Pattern, Replay, Result};
 
 /// How much the order of messages counts in phases that are no collective's, and where messages are asked for.
 const ORDERED: f64 = 0.5;
+
+/// How much the fullness of all ports counts beside a replay. When tasks compute, and how TCP shares a port, is decided anew in each run,
+/// and then messages meet that did not: that costs the more, the fuller the ports that they go through.
+const FULLNESS: f64 = 1.0 / 3.0;
 
 /// A phase, and how much it counts.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +35,13 @@ impl Phase {
         Self { weight, is_whole: false, pattern }
     }
 
+    fn check(&self) -> Result<()> {
+        match self.weight.is_finite() && self.weight >= 0.0 {
+            true => Ok(()),
+            false => Err(Error::new(format!("a phase has the weight {}", self.weight))),
+        }
+    }
+
     /// A run and the phases that are told apart in it.
     pub fn whole(run: Pattern, parts: impl IntoIterator<Item = Pattern>) -> Vec<Self> {
         let whole = Self { weight: 0.5, is_whole: true, pattern: run };
@@ -36,30 +49,44 @@ impl Phase {
     }
 }
 
+/// What is sent in a run.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Traffic {
+    /// In phases.
+    pub phases: Vec<Phase>,
+    /// Message by message, where that is known.
+    pub replay: Option<Replay>,
+}
+
+impl From<Vec<Phase>> for Traffic {
+    fn from(phases: Vec<Phase>) -> Self {
+        Self { phases, replay: None }
+    }
+}
+
 /// What the phases of a run take under a mapping.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// All phases, each as often as it comes.
+    /// All phases, each as often as it comes; the seconds are mostly those of the replay, where there is one.
     pub total: Total,
     /// By phase, once each. Seconds are half-way between those of the last port, as if the order of messages did not matter, and those
     /// of [`queues::follow`], of a collective that does not ask these; and of a whole run at least
     /// those of the longest collective.
     pub phases: Vec<Estimate>,
-    /// The seconds if all phases were sent at once, and if none began before the last was over everywhere. Both are the total where
-    /// no parts of a whole run are told apart.
+    /// The seconds if all phases were sent at once, and if none began before the last was over everywhere; both are those of all phases
+    /// where no parts of a whole run are told apart. Nothing of a replay is in them.
     pub extremes_s: [f64; 2],
 }
 
-/// Estimates all phases; `mapping[task]` is a processing element of `hct`.
+/// Estimates a run; `mapping[task]` is a processing element of `hct`.
 ///
 /// # Errors
 /// As for [`estimate`], or a weight that is not a number from 0 on.
-pub fn run(hct: &Hct, phases: &[Phase], mapping: &[usize]) -> Result<Run> {
+pub fn run(hct: &Hct, traffic: &Traffic, mapping: &[usize]) -> Result<Run> {
+    let phases = &traffic.phases;
     let mut found = Vec::with_capacity(phases.len());
     for phase in phases {
-        if !(phase.weight.is_finite() && phase.weight >= 0.0) {
-            return Err(Error::new(format!("a phase has the weight {}", phase.weight)));
-        }
+        phase.check()?;
         let ports = estimate(hct, &phase.pattern, mapping)?;
         let followed = queues::follow(hct, &phase.pattern, mapping)?;
         let followed = followed.unwrap_or(Followed { seconds: ports.seconds, asks: false });
@@ -79,7 +106,34 @@ pub fn run(hct: &Hct, phases: &[Phase], mapping: &[usize]) -> Result<Run> {
         [whole, parts @ ..] if has_parts => [whole.seconds, parts.iter().map(|part| part.seconds).sum()],
         _ => [total.seconds; 2],
     };
+    if let Some(seconds) = replayed(hct, traffic, mapping, total.norm_s)? {
+        total.seconds = seconds;
+    }
     Ok(Run { total, phases: found, extremes_s })
+}
+
+/// [`Run::total`] alone, which takes less time where there is a replay.
+///
+/// # Errors
+/// As for [`run`].
+pub fn total(hct: &Hct, traffic: &Traffic, mapping: &[usize]) -> Result<Total> {
+    let mut total = Total::default();
+    if traffic.replay.is_some() {
+        for phase in &traffic.phases {
+            phase.check()?;
+            total.add(phase.weight, &estimate(hct, &phase.pattern, mapping)?);
+        }
+    }
+    match replayed(hct, traffic, mapping, total.norm_s)? {
+        Some(seconds) => Ok(Total { seconds, ..total }),
+        None => Ok(run(hct, traffic, mapping)?.total),
+    }
+}
+
+/// Seconds of the replay and of how full ports are, as far as both count; none where nothing is replayed.
+fn replayed(hct: &Hct, traffic: &Traffic, mapping: &[usize], norm_s: f64) -> Result<Option<f64>> {
+    let Some(replay) = &traffic.replay else { return Ok(None) };
+    Ok(replay.seconds(hct, mapping)?.map(|seconds| (1.0 - FULLNESS) * seconds + FULLNESS * norm_s))
 }
 
 #[cfg(test)]
@@ -97,7 +151,7 @@ mod tests {
         let unknown = Pattern { tasks: 4, messages: messages(&[(0, 2), (0, 3), (1, 2), (1, 3)]), ..Pattern::default() };
         let ordered = Pattern { order: vec![0, 1, 0, 1], ..unknown.clone() };
         let followed = queues::follow(&hct, &ordered, &mapping).unwrap().unwrap().seconds;
-        let of = |phases: &[Phase]| run(&hct, phases, &mapping).unwrap();
+        let of = |phases: &[Phase]| run(&hct, &phases.to_vec().into(), &mapping).unwrap();
         let [plain, half] = [&unknown, &ordered].map(|pattern| of(&[Phase::new(1.0, pattern.clone())]));
         assert!(followed > 3.0 && plain.total.seconds == 2.0, "{followed}");
         assert_eq!(
@@ -114,6 +168,6 @@ mod tests {
             assert_eq!(found.extremes_s, [least, seconds + 1.0]);
             assert_eq!(found.total.seconds, (least + seconds + 1.0) / 2.0);
         }
-        assert!(run(&hct, &[Phase::new(f64::NAN, unknown)], &mapping).is_err());
+        assert!(run(&hct, &vec![Phase::new(f64::NAN, unknown)].into(), &mapping).is_err());
     }
 }

@@ -65,9 +65,9 @@ impl Evaluate {
         let hct = topology.hct();
         let (weight, matrix) = weight_of(self.weight.as_deref(), &profile);
         let default = linear(matrix, &topology)?;
-        let phases = match &hct {
-            Ok(hct) if self.bursts => phases::bursts(&profile, hct, &elements(&topology, &default), usize::MAX)?,
-            _ => phases::usual(&profile),
+        let traffic = match &hct {
+            Ok(hct) if self.bursts => phases::bursts(&profile, hct, &elements(&topology, &default), usize::MAX)?.into(),
+            _ => phases::traffic(&profile),
         };
         let mut placements = vec![("linear".to_owned(), default)];
         for (path, mapping) in self.mapping.iter().zip(&mappings) {
@@ -76,19 +76,19 @@ impl Evaluate {
             placements.push((name, placement));
         }
         let evaluate = |(name, placement): (String, Vec<usize>)| {
-            let time = hct.as_ref().ok().map(|hct| comparison::cost(hct, &phases, &elements(&topology, &placement)));
+            let time = hct.as_ref().ok().map(|hct| comparison::cost(hct, &traffic, &elements(&topology, &placement)));
             let distance = distance_cost(matrix, &topology, &placement);
             Ok(Evaluated { name, distance, time: time.transpose()? })
         };
         let evaluated =
             progress::during("estimating", || placements.into_iter().map(evaluate).collect::<Result<Vec<_>>>())?;
-        let weights: Vec<f64> = phases.iter().map(|phase| phase.weight).collect();
+        let weights: Vec<f64> = traffic.phases.iter().map(|phase| phase.weight).collect();
         let evaluation = Evaluation {
             topology: &topology,
             profile: &profile,
             weight,
             weights: &weights,
-            phases: phases::count(&phases),
+            phases: phases::count(&traffic.phases),
             mappings: &evaluated,
         };
         if let Err(Error { cause, remedy }) = &hct {

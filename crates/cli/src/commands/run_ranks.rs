@@ -148,7 +148,7 @@ fn no_gain(profile: &Profile, topology: &Topology, made: &Made) -> Result<Option
     Ok((!prediction.is_gain()).then(|| {
         let none = match () {
             () if prediction.is_none() => "no gain is predicted",
-            () if prediction.is_uncertain() => "whether there is a gain depends on how far phases overlap",
+            () if prediction.is_uncertain() => "no gain is predicted both if phases are sent at once and if one by one",
             () => "too little gain is predicted to tell it from none",
         };
         let [seconds, linear] = [time, linear].map(|cost| cost.run.total.seconds);

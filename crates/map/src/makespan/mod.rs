@@ -23,7 +23,7 @@ use crate::stay::moves;
 use crate::{Options, Problem, mapper};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::estimator::SAME;
-use cohabit_model::{Hct, Phase, Result, Topology, Total, queues, run};
+use cohabit_model::{Hct, Replay, Result, Topology, Total, Traffic, queues, total};
 use loads::Loads;
 use search::Search;
 use ways::Ways;
@@ -34,17 +34,22 @@ pub struct Time<'a> {
     /// Ports and switches; element k is node k of the problem's topology ([`Topology::hct`]).
     pub hct: &'a Hct,
     /// What is sent.
-    pub phases: &'a [Phase],
+    pub traffic: &'a Traffic,
 }
 
 impl Time<'_> {
-    /// What all phases are estimated to take.
+    /// What the run is estimated to take.
     ///
     /// # Errors
-    /// See [`run`].
+    /// See [`total`].
     pub fn total(&self, topology: &Topology, placement: &[usize]) -> Result<Total> {
         let elements: Vec<usize> = placement.iter().map(|&pu| topology.pus[pu].node).collect();
-        Ok(run(self.hct, self.phases, &elements)?.total)
+        total(self.hct, self.traffic, &elements)
+    }
+
+    /// How many pieces of messages that takes following; 0 where their order is not known.
+    fn work(&self) -> f64 {
+        self.traffic.replay.as_ref().map_or_else(|| queues::work(&self.traffic.phases), Replay::work)
     }
 }
 
@@ -52,7 +57,7 @@ impl Time<'_> {
 /// search for a small J comes first, and [`SAME`] of it.
 ///
 /// # Errors
-/// As `best` and [`run`].
+/// As `best` and [`total`].
 pub fn least(problem: &Problem, time: &Time) -> Result<Vec<usize>> {
     // Half the time for the starts, half for what follows.
     let options = Options { budget: problem.options.budget.map(|budget| budget / 2), ..problem.options.clone() };
@@ -69,10 +74,10 @@ pub fn least(problem: &Problem, time: &Time) -> Result<Vec<usize>> {
         judged.sort_by(|a, b| a.0.total_cmp(&b.0));
         judged.dedup_by(|a, b| a.1 == b.1);
         // One share is for following messages.
-        let count = judged.len() + usize::from(queues::work(time.phases) > 0.0);
+        let count = judged.len() + usize::from(time.work() > 0.0);
         for (number, (_, start)) in judged.into_iter().enumerate() {
             let Some(slot_of) = seats(&slots, start) else { continue };
-            let loads = Loads::new(&ways, time.phases, &elements(problem, &slots, &slot_of));
+            let loads = Loads::new(&ways, &time.traffic.phases, &elements(problem, &slots, &slot_of));
             let mut search = Search::new(problem, &slots, loads, slot_of, random.fork(number as u64));
             let mut clock = clock.share(number, count);
             let found = search.run(&mut clock.most(4));
@@ -97,8 +102,10 @@ pub fn least(problem: &Problem, time: &Time) -> Result<Vec<usize>> {
     Ok(best.map(|best| best.1).unwrap_or_default())
 }
 
-/// Pieces of messages that are followed in all, at most, in looking for a better mapping.
+/// Pieces of messages that are followed in all, at most, in looking for a better mapping: phase by phase, and in replays, which follow
+/// each in a much shorter time.
 const FOLLOWED: f64 = 4e6;
+const REPLAYED: f64 = 1e8;
 
 /// A mapping in which messages wait for others less than in the best of these, where the order of messages is known.
 fn followed(
@@ -108,7 +115,7 @@ fn followed(
     candidates: &[Vec<usize>],
     clock: &mut Clock,
 ) -> Result<Option<Vec<usize>>> {
-    let work = queues::work(time.phases);
+    let work = time.work();
     if work == 0.0 {
         return Ok(None);
     }
@@ -117,11 +124,12 @@ fn followed(
     priced.sort_by(|a, b| a.0.total_cmp(&b.0));
     let Some(start) = priced.first().and_then(|(_, placement)| seats(slots, placement)) else { return Ok(None) };
     let ways = Ways::new(time.hct);
-    let loads = Loads::new(&ways, time.phases, &elements(problem, slots, &start));
+    let loads = Loads::new(&ways, &time.traffic.phases, &elements(problem, slots, &start));
     let random = Random::new(problem.options.seed).fork(priced.len() as u64);
     let mut search = Search::new(problem, slots, loads, start.clone(), random);
-    let judge = |slot_of: &[usize]| Ok(run(time.hct, time.phases, &elements(problem, slots, slot_of))?.total.seconds);
-    let found = search.judged(&start, (FOLLOWED / work) as usize, clock, judge)?;
+    let judge = |slot_of: &[usize]| Ok(total(time.hct, time.traffic, &elements(problem, slots, slot_of))?.seconds);
+    let most = if time.traffic.replay.is_some() { REPLAYED } else { FOLLOWED };
+    let found = search.judged(&start, (most / work) as usize, clock, judge)?;
     settled(problem, slots, &found).map(Some)
 }
 

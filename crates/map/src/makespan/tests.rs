@@ -2,7 +2,9 @@
 
 use super::*;
 use cohabit_model::pattern::Messages;
-use cohabit_model::{Matrix, Pattern};
+use cohabit_model::profile::{Kind, Meta, Profile};
+use cohabit_model::trace::{Does, Message, Operation, Trace};
+use cohabit_model::{Matrix, Pattern, Phase};
 use proptest::prelude::*;
 
 /// Hosts of two cores on two subnets, with ports that depend on the message's length, latency and a limited switch.
@@ -58,7 +60,7 @@ proptest! {
         let topology = cluster(6);
         let hct = topology.hct().unwrap();
         let phases = [Phase::new(1.0, pattern(10, &first)), Phase::new(2.5, pattern(10, &second))];
-        let time = Time { hct: &hct, phases: &phases };
+        let time = Time { hct: &hct, traffic: &phases.to_vec().into() };
         let mut placement = placed;
         let element = |pu: usize| topology.pus[pu].node;
         let ways = Ways::new(&hct);
@@ -96,7 +98,7 @@ proptest! {
         let topology = cluster(4);
         let hct = topology.hct().unwrap();
         let phases = [Phase::new(1.0, pattern(tasks, &rows))];
-        let time = Time { hct: &hct, phases: &phases };
+        let time = Time { hct: &hct, traffic: &phases.to_vec().into() };
         let weight = bytes(&phases[0].pattern);
         let pins: Vec<_> = pin.into_iter().filter(|&(task, pu)| task < tasks && !forbidden.contains(&pu)).collect();
         let options = Options { seed, pins, forbidden, steps: Some(20), ..Options::default() };
@@ -125,7 +127,7 @@ proptest! {
         let topology = cluster(4);
         let hct = topology.hct().unwrap();
         let phases = [Phase::new(1.0, pattern(6, &rows))];
-        let time = Time { hct: &hct, phases: &phases };
+        let time = Time { hct: &hct, traffic: &phases.to_vec().into() };
         let weight = bytes(&phases[0].pattern);
         let options = Options { seed, ..Options::default() };
         let found = least(&crate::testing::problem(&weight, &topology, &options), &time).unwrap();
@@ -157,7 +159,7 @@ fn time_sees_what_distances_do_not() {
     let topology = Topology::parse_text(text).unwrap();
     let hct = topology.hct().unwrap();
     let phases = [Phase::new(1.0, pattern(2, &[(0, 1, 100, 1)]))];
-    let time = Time { hct: &hct, phases: &phases };
+    let time = Time { hct: &hct, traffic: &phases.to_vec().into() };
     let (weight, options) = (bytes(&phases[0].pattern), Options::default());
     let problem = crate::testing::problem(&weight, &topology, &options);
     let seconds = |placement: &[usize]| time.total(&topology, placement).unwrap().seconds;
@@ -174,7 +176,7 @@ fn of_mappings_that_take_as_long_it_is_one_with_less_full_ports() {
         1.0,
         pattern(6, &[(0, 1, 1000, 9), (0, 2, 1000, 9), (3, 4, 100, 1), (4, 5, 100, 1), (5, 3, 100, 1)]),
     )];
-    let time = Time { hct: &hct, phases: &phases };
+    let time = Time { hct: &hct, traffic: &phases.to_vec().into() };
     let (weight, options) = (bytes(&phases[0].pattern), Options::default());
     let problem = crate::testing::problem(&weight, &topology, &options);
     let found = least(&problem, &time).unwrap();
@@ -206,7 +208,7 @@ fn the_phase_that_comes_more_often_decides() {
             Phase::new(weights.0, pattern(4, &[(0, 1, 100, 1)])),
             Phase::new(weights.1, pattern(4, &[(0, 2, 100, 1)])),
         ];
-        let time = Time { hct: &hct, phases: &phases };
+        let time = Time { hct: &hct, traffic: &phases.to_vec().into() };
         let (weight, options) = (Matrix::from_triplets(4, [(0, 1, 100), (0, 2, 100)]), Options::default());
         let found = least(&crate::testing::problem(&weight, &topology, &options), &time).unwrap();
         assert_eq!(found[0] / 2, found[beside] / 2, "{weights:?}: {found:?}");
@@ -228,8 +230,8 @@ fn where_nothing_is_sent_there_is_a_mapping_too() {
         let weight = Matrix::zero(tasks);
         let problem = crate::testing::problem(&weight, &topology, &options);
         let phases = [Phase::new(1.0, pattern(tasks, &[]))];
-        assert_eq!(least(&problem, &Time { hct: &hct, phases: &phases }).unwrap().len(), tasks);
-        assert_eq!(least(&problem, &Time { hct: &hct, phases: &[] }).unwrap().len(), tasks);
+        assert_eq!(least(&problem, &Time { hct: &hct, traffic: &phases.to_vec().into() }).unwrap().len(), tasks);
+        assert_eq!(least(&problem, &Time { hct: &hct, traffic: &Traffic::default() }).unwrap().len(), tasks);
     }
 }
 
@@ -248,14 +250,60 @@ fn messages_are_followed_where_their_order_is_known() {
     let weight = bytes(&phases[0].pattern);
     let options = Options { steps: Some(800), ..Options::default() };
     let problem = Problem { weight: &weight, load: &[], topology: &topology, options: &options };
-    let time = Time { hct: &hct, phases: &phases };
+    let time = Time { hct: &hct, traffic: &phases.to_vec().into() };
     let seconds = |placement: &[usize]| time.total(&topology, placement).unwrap().seconds;
     let found = least(&problem, &time).unwrap();
-    let blind = least(&problem, &Time { hct: &hct, phases: &plain }).unwrap();
+    let blind = least(&problem, &Time { hct: &hct, traffic: &plain.to_vec().into() }).unwrap();
     let linear: Vec<usize> = (0..tasks).collect();
     assert!(seconds(&found) < 0.97 * seconds(&linear).min(seconds(&blind)));
     assert_eq!(found, least(&problem, &time).unwrap(), "the same steps, the same mapping");
     let mut places = found.clone();
     places.sort_unstable();
     assert_eq!(places, linear);
+}
+
+#[test]
+fn who_waits_for_an_answer_comes_near() {
+    // Each task sends as much to the one beside it, all at once, as to the one four further on, who answers each message before the next.
+    const ROUNDS: u32 = 20;
+    let topology = cluster(8);
+    let hct = topology.hct().unwrap();
+    let mut trace = Trace { messages: Vec::new(), operations: vec![Vec::new(); 8] };
+    let mut message = |source: u32, destination: u32| {
+        trace.messages.push(Message { source, destination, bytes: 100 });
+        trace.messages.len() as u32 - 1
+    };
+    let mut does = |task: u32, does: Does, message: u32| {
+        trace.operations[task as usize].push(Operation { does, message });
+    };
+    for task in 0..8 {
+        (0..ROUNDS).for_each(|_| does(task, Does::Send, message(task, task ^ 1)));
+    }
+    for task in 0..4 {
+        for _ in 0..ROUNDS {
+            for (source, destination) in [(task, task + 4), (task + 4, task)] {
+                let number = message(source, destination);
+                does(destination, Does::Post, number);
+                does(source, Does::Send, number);
+                does(destination, Does::Wait, number);
+            }
+        }
+    }
+    trace.check().unwrap();
+    let rows: Vec<Row> =
+        trace.messages.iter().map(|sent| (sent.source as usize, sent.destination as usize, 100, 1)).collect();
+    let phases = vec![Phase::new(1.0, pattern(8, &rows))];
+    let weight = bytes(&phases[0].pattern);
+    let profile = Profile {
+        trace: Some(trace),
+        ..Profile::new(Meta::new(Kind::Ranks, "test", Vec::new()), Matrix::zero(8), weight.clone())
+    };
+    let traffic = Traffic { phases, replay: Replay::of(&profile) };
+    let time = Time { hct: &hct, traffic: &traffic };
+    let options = Options { steps: Some(2000), ..Options::default() };
+    let problem = Problem { weight: &weight, load: &[], topology: &topology, options: &options };
+    let found = least(&problem, &time).unwrap();
+    assert!((0..4).all(|task| topology.host_of(found[task]) == topology.host_of(found[task + 4])), "{found:?}");
+    let seconds = |placement: &[usize]| time.total(&topology, placement).unwrap().seconds;
+    assert!(seconds(&found) < 0.8 * seconds(&(0..8).collect::<Vec<_>>()));
 }

@@ -2,7 +2,7 @@
 
 pub const COHABIT_MPI_PART_MAGIC: u64 = 3554556446375756611;
 pub const COHABIT_MPI_GATHERED_MAGIC: u64 = 3550041933084708163;
-pub const COHABIT_MPI_VERSION: u32 = 4;
+pub const COHABIT_MPI_VERSION: u32 = 5;
 pub const COHABIT_MPI_MARK_BEGIN: u32 = 202027381;
 pub const COHABIT_MPI_MARK_END: u32 = 202027382;
 pub const COHABIT_MPI_CHUNK_BYTES: u32 = 262144;
@@ -17,6 +17,7 @@ pub const COHABIT_MPI_FLAG_UNKNOWN_PEER: u32 = 8;
 pub const COHABIT_MPI_FLAG_APPROXIMATE: u32 = 16;
 pub const COHABIT_MPI_FLAG_COLLECTIVES: u32 = 32;
 pub const COHABIT_MPI_FLAG_BEYOND_WORLD: u32 = 64;
+pub const COHABIT_MPI_FLAG_TRACE_ENDED: u32 = 128;
 pub const COHABIT_MPI_KEY_KIND_SHIFT: u32 = 7;
 pub const COHABIT_MPI_KEY_WORLD_SHIFT: u32 = 10;
 pub const COHABIT_MPI_KEY_RANK_SHIFT: u32 = 24;
@@ -33,6 +34,16 @@ pub const COHABIT_MPI_MAX_SITES: u32 = 65536;
 pub const COHABIT_MPI_SERIES_OF_WORLD: u32 = 67108864;
 pub const COHABIT_MPI_SERIES_LEAST: u32 = 4096;
 pub const COHABIT_MPI_ROWS_PER_PAGE: u32 = 128;
+pub const COHABIT_MPI_DOES_SEND: u32 = 1;
+pub const COHABIT_MPI_DOES_POST: u32 = 2;
+pub const COHABIT_MPI_DOES_WAIT: u32 = 4;
+pub const COHABIT_MPI_DOES_FROM: u32 = 8;
+pub const COHABIT_MPI_DOES_MASK: u32 = 15;
+pub const COHABIT_MPI_OPERATION_NO_PEER: u64 = 72057594021150720;
+pub const COHABIT_MPI_OPERATIONS_OF_WORLD: u32 = 2097152;
+pub const COHABIT_MPI_OPERATIONS_PER_PAGE: u32 = 256;
+pub const COHABIT_MPI_OPERATION_PAGES: u32 = 256;
+pub const COHABIT_MPI_MAX_OPERATIONS: u32 = 65536;
 pub const COHABIT_MPI_WORLD_SPAWNED: u32 = 1;
 pub const COHABIT_MPI_WORLD_PARENT: u32 = 2;
 pub const COHABIT_MPI_WORLD_OTHER: u32 = 3;
@@ -118,6 +129,22 @@ const _: () = {
     ["Offset of field: cohabit_mpi_page_t::window_shift"]
         [::std::mem::offset_of!(cohabit_mpi_page_t, window_shift) - 12usize];
     ["Offset of field: cohabit_mpi_page_t::rows"][::std::mem::offset_of!(cohabit_mpi_page_t, rows) - 16usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct cohabit_mpi_operation_t {
+    pub key: u64,
+    pub bytes: u64,
+    pub tag: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of cohabit_mpi_operation_t"][::std::mem::size_of::<cohabit_mpi_operation_t>() - 24usize];
+    ["Alignment of cohabit_mpi_operation_t"][::std::mem::align_of::<cohabit_mpi_operation_t>() - 8usize];
+    ["Offset of field: cohabit_mpi_operation_t::key"][::std::mem::offset_of!(cohabit_mpi_operation_t, key) - 0usize];
+    ["Offset of field: cohabit_mpi_operation_t::bytes"]
+        [::std::mem::offset_of!(cohabit_mpi_operation_t, bytes) - 8usize];
+    ["Offset of field: cohabit_mpi_operation_t::tag"][::std::mem::offset_of!(cohabit_mpi_operation_t, tag) - 16usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -207,10 +234,13 @@ pub struct cohabit_mpi_part_t {
     pub threads: u64,
     pub thread_count: u32,
     pub threads_made: u32,
+    pub operations: u64,
+    pub operation_count: u32,
+    pub reserved: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cohabit_mpi_part_t"][::std::mem::size_of::<cohabit_mpi_part_t>() - 1240usize];
+    ["Size of cohabit_mpi_part_t"][::std::mem::size_of::<cohabit_mpi_part_t>() - 1256usize];
     ["Alignment of cohabit_mpi_part_t"][::std::mem::align_of::<cohabit_mpi_part_t>() - 8usize];
     ["Offset of field: cohabit_mpi_part_t::magic"][::std::mem::offset_of!(cohabit_mpi_part_t, magic) - 0usize];
     ["Offset of field: cohabit_mpi_part_t::version"][::std::mem::offset_of!(cohabit_mpi_part_t, version) - 8usize];
@@ -277,4 +307,9 @@ const _: () = {
         [::std::mem::offset_of!(cohabit_mpi_part_t, thread_count) - 1232usize];
     ["Offset of field: cohabit_mpi_part_t::threads_made"]
         [::std::mem::offset_of!(cohabit_mpi_part_t, threads_made) - 1236usize];
+    ["Offset of field: cohabit_mpi_part_t::operations"]
+        [::std::mem::offset_of!(cohabit_mpi_part_t, operations) - 1240usize];
+    ["Offset of field: cohabit_mpi_part_t::operation_count"]
+        [::std::mem::offset_of!(cohabit_mpi_part_t, operation_count) - 1248usize];
+    ["Offset of field: cohabit_mpi_part_t::reserved"][::std::mem::offset_of!(cohabit_mpi_part_t, reserved) - 1252usize];
 };

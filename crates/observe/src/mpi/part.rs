@@ -26,8 +26,12 @@ unsafe impl Record for abi::cohabit_mpi_page_t {}
 unsafe impl Record for abi::cohabit_mpi_world_t {}
 // SAFETY: as above.
 unsafe impl Record for abi::cohabit_mpi_thread_t {}
+// SAFETY: as above.
+unsafe impl Record for abi::cohabit_mpi_operation_t {}
 // SAFETY: an integer.
 unsafe impl Record for u32 {}
+// SAFETY: an integer.
+unsafe impl Record for u64 {}
 
 /// Whom messages were exchanged with, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -89,6 +93,19 @@ pub struct Site {
     pub amount: Amount,
 }
 
+/// Something that a rank did with messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operation {
+    /// `COHABIT_MPI_DOES_`.
+    pub does: u32,
+    /// With whom; none of a wait, and where that was never known.
+    pub peer: Option<Peer>,
+    /// That were sent; of a wait the number of the operation that it waited for.
+    pub bytes: u64,
+    /// Of messages that one communicator's ranks tell apart.
+    pub tag: u64,
+}
+
 /// Another world.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct World {
@@ -118,6 +135,8 @@ pub struct Rank {
     pub series: Vec<(u32, u64, Peer, Amount)>,
     /// By place in the code.
     pub sites: Vec<Site>,
+    /// What it did, one after another, as far as that was kept.
+    pub operations: Vec<Operation>,
     /// Other worlds; number 1 is the first.
     pub worlds: Vec<World>,
     /// The threads that were to be placed, in the order in which the program makes them.
@@ -221,6 +240,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Rank>> {
         Some(Site { peer, class, address: site.address, place: site.place, order: site.order, round, amount })
     };
     let sites = site_records.ok_or_else(|| damaged("its call sites are not all there"))?.filter_map(site).collect();
+    let operations = operations(bytes, &head).ok_or_else(|| damaged("its operations are not all there"))?;
     let mut worlds = Vec::new();
     let mut whole = true;
     follow::<abi::cohabit_mpi_world_t>(bytes, head.worlds, |world| {
@@ -239,7 +259,23 @@ pub fn read(bytes: &[u8]) -> Result<Option<Rank>> {
     worlds.reverse();
     let maps = slice(bytes, head.maps, head.maps_bytes).unwrap_or_default();
     let maps = String::from_utf8_lossy(if head.maps == 0 { &[] } else { maps }).into_owned();
-    Ok(Some(Rank { head, cells, before, callers, series, sites, worlds, threads, maps }))
+    Ok(Some(Rank { head, cells, before, callers, series, sites, operations, worlds, threads, maps }))
+}
+
+fn operations(bytes: &[u8], head: &abi::cohabit_mpi_part_t) -> Option<Vec<Operation>> {
+    let count = head.operation_count.min(abi::COHABIT_MPI_MAX_OPERATIONS);
+    let mut found = Vec::new();
+    let pages = u64::from(count.div_ceil(abi::COHABIT_MPI_OPERATIONS_PER_PAGE));
+    for (number, page) in (0..).zip(array::<u64>(bytes, head.operations, pages)?) {
+        let here = (count - number * abi::COHABIT_MPI_OPERATIONS_PER_PAGE).min(abi::COHABIT_MPI_OPERATIONS_PER_PAGE);
+        for record in array::<abi::cohabit_mpi_operation_t>(bytes, page, here.into())? {
+            let (peer, does) = key(record.key.wrapping_add(1)).unzip();
+            let does = does.unwrap_or(0) & abi::COHABIT_MPI_DOES_MASK;
+            let peer = peer.filter(|_| does & (abi::COHABIT_MPI_DOES_SEND | abi::COHABIT_MPI_DOES_POST) != 0);
+            found.push(Operation { does, peer, bytes: record.bytes, tag: record.tag });
+        }
+    }
+    Some(found)
 }
 
 /// The round that a round is one with: each names itself or one before it.

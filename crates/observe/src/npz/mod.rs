@@ -30,6 +30,9 @@ const PHASES: [&str; 6] =
 /// Columns of the phases that profiles of before them lack.
 const PHASE_ORDER: &str = "phase_order";
 const PHASE_COLLECTIVE: &str = "phase_collective";
+/// The columns of a trace: of its messages, and of its operations, those of a task in their order.
+const TRACE_MESSAGES: [&str; 3] = ["trace_source", "trace_destination", "trace_bytes"];
+const TRACE_OPERATIONS: [&str; 3] = ["trace_task", "trace_does", "trace_message"];
 /// What is known of each task.
 const PER_TASK: [&str; 5] = ["task_accessed_bytes", "task_loads", "task_stores", "task_mpi_ns", "task_run_ns"];
 
@@ -40,7 +43,9 @@ fn is_known(name: &str) -> bool {
     let columns = SERIES.contains(&name)
         || SIZES.contains(&name)
         || PHASES.contains(&name)
-        || [PHASE_ORDER, PHASE_COLLECTIVE].contains(&name);
+        || [PHASE_ORDER, PHASE_COLLECTIVE].contains(&name)
+        || TRACE_MESSAGES.contains(&name)
+        || TRACE_OPERATIONS.contains(&name);
     name == META || columns || PER_TASK.contains(&name) || MATRICES.into_iter().any(in_matrix)
 }
 

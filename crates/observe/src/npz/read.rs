@@ -2,11 +2,13 @@
 
 use super::archive::{Archive, Array};
 use super::{
-    DENSE_TASKS, MATRICES, META, PER_TASK, PHASE_COLLECTIVE, PHASE_ORDER, PHASES, SERIES, SIZES, TRIPLET, is_known,
+    DENSE_TASKS, MATRICES, META, PER_TASK, PHASE_COLLECTIVE, PHASE_ORDER, PHASES, SERIES, SIZES, TRACE_MESSAGES,
+    TRACE_OPERATIONS, TRIPLET, is_known,
 };
 use cohabit_model::mapping_file::{check_format, format_of};
 use cohabit_model::profile::{FORMAT, Meta, NO_ORDER, PhaseRow, SentBy, SeriesRow, SizeRow, UnknownArray};
-use cohabit_model::{Error, Matrix, Profile, Result};
+use cohabit_model::trace::{Does, Message, Operation};
+use cohabit_model::{Error, Matrix, Profile, Result, Trace};
 use std::path::Path;
 
 /// A million tasks with long names stay below this.
@@ -41,6 +43,7 @@ fn read(path: &Path) -> Result<Profile> {
         series: read_series(&mut archive, tasks)?,
         sizes: read_sizes(&mut archive, tasks)?,
         phases: read_phases(&mut archive, tasks)?,
+        trace: read_trace(&mut archive, tasks)?,
         accessed_bytes: accessed_bytes?,
         loads: loads?,
         stores: stores?,
@@ -169,6 +172,41 @@ fn read_phases(archive: &mut Archive, tasks: usize) -> Result<Vec<PhaseRow>> {
     let mut rows: Vec<PhaseRow> = (0..rows.len()).map(row).collect();
     rows.sort_unstable();
     Ok(rows)
+}
+
+fn read_trace(archive: &mut Archive, tasks: usize) -> Result<Option<Trace>> {
+    if !TRACE_MESSAGES.iter().chain(&TRACE_OPERATIONS).any(|name| archive.has(name)) {
+        return Ok(None);
+    }
+    let [sources, destinations, bytes] = TRACE_MESSAGES.map(|name| archive.counts(name));
+    let (sources, destinations, bytes) = (sources?, destinations?, bytes?);
+    same_length("the messages of the trace", &[sources.len(), destinations.len(), bytes.len()])?;
+    let [of, does, numbers] = TRACE_OPERATIONS.map(|name| archive.counts(name));
+    let (of, does, numbers) = (of?, does?, numbers?);
+    same_length("the operations of the trace", &[of.len(), does.len(), numbers.len()])?;
+    for (name, indices) in
+        [(TRACE_MESSAGES[0], &sources), (TRACE_MESSAGES[1], &destinations), (TRACE_OPERATIONS[0], &of)]
+    {
+        check_tasks(name, indices, tasks)?;
+    }
+    let message =
+        |at: usize| Message { source: sources[at] as u32, destination: destinations[at] as u32, bytes: bytes[at] };
+    let mut trace = Trace { messages: (0..bytes.len()).map(message).collect(), operations: vec![Vec::new(); tasks] };
+    for (at, &task) in of.iter().enumerate() {
+        let does = match does[at] {
+            0 => Does::Send,
+            1 => Does::Post,
+            2 => Does::Wait,
+            other => {
+                return Err(Error::new(format!("{}: element {at} is {other}, it is 0, 1 or 2", TRACE_OPERATIONS[1])));
+            }
+        };
+        let beyond = || Error::new(format!("{}: element {at} names no message", TRACE_OPERATIONS[2]));
+        let message = u32::try_from(numbers[at]).map_err(|_| beyond())?;
+        trace.operations[task as usize].push(Operation { does, message });
+    }
+    trace.check()?;
+    Ok(Some(trace))
 }
 
 fn read_sizes(archive: &mut Archive, tasks: usize) -> Result<Vec<SizeRow>> {

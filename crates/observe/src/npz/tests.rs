@@ -2,7 +2,8 @@
 
 use super::*;
 use cohabit_model::profile::{Coverage, Kind, Meta, PhaseRow, SentBy, SeriesRow, SizeRow, UnknownArray};
-use cohabit_model::{Matrix, Profile, Task};
+use cohabit_model::trace::{Does, Message, Operation};
+use cohabit_model::{Matrix, Profile, Task, Trace};
 use proptest::prelude::*;
 use std::fs;
 use std::io::{Cursor, Write};
@@ -53,10 +54,23 @@ fn example(tasks: u32) -> Profile {
                 by: [SentBy::Program, SentBy::Collective, SentBy::Steps][id as usize % 3],
             })
             .collect(),
+        trace: Some(trace(tasks)),
         mpi_ns: each(5),
         run_ns: each(7),
         ..Profile::new(meta, ring(u64::MAX - u64::from(tasks)), ring(8))
     }
+}
+
+/// Each task sends to the next one.
+fn trace(tasks: u32) -> Trace {
+    let messages =
+        (0..tasks).map(|id| Message { source: id, destination: (id + 1) % tasks, bytes: u64::from(id) << 33 });
+    let of = |id: u32| {
+        let before = (id + tasks - 1) % tasks;
+        [(Does::Post, before), (Does::Send, id), (Does::Wait, before)]
+            .map(|(does, message)| Operation { does, message })
+    };
+    Trace { messages: messages.collect(), operations: (0..tasks).map(|id| of(id).to_vec()).collect() }
 }
 
 fn scratch() -> (tempfile::TempDir, PathBuf) {

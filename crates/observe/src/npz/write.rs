@@ -2,11 +2,12 @@
 
 use super::archive::MEMBER_LIMIT_BYTES;
 use super::{
-    DENSE_TASKS, MATRICES, META, PER_TASK, PHASE_COLLECTIVE, PHASE_ORDER, PHASES, SERIES, SIZES, TRIPLET, npy,
+    DENSE_TASKS, MATRICES, META, PER_TASK, PHASE_COLLECTIVE, PHASE_ORDER, PHASES, SERIES, SIZES, TRACE_MESSAGES,
+    TRACE_OPERATIONS, TRIPLET, npy,
 };
 use cohabit_model::file::{cannot_write, write_whole};
 use cohabit_model::profile::SizeRow;
-use cohabit_model::{Error, Matrix, Profile, Result};
+use cohabit_model::{Error, Matrix, Profile, Result, Trace};
 use std::io::{self, Cursor, Write};
 use std::path::Path;
 use zip::ZipWriter;
@@ -39,6 +40,12 @@ fn check(profile: &Profile) -> Result<()> {
         if !values.is_empty() && values.len() != tasks {
             return Err(Error::new(format!("{name} has {} values for {tasks} tasks", values.len())));
         }
+    }
+    if let Some(trace) = &profile.trace {
+        if trace.operations.len() != tasks {
+            return Err(Error::new(format!("the trace is of {} tasks, there are {tasks}", trace.operations.len())));
+        }
+        trace.check()?;
     }
     if profile.series.len() as u64 * 8 > MEMBER_LIMIT_BYTES {
         let cause = format!("the series has {} rows, more than a profile file holds", profile.series.len());
@@ -90,12 +97,29 @@ impl Out {
             let collective = profile.phases.iter().map(|row| row.by as u32);
             self.indices(PHASE_COLLECTIVE, profile.phases.len(), collective)?;
         }
+        if let Some(trace) = &profile.trace {
+            self.trace(trace)?;
+        }
         for (name, values) in per_task(profile) {
             if !values.is_empty() {
                 self.counts(name, values.len(), values.iter().copied())?;
             }
         }
         profile.unknown.iter().try_for_each(|array| self.member(&array.name, &array.npy))
+    }
+
+    fn trace(&mut self, trace: &Trace) -> io::Result<()> {
+        let (messages, count) = (&trace.messages, trace.messages.len());
+        let [source, destination, bytes] = TRACE_MESSAGES;
+        self.indices(source, count, messages.iter().map(|message| message.source))?;
+        self.indices(destination, count, messages.iter().map(|message| message.destination))?;
+        self.counts(bytes, count, messages.iter().map(|message| message.bytes))?;
+        let count = trace.operations.iter().map(Vec::len).sum();
+        let each = || (0..).zip(&trace.operations).flat_map(|(task, own)| own.iter().map(move |one| (task, one)));
+        let [task, does, message] = TRACE_OPERATIONS;
+        self.indices(task, count, each().map(|(task, _)| task))?;
+        self.indices(does, count, each().map(|(_, operation)| operation.does as u32))?;
+        self.indices(message, count, each().map(|(_, operation)| operation.message))
     }
 
     fn sizes<'a>(

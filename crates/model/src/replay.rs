@@ -1,0 +1,426 @@
+//! A run done over again under another mapping, message by message: how long its communication takes where each task goes on only
+//! when what it waits for has come.
+//!
+//! Not in the IBM report, whose estimator ignores order and blocking (section 5). The profile's [trace](crate::Trace) says what each
+//! task does one after another; ports serve first what comes first. Computing takes no time: it is the same under every mapping. What
+//! is changed against hardware, and what it is worth, is in docs/estimator.md, "The replay".
+
+use crate::estimator::check;
+use crate::hct::Direction;
+use crate::queues::{CONTROL, Planned, delay};
+use crate::trace::{Does, Operation};
+use crate::{Hct, Pattern, Profile, Result};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+
+/// Messages go through ports in pieces of so many bytes: what TCP puts into a frame of Ethernet. Of one message there are at most
+/// [`MOST_OF_ONE`], and fewer where there are more than [`MOST`] in all.
+const PIECE: f64 = 1460.0;
+const MOST_OF_ONE: f64 = 128.0;
+const MOST: f64 = 1e6;
+
+/// So much of what one task sends another is in its first port at a time, however long the message: about what Linux's TCP (its small
+/// queues) gives a port of 100 Mbit/s.
+const WINDOW: f64 = 20.0 * PIECE;
+
+/// A task answers later than it could, by up to the time that a piece takes. The run is done so many times, with other delays each
+/// time, and the mean counts; fewer times where there are many pieces.
+const RUNS: f64 = 4.0;
+
+/// Of a message's way only ports count that take more than this share of the time that the slowest does.
+const SHARE: f64 = 1.0 / 8.0;
+
+/// A trace made ready to be done over again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Replay {
+    operations: Vec<Vec<Operation>>,
+    messages: Vec<Sent>,
+    /// The tasks that messages go from and to. Each is followed by the one the other way round.
+    connections: Vec<(usize, usize)>,
+    /// How often what the trace holds is in the run.
+    times: f64,
+    most_of_one: f64,
+    runs: u64,
+}
+
+/// A message of the trace.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Sent {
+    connection: usize,
+    destination: usize,
+    bytes: f64,
+    /// Whether its destination says when it is ready; else it always is.
+    is_posted: bool,
+}
+
+impl Sent {
+    /// In how many pieces it goes.
+    fn pieces(&self, most: f64) -> f64 {
+        (self.bytes / PIECE).ceil().clamp(1.0, most)
+    }
+}
+
+impl Replay {
+    /// Of a profile that has a trace with anything in it. What is not in the trace is taken to be sent as what is.
+    pub fn of(profile: &Profile) -> Option<Self> {
+        let trace = profile.trace.as_ref().filter(|trace| trace.bytes() > 0)?;
+        let mut numbers: HashMap<(u32, u32), usize> = HashMap::new();
+        let mut connections = Vec::new();
+        let mut messages = Vec::with_capacity(trace.messages.len());
+        for message in &trace.messages {
+            let (from, to) = (message.source, message.destination);
+            let connection = *numbers.entry((from, to)).or_insert_with(|| {
+                connections.extend([(from as usize, to as usize), (to as usize, from as usize)]);
+                connections.len() - 2
+            });
+            numbers.entry((to, from)).or_insert(connection + 1);
+            messages.push(Sent { connection, destination: to as usize, bytes: message.bytes as f64, is_posted: false });
+        }
+        for operation in trace.operations.iter().flatten().filter(|operation| operation.does == Does::Post) {
+            messages[operation.message as usize].is_posted = true;
+        }
+        let pieces = |most: f64| messages.iter().map(|message| message.pieces(most)).sum::<f64>();
+        let mut most_of_one = MOST_OF_ONE;
+        while most_of_one > 1.0 && pieces(most_of_one) > MOST {
+            most_of_one /= 2.0;
+        }
+        let runs = (MOST / pieces(most_of_one)).clamp(1.0, RUNS) as u64;
+        let times = (profile.bytes.total() as f64 / trace.bytes() as f64).max(1.0);
+        Some(Self { operations: trace.operations.clone(), messages, connections, times, most_of_one, runs })
+    }
+
+    /// How many pieces and operations are followed for each mapping.
+    pub fn work(&self) -> f64 {
+        let pieces: f64 = self.messages.iter().map(|message| message.pieces(self.most_of_one)).sum();
+        let operations: usize = self.operations.iter().map(Vec::len).sum();
+        self.runs as f64 * (pieces + operations as f64)
+    }
+
+    /// Seconds that the run's communication takes under a mapping; none where tasks would wait for one another for ever, as those of
+    /// a program may that relies on MPI to take long messages before they are received.
+    ///
+    /// # Errors
+    /// The mapping does not have a processing element of `hct` for every task.
+    pub fn seconds(&self, hct: &Hct, mapping: &[usize]) -> Result<Option<f64>> {
+        check(hct, &Pattern { tasks: self.operations.len(), ..Pattern::default() }, mapping)?;
+        let ways = Ways::new(self, hct, mapping);
+        let runs: Option<Vec<f64>> = (0..self.runs).map(|run| Network::new(self, &ways, run).run()).collect();
+        Ok(runs.map(|seconds| self.times * seconds.iter().sum::<f64>() / self.runs as f64))
+    }
+}
+
+/// How messages go under a mapping.
+struct Ways {
+    /// By connection: the ports, with seconds of a byte among others.
+    ports: Vec<Vec<(usize, f64)>>,
+    /// By message: seconds by which it comes later than its last piece is through the last port, and whether it is asked for.
+    lag_s: Vec<f64>,
+    asks: Vec<bool>,
+    /// The same of what asks, by connection.
+    control_lag_s: Vec<f64>,
+    /// How late answers are at most, by connection of what is asked for.
+    late_s: Vec<f64>,
+    servers: usize,
+}
+
+/// The ports of one way.
+struct Way {
+    ports: Vec<(usize, f64)>,
+    latency_s: f64,
+    asks_from: f64,
+    /// Of each port that has a bandwidth by length.
+    elements: Vec<(usize, Direction)>,
+}
+
+impl Ways {
+    fn new(replay: &Replay, hct: &Hct, mapping: &[usize]) -> Self {
+        let wires = hct.wires();
+        let mut servers: HashMap<(usize, Direction), usize> = HashMap::new();
+        let mut way = |&(from, to): &(usize, usize)| {
+            let (ports, _) = hct.path(mapping[from], mapping[to]);
+            let asks_from = ports.iter().filter_map(|&(element, _)| hct.port(element).asks_from);
+            let asks_from = asks_from.fold(f64::INFINITY, f64::min);
+            let out = ports.iter().filter(|port| port.1 == Direction::Out);
+            let into = ports.iter().rev().filter(|port| port.1 == Direction::In);
+            let mut elements: Vec<(usize, Direction)> = out.chain(into).copied().collect();
+            // What leaves one of two below the root enters the other through the same wire.
+            elements.dedup_by_key(|&mut (element, direction)| wires.of(element, direction));
+            let latency_s = elements.iter().map(|&(element, _)| hct.port(element).latency_s).sum();
+            let byte_s = |&(element, direction): &(usize, Direction)| {
+                hct.port(element).limit(direction).map_or(0.0, |limit| 1.0 / limit)
+            };
+            let slowest_s = elements.iter().map(byte_s).fold(0.0, f64::max);
+            let counts = elements.iter().filter(|port| byte_s(port) > SHARE * slowest_s);
+            let ports = counts.map(|port| {
+                let next = servers.len();
+                (*servers.entry(wires.of(port.0, port.1)).or_insert(next), byte_s(port))
+            });
+            let ports = ports.collect();
+            Way { ports, latency_s, asks_from, elements }
+        };
+        let ways: Vec<Way> = replay.connections.iter().map(&mut way).collect();
+        // A message alone may take longer than its bytes among others: bandwidths of short messages are lower.
+        let lag_s = |way: &Way, bytes: f64| {
+            let later = |&(element, direction): &(usize, Direction)| {
+                let port = hct.port(element);
+                let alone = port.towards(direction).at(bytes).map_or(0.0, |rate| bytes / rate);
+                alone - port.limit(direction).map_or(0.0, |limit| bytes / limit)
+            };
+            way.latency_s + way.elements.iter().map(later).fold(0.0, f64::max)
+        };
+        Self {
+            lag_s: replay.messages.iter().map(|message| lag_s(&ways[message.connection], message.bytes)).collect(),
+            asks: replay.messages.iter().map(|message| message.bytes >= ways[message.connection].asks_from).collect(),
+            control_lag_s: ways.iter().map(|way| lag_s(way, CONTROL)).collect(),
+            late_s: ways.iter().map(|way| PIECE * way.ports.iter().map(|port| port.1).fold(0.0, f64::max)).collect(),
+            ports: ways.into_iter().map(|way| way.ports).collect(),
+            servers: servers.len(),
+        }
+    }
+}
+
+/// What goes through ports.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum What {
+    /// A piece of the message.
+    Piece,
+    /// Whether it may be sent.
+    Question,
+    /// That it may.
+    Answer,
+}
+
+/// A piece on its way.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Part {
+    message: usize,
+    what: What,
+    bytes: f64,
+    is_last: bool,
+    /// How many ports it has behind it.
+    hop: usize,
+}
+
+/// What happens next.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Event {
+    /// A piece is through all ports behind it.
+    Through(Part),
+    /// A message, or what is asked or answered, is with the other task.
+    Come(usize, What),
+    /// A task answers.
+    Answer(usize),
+}
+
+/// What is to be put into the first port of a connection.
+struct Burst {
+    part: Part,
+    /// How many such pieces.
+    left: u64,
+}
+
+/// One direction between two tasks.
+#[derive(Default)]
+struct Connection {
+    waiting: VecDeque<Burst>,
+    /// Bytes in the first port.
+    inside: f64,
+}
+
+/// What has become of a message.
+#[derive(Clone, Copy, Default)]
+struct State {
+    is_ready: bool,
+    is_asked: bool,
+    has_left: bool,
+    has_come: bool,
+}
+
+/// The ports, the clock, the tasks, and what is on its way.
+struct Network<'a> {
+    replay: &'a Replay,
+    ways: &'a Ways,
+    /// By task, how many operations it has behind it.
+    at: Vec<usize>,
+    states: Vec<State>,
+    connections: Vec<Connection>,
+    /// When each port is free.
+    free_s: Vec<f64>,
+    events: BinaryHeap<Reverse<Planned<Event>>>,
+    planned: u64,
+    now_s: f64,
+    /// Of the numbers that delays are drawn by.
+    random: u64,
+}
+
+impl<'a> Network<'a> {
+    fn new(replay: &'a Replay, ways: &'a Ways, run: u64) -> Self {
+        let state = |message: &Sent| State { is_ready: !message.is_posted, ..State::default() };
+        Self {
+            replay,
+            ways,
+            at: vec![0; replay.operations.len()],
+            states: replay.messages.iter().map(state).collect(),
+            connections: replay.connections.iter().map(|_| Connection::default()).collect(),
+            free_s: vec![0.0; ways.servers],
+            events: BinaryHeap::new(),
+            planned: 0,
+            now_s: 0.0,
+            random: run << 32,
+        }
+    }
+
+    /// When all is over, in seconds; none where it never is.
+    fn run(mut self) -> Option<f64> {
+        (0..self.at.len()).for_each(|task| self.go_on(task));
+        while let Some(Reverse(Planned { at_s, event, .. })) = self.events.pop() {
+            self.now_s = at_s;
+            match event {
+                Event::Through(part) => self.through(part),
+                Event::Come(message, what) => self.come(message, what),
+                Event::Answer(message) => {
+                    let connection = self.replay.messages[message].connection ^ 1;
+                    self.control(connection, message, What::Answer);
+                }
+            }
+        }
+        let over = self.at.iter().zip(&self.replay.operations).all(|(&at, operations)| at == operations.len());
+        over.then_some(self.now_s)
+    }
+
+    fn plan(&mut self, at_s: f64, event: Event) {
+        self.events.push(Reverse(Planned { at_s, number: self.planned, event }));
+        self.planned += 1;
+    }
+
+    /// A task does what it can, up to the first that it has to wait for.
+    fn go_on(&mut self, task: usize) {
+        while let Some(&Operation { does, message }) = self.replay.operations[task].get(self.at[task]) {
+            let message = message as usize;
+            match does {
+                Does::Send => self.send(message),
+                Does::Post => {
+                    self.states[message].is_ready = true;
+                    if self.states[message].is_asked {
+                        self.answer(message);
+                    }
+                }
+                Does::Wait => {
+                    let state = &self.states[message];
+                    let receives = self.replay.messages[message].destination == task;
+                    if !(if receives { state.has_come } else { state.has_left }) {
+                        return;
+                    }
+                }
+            }
+            self.at[task] += 1;
+        }
+    }
+
+    fn send(&mut self, message: usize) {
+        if self.ways.asks[message] {
+            self.control(self.replay.messages[message].connection, message, What::Question);
+        } else {
+            self.states[message].has_left = true;
+            self.put(message);
+        }
+    }
+
+    fn control(&mut self, connection: usize, message: usize, what: What) {
+        let part = Part { message, what, bytes: CONTROL, is_last: true, hop: 0 };
+        self.connections[connection].waiting.push_back(Burst { part, left: 1 });
+        self.pump(connection);
+    }
+
+    fn put(&mut self, message: usize) {
+        let Sent { connection, bytes, .. } = self.replay.messages[message];
+        let pieces = self.replay.messages[message].pieces(self.replay.most_of_one);
+        let part = Part { message, what: What::Piece, bytes: bytes / pieces, is_last: false, hop: 0 };
+        self.connections[connection].waiting.push_back(Burst { part, left: pieces as u64 });
+        self.pump(connection);
+    }
+
+    /// Puts as much into the first port as there may be at a time.
+    fn pump(&mut self, number: usize) {
+        let is_held = !self.ways.ports[number].is_empty();
+        loop {
+            let connection = &mut self.connections[number];
+            let Some(burst) = connection.waiting.front_mut() else { return };
+            if is_held && connection.inside > 0.0 && connection.inside + burst.part.bytes > WINDOW {
+                return;
+            }
+            burst.left -= 1;
+            let part = Part { is_last: burst.left == 0, ..burst.part };
+            if part.is_last {
+                connection.waiting.pop_front();
+            }
+            if is_held {
+                connection.inside += part.bytes;
+            }
+            self.pass(number, part);
+        }
+    }
+
+    fn connection_of(&self, part: Part) -> usize {
+        let connection = self.replay.messages[part.message].connection;
+        if part.what == What::Answer { connection ^ 1 } else { connection }
+    }
+
+    /// A piece comes to its next port, or is through the last.
+    fn pass(&mut self, connection: usize, part: Part) {
+        if let Some(&(server, byte_s)) = self.ways.ports[connection].get(part.hop) {
+            let through_s = self.free_s[server].max(self.now_s) + part.bytes * byte_s;
+            self.free_s[server] = through_s;
+            self.plan(through_s, Event::Through(Part { hop: part.hop + 1, ..part }));
+        } else if part.is_last {
+            let lag_s = if part.what == What::Piece {
+                self.ways.lag_s[part.message]
+            } else {
+                self.ways.control_lag_s[connection]
+            };
+            let at_s = self.now_s + lag_s + delay(&mut self.random, self.ways.late_s[connection]);
+            self.plan(at_s, Event::Come(part.message, part.what));
+        }
+    }
+
+    fn through(&mut self, part: Part) {
+        let connection = self.connection_of(part);
+        if part.hop == 1 {
+            let inside = &mut self.connections[connection].inside;
+            // Whatever rounding leaves is nothing.
+            *inside = if *inside - part.bytes < 0.5 { 0.0 } else { *inside - part.bytes };
+            self.pump(connection);
+            if part.what == What::Piece && part.is_last && !self.states[part.message].has_left {
+                self.states[part.message].has_left = true;
+                self.go_on(self.replay.connections[connection].0);
+            }
+        }
+        self.pass(connection, part);
+    }
+
+    fn come(&mut self, message: usize, what: What) {
+        match what {
+            What::Question => {
+                self.states[message].is_asked = true;
+                if self.states[message].is_ready {
+                    self.answer(message);
+                }
+            }
+            What::Answer => self.put(message),
+            What::Piece => {
+                self.states[message].has_come = true;
+                self.go_on(self.replay.messages[message].destination);
+            }
+        }
+    }
+
+    fn answer(&mut self, message: usize) {
+        let late_s = self.ways.late_s[self.replay.messages[message].connection];
+        let at_s = self.now_s + delay(&mut self.random, late_s);
+        self.plan(at_s, Event::Answer(message));
+    }
+}
+
+#[cfg(test)]
+#[path = "replay_tests.rs"]
+mod tests;
