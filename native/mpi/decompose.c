@@ -64,7 +64,7 @@ place(MPI_Comm comm, peers_t **peers)
     if (library.traces && (*peers)->inter)
         trace_end();
     if (library.traces) {
-        (*peers)->collectives++;
+        trace_collective(*peers);
         first = part()->operation_count;
         at.post = post;
         at.wait = wait;

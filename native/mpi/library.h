@@ -164,8 +164,7 @@ typedef struct peers {
     int size; /* of the group that messages go to: the remote one of an intercommunicator */
     int local_size;
     int rank; /* of this process in its own group */
-    uint32_t name; /* the same for all ranks of a communicator; of two groups mostly another */
-    uint32_t collectives; /* calls so far */
+    uint32_t name; /* the same for all ranks of a communicator and all communicators of these ranks; of two groups mostly another */
     struct translation {
         int rank; /* -1: empty */
         uint64_t key;
@@ -232,6 +231,7 @@ void trace_forget(const peers_t *peers);
 MPI_Status *trace_ask(int count, MPI_Request requests[], MPI_Status *statuses);
 void trace_over(int number, const MPI_Status *status);
 void trace_over_all(int count, const MPI_Status *statuses);
+void trace_collective(const peers_t *peers); /* a call of one begins */
 void trace_collective_send(peers_t *peers, uint64_t key, uint64_t bytes);
 void trace_collective_post(peers_t *peers, int from);
 void trace_collective_wait(uint32_t first); /* for all operations from number `first`, counted from 0, on */

@@ -56,6 +56,25 @@ translate(const peers_t *peers, int rank)
     return NO_KEY;
 }
 
+/* A number that all ranks of a group make of its ranks in the world, where a trace is kept. */
+static uint32_t
+name_of(const peers_t *peers)
+{
+    size_t count = library.traces ? (size_t)peers->size : 0;
+    int *ranks = malloc(2 * count * sizeof(int) + 1), *there = ranks + count;
+    uint64_t hash = 0xcbf29ce484222325ull;
+    if (ranks == NULL)
+        abort();
+    for (size_t i = 0; i < count; i++)
+        ranks[i] = (int)i;
+    if (count > 0)
+        real.Group_translate_ranks(peers->group, peers->size, ranks, world_group(), there);
+    for (size_t i = 0; i < count; i++)
+        hash = (hash ^ (uint64_t)(uint32_t)there[i]) * 0x100000001b3ull;
+    free(ranks);
+    return (uint32_t)(hash >> 32) | 1;
+}
+
 static void
 fill_comm(peers_t *peers, MPI_Comm comm)
 {
@@ -77,8 +96,7 @@ fill_comm(peers_t *peers, MPI_Comm comm)
     if (peers->identity)
         return;
     real.Comm_group(comm, &peers->group);
-    uint64_t ends = translate(peers, 0) * 31 + translate(peers, peers->size - 1);
-    peers->name = (uint32_t)((ends * 0x9e3779b97f4a7c15ull >> 32) + (uint64_t)peers->size) | 1;
+    peers->name = name_of(peers);
 }
 
 static peers_t *

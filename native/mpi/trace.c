@@ -17,8 +17,16 @@ typedef struct {
     cohabit_mpi_operation_t again; /* what MPI_Start does */
 } request_t;
 
+/* How many collectives there were of communicators of one name. */
+typedef struct calls {
+    struct calls *next;
+    uint32_t name;
+    uint32_t count;
+} calls_t;
+
 static struct {
     cohabit_mpi_part_t *head;
+    calls_t *calls; /* first of those of the collective under way */
     cohabit_mpi_operation_t *next; /* in the page under way */
     uint32_t left;                 /* there */
     uint32_t most;                 /* operations */
@@ -334,16 +342,38 @@ trace_over_all(int count, const MPI_Status *statuses)
 }
 
 void
+trace_collective(const peers_t *peers)
+{
+    calls_t **at = &state.calls;
+    while (*at != NULL && (*at)->name != peers->name)
+        at = &(*at)->next;
+    calls_t *calls = *at;
+    if (calls != NULL)
+        *at = calls->next;
+    else
+        calls = calloc(1, sizeof(*calls));
+    if (calls == NULL) {
+        trace_end();
+        return;
+    }
+    calls->name = peers->name;
+    calls->count++;
+    calls->next = state.calls;
+    state.calls = calls;
+}
+
+void
 trace_collective_send(peers_t *peers, uint64_t key, uint64_t bytes)
 {
-    trace_send((sent_t) { peers, key, bytes }, (int)(peers->collectives & INT32_MAX), false);
+    if (state.calls != NULL)
+        trace_send((sent_t) { peers, key, bytes }, (int)(state.calls->count & INT32_MAX), false);
 }
 
 void
 trace_collective_post(peers_t *peers, int from)
 {
-    if (library.traces)
-        post(peers, from, (int)(peers->collectives & INT32_MAX),
+    if (library.traces && state.calls != NULL)
+        post(peers, from, (int)(state.calls->count & INT32_MAX),
              COHABIT_MPI_DOES_POST | (uint64_t)COHABIT_MPI_KIND_COLLECTIVE << COHABIT_MPI_KEY_KIND_SHIFT);
 }
 

@@ -5,6 +5,9 @@ use cohabit_model::{Error, Result};
 use std::collections::HashMap;
 use std::mem::size_of;
 
+/// Ranks of a world at most: more are damage.
+pub const MOST_RANKS: u32 = 1 << 20;
+
 /// Rows of a list that is followed at most: longer ones are damaged.
 const LIST_LIMIT: usize = 1 << 24;
 
@@ -198,6 +201,9 @@ pub fn head(bytes: &[u8]) -> Result<Option<abi::cohabit_mpi_part_t>> {
 pub fn read(bytes: &[u8]) -> Result<Option<Rank>> {
     let Some(head) = head(bytes)? else { return Ok(None) };
     let damaged = |what: &str| Error::new(format!("the part of rank {} is damaged: {what}", head.rank));
+    if head.rank >= head.size.min(MOST_RANKS) {
+        return Err(damaged(&format!("it is of {} ranks", head.size)));
+    }
     let cell_records = array::<abi::cohabit_mpi_cell_t>(bytes, head.cells, head.cell_capacity);
     let (mut cells, mut before) = (Vec::new(), HashMap::new());
     let mut series = Vec::new();

@@ -81,12 +81,17 @@ impl Matching {
         let mut whole: HashSet<u32> = HashSet::new();
         for (at, rank) in ranks.iter().enumerate() {
             let own = worlds.task(ranks, at);
-            if !rank.has(abi::COHABIT_MPI_FLAG_TRACE_ENDED) && rank.head.end == abi::COHABIT_MPI_END_FINALIZED {
+            let is_whole =
+                !rank.has(abi::COHABIT_MPI_FLAG_TRACE_ENDED) && rank.head.end == abi::COHABIT_MPI_END_FINALIZED;
+            if is_whole {
                 whole.insert(own);
             }
             let is_collective =
                 |operation: &&part::Operation| operation.peer.is_some_and(|peer| peer.kind == Kind::Collective);
-            took_part.extend(rank.operations.iter().filter(is_collective).map(|operation| (own, operation.tag)));
+            let tags = rank.operations.iter().filter(is_collective).map(|operation| operation.tag);
+            // It may have ended in the middle of the last one.
+            let last = tags.clone().last().filter(|_| !is_whole);
+            took_part.extend(tags.filter(|&tag| Some(tag) != last).map(|tag| (own, tag)));
         }
         for (number, &(source, _, collective, tag)) in self.channels.iter().enumerate() {
             let would = whole.contains(&source) || took_part.contains(&(source, tag));

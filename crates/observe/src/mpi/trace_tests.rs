@@ -212,12 +212,13 @@ fn what_no_rank_sends_in_a_collective_is_left_out() {
     // Of another collective there is something: not of this one.
     let later = [collective(send(1, 4, 50))];
     assert_told(ranks(&[&gathers, &gives, &later]), &format!("{goes_on}send 50"));
-    // The rest of the rank's operations is not known, but it took part in that collective.
-    let took_part = [collective(send(1, 3, 50))];
-    assert_told(with_end(&[&gathers, &gives, &took_part], 2), &format!("{goes_on}send 50"));
+    // The rest of the rank's operations is not known, but it took part in that collective and in one after it.
+    let took_part = [collective(send(1, 3, 50)), collective(send(1, 4, 60))];
+    assert_told(with_end(&[&gathers, &gives, &took_part], 2), &format!("{goes_on}send 50, send 60"));
     // It may have sent something there: here the first rank's trace ends.
     let ends = "post 100, wait 100 | send 100 | ";
     assert_told(with_end(&[&gathers, &gives, &[]], 2), ends);
+    assert_told(with_end(&[&gathers, &gives, &took_part[..1]], 2), &format!("{ends}send 50"));
     let earlier = [collective(send(1, 2, 50))];
     assert_told(with_end(&[&gathers, &gives, &earlier], 2), &format!("{ends}send 50"));
     for end in [abi::COHABIT_MPI_END_RUNNING, abi::COHABIT_MPI_END_ABORTED] {
@@ -393,6 +394,8 @@ proptest! {
     ) {
         let mut did = vec![Vec::new(); 4];
         for (bytes, &(source, destination, tag, waits, is_collective)) in (1..).zip(&sent) {
+            // Each collective sends one message.
+            let tag = if is_collective { 10 + bytes } else { tag };
             let of = |operation| if is_collective { collective(operation) } else { operation };
             let sends = of(send(destination, tag, bytes));
             did[source as usize].push(if waits { at_once(sends) } else { sends });

@@ -5,7 +5,7 @@
 //! different communicators within the same instant could be mistaken for one another.
 
 use super::abi;
-use super::part::{Peer, Rank};
+use super::part::{MOST_RANKS, Peer, Rank};
 use std::collections::BTreeMap;
 
 /// Tasks of all worlds, one after another.
@@ -29,7 +29,7 @@ impl Worlds {
             let (began, size) = jobs.entry(rank.head.job).or_insert((u64::MAX, 0));
             *began = (*began).min(rank.head.init_ns);
             // What a damaged head says of sizes is bounded by the ranks that are there.
-            *size = (*size).max(rank.head.size.min(SIZE_LIMIT)).max(rank.head.rank.min(SIZE_LIMIT - 1) + 1);
+            *size = (*size).max(rank.head.size.min(MOST_RANKS)).max(rank.head.rank.min(MOST_RANKS - 1) + 1);
         }
         let mut order: Vec<(bool, u64, u64, u32)> =
             jobs.into_iter().map(|(job, (began, size))| (job != 0, began, job, size)).collect();
@@ -127,6 +127,3 @@ impl Worlds {
         self.part_of[first as usize..(first + size) as usize].iter().filter_map(|&part| part)
     }
 }
-
-/// Most ranks of a world that are believed.
-const SIZE_LIMIT: u32 = 1 << 20;
