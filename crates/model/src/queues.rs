@@ -216,10 +216,7 @@ impl<'a> Network<'a> {
                 let (ports, _) = hct.path(mapping[from], mapping[to]);
                 let out = ports.iter().filter(|port| port.1 == Direction::Out);
                 let into = ports.iter().rev().filter(|port| port.1 == Direction::In);
-                let mut path: Vec<(usize, Direction)> = out.chain(into).copied().collect();
-                // What leaves one of two below the root enters the other through the same wire.
-                path.dedup_by_key(|&mut (element, direction)| wires.of(element, direction));
-                let timed = |(element, direction): (usize, Direction)| {
+                let timed = |&(element, direction): &(usize, Direction)| {
                     let port = hct.port(element);
                     let next = servers.len();
                     let server = *servers.entry(wires.of(element, direction)).or_insert(next);
@@ -227,7 +224,15 @@ impl<'a> Network<'a> {
                     let shared = port.limit(direction).map_or(0.0, |limit| length / limit);
                     (server, alone * count, shared * count)
                 };
-                path.into_iter().map(timed).filter(|port| port.1.max(port.2) > 0.0).collect::<Vec<_>>()
+                let mut path: Vec<(usize, f64, f64)> = Vec::new();
+                for (server, alone_s, shared_s) in out.chain(into).map(timed).filter(|port| port.1.max(port.2) > 0.0) {
+                    match path.last_mut() {
+                        // Through ports of one wire it goes once, as fast as the slowest.
+                        Some(last) if last.0 == server => *last = (server, last.1.max(alone_s), last.2.max(shared_s)),
+                        _ => path.push((server, alone_s, shared_s)),
+                    }
+                }
+                path
             };
             let (from, to) = (flow.source, flow.destination);
             let asks = hct

@@ -27,7 +27,8 @@ const WINDOW: f64 = 20.0 * PIECE;
 /// time, and the mean counts; fewer times where there are many pieces.
 const RUNS: f64 = 4.0;
 
-/// Of a message's way only ports count that take more than this share of the time that the slowest does.
+/// Of a message's way only ports count that, with as much for each task behind them, take more than this share of the time that the
+/// slowest does.
 const SHARE: f64 = 1.0 / 8.0;
 
 /// A trace made ready to be done over again.
@@ -111,7 +112,7 @@ impl Replay {
 
 /// How messages go under a mapping.
 struct Ways {
-    /// By connection: the ports, with seconds of a byte among others.
+    /// By connection: the ports that count, one for each wire, with seconds of a byte among others.
     ports: Vec<Vec<(usize, f64)>>,
     /// By message: seconds by which it comes later than its last piece is through the last port, and whether it is asked for.
     lag_s: Vec<f64>,
@@ -128,13 +129,17 @@ struct Way {
     ports: Vec<(usize, f64)>,
     latency_s: f64,
     asks_from: f64,
-    /// Of each port that has a bandwidth by length.
+    /// All of them.
     elements: Vec<(usize, Direction)>,
 }
 
 impl Ways {
     fn new(replay: &Replay, hct: &Hct, mapping: &[usize]) -> Self {
         let wires = hct.wires();
+        let mut behind = vec![0.0; hct.elements()];
+        for &element in mapping {
+            std::iter::successors(Some(element), |&element| hct.parent(element)).for_each(|at| behind[at] += 1.0);
+        }
         let mut servers: HashMap<(usize, Direction), usize> = HashMap::new();
         let mut way = |&(from, to): &(usize, usize)| {
             let (ports, _) = hct.path(mapping[from], mapping[to]);
@@ -142,20 +147,23 @@ impl Ways {
             let asks_from = asks_from.fold(f64::INFINITY, f64::min);
             let out = ports.iter().filter(|port| port.1 == Direction::Out);
             let into = ports.iter().rev().filter(|port| port.1 == Direction::In);
-            let mut elements: Vec<(usize, Direction)> = out.chain(into).copied().collect();
-            // What leaves one of two below the root enters the other through the same wire.
-            elements.dedup_by_key(|&mut (element, direction)| wires.of(element, direction));
+            let elements: Vec<(usize, Direction)> = out.chain(into).copied().collect();
             let latency_s = elements.iter().map(|&(element, _)| hct.port(element).latency_s).sum();
             let byte_s = |&(element, direction): &(usize, Direction)| {
                 hct.port(element).limit(direction).map_or(0.0, |limit| 1.0 / limit)
             };
             let slowest_s = elements.iter().map(byte_s).fold(0.0, f64::max);
-            let counts = elements.iter().filter(|port| byte_s(port) > SHARE * slowest_s);
-            let ports = counts.map(|port| {
+            let counts = |port: &&(usize, Direction)| byte_s(port) * behind[port.0] > SHARE * slowest_s;
+            let mut ports: Vec<(usize, f64)> = Vec::new();
+            for port in elements.iter().filter(counts) {
                 let next = servers.len();
-                (*servers.entry(wires.of(port.0, port.1)).or_insert(next), byte_s(port))
-            });
-            let ports = ports.collect();
+                let server = *servers.entry(wires.of(port.0, port.1)).or_insert(next);
+                match ports.last_mut() {
+                    // Of ports that are one wire the slowest.
+                    Some(last) if last.0 == server => last.1 = last.1.max(byte_s(port)),
+                    _ => ports.push((server, byte_s(port))),
+                }
+            }
             Way { ports, latency_s, asks_from, elements }
         };
         let ways: Vec<Way> = replay.connections.iter().map(&mut way).collect();
@@ -338,6 +346,10 @@ impl<'a> Network<'a> {
         let part = Part { message, what: What::Piece, bytes: bytes / pieces, is_last: false, hop: 0 };
         self.connections[connection].waiting.push_back(Burst { part, left: pieces as u64 });
         self.pump(connection);
+        if self.ways.ports[connection].is_empty() && !self.states[message].has_left {
+            self.states[message].has_left = true;
+            self.go_on(self.replay.connections[connection].0);
+        }
     }
 
     /// Puts as much into the first port as there may be at a time.
@@ -424,3 +436,7 @@ impl<'a> Network<'a> {
 #[cfg(test)]
 #[path = "replay_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "replay_reference_tests.rs"]
+mod reference_tests;

@@ -1,0 +1,398 @@
+//! A slow reference: it looks through everything that is on its way for what happens next, and works out the way anew at every port.
+
+use super::tests::{exact, post, profile, replay, send, wait};
+use super::*;
+use crate::hct::{Bandwidth, Port};
+use crate::trace::{Message, Trace};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// What is put into a port at once.
+#[derive(Clone, Copy)]
+struct Thing {
+    message: usize,
+    what: What,
+    bytes: f64,
+    is_last: bool,
+}
+
+/// Where something is.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    /// In the port that has so many before it on the way.
+    Port(usize),
+    /// Behind the last.
+    Behind,
+    /// With the task that is to answer.
+    Answering,
+}
+
+/// A port on the way of a message.
+struct Hop {
+    element: usize,
+    wire: (usize, Direction),
+    byte_s: f64,
+    latency_s: f64,
+    /// What the message takes longer alone than among others.
+    later_s: f64,
+}
+
+/// The slow reference.
+struct Slow<'a> {
+    hct: &'a Hct,
+    mapping: &'a [usize],
+    trace: &'a Trace,
+    is_late: bool,
+    random: u64,
+    now_s: f64,
+    /// What is on its way: when it leaves where it is, and how many were planned before it.
+    under_way: Vec<(f64, u64, Thing, Place)>,
+    planned: u64,
+    /// When each of those that came to a port is through it.
+    queues: BTreeMap<(usize, Direction), Vec<f64>>,
+    /// What one task has for another that is not in a port yet.
+    waiting: BTreeMap<(usize, usize), Vec<Thing>>,
+    done: Vec<usize>,
+    states: Vec<State>,
+}
+
+impl<'a> Slow<'a> {
+    fn new(hct: &'a Hct, trace: &'a Trace, mapping: &'a [usize], is_late: bool, run: u64) -> Self {
+        let is_posted = |message: u32| trace.operations.iter().flatten().any(|&done| done == post(message));
+        let state = |message: u32| State { is_ready: !is_posted(message), ..State::default() };
+        Self {
+            hct,
+            mapping,
+            trace,
+            is_late,
+            random: run << 32,
+            now_s: 0.0,
+            under_way: Vec::new(),
+            planned: 0,
+            queues: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            done: vec![0; trace.operations.len()],
+            states: (0..trace.messages.len() as u32).map(state).collect(),
+        }
+    }
+
+    /// Up from one element to where the ways meet, and down to the other.
+    fn elements(&self, (from, to): (usize, usize)) -> Vec<(usize, Direction)> {
+        let above = |task: usize| std::iter::successors(Some(self.mapping[task]), |&at| self.hct.parent(at));
+        let (up, down): (Vec<usize>, Vec<usize>) = (above(from).collect(), above(to).collect());
+        let out = up.iter().filter(|element| !down.contains(element)).map(|&element| (element, Direction::Out));
+        let into = down.iter().rev().filter(|element| !up.contains(element)).map(|&element| (element, Direction::In));
+        out.chain(into).collect()
+    }
+
+    fn way(&self, between: (usize, usize), bytes: f64) -> Vec<Hop> {
+        let (wires, mut hops) = (self.hct.wires(), Vec::<Hop>::new());
+        for (element, direction) in self.elements(between) {
+            let (port, wire) = (self.hct.port(element), wires.of(element, direction));
+            let byte_s = port.limit(direction).map_or(0.0, |limit| 1.0 / limit);
+            let alone_s = port.towards(direction).at(bytes).map_or(0.0, |rate| bytes / rate);
+            let among_s = port.limit(direction).map_or(0.0, |limit| bytes / limit);
+            let later_s = (alone_s - among_s).max(0.0);
+            hops.push(Hop { element, wire, byte_s, latency_s: port.latency_s, later_s });
+        }
+        hops
+    }
+
+    /// Of the way only what may take its time.
+    fn counted(&self, between: (usize, usize)) -> Vec<Hop> {
+        let mut hops = self.way(between, 0.0);
+        let slowest_s = hops.iter().map(|hop| hop.byte_s).fold(0.0, f64::max);
+        hops.retain(|hop| hop.byte_s * self.behind(hop.element) > SHARE * slowest_s);
+        // Ports that are one wire are next to each other.
+        let is_slower = |hop: &Hop, other: &Hop| hop.wire == other.wire && hop.byte_s > other.byte_s;
+        let slower: Vec<bool> = hops.iter().map(|hop| hops.iter().any(|other| is_slower(other, hop))).collect();
+        let mut slower = slower.into_iter();
+        hops.retain(|_| !slower.next().unwrap());
+        hops.dedup_by_key(|hop| hop.wire);
+        hops
+    }
+
+    /// How many tasks are on an element or below it.
+    fn behind(&self, element: usize) -> f64 {
+        let is_behind = |task: &usize| {
+            std::iter::successors(Some(self.mapping[*task]), |&at| self.hct.parent(at)).any(|at| at == element)
+        };
+        (0..self.mapping.len()).filter(is_behind).count() as f64
+    }
+
+    /// Who sends it to whom.
+    fn between(&self, thing: &Thing) -> (usize, usize) {
+        let message = self.trace.messages[thing.message];
+        let (source, destination) = (message.source as usize, message.destination as usize);
+        if thing.what == What::Answer { (destination, source) } else { (source, destination) }
+    }
+
+    fn late_s(&mut self, between: (usize, usize)) -> f64 {
+        let slowest_s = self.counted(between).iter().map(|hop| hop.byte_s).fold(0.0, f64::max);
+        delay(&mut self.random, if self.is_late { PIECE * slowest_s } else { 0.0 })
+    }
+
+    fn run(mut self) -> Option<f64> {
+        self.all_go_on();
+        while !self.under_way.is_empty() {
+            let when = |at: &usize| (self.under_way[*at].0, self.under_way[*at].1);
+            let earlier = |one: &usize, other: &usize| when(one).partial_cmp(&when(other)).unwrap();
+            let first = (0..self.under_way.len()).min_by(earlier).unwrap();
+            let (at_s, _, thing, place) = self.under_way.remove(first);
+            self.now_s = at_s;
+            match (place, thing.what) {
+                (Place::Port(port), what) => {
+                    if port == 0 {
+                        self.fill(self.between(&thing));
+                        if what == What::Piece && thing.is_last {
+                            self.states[thing.message].has_left = true;
+                            self.all_go_on();
+                        }
+                    }
+                    self.come_to(thing, port + 1);
+                }
+                (Place::Answering, _) => self.give(Thing { what: What::Answer, ..thing }),
+                (Place::Behind, What::Question) => {
+                    self.states[thing.message].is_asked = true;
+                    self.answer_if_ready(thing.message);
+                }
+                (Place::Behind, What::Answer) => self.give_all(thing.message),
+                (Place::Behind, What::Piece) => {
+                    self.states[thing.message].has_come = true;
+                    self.all_go_on();
+                }
+            }
+        }
+        let is_over = (0..self.done.len()).all(|task| self.done[task] == self.trace.operations[task].len());
+        is_over.then_some(self.now_s)
+    }
+
+    /// Every task does what it can, until there is none that can do anything.
+    fn all_go_on(&mut self) {
+        let mut task = 0;
+        while task < self.done.len() {
+            let Some(&Operation { does, message }) = self.trace.operations[task].get(self.done[task]) else {
+                task += 1;
+                continue;
+            };
+            let number = message as usize;
+            let Message { source, destination, bytes } = self.trace.messages[number];
+            let is_over =
+                if destination as usize == task { self.states[number].has_come } else { self.states[number].has_left };
+            if does == Does::Wait && !is_over {
+                task += 1;
+                continue;
+            }
+            self.done[task] += 1;
+            if does == Does::Post {
+                self.states[number].is_ready = true;
+                self.answer_if_ready(number);
+            }
+            if does == Does::Send {
+                let elements = self.elements((source as usize, destination as usize));
+                let asks = |&(element, _): &(usize, Direction)| {
+                    self.hct.port(element).asks_from.is_some_and(|length| bytes as f64 >= length)
+                };
+                if elements.iter().any(asks) {
+                    self.give(Thing { message: number, what: What::Question, bytes: CONTROL, is_last: true });
+                } else {
+                    self.states[number].has_left = true;
+                    self.give_all(number);
+                }
+            }
+            // Anyone may be able to go on now.
+            task = 0;
+        }
+    }
+
+    fn answer_if_ready(&mut self, message: usize) {
+        if self.states[message].is_asked && self.states[message].is_ready {
+            let thing = Thing { message, what: What::Question, bytes: CONTROL, is_last: true };
+            let late_s = self.late_s(self.between(&thing));
+            self.put(self.now_s + late_s, thing, Place::Answering);
+        }
+    }
+
+    fn put(&mut self, at_s: f64, thing: Thing, place: Place) {
+        self.under_way.push((at_s, self.planned, thing, place));
+        self.planned += 1;
+    }
+
+    /// A message is there to be sent, in its pieces.
+    fn give_all(&mut self, message: usize) {
+        let bytes = self.trace.messages[message].bytes as f64;
+        let pieces = (bytes / PIECE).ceil().clamp(1.0, MOST_OF_ONE) as usize;
+        for piece in 1..=pieces {
+            let thing = Thing { message, what: What::Piece, bytes: bytes / pieces as f64, is_last: piece == pieces };
+            self.waiting.entry(self.between(&thing)).or_default().push(thing);
+        }
+        let message = &self.trace.messages[message];
+        self.fill((message.source as usize, message.destination as usize));
+    }
+
+    fn give(&mut self, thing: Thing) {
+        let between = self.between(&thing);
+        self.waiting.entry(between).or_default().push(thing);
+        self.fill(between);
+    }
+
+    /// As much as there may be of what one task sends another goes into the first port.
+    fn fill(&mut self, between: (usize, usize)) {
+        while let Some(&thing) = self.waiting.get(&between).and_then(|waiting| waiting.first()) {
+            let own = self
+                .under_way
+                .iter()
+                .filter(|(_, _, thing, place)| *place == Place::Port(0) && self.between(thing) == between);
+            let inside: f64 = own.map(|(_, _, thing, _)| thing.bytes).sum();
+            if inside > 0.0 && inside + thing.bytes > WINDOW {
+                return;
+            }
+            self.waiting.get_mut(&between).unwrap().remove(0);
+            self.come_to(thing, 0);
+        }
+    }
+
+    /// Something comes to a port, behind all that came there before; or there is none any more.
+    fn come_to(&mut self, thing: Thing, port: usize) {
+        let between = self.between(&thing);
+        if let Some(hop) = self.counted(between).get(port) {
+            let queue = self.queues.entry(hop.wire).or_default();
+            let begin_s = queue.last().copied().unwrap_or(0.0).max(self.now_s);
+            queue.push(begin_s + thing.bytes * hop.byte_s);
+            self.put(begin_s + thing.bytes * hop.byte_s, thing, Place::Port(port));
+        } else if thing.is_last {
+            let is_message = thing.what == What::Piece;
+            let bytes = if is_message { self.trace.messages[thing.message].bytes as f64 } else { CONTROL };
+            let way = self.way(between, bytes);
+            let latency_s: f64 = way.iter().map(|hop| hop.latency_s).sum();
+            let later_s = way.iter().map(|hop| hop.later_s).fold(0.0, f64::max);
+            let late_s = self.late_s(between);
+            self.put(self.now_s + (latency_s + later_s) + late_s, thing, Place::Behind);
+        }
+    }
+}
+
+/// Source, destination and bytes of a message; how many messages later it is posted, and how much later still its source and its
+/// destination wait for it, or never.
+type Sending = (usize, usize, u64, Option<usize>, Option<usize>, Option<usize>);
+
+fn sendings() -> impl Strategy<Value = Vec<Sending>> {
+    let bytes = prop_oneof![0..3000u64, 0..100_000u64];
+    let later = || prop::option::of(0..4usize);
+    prop::collection::vec((0..6usize, 0..6usize, bytes, later(), later(), later()), 1..25)
+}
+
+/// What is done later is done in the order of all: whoever waits for a message finds it sent and posted. If waits are early they may
+/// come before the post, and tasks wait for ever.
+fn program(tasks: usize, sendings: &[Sending], is_early: bool) -> Trace {
+    let mut trace = Trace { messages: Vec::new(), operations: vec![Vec::new(); tasks] };
+    for now in 0..sendings.len() + 8 {
+        if let Some(&(source, destination, bytes, ..)) = sendings.get(now) {
+            let (source, destination) = (source % tasks, destination % tasks);
+            trace.messages.push(Message { source: source as u32, destination: destination as u32, bytes });
+            trace.operations[source].push(send(now as u32));
+        }
+        for (number, &(source, destination, _, posted, left, come)) in sendings.iter().enumerate().take(now + 1) {
+            let waits_from = number + if is_early { 0 } else { posted.unwrap_or(0) };
+            let due = |from: usize, later: Option<usize>| later.is_some_and(|later| from + later == now);
+            if due(number, posted) {
+                trace.operations[destination % tasks].push(post(number as u32));
+            }
+            for (task, waits) in [(source % tasks, left), (destination % tasks, come)] {
+                if due(waits_from, waits) {
+                    trace.operations[task].push(wait(number as u32));
+                }
+            }
+        }
+    }
+    trace.check().unwrap();
+    trace
+}
+
+/// A star, or hosts of two processing elements each, all of whose ports have other rates, some of which are less for short messages.
+/// But two hosts have one kind of port, the same both ways: what leaves one enters the other. Ports inside are so many times as fast.
+fn tree(hosts: usize, rates: &[u32], inside: f64, asks_from: Option<u64>) -> (Hct, Vec<usize>) {
+    let asks_from = asks_from.map(|bytes| bytes as f64);
+    let mut rates = rates.iter().zip(1..).map(|(&rate, number)| f64::from(rate) + 0.001 * f64::from(number));
+    let bandwidth = |rate: f64, slower: bool| {
+        let short = (100.0, if slower { rate / 3.0 } else { rate });
+        Bandwidth::new(vec![short, (20_000.0, rate)]).unwrap()
+    };
+    let mut number = 0;
+    let mut port = |times: f64| {
+        number += 1;
+        let [out, inwards] = [0, 1].map(|way| bandwidth(times * rates.next().unwrap(), (number + way) % 3 == 0));
+        Port { out, inwards, latency_s: 0.01 * f64::from(number % 4), asks_from, ..Port::default() }
+    };
+    let mut hct = Hct::new(None).unwrap();
+    if hosts < 2 {
+        let leaves = (0..5).map(|_| hct.add_processing(0, port(1.0)).unwrap()).collect();
+        return (hct, leaves);
+    }
+    let first = port(1.0);
+    let both = Port { inwards: first.out.clone(), ..first };
+    let mut leaves = Vec::new();
+    for _ in 0..hosts {
+        let host = hct.add_switch(0, if hosts == 2 { both.clone() } else { port(1.0) }, None).unwrap();
+        leaves.extend((0..2).map(|_| hct.add_processing(host, port(inside)).unwrap()));
+    }
+    (hct, leaves)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+
+    #[test]
+    fn it_is_what_a_simulation_without_haste_says(
+        (hosts, inside) in (1..5usize, prop::sample::select(vec![0.5, 3.0, 10.0])),
+        rates in prop::collection::vec(1000..10_000u32, 26),
+        asks_from in prop::option::of(1..60_000u64),
+        (tasks, sendings, is_early) in (2..7usize, sendings(), prop::bool::weighted(0.2)),
+        places in prop::collection::vec(0..100usize, 6),
+        times in 1..4u64,
+    ) {
+        let (hct, leaves) = tree(hosts, &rates, inside, asks_from);
+        let mapping: Vec<usize> = places[..tasks].iter().map(|&place| leaves[place % leaves.len()]).collect();
+        let trace = program(tasks, &sendings, is_early);
+        prop_assume!(trace.bytes() > 0);
+        let replay = Replay::of(&profile(trace.clone(), times * trace.bytes() as u64)).unwrap();
+        let slow = |is_late: bool, run: u64| Slow::new(&hct, &trace, &mapping, is_late, run).run();
+        let mean = (0..4).map(|run| slow(true, run)).sum::<Option<f64>>().map(|sum| times as f64 * sum / 4.0);
+        for (found, expected) in [
+            (exact(&hct, &replay, &mapping), slow(false, 0)),
+            (replay.seconds(&hct, &mapping).unwrap(), mean),
+        ] {
+            prop_assert_eq!(found.is_some(), expected.is_some());
+            prop_assert!(found.is_some() || is_early, "who waits finds what it waits for sent and posted");
+            let (found, expected) = (found.unwrap_or_default(), expected.unwrap_or_default());
+            prop_assert!((found - expected).abs() <= 1e-9 * expected, "{found} for {expected}");
+        }
+    }
+
+    #[test]
+    fn no_port_carries_more_than_it_can(
+        hosts in 1..5usize,
+        // None is eight times as fast as another: all ports count on all ways.
+        rates in prop::collection::vec(1000..7000u32, 26),
+        asks_from in prop::option::of(1..60_000u64),
+        (tasks, sendings) in (2..7usize, sendings()),
+        places in prop::collection::vec(0..100usize, 6),
+    ) {
+        let (hct, leaves) = tree(hosts, &rates, 1.0, asks_from);
+        let mapping: Vec<usize> = places[..tasks].iter().map(|&place| leaves[place % leaves.len()]).collect();
+        let trace = program(tasks, &sendings, false);
+        prop_assume!(trace.bytes() > 0);
+        let mut bytes: BTreeMap<(usize, Direction), f64> = BTreeMap::new();
+        for message in &trace.messages {
+            for port in hct.path(mapping[message.source as usize], mapping[message.destination as usize]).0 {
+                *bytes.entry(port).or_default() += message.bytes as f64;
+            }
+        }
+        let replay = replay(trace);
+        let found = [exact(&hct, &replay, &mapping), replay.seconds(&hct, &mapping).unwrap()];
+        for ((element, direction), bytes) in bytes {
+            let least = bytes / hct.port(element).limit(direction).unwrap();
+            prop_assert!(found.iter().all(|found| found.unwrap() >= least * (1.0 - 1e-9)), "{found:?} for {least}");
+        }
+    }
+}
