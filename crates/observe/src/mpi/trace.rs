@@ -90,7 +90,7 @@ impl Matching {
                 |operation: &&part::Operation| operation.peer.is_some_and(|peer| peer.kind == Kind::Collective);
             let tags = rank.operations.iter().filter(is_collective).map(|operation| operation.tag);
             // It may have ended in the middle of the last one.
-            let last = tags.clone().last().filter(|_| !is_whole);
+            let last = tags.clone().next_back().filter(|_| !is_whole);
             took_part.extend(tags.filter(|&tag| Some(tag) != last).map(|tag| (own, tag)));
         }
         for (number, &(source, _, collective, tag)) in self.channels.iter().enumerate() {
