@@ -221,6 +221,14 @@ impl Hct {
         (ports, switches)
     }
 
+    /// The ports of [`Hct::path`] in the order in which a message goes through them.
+    pub fn way(&self, from: usize, to: usize) -> Vec<(usize, Direction)> {
+        let (ports, _) = self.path(from, to);
+        let out = ports.iter().filter(|port| port.1 == Direction::Out);
+        let into = ports.iter().rev().filter(|port| port.1 == Direction::In);
+        out.chain(into).copied().collect()
+    }
+
     /// Which ports exactly the same messages go through, whatever the mapping.
     pub fn wires(&self) -> Wires {
         let mut children = vec![0; self.0.len()];

@@ -213,10 +213,7 @@ impl<'a> Network<'a> {
         let mut servers: HashMap<(usize, Direction), usize> = HashMap::new();
         let mut way = |flow: &Flow| {
             let mut path = |from: usize, to: usize, length: f64, count: f64| {
-                let (ports, _) = hct.path(mapping[from], mapping[to]);
-                let out = ports.iter().filter(|port| port.1 == Direction::Out);
-                let into = ports.iter().rev().filter(|port| port.1 == Direction::In);
-                let timed = |&(element, direction): &(usize, Direction)| {
+                let timed = |(element, direction): (usize, Direction)| {
                     let port = hct.port(element);
                     let next = servers.len();
                     let server = *servers.entry(wires.of(element, direction)).or_insert(next);
@@ -225,7 +222,9 @@ impl<'a> Network<'a> {
                     (server, alone * count, shared * count)
                 };
                 let mut path: Vec<(usize, f64, f64)> = Vec::new();
-                for (server, alone_s, shared_s) in out.chain(into).map(timed).filter(|port| port.1.max(port.2) > 0.0) {
+                let ports = hct.way(mapping[from], mapping[to]);
+                for (server, alone_s, shared_s) in ports.into_iter().map(timed).filter(|port| port.1.max(port.2) > 0.0)
+                {
                     match path.last_mut() {
                         // Through ports of one wire it goes once, as fast as the slowest.
                         Some(last) if last.0 == server => *last = (server, last.1.max(alone_s), last.2.max(shared_s)),

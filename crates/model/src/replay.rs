@@ -142,12 +142,9 @@ impl Ways {
         }
         let mut servers: HashMap<(usize, Direction), usize> = HashMap::new();
         let mut way = |&(from, to): &(usize, usize)| {
-            let (ports, _) = hct.path(mapping[from], mapping[to]);
-            let asks_from = ports.iter().filter_map(|&(element, _)| hct.port(element).asks_from);
+            let elements = hct.way(mapping[from], mapping[to]);
+            let asks_from = elements.iter().filter_map(|&(element, _)| hct.port(element).asks_from);
             let asks_from = asks_from.fold(f64::INFINITY, f64::min);
-            let out = ports.iter().filter(|port| port.1 == Direction::Out);
-            let into = ports.iter().rev().filter(|port| port.1 == Direction::In);
-            let elements: Vec<(usize, Direction)> = out.chain(into).copied().collect();
             let latency_s = elements.iter().map(|&(element, _)| hct.port(element).latency_s).sum();
             let byte_s = |&(element, direction): &(usize, Direction)| {
                 hct.port(element).limit(direction).map_or(0.0, |limit| 1.0 / limit)
