@@ -224,6 +224,15 @@ fn best_maps_by_time_where_it_is_asked_to() {
     assert_eq!((objective.as_str(), default.as_str()), ("time", "distance"));
     assert!(by_time < by_distance, "{by_time} {by_distance}");
     assert!(text.contains("time  best") && text.contains("time  linear"), "{text}");
+    // What it is worth is a matter of time, too.
+    assert!(text.contains("below linear; 'cohabit evaluate' says"), "{text}");
+    room.import("two.npz", "0,9\n9,0\n");
+    let ran = room.run("map two.npz --topology slow.toml --objective time");
+    assert!(
+        ran.stdout.ends_with("linear takes no longer: the tasks' order already suits the cluster\n"),
+        "{}",
+        ran.stdout
+    );
     room.file("none.toml", "[[host]]\nnames = 'n[1-2]'\ntopology = 'core:2 pu:1'\n");
     room.run("map few.npz --topology slow.toml --bursts").assert_fails(1, "--bursts without --objective time");
     for (line, cause) in [

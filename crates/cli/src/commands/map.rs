@@ -73,7 +73,10 @@ impl Map {
         let made = self.how.map(&profile, &topology, self.machine.level_costs()?)?;
         let usable = usable(&topology, &made.options);
         let costs = costs(&made, &topology)?;
-        let verdict = verdict(&made.weight, &usable, costs);
+        let mut verdict = verdict(&made.weight, &usable, costs);
+        if let (Some(text), true) = (timed(&made), verdict.can_gain) {
+            verdict.text = text;
+        }
         self.export.write(&Placement::new(&made.mapping, &topology, &made.weight)?)?;
         if let Some(path) = &self.output {
             made.mapping.write(path)?;
@@ -109,6 +112,18 @@ pub(super) fn costs(made: &Made, topology: &Topology) -> Result<Costs> {
         Ok(distance_cost(&made.weight, topology, &mapper(name)?.map(&problem)?))
     };
     Ok(Costs { mapped: made.mapping.cost.distance, packed: cost_by("packed")?, scatter: cost_by("scatter")? })
+}
+
+/// What a mapping by time is worth; none of one by distance.
+fn timed(made: &Made) -> Option<String> {
+    let [time, linear] = made.times.as_ref().filter(|_| made.mapping.objective == "time")?;
+    let [seconds, linear_s] = [time, linear].map(|cost| cost.run.total.seconds);
+    Some(match 100.0 * (1.0 - seconds / linear_s) {
+        percent if percent >= 0.1 => {
+            format!("its time is {percent:.1} % below linear; 'cohabit evaluate' says whether that is enough to tell")
+        }
+        _ => "linear takes no longer: the tasks' order already suits the cluster".to_owned(),
+    })
 }
 
 fn text(made: &Made, topology: &Topology, costs: Costs, verdict: &Verdict, exact: bool) -> String {
