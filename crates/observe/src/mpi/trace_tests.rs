@@ -365,7 +365,7 @@ fn operations() -> impl Strategy<Value = Vec<part::Operation>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) })]
 
     #[test]
     fn any_operations_are_a_good_trace_or_none(

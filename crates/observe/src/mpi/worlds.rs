@@ -68,7 +68,7 @@ impl Worlds {
     pub fn peer(&self, at: usize, peer: Peer) -> Option<u32> {
         if peer.world == 0 {
             let (first, size) = self.ranges[self.of_rank[at]];
-            return (peer.rank < size).then_some(first + peer.rank);
+            return (peer.rank < size).then(|| first + peer.rank);
         }
         let other = self.others[at].get(peer.world as usize - 1)?.as_ref()?;
         other.get(peer.rank as usize).copied()
