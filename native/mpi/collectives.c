@@ -8,14 +8,10 @@
 #define HERE (sendbuf == MPI_IN_PLACE)
 #define IS_ROOT (root >= 0 && peers_of_comm(comm)->rank == root && !peers_of_comm(comm)->inter)
 
-/* When they are started is not traced. */
-#define KEEP_NO_TRACE                                                                                                  \
-    if (library.traces)                                                                                                \
-    trace_end()
 #if PERSISTENT_COLLECTIVES
 #define PERSISTENT(NAME, PARAMETERS, ARGUMENTS, COUNTED)                                                               \
     REPEATED(NAME, (LIST PARAMETERS, MPI_Info info, MPI_Request *request), (LIST ARGUMENTS, info, request),            \
-             { KEEP_NO_TRACE; COUNTED; })
+             { trace_end(); COUNTED; })
 #else
 #define PERSISTENT(NAME, PARAMETERS, ARGUMENTS, COUNTED)
 #endif

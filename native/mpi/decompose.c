@@ -37,7 +37,7 @@ send(void *context, int to, uint64_t bytes)
 {
     peers_t *peers = context;
     uint64_t key = count_peer(peers, to, COHABIT_MPI_KIND_COLLECTIVE, bytes, 1);
-    if (library.traces && (to != peers->rank || peers->inter))
+    if (to != peers->rank)
         trace_collective_send(peers, key, bytes);
 }
 
@@ -61,7 +61,7 @@ place(MPI_Comm comm, peers_t **peers)
     *peers = peers_of_comm(comm);
     part()->flags |= COHABIT_MPI_FLAG_COLLECTIVES;
     place_t at = { (*peers)->size, (*peers)->rank, send, NULL, NULL, *peers };
-    if (library.traces && (*peers)->inter)
+    if ((*peers)->inter)
         trace_end();
     if (library.traces) {
         trace_collective(*peers);

@@ -213,7 +213,7 @@ void count_site(uint64_t key, uint64_t bytes, uint64_t messages);
 
 /* trace.c: operations are numbered from 1 on, 0 is none. All do nothing where `library.traces` is false. */
 void trace_begin(void);
-void trace_end(void); /* what follows cannot be told */
+void trace_end(void); /* what is done now, or what follows, cannot be told */
 uint32_t trace_send(sent_t sent, int tag, bool waits);
 uint32_t trace_post(MPI_Comm comm, int source, int tag);
 /* Whether it is known only from a status who has sent; then one has to be asked for. */

@@ -85,15 +85,11 @@ SENDS(, int)
 SENDS(_c, MPI_Count)
 #endif
 
-/* What is done here is not kept. */
-#define END_OF_TRACE                                                                                                   \
-    if (library.traces)                                                                                                \
-    trace_end()
 #define EXCHANGES(SUFFIX, N)                                                                                           \
     CALL(Isendrecv##SUFFIX, (SENDRECV(N), MPI_Request *request), (SENDRECV_ARGUMENTS, request),                        \
-         { FROM_HERE; END_OF_TRACE; }, NOTHING)                                                                        \
+         { FROM_HERE; trace_end(); }, NOTHING)                                                                        \
     CALL(Isendrecv_replace##SUFFIX, (REPLACE(N), MPI_Request *request), (REPLACE_ARGUMENTS, request),                  \
-         { FROM_HERE; END_OF_TRACE; }, NOTHING)
+         { FROM_HERE; trace_end(); }, NOTHING)
 #if ISENDRECV
 EXCHANGES(, int)
 #if LARGE_COUNT
@@ -183,7 +179,7 @@ WAITS(Mprobe, (int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Sta
       (source, tag, comm, message, status))
 /* Who has sent what is received here was said by the call before. */
 CALL(Mrecv, (void *buf, int count, MPI_Datatype type, MPI_Message *message, MPI_Status *status),
-     (buf, count, type, message, status), END_OF_TRACE, round_over())
+     (buf, count, type, message, status), trace_end(), round_over())
 CALL(Imrecv, (void *buf, int count, MPI_Datatype type, MPI_Message *message, MPI_Request *request),
-     (buf, count, type, message, request), END_OF_TRACE, NOTHING)
+     (buf, count, type, message, request), trace_end(), NOTHING)
 TIMED(Buffer_detach, (void *buffer, int *size), (buffer, size))

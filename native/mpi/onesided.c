@@ -4,16 +4,14 @@
 static void
 put(MPI_Win win, int rank, MPI_Count count, MPI_Datatype type)
 {
-    if (library.traces)
-        trace_end();
+    trace_end();
     count_peer(peers_of_win(win), rank, COHABIT_MPI_KIND_PUT, bytes_of(count, type), 1);
 }
 
 static void
 got(MPI_Win win, int rank, MPI_Count count, MPI_Datatype type)
 {
-    if (library.traces)
-        trace_end();
+    trace_end();
     count_peer(peers_of_win(win), rank, COHABIT_MPI_KIND_GOT, bytes_of(count, type), 1);
 }
 

@@ -49,6 +49,8 @@ trace_begin(void)
 void
 trace_end(void)
 {
+    if (!library.traces)
+        return;
     library.traces = false;
     state.head->flags |= COHABIT_MPI_FLAG_TRACE_ENDED;
 }
