@@ -28,8 +28,7 @@ impl Worlds {
         for rank in ranks {
             let (began, size) = jobs.entry(rank.head.job).or_insert((u64::MAX, 0));
             *began = (*began).min(rank.head.init_ns);
-            // What a damaged head says of sizes is bounded by the ranks that are there.
-            *size = (*size).max(rank.head.size.min(MOST_RANKS)).max(rank.head.rank.min(MOST_RANKS - 1) + 1);
+            *size = (*size).max(rank.head.size.min(MOST_RANKS));
         }
         let mut order: Vec<(bool, u64, u64, u32)> =
             jobs.into_iter().map(|(job, (began, size))| (job != 0, began, job, size)).collect();
