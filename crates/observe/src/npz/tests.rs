@@ -264,6 +264,18 @@ fn bad_files_are_errors_that_say_where() {
         columns.push(("phase_order", matrix(&[orders.len()], orders)));
         columns
     };
+    // Messages from task 0 to 1, and what task 0 does with which of them.
+    let traced = |does: &[u64], messages: &[u64]| {
+        let column = |values: &[u64]| matrix(&[values.len()], values);
+        [
+            ("trace_source", column(&[0])),
+            ("trace_destination", column(&[1])),
+            ("trace_bytes", column(&[8])),
+            ("trace_task", column(&vec![0; does.len()])),
+            ("trace_does", column(does)),
+            ("trace_message", column(messages)),
+        ]
+    };
     let cases = [
         (Vec::new(), "not a .npz file"),
         (b"PK\x03\x04 and no more".to_vec(), "not a .npz file"),
@@ -303,6 +315,12 @@ fn bad_files_are_errors_that_say_where() {
             "phase_collective: element 0 is 3, it is 0, 1 or 2",
         ),
         (with(&ordered(&[1 << 32])), "phase_order: element 0 is 4294967296, a place is below 2^32"),
+        (with(&traced(&[0], &[0])[..1]), "trace_destination: "),
+        (with(&traced(&[0, 0], &[0])), "the operations of the trace: its columns differ in length: [2, 2, 1]"),
+        (with(&traced(&[0, 3], &[0, 0])), "trace_does: element 1 is 3, it is 0, 1 or 2"),
+        (with(&traced(&[0, 0], &[0, 1])), "the trace of task 0, operation 1: there is no message 1"),
+        (with(&traced(&[0, 0], &[0, 1 << 32])), "trace_message: element 1 names no message"),
+        (with(&traced(&[0, 0], &[0, 0])), "the trace of task 0, operation 1: the message is sent twice"),
     ];
     for (content, expected) in cases {
         let cause = cause_of(&content);
