@@ -5,6 +5,7 @@
 //! way; both at once cost no more than each. A switch may bound what goes through it in all.
 
 use crate::{Error, Result};
+use std::collections::HashMap;
 
 /// Bytes per second by message length, in one direction of a port.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -268,6 +269,43 @@ impl Wires {
             (Some([one, other]), Direction::In) if top == other => (one, Direction::Out),
             _ => (top, direction),
         }
+    }
+}
+
+/// Numbers of wires from 0 on, in the order in which they are asked for.
+#[derive(Debug, Clone)]
+pub struct Numbers {
+    wires: Wires,
+    known: HashMap<(usize, Direction), usize>,
+}
+
+impl Numbers {
+    /// None is known yet.
+    pub fn new(hct: &Hct) -> Self {
+        Self { wires: hct.wires(), known: HashMap::new() }
+    }
+
+    /// The wires that these ports are, in their order, each with the slower of what two ports of one wire say.
+    pub fn along<T>(
+        &mut self,
+        ports: impl IntoIterator<Item = (usize, Direction, T)>,
+        slower: impl Fn(&T, &T) -> T,
+    ) -> Vec<(usize, T)> {
+        let mut found: Vec<(usize, T)> = Vec::new();
+        for (element, direction, value) in ports {
+            let next = self.known.len();
+            let number = *self.known.entry(self.wires.of(element, direction)).or_insert(next);
+            match found.last_mut() {
+                Some(last) if last.0 == number => last.1 = slower(&last.1, &value),
+                _ => found.push((number, value)),
+            }
+        }
+        found
+    }
+
+    /// How many are known.
+    pub fn count(&self) -> usize {
+        self.known.len()
     }
 }
 

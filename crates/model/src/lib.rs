@@ -30,6 +30,6 @@ pub use matrix::Matrix;
 pub use pattern::Pattern;
 pub use profile::{Profile, Task};
 pub use replay::Replay;
-pub use run::{Phase, Run, Traffic, run, total};
+pub use run::{Phase, Run, Traffic, run};
 pub use topology::Topology;
 pub use trace::Trace;

@@ -9,7 +9,7 @@
 //! what the task is sent meanwhile.
 
 use crate::estimator::{self, check};
-use crate::hct::Direction;
+use crate::hct::{Direction, Numbers};
 use crate::pattern::Pattern;
 use crate::profile::SentBy;
 use crate::{Hct, Phase, Result};
@@ -209,34 +209,23 @@ struct Network<'a> {
 
 impl<'a> Network<'a> {
     fn new(hct: &Hct, flows: &'a [Flow], mapping: &[usize], ranks: Ranks) -> Self {
-        let wires = hct.wires();
-        let mut servers: HashMap<(usize, Direction), usize> = HashMap::new();
+        let mut servers = Numbers::new(hct);
         let mut way = |flow: &Flow| {
             let mut path = |from: usize, to: usize, length: f64, count: f64| {
                 let timed = |(element, direction): (usize, Direction)| {
                     let port = hct.port(element);
-                    let next = servers.len();
-                    let server = *servers.entry(wires.of(element, direction)).or_insert(next);
                     let alone = port.towards(direction).at(length).map_or(0.0, |rate| length / rate) + port.latency_s;
                     let shared = port.limit(direction).map_or(0.0, |limit| length / limit);
-                    (server, alone * count, shared * count)
+                    (element, direction, (alone * count, shared * count))
                 };
-                let mut path: Vec<(usize, f64, f64)> = Vec::new();
-                let ports = hct.way(mapping[from], mapping[to]);
-                for (server, alone_s, shared_s) in ports.into_iter().map(timed).filter(|port| port.1.max(port.2) > 0.0)
-                {
-                    match path.last_mut() {
-                        // Through ports of one wire it goes once, as fast as the slowest.
-                        Some(last) if last.0 == server => *last = (server, last.1.max(alone_s), last.2.max(shared_s)),
-                        _ => path.push((server, alone_s, shared_s)),
-                    }
-                }
-                path
+                let timed = hct.way(mapping[from], mapping[to]).into_iter().map(timed);
+                let timed = timed.filter(|(_, _, (alone_s, shared_s))| alone_s.max(*shared_s) > 0.0);
+                let path = servers.along(timed, |one, other| (one.0.max(other.0), one.1.max(other.1)));
+                path.into_iter().map(|(server, (alone_s, shared_s))| (server, alone_s, shared_s)).collect::<Vec<_>>()
             };
             let (from, to) = (flow.source, flow.destination);
             let asks = hct
-                .path(mapping[from], mapping[to])
-                .0
+                .way(mapping[from], mapping[to])
                 .iter()
                 .any(|&(element, _)| hct.port(element).asks_from.is_some_and(|length| flow.length >= length));
             let pieces = flow.pieces();
@@ -257,7 +246,7 @@ impl<'a> Network<'a> {
         let ways: Vec<Way> = flows.iter().map(&mut way).collect();
         let slowest_s = |way: &Way| way.left as f64 * way.ports.iter().map(|port| port.2).fold(0.0, f64::max);
         let late_s = ranks.late * ways.iter().map(slowest_s).sum::<f64>() / flows.len() as f64;
-        let servers = vec![Server::default(); servers.len()];
+        let servers = vec![Server::default(); servers.count()];
         let (steps, step_of) = if ranks.steps { steps(flows) } else { Default::default() };
         let (events, state) = (BinaryHeap::new(), ranks.seed << 32);
         Self { flows, ways, servers, events, planned: 0, now_s: 0.0, late_s, state, steps, step_of }

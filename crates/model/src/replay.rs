@@ -6,7 +6,7 @@
 //! is changed against hardware, and what it is worth, is in docs/estimator.md, "The replay".
 
 use crate::estimator::check;
-use crate::hct::Direction;
+use crate::hct::{Direction, Numbers};
 use crate::queues::{CONTROL, Planned, delay};
 use crate::trace::{Does, Operation};
 use crate::{Hct, Pattern, Profile, Result};
@@ -97,16 +97,16 @@ impl Replay {
         self.runs as f64 * (pieces + operations as f64)
     }
 
-    /// Seconds that the run's communication takes under a mapping; none where tasks would wait for one another for ever, as those of
-    /// a program may that relies on MPI to take long messages before they are received.
+    /// Seconds that the run's communication takes under a mapping. Where tasks would wait for one another for ever, as those of a program
+    /// may that relies on MPI to take long messages before they are received, what is asked for is sent all the same.
     ///
     /// # Errors
     /// The mapping does not have a processing element of `hct` for every task.
-    pub fn seconds(&self, hct: &Hct, mapping: &[usize]) -> Result<Option<f64>> {
+    pub fn seconds(&self, hct: &Hct, mapping: &[usize]) -> Result<f64> {
         check(hct, &Pattern { tasks: self.operations.len(), ..Pattern::default() }, mapping)?;
         let ways = Ways::new(self, hct, mapping);
-        let runs: Option<Vec<f64>> = (0..self.runs).map(|run| Network::new(self, &ways, run).run()).collect();
-        Ok(runs.map(|seconds| self.times * seconds.iter().sum::<f64>() / self.runs as f64))
+        let seconds: f64 = (0..self.runs).map(|run| Network::new(self, &ways, run).run()).sum();
+        Ok(self.times * seconds / self.runs as f64)
     }
 }
 
@@ -135,12 +135,11 @@ struct Way {
 
 impl Ways {
     fn new(replay: &Replay, hct: &Hct, mapping: &[usize]) -> Self {
-        let wires = hct.wires();
         let mut behind = vec![0.0; hct.elements()];
         for &element in mapping {
             std::iter::successors(Some(element), |&element| hct.parent(element)).for_each(|at| behind[at] += 1.0);
         }
-        let mut servers: HashMap<(usize, Direction), usize> = HashMap::new();
+        let mut servers = Numbers::new(hct);
         let mut way = |&(from, to): &(usize, usize)| {
             let elements = hct.way(mapping[from], mapping[to]);
             let asks_from = elements.iter().filter_map(|&(element, _)| hct.port(element).asks_from);
@@ -151,16 +150,8 @@ impl Ways {
             };
             let slowest_s = elements.iter().map(byte_s).fold(0.0, f64::max);
             let counts = |port: &&(usize, Direction)| byte_s(port) * behind[port.0] > SHARE * slowest_s;
-            let mut ports: Vec<(usize, f64)> = Vec::new();
-            for port in elements.iter().filter(counts) {
-                let next = servers.len();
-                let server = *servers.entry(wires.of(port.0, port.1)).or_insert(next);
-                match ports.last_mut() {
-                    // Of ports that are one wire the slowest.
-                    Some(last) if last.0 == server => last.1 = last.1.max(byte_s(port)),
-                    _ => ports.push((server, byte_s(port))),
-                }
-            }
+            let counted = elements.iter().filter(counts).map(|port| (port.0, port.1, byte_s(port)));
+            let ports = servers.along(counted, |one, other| one.max(*other));
             Way { ports, latency_s, asks_from, elements }
         };
         let ways: Vec<Way> = replay.connections.iter().map(&mut way).collect();
@@ -179,7 +170,7 @@ impl Ways {
             control_lag_s: ways.iter().map(|way| lag_s(way, CONTROL)).collect(),
             late_s: ways.iter().map(|way| PIECE * way.ports.iter().map(|port| port.1).fold(0.0, f64::max)).collect(),
             ports: ways.into_iter().map(|way| way.ports).collect(),
-            servers: servers.len(),
+            servers: servers.count(),
         }
     }
 }
@@ -241,6 +232,13 @@ struct State {
     has_come: bool,
 }
 
+impl State {
+    /// It is asked for, and not answered, for its destination is not ready.
+    fn is_held(self) -> bool {
+        self.is_asked && !self.is_ready
+    }
+}
+
 /// The ports, the clock, the tasks, and what is on its way.
 struct Network<'a> {
     replay: &'a Replay,
@@ -275,9 +273,21 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// When all is over, in seconds; none where it never is.
-    fn run(mut self) -> Option<f64> {
+    /// When all is over, in seconds.
+    fn run(mut self) -> f64 {
         (0..self.at.len()).for_each(|task| self.go_on(task));
+        loop {
+            self.follow();
+            let held: Vec<usize> = (0..self.states.len()).filter(|&message| self.states[message].is_held()).collect();
+            if held.is_empty() {
+                return self.now_s;
+            }
+            held.into_iter().for_each(|message| self.ready(message));
+        }
+    }
+
+    /// What happens until nothing does any more.
+    fn follow(&mut self) {
         while let Some(Reverse(Planned { at_s, event, .. })) = self.events.pop() {
             self.now_s = at_s;
             match event {
@@ -289,8 +299,15 @@ impl<'a> Network<'a> {
                 }
             }
         }
-        let over = self.at.iter().zip(&self.replay.operations).all(|(&at, operations)| at == operations.len());
-        over.then_some(self.now_s)
+    }
+
+    /// What a message's destination is ready to receive may be sent.
+    fn ready(&mut self, message: usize) {
+        let is_held = self.states[message].is_held();
+        self.states[message].is_ready = true;
+        if is_held {
+            self.answer(message);
+        }
     }
 
     fn plan(&mut self, at_s: f64, event: Event) {
@@ -304,12 +321,7 @@ impl<'a> Network<'a> {
             let message = message as usize;
             match does {
                 Does::Send => self.send(message),
-                Does::Post => {
-                    self.states[message].is_ready = true;
-                    if self.states[message].is_asked {
-                        self.answer(message);
-                    }
-                }
+                Does::Post => self.ready(message),
                 Does::Wait => {
                     let state = &self.states[message];
                     let receives = self.replay.messages[message].destination == task;

@@ -106,8 +106,8 @@ pub fn run(hct: &Hct, traffic: &Traffic, mapping: &[usize]) -> Result<Run> {
         [whole, parts @ ..] if has_parts => [whole.seconds, parts.iter().map(|part| part.seconds).sum()],
         _ => [total.seconds; 2],
     };
-    if let Some(seconds) = replayed(hct, traffic, mapping, total.norm_s)? {
-        total.seconds = seconds;
+    if let Some(replay) = &traffic.replay {
+        total.seconds = replayed(replay, hct, mapping, total.norm_s)?;
     }
     Ok(Run { total, phases: found, extremes_s })
 }
@@ -117,30 +117,28 @@ pub fn run(hct: &Hct, traffic: &Traffic, mapping: &[usize]) -> Result<Run> {
 /// # Errors
 /// As for [`run`].
 pub fn total(hct: &Hct, traffic: &Traffic, mapping: &[usize]) -> Result<Total> {
+    let Some(replay) = &traffic.replay else { return Ok(run(hct, traffic, mapping)?.total) };
     let mut total = Total::default();
-    if traffic.replay.is_some() {
-        for phase in &traffic.phases {
-            phase.check()?;
-            total.add(phase.weight, &estimate(hct, &phase.pattern, mapping)?);
-        }
+    for phase in &traffic.phases {
+        phase.check()?;
+        total.add(phase.weight, &estimate(hct, &phase.pattern, mapping)?);
     }
-    match replayed(hct, traffic, mapping, total.norm_s)? {
-        Some(seconds) => Ok(Total { seconds, ..total }),
-        None => Ok(run(hct, traffic, mapping)?.total),
-    }
+    Ok(Total { seconds: replayed(replay, hct, mapping, total.norm_s)?, ..total })
 }
 
-/// Seconds of the replay and of how full ports are, as far as both count; none where nothing is replayed.
-fn replayed(hct: &Hct, traffic: &Traffic, mapping: &[usize], norm_s: f64) -> Result<Option<f64>> {
-    let Some(replay) = &traffic.replay else { return Ok(None) };
-    Ok(replay.seconds(hct, mapping)?.map(|seconds| (1.0 - FULLNESS) * seconds + FULLNESS * norm_s))
+/// Seconds of the replay and of how full ports are, as far as both count.
+fn replayed(replay: &Replay, hct: &Hct, mapping: &[usize], norm_s: f64) -> Result<f64> {
+    Ok((1.0 - FULLNESS) * replay.seconds(hct, mapping)? + FULLNESS * norm_s)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Matrix;
     use crate::hct::Port;
     use crate::pattern::Messages;
+    use crate::profile::{Kind, Meta, Profile};
+    use crate::trace::{Does, Message, Operation, Trace};
 
     #[test]
     fn the_order_counts_half_and_the_longest_collective_bounds_the_whole() {
@@ -169,5 +167,38 @@ mod tests {
             assert_eq!(found.total.seconds, (least + seconds + 1.0) / 2.0);
         }
         assert!(run(&hct, &vec![Phase::new(f64::NAN, unknown)].into(), &mapping).is_err());
+    }
+
+    #[test]
+    fn a_replay_counts_two_thirds_and_leaves_phases_as_they_are() {
+        let mut hct = Hct::new(None).unwrap();
+        let mapping: Vec<usize> = (0..3).map(|_| hct.add_processing(0, Port::flat(100.0).unwrap()).unwrap()).collect();
+        // From one to the next, and on when that has come: all at once it is over in a second, one by one in four.
+        let messages = [(0, 1), (1, 2)].map(|(source, destination)| Message { source, destination, bytes: 100 });
+        let operation = |does, message| Operation { does, message };
+        let operations = vec![
+            vec![operation(Does::Send, 0)],
+            vec![operation(Does::Wait, 0), operation(Does::Send, 1)],
+            vec![operation(Does::Wait, 1)],
+        ];
+        let trace = Trace { messages: messages.to_vec(), operations };
+        let bytes = Matrix::from_triplets(3, [(0, 1, 100), (1, 2, 100)]);
+        let meta = Meta::new(Kind::Ranks, "test", Vec::new());
+        let profile = Profile { trace: Some(trace), ..Profile::new(meta, Matrix::zero(3), bytes) };
+        let sent =
+            [(0, 1), (1, 2)].map(|(source, destination)| Messages { source, destination, length: 100.0, count: 1 });
+        let phases = vec![Phase::new(1.0, Pattern { tasks: 3, messages: sent.to_vec(), ..Pattern::default() })];
+        let plain = run(&hct, &phases.clone().into(), &mapping).unwrap();
+        let replay = Replay::of(&profile).unwrap();
+        let replayed_s = replay.seconds(&hct, &mapping).unwrap();
+        assert!(replayed_s > 4.0 && plain.total.seconds == 1.0, "{replayed_s}");
+        let traffic = Traffic { phases, replay: Some(replay) };
+        let found = run(&hct, &traffic, &mapping).unwrap();
+        assert!((found.total.seconds - (2.0 * replayed_s + plain.total.norm_s) / 3.0).abs() < 1e-12);
+        assert_eq!((found.total.norm_s, found.extremes_s), (plain.total.norm_s, [1.0; 2]));
+        assert_eq!(found.phases, plain.phases);
+        assert_eq!(total(&hct, &traffic, &mapping).unwrap(), found.total);
+        let wrong = Traffic { phases: vec![Phase::new(-1.0, Pattern { tasks: 3, ..Pattern::default() })], ..traffic };
+        assert!(total(&hct, &wrong, &mapping).is_err());
     }
 }

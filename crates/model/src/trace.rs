@@ -4,6 +4,7 @@
 //! ([`crate::replay`]).
 
 use crate::{Error, Result};
+use std::collections::HashMap;
 
 /// A message of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,8 +52,31 @@ impl Trace {
         self.messages.iter().map(|message| u128::from(message.bytes)).sum()
     }
 
+    /// How many of its operations each task can do: all, or those before one that waits for a message which is not sent until then. Sending
+    /// waits for nothing here.
+    pub fn reach(&self) -> Vec<usize> {
+        let mut sent = vec![false; self.messages.len()];
+        let mut waiting: HashMap<u32, usize> = HashMap::new();
+        let mut reached = vec![0; self.operations.len()];
+        let mut ready: Vec<usize> = (0..self.operations.len()).collect();
+        while let Some(task) = ready.pop() {
+            while let Some(&Operation { does, message }) = self.operations[task].get(reached[task]) {
+                let receives = self.messages[message as usize].destination as usize == task;
+                if does == Does::Send {
+                    sent[message as usize] = true;
+                    ready.extend(waiting.remove(&message));
+                } else if does == Does::Wait && receives && !sent[message as usize] {
+                    waiting.insert(message, task);
+                    break;
+                }
+                reached[task] += 1;
+            }
+        }
+        reached
+    }
+
     /// Checks that a message is sent once, by its source, and before the source waits for it; is posted by its destination, once at most;
-    /// and is waited for by one of the two.
+    /// is waited for by one of the two; and that no task waits for ever.
     ///
     /// # Errors
     /// Where it is not so.
@@ -85,8 +109,14 @@ impl Trace {
                 }
             }
         }
-        match sent.iter().position(|sent| !sent) {
-            Some(number) => Err(Error::new(format!("the trace: message {number} is never sent"))),
+        if let Some(number) = sent.iter().position(|sent| !sent) {
+            return Err(Error::new(format!("the trace: message {number} is never sent")));
+        }
+        let reached = self.reach();
+        match (0..reached.len()).find(|&task| reached[task] < self.operations[task].len()) {
+            Some(task) => {
+                Err(Error::new(format!("the trace of task {task}, operation {}: it waits for ever", reached[task])))
+            }
             None => Ok(()),
         }
     }
@@ -116,6 +146,7 @@ mod tests {
             (vec![post(0)], vec![], "another task's"),
             (vec![wait(0), send(0)], vec![], "has not sent"),
             (vec![send(2)], vec![], "no message 2"),
+            (vec![wait(1), send(0)], vec![wait(0), send(1)], "task 0, operation 0: it waits for ever"),
         ] {
             let error = trace(&first, &second).check().unwrap_err();
             assert!(error.cause.contains(what), "{error:?}, {what}");

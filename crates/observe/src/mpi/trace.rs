@@ -133,50 +133,29 @@ impl Matching {
 
 /// Ends each task's operations where it would wait for ever, and leaves out messages that are not sent then.
 fn cut(messages: Vec<Message>, of_ranks: Vec<Vec<Operation>>, ranks: &[Rank], worlds: &Worlds) -> Trace {
-    let mut operations: Vec<Vec<Operation>> = vec![Vec::new(); worlds.tasks()];
+    let mut trace = Trace { messages, operations: vec![Vec::new(); worlds.tasks()] };
     for (at, own) in of_ranks.into_iter().enumerate() {
-        operations[worlds.task(ranks, at) as usize] = own;
+        trace.operations[worlds.task(ranks, at) as usize] = own;
     }
-    let mut sent = vec![false; messages.len()];
-    let mut waits: HashMap<u32, usize> = HashMap::new();
-    let mut reached = vec![0; operations.len()];
-    let mut ready: Vec<usize> = (0..operations.len()).collect();
-    while let Some(task) = ready.pop() {
-        while let Some(operation) = operations[task].get(reached[task]) {
-            let message = messages[operation.message as usize];
-            match operation.does {
-                Does::Send => {
-                    sent[operation.message as usize] = true;
-                    ready.extend(waits.remove(&operation.message));
-                }
-                Does::Wait if message.destination as usize == task && !sent[operation.message as usize] => {
-                    waits.insert(operation.message, task);
-                    break;
-                }
-                Does::Wait | Does::Post => {}
-            }
-            reached[task] += 1;
-        }
+    let reached = trace.reach();
+    trace.operations.iter_mut().zip(reached).for_each(|(operations, reached)| operations.truncate(reached));
+    let mut sent = vec![false; trace.messages.len()];
+    for operation in trace.operations.iter().flatten().filter(|operation| operation.does == Does::Send) {
+        sent[operation.message as usize] = true;
     }
     let mut kept = Vec::new();
-    let renumbered: Vec<Option<u32>> = messages
-        .iter()
-        .zip(&sent)
-        .map(|(&message, sent)| {
-            sent.then(|| {
-                kept.push(message);
-                kept.len() as u32 - 1
-            })
-        })
-        .collect();
-    for (operations, reached) in operations.iter_mut().zip(reached) {
-        operations.truncate(reached);
+    let mut renumbered = vec![None; sent.len()];
+    for number in (0..sent.len()).filter(|&number| sent[number]) {
+        renumbered[number] = Some(kept.len() as u32);
+        kept.push(trace.messages[number]);
+    }
+    for operations in &mut trace.operations {
         let renumber = |operation: &Operation| {
             renumbered[operation.message as usize].map(|message| Operation { message, ..*operation })
         };
         *operations = operations.iter().filter_map(renumber).collect();
     }
-    Trace { messages: kept, operations }
+    Trace { messages: kept, ..trace }
 }
 
 /// Of all bytes, the share that every pair has both of the trace and of the run: 1 where they are alike.
