@@ -36,6 +36,8 @@ pub struct Evaluation<'a> {
     pub weights: &'a [f64],
     /// How many phases there are in the run.
     pub phases: f64,
+    /// Whether the run is done over again under each mapping.
+    pub replays: bool,
     /// The mappings.
     pub mappings: &'a [Evaluated],
 }
@@ -70,7 +72,7 @@ impl Evaluation<'_> {
             None => "keep the default mapping: no gain is predicted".to_owned(),
             Some(best) => {
                 let why = match predictions[best].is_uncertain() {
-                    true => "but not both if its phases are sent at once and if one by one",
+                    true => "but its phases do not save as much both at once and one by one",
                     false => "which is too little to tell from none",
                 };
                 format!("keep the default mapping: {}, {why}", saves(best))
@@ -81,11 +83,14 @@ impl Evaluation<'_> {
 
 /// The table for people.
 pub fn text(evaluation: &Evaluation) -> String {
-    let Evaluation { topology, profile, weight, weights, phases, mappings } = evaluation;
+    let Evaluation { topology, profile, weight, weights, phases, replays, mappings } = evaluation;
     let mut text =
         format!("{} tasks on {} PUs; weight: {}", profile.tasks(), topology.allowed().len(), name_of(*weight));
     if *phases > 1.0 {
         text += &format!("; {phases} phases");
+    }
+    if *replays && mappings.iter().any(|mapping| mapping.time.is_some()) {
+        text += "; replayed by its trace";
     }
     match mpi_share(profile) {
         Some(share) => text += &format!("; {:.1} % of the time in MPI\n", 100.0 * share),
@@ -155,6 +160,7 @@ pub fn fields(evaluation: &Evaluation) -> Value {
     };
     json!({
         "weight": evaluation.weight,
+        "replayed": evaluation.replays,
         "mpi_share": mpi_share(evaluation.profile),
         "mappings": evaluation.mappings.iter().enumerate().map(mapping).collect::<Vec<_>>(),
         "advised": predictions.as_deref().and_then(advised),

@@ -80,6 +80,7 @@ fn time_gain_and_bottleneck_are_those_worked_by_hand() {
     );
     assert_near(&trunk["seconds"], 6.0);
     assert_eq!((found["mpi_share"].as_f64(), found["advised"].as_u64()), (Some(0.25), Some(1)));
+    assert_eq!(found["replayed"], false, "no trace");
     // 400 across, 200 in the subnet, 20 in a host.
     let volume = COUNT * BYTES;
     assert_eq!(linear["distance_cost"].as_u64(), Some((6 * 400 + 2 * 200) * volume));
@@ -166,7 +167,7 @@ fn a_gain_that_depends_on_how_far_phases_overlap_is_none() {
             .map(|seconds| seconds.as_f64().unwrap())
     };
     assert_eq!((seconds(0), seconds(1)), ([2.0, 4.0, 3.0], [2.0, 2.0, 2.0]));
-    let words = "keep the default mapping: other.json is predicted to save 8.3 % of the run, but not both if its phases are sent at once and if one by one";
+    let words = "keep the default mapping: other.json is predicted to save 8.3 % of the run, but its phases do not save as much both at once and one by one";
     assert_eq!((found["advised"].as_u64(), found["verdict"].as_str()), (None, Some(words)));
 }
 

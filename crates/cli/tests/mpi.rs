@@ -619,6 +619,14 @@ fn messages_of_a_program_are_traced_beside_what_is_monitored() {
             let trace = trace.unwrap_or_else(|| panic!("{pattern} of {}: no trace", mpi.name));
             check_trace(&trace, |_| true, pattern);
             assert_eq!(traced(&trace), found(&profile), "{pattern} of {}", mpi.name);
+            // And estimates are made by it.
+            room.file(
+                "c.toml",
+                "[[host]]\nnames = 'n[1-4]'\ntopology = 'core:2 pu:1'\n[[port]]\nof = 'n[1-4]'\nbandwidth = '1 MB/s'\n",
+            );
+            done(&room.run("map p.npz --topology c.toml --objective time -o m.json"));
+            let ran = room.run("evaluate p.npz --topology c.toml --mapping m.json");
+            assert!(ran.stdout.lines().next().unwrap().contains("; replayed by its trace;"), "{}", ran.stdout);
         }
     }
 }

@@ -43,7 +43,7 @@ impl Prediction {
         self.is_enough() && self.certain >= LEAST_SAVED
     }
 
-    /// Whether it would be, if phases overlapped as they are taken to, and is not if they do so more or less.
+    /// Whether it would be by the estimate, and is not both with all phases at once and with one after the other.
     pub fn is_uncertain(&self) -> bool {
         self.is_enough() && self.certain < LEAST_SAVED
     }

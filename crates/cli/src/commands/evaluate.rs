@@ -89,6 +89,7 @@ impl Evaluate {
             weight,
             weights: &weights,
             phases: phases::count(&traffic.phases),
+            replays: traffic.replay.is_some(),
             mappings: &evaluated,
         };
         if let Err(Error { cause, remedy }) = &hct {

@@ -148,7 +148,7 @@ fn no_gain(profile: &Profile, topology: &Topology, made: &Made) -> Result<Option
     Ok((!prediction.is_gain()).then(|| {
         let none = match () {
             () if prediction.is_none() => "no gain is predicted",
-            () if prediction.is_uncertain() => "no gain is predicted both if phases are sent at once and if one by one",
+            () if prediction.is_uncertain() => "what is predicted is not there both with phases at once and with one by one",
             () => "too little gain is predicted to tell it from none",
         };
         let [seconds, linear] = [time, linear].map(|cost| cost.run.total.seconds);
