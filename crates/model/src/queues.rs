@@ -112,8 +112,8 @@ fn flows(pattern: &Pattern) -> Option<(f64, Vec<Flow>)> {
 
 /// Something that goes through a port as a whole.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum What {
-    /// A part of a flow's message.
+pub(crate) enum What {
+    /// A part of a message.
     Piece,
     /// Whether it may be sent.
     Question,

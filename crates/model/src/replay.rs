@@ -7,7 +7,7 @@
 
 use crate::estimator::check;
 use crate::hct::{Direction, Numbers};
-use crate::queues::{CONTROL, Planned, delay};
+use crate::queues::{CONTROL, Planned, What, delay};
 use crate::trace::{Does, Operation};
 use crate::{Hct, Pattern, Profile, Result};
 use std::cmp::Reverse;
@@ -173,17 +173,6 @@ impl Ways {
             servers: servers.count(),
         }
     }
-}
-
-/// What goes through ports.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum What {
-    /// A piece of the message.
-    Piece,
-    /// Whether it may be sent.
-    Question,
-    /// That it may.
-    Answer,
 }
 
 /// A piece on its way.
