@@ -234,7 +234,7 @@ class Bench:
         chosen = "linear" if json.loads(run(words, cwd=self.folder).stdout)["advised"] is None else "time"
         chosen = self.alike().get(chosen, chosen)
         return {"estimates": estimates, "extremes": extremes, "norms": norms, "distances": distances,
-                "share": found["mpi_share"], "chosen": chosen, "alike": self.alike()}
+                "share": found["mpi_share"], "replayed": found["replayed"], "chosen": chosen, "alike": self.alike()}
 
     def measure(self, mapping):
         """Seconds, and operations/s, as the program says; none where it failed, or ranks were elsewhere."""

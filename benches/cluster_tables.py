@@ -10,7 +10,7 @@ import itertools
 import statistics
 
 # Below this share of the run, or of the communication, `cohabit run` takes a gain for none.
-LEAST_GAIN, LEAST_SAVED = 0.01, 0.07
+LEAST_GAIN, LEAST_SAVED, LEAST_REPLAYED = 0.01, 0.07, 0.1
 # Estimates nearer to each other than this are equal for cohabit's search.
 SAME = 0.01
 # What is wanted of the mapping that is taken, and of the estimate (issue 4).
@@ -54,7 +54,8 @@ def gains_over_shuffled(entry, times):
     for mapping in times:
         if mapping.startswith("shuffled"):
             of = [entry["estimates"]] + [{name: two[n] for name, two in entry["extremes"].items()} for n in (0, 1)]
-            saved = min(1 - estimates["time"] / estimates[mapping] for estimates in of)
+            saved = [1 - estimates["time"] / estimates[mapping] for estimates in of]
+            saved = saved[0] if entry.get("replayed") and saved[0] >= LEAST_REPLAYED else min(saved)
             gain = 1 - statistics.median(times["time"]) / statistics.median(times[mapping])
             is_gain = saved >= LEAST_SAVED and saved * (entry["share"] or 1.0) >= LEAST_GAIN
             found.append(gain if is_gain else 0.0)

@@ -12,6 +12,9 @@ const LEAST_GAIN: f64 = 0.01;
 /// slower by up to a tenth as it happens (docs/benchmarks-mpi.md).
 const LEAST_SAVED: f64 = 0.07;
 
+/// From this share on a replay is enough by itself; below it, the estimates by phases have to agree.
+const LEAST_REPLAYED: f64 = 0.1;
+
 /// What a mapping is predicted to save against the default one. Negative where it is slower; 0 where nothing is sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
@@ -21,6 +24,8 @@ pub struct Prediction {
     pub gain: f64,
     /// The share of the communication that is saved at least, whether phases overlap or not ([`Run::extremes_s`]).
     pub certain: f64,
+    /// Whether the run was done over again, message by message ([`cohabit_model::replay`]).
+    pub is_replayed: bool,
 }
 
 impl Prediction {
@@ -30,7 +35,7 @@ impl Prediction {
         let saved = share(default.run.total.seconds, mapping.run.total.seconds);
         let of_extremes = default.run.extremes_s.iter().zip(&mapping.run.extremes_s);
         let certain = of_extremes.map(|(&default, &seconds)| share(default, seconds)).fold(saved, f64::min);
-        Self { saved, gain: saved * mpi_share.clamp(0.0, 1.0), certain }
+        Self { saved, gain: saved * mpi_share.clamp(0.0, 1.0), certain, is_replayed: mapping.run.is_replayed }
     }
 
     /// Whether nothing is saved, to a tenth of a percent of the run.
@@ -40,12 +45,16 @@ impl Prediction {
 
     /// Whether it is worth leaving the default mapping for.
     pub fn is_gain(&self) -> bool {
-        self.is_enough() && self.certain >= LEAST_SAVED
+        self.is_enough() && self.is_certain()
     }
 
     /// Whether it would be by the estimate, and is not both with all phases at once and with one after the other.
     pub fn is_uncertain(&self) -> bool {
-        self.is_enough() && self.certain < LEAST_SAVED
+        self.is_enough() && !self.is_certain()
+    }
+
+    fn is_certain(&self) -> bool {
+        self.certain >= LEAST_SAVED || self.is_replayed && self.saved >= LEAST_REPLAYED
     }
 
     fn is_enough(&self) -> bool {
@@ -130,7 +139,7 @@ mod tests {
     /// What takes so long whether phases overlap or not, and by both.
     fn costs(seconds: f64, extremes_s: [f64; 2]) -> Cost {
         let total = Total { seconds, norm_s: seconds };
-        Cost { run: Run { total, phases: Vec::new(), extremes_s }, bottlenecks: Vec::new() }
+        Cost { run: Run { total, phases: Vec::new(), extremes_s, is_replayed: false }, bottlenecks: Vec::new() }
     }
 
     fn prediction(default: f64, seconds: f64, share: f64) -> Prediction {
@@ -173,6 +182,13 @@ mod tests {
         assert!(both.is_gain() && !both.is_uncertain());
         assert!(!little.is_gain() && !little.is_uncertain());
         assert_eq!((largest(&[only_apart, both, little]), advised(&[only_apart, both, little])), (Some(0), Some(1)));
+        // A replay that saves a tenth is enough, whatever phases say.
+        for (seconds, is_gain) in [(0.53, true), (0.55, false)] {
+            let mut replayed = costs(seconds, [0.4, 0.8]);
+            replayed.run.is_replayed = true;
+            let found = Prediction::new(&default, &replayed, 1.0);
+            assert_eq!((found.is_gain(), found.is_uncertain()), (is_gain, !is_gain), "{seconds}");
+        }
         assert_eq!(advised(&[only_apart, little]), None);
     }
 

@@ -19,6 +19,7 @@ pub mod profile;
 pub mod queues;
 pub mod replay;
 pub mod run;
+mod tcp;
 pub mod topology;
 pub mod trace;
 

@@ -8,23 +8,19 @@
 use crate::estimator::check;
 use crate::hct::{Direction, Numbers};
 use crate::queues::{CONTROL, Planned, What, delay};
+use crate::tcp::{Connection, FRAME};
 use crate::trace::{Does, Operation};
 use crate::{Hct, Pattern, Profile, Result};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-/// Messages go through ports in pieces of so many bytes: what TCP puts into a frame of Ethernet. Of one message there are at most
-/// [`MOST_OF_ONE`], and fewer where there are more than [`MOST`] in all.
-const PIECE: f64 = 1460.0;
+/// Messages go through ports in pieces, each a frame. Of one message there are at most [`MOST_OF_ONE`], and fewer where there are more
+/// than [`MOST`] in all.
 const MOST_OF_ONE: f64 = 128.0;
 const MOST: f64 = 1e6;
 
-/// So much of what one task sends another is in its first port at a time, however long the message: about what Linux's TCP (its small
-/// queues) gives a port of 100 Mbit/s.
-const WINDOW: f64 = 20.0 * PIECE;
-
-/// A task answers later than it could, by up to the time that a piece takes. The run is done so many times, with other delays each
-/// time, and the mean counts; fewer times where there are many pieces.
+/// A task notices what comes later than it could, by up to the time that a piece takes. The run is done so many times, with other
+/// delays each time, and the mean counts; fewer times where there are many pieces.
 const RUNS: f64 = 4.0;
 
 /// Of a message's way only ports count that, with as much for each task behind them, take more than this share of the time that the
@@ -57,7 +53,7 @@ struct Sent {
 impl Sent {
     /// In how many pieces it goes.
     fn pieces(&self, most: f64) -> f64 {
-        (self.bytes / PIECE).ceil().clamp(1.0, most)
+        (self.bytes / FRAME).ceil().clamp(1.0, most)
     }
 }
 
@@ -119,8 +115,9 @@ struct Ways {
     asks: Vec<bool>,
     /// The same of what asks, by connection.
     control_lag_s: Vec<f64>,
-    /// How late answers are at most, by connection of what is asked for.
+    /// How late what comes is noticed at most, and how much later than the last port it is acknowledged, by connection.
     late_s: Vec<f64>,
+    acknowledged_s: Vec<f64>,
     servers: usize,
 }
 
@@ -168,7 +165,8 @@ impl Ways {
             lag_s: replay.messages.iter().map(|message| lag_s(&ways[message.connection], message.bytes)).collect(),
             asks: replay.messages.iter().map(|message| message.bytes >= ways[message.connection].asks_from).collect(),
             control_lag_s: ways.iter().map(|way| lag_s(way, CONTROL)).collect(),
-            late_s: ways.iter().map(|way| PIECE * way.ports.iter().map(|port| port.1).fold(0.0, f64::max)).collect(),
+            late_s: ways.iter().map(|way| FRAME * way.ports.iter().map(|port| port.1).fold(0.0, f64::max)).collect(),
+            acknowledged_s: ways.iter().map(|way| 2.0 * way.latency_s).collect(),
             ports: ways.into_iter().map(|way| way.ports).collect(),
             servers: servers.count(),
         }
@@ -193,8 +191,8 @@ enum Event {
     Through(Part),
     /// A message, or what is asked or answered, is with the other task.
     Come(usize, What),
-    /// A task answers.
-    Answer(usize),
+    /// What a connection sent first is acknowledged.
+    Acknowledged(usize),
 }
 
 /// What is to be put into the first port of a connection.
@@ -205,11 +203,11 @@ struct Burst {
 }
 
 /// One direction between two tasks.
-#[derive(Default)]
-struct Connection {
+struct Line {
+    connection: Connection,
     waiting: VecDeque<Burst>,
-    /// Bytes in the first port.
-    inside: f64,
+    /// When the last of what has come came.
+    came_s: f64,
 }
 
 /// What has become of a message.
@@ -235,12 +233,14 @@ struct Network<'a> {
     /// By task, how many operations it has behind it.
     at: Vec<usize>,
     states: Vec<State>,
-    connections: Vec<Connection>,
+    lines: Vec<Line>,
     /// When each port is free.
     free_s: Vec<f64>,
     events: BinaryHeap<Reverse<Planned<Event>>>,
     planned: u64,
     now_s: f64,
+    /// When the last message came, or was wholly in its sender's buffer.
+    over_s: f64,
     /// Of the numbers that delays are drawn by.
     random: u64,
 }
@@ -248,16 +248,18 @@ struct Network<'a> {
 impl<'a> Network<'a> {
     fn new(replay: &'a Replay, ways: &'a Ways, run: u64) -> Self {
         let state = |message: &Sent| State { is_ready: !message.is_posted, ..State::default() };
+        let line = |_: &_| Line { connection: Connection::new(), waiting: VecDeque::new(), came_s: 0.0 };
         Self {
             replay,
             ways,
             at: vec![0; replay.operations.len()],
             states: replay.messages.iter().map(state).collect(),
-            connections: replay.connections.iter().map(|_| Connection::default()).collect(),
+            lines: replay.connections.iter().map(line).collect(),
             free_s: vec![0.0; ways.servers],
             events: BinaryHeap::new(),
             planned: 0,
             now_s: 0.0,
+            over_s: 0.0,
             random: run << 32,
         }
     }
@@ -269,7 +271,7 @@ impl<'a> Network<'a> {
             self.follow();
             let held: Vec<usize> = (0..self.states.len()).filter(|&message| self.states[message].is_held()).collect();
             if held.is_empty() {
-                return self.now_s;
+                return self.over_s;
             }
             held.into_iter().for_each(|message| self.ready(message));
         }
@@ -279,13 +281,18 @@ impl<'a> Network<'a> {
     fn follow(&mut self) {
         while let Some(Reverse(Planned { at_s, event, .. })) = self.events.pop() {
             self.now_s = at_s;
-            match event {
-                Event::Through(part) => self.through(part),
-                Event::Come(message, what) => self.come(message, what),
-                Event::Answer(message) => {
-                    let connection = self.replay.messages[message].connection ^ 1;
-                    self.control(connection, message, What::Answer);
-                }
+            self.happen(event);
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Through(part) => self.through(part),
+            Event::Come(message, what) => self.come(message, what),
+            Event::Acknowledged(connection) => {
+                self.lines[connection].connection.acknowledge(self.now_s);
+                self.pump(connection);
+                self.buffer(connection);
             }
         }
     }
@@ -334,40 +341,56 @@ impl<'a> Network<'a> {
 
     fn control(&mut self, connection: usize, message: usize, what: What) {
         let part = Part { message, what, bytes: CONTROL, is_last: true, hop: 0 };
-        self.connections[connection].waiting.push_back(Burst { part, left: 1 });
+        self.give(connection, Burst { part, left: 1 });
         self.pump(connection);
+    }
+
+    fn give(&mut self, connection: usize, burst: Burst) {
+        let line = &mut self.lines[connection];
+        line.connection.give(burst.part.bytes * burst.left as f64);
+        line.waiting.push_back(burst);
     }
 
     fn put(&mut self, message: usize) {
         let Sent { connection, bytes, .. } = self.replay.messages[message];
         let pieces = self.replay.messages[message].pieces(self.replay.most_of_one);
         let part = Part { message, what: What::Piece, bytes: bytes / pieces, is_last: false, hop: 0 };
-        self.connections[connection].waiting.push_back(Burst { part, left: pieces as u64 });
-        self.pump(connection);
-        if self.ways.ports[connection].is_empty() && !self.states[message].has_left {
-            self.states[message].has_left = true;
-            self.go_on(self.replay.connections[connection].0);
+        self.give(connection, Burst { part, left: pieces as u64 });
+        if !self.states[message].has_left {
+            self.lines[connection].connection.wait_for_buffer(message);
         }
+        self.pump(connection);
     }
 
-    /// Puts as much into the first port as there may be at a time.
+    /// Sends as much as may be on its way.
     fn pump(&mut self, number: usize) {
-        let is_held = !self.ways.ports[number].is_empty();
+        let has_ports = !self.ways.ports[number].is_empty();
         loop {
-            let connection = &mut self.connections[number];
-            let Some(burst) = connection.waiting.front_mut() else { return };
-            if is_held && connection.inside > 0.0 && connection.inside + burst.part.bytes > WINDOW {
+            let line = &mut self.lines[number];
+            let Some(burst) = line.waiting.front_mut() else { return };
+            if has_ports && !line.connection.lets(burst.part.bytes) {
                 return;
             }
             burst.left -= 1;
             let part = Part { is_last: burst.left == 0, ..burst.part };
             if part.is_last {
-                connection.waiting.pop_front();
+                line.waiting.pop_front();
             }
-            if is_held {
-                connection.inside += part.bytes;
+            line.connection.send(part.bytes, self.now_s);
+            if !has_ports {
+                line.connection.through(part.bytes);
+                line.connection.acknowledge(self.now_s);
             }
             self.pass(number, part);
+        }
+    }
+
+    /// Tasks go on that waited for their messages to be in the buffer.
+    fn buffer(&mut self, number: usize) {
+        while let Some(message) = self.lines[number].connection.next_in_buffer() {
+            self.over_s = self.now_s;
+            self.states[message].has_left = true;
+            self.go_on(self.replay.connections[number].0);
         }
     }
 
@@ -382,13 +405,22 @@ impl<'a> Network<'a> {
             let through_s = self.free_s[server].max(self.now_s) + part.bytes * byte_s;
             self.free_s[server] = through_s;
             self.plan(through_s, Event::Through(Part { hop: part.hop + 1, ..part }));
-        } else if part.is_last {
+            return;
+        }
+        if part.hop > 0 {
+            self.plan(self.now_s + self.ways.acknowledged_s[connection], Event::Acknowledged(connection));
+        }
+        if part.is_last {
             let lag_s = if part.what == What::Piece {
                 self.ways.lag_s[part.message]
             } else {
                 self.ways.control_lag_s[connection]
             };
-            let at_s = self.now_s + lag_s + delay(&mut self.random, self.ways.late_s[connection]);
+            // Nothing overtakes what was sent before it.
+            let late_s = delay(&mut self.random, self.ways.late_s[connection]);
+            let came_s = &mut self.lines[connection].came_s;
+            *came_s = came_s.max(self.now_s + lag_s + late_s);
+            let at_s = *came_s;
             self.plan(at_s, Event::Come(part.message, part.what));
         }
     }
@@ -396,19 +428,14 @@ impl<'a> Network<'a> {
     fn through(&mut self, part: Part) {
         let connection = self.connection_of(part);
         if part.hop == 1 {
-            let inside = &mut self.connections[connection].inside;
-            // Whatever rounding leaves is nothing.
-            *inside = if *inside - part.bytes < 0.5 { 0.0 } else { *inside - part.bytes };
+            self.lines[connection].connection.through(part.bytes);
             self.pump(connection);
-            if part.what == What::Piece && part.is_last && !self.states[part.message].has_left {
-                self.states[part.message].has_left = true;
-                self.go_on(self.replay.connections[connection].0);
-            }
         }
         self.pass(connection, part);
     }
 
     fn come(&mut self, message: usize, what: What) {
+        self.over_s = self.now_s;
         match what {
             What::Question => {
                 self.states[message].is_asked = true;
@@ -416,7 +443,10 @@ impl<'a> Network<'a> {
                     self.answer(message);
                 }
             }
-            What::Answer => self.put(message),
+            What::Answer => {
+                self.put(message);
+                self.buffer(self.replay.messages[message].connection);
+            }
             What::Piece => {
                 self.states[message].has_come = true;
                 self.go_on(self.replay.messages[message].destination);
@@ -425,9 +455,8 @@ impl<'a> Network<'a> {
     }
 
     fn answer(&mut self, message: usize) {
-        let late_s = self.ways.late_s[self.replay.messages[message].connection];
-        let at_s = self.now_s + delay(&mut self.random, late_s);
-        self.plan(at_s, Event::Answer(message));
+        let connection = self.replay.messages[message].connection ^ 1;
+        self.control(connection, message, What::Answer);
     }
 }
 

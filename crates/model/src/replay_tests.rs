@@ -3,6 +3,7 @@
 use super::*;
 use crate::hct::{Bandwidth, Port};
 use crate::profile::{Kind, Meta};
+use crate::tcp::{FRAME, INITIAL};
 use crate::trace::{Message, Trace};
 use crate::{Matrix, Task};
 
@@ -142,7 +143,7 @@ fn only_ports_count_that_take_time() {
     // Tasks on one element reach each other for nothing, however long the message and whatever is asked for.
     let (hct, leaves) = star(3, &Port { asks_from: Some(1.0), latency_s: 1.0, ..Port::flat(1000.0).unwrap() });
     let together = (hct, vec![leaves[0], leaves[0], leaves[0]]);
-    let rows = [(0, 1, 40 * WINDOW as u64), (1, 2, 1000)];
+    let rows = [(0, 1, 40 * INITIAL as u64), (1, 2, 1000)];
     assert_exact(&together, &rows, &[&[send(0), wait(0)], &[wait(0), send(1)], &[]], 0.0);
     let replay = replay(trace(&rows, &[&[send(0), wait(0)], &[wait(0), send(1)], &[]]));
     assert_eq!(replay.seconds(&together.0, &together.1).unwrap(), 0.0);
@@ -233,24 +234,49 @@ fn what_tasks_would_wait_for_for_ever_is_sent_all_the_same() {
 }
 
 #[test]
-fn of_a_long_message_only_a_window_is_in_the_port() {
-    // A window a second: the long ones are 128 pieces of a sixteenth of it, short ones of a twentieth.
-    let tree = star(4, &Port::flat(WINDOW).unwrap());
-    let (long, short) = (8 * WINDOW as u64, PIECE as u64);
+fn what_goes_before_a_short_message_is_what_is_in_the_port() {
+    // A round trip takes so long here that no more than two frames are left in a port once one is known; a frame a second.
+    let tree = star(4, &Port::flat(FRAME).unwrap());
+    let (long, short) = (30 * FRAME as u64, FRAME as u64);
     // Who has the short one sends something so long that it comes last: it says when the short one came.
-    let answered = 8.0 + 1.0 / 16.0;
-    // Sent at the same time: all of the window is before it.
+    let answered = 30.0 + 1.0;
+    // Sent at the same time: what may be on its way before anything is acknowledged goes first.
     let rows = [(0, 1, long), (0, 3, short), (3, 2, long)];
     let operations: [&[Operation]; 4] = [&[send(0), send(1)], &[], &[], &[wait(1), send(2)]];
-    assert_exact(&tree, &rows, &operations, 1.0 + 0.1 + answered);
-    // Sent a tenth of a second later, when a second piece goes through the port: seventeen pieces of the long one are before it.
-    let rows = [(0, 1, long), (0, 3, short), (3, 2, long), (2, 0, short)];
+    assert_exact(&tree, &rows, &operations, 10.0 + 1.0 + 1.0 + answered);
+    // Sent when what task 2 sent has come, in twelve pieces: twelve frames of the long one are out, and two more in the port.
+    let rows = [(0, 1, long), (0, 3, short), (3, 2, long), (2, 0, 23 * short / 2)];
     let operations: [&[Operation]; 4] = [&[send(0), wait(3), send(1)], &[], &[send(3)], &[wait(1), send(2)]];
-    assert_exact(&tree, &rows, &operations, 17.0 / 16.0 + 0.1 + answered);
-    // To the same task all of the long one is before it, and the last piece of that is still in the second port.
+    assert_exact(&tree, &rows, &operations, 14.0 + 1.0 + 1.0 + answered);
+    // To the same task all of the long one is before it.
     let rows = [(0, 1, long), (0, 1, short), (1, 2, long)];
     let operations: [&[Operation]; 3] = [&[send(0), send(1)], &[wait(1), send(2)], &[]];
-    assert_exact(&tree, &rows, &operations, 8.0 + 1.0 / 16.0 + 0.05 + answered);
+    assert_exact(&tree, &rows, &operations, 30.0 + 1.0 + 1.0 + answered);
+}
+
+#[test]
+fn who_waits_goes_on_when_its_message_is_in_the_buffer() {
+    // Asked for and answered: then 31.6 of its frames fit into the buffer, more with each that is acknowledged.
+    let port = Port { asks_from: Some(2000.0), ..Port::flat(FRAME).unwrap() };
+    let tree = star(3, &port);
+    let control = CONTROL / FRAME;
+    for (frames, waits_s) in [(31.0, 0.0), (32.0, 2.0)] {
+        let bytes = (frames * FRAME) as u64;
+        let rows = [(0, 1, bytes)];
+        let (hct, mapping) = &tree;
+        let replay = replay(trace(&rows, &[&[send(0), wait(0)], &[post(0)], &[]]));
+        let mut ways = Ways::new(&replay, hct, mapping);
+        ways.late_s.fill(0.0);
+        let mut network = Network::new(&replay, &ways, 0);
+        network.go_on(0);
+        network.go_on(1);
+        while network.at[0] < 2 {
+            let Some(Reverse(Planned { at_s, event, .. })) = network.events.pop() else { panic!("{frames}") };
+            network.now_s = at_s;
+            network.happen(event);
+        }
+        assert!((network.now_s - 4.0 * control - waits_s).abs() < 1e-9, "{frames}: {}", network.now_s);
+    }
 }
 
 #[test]
@@ -259,7 +285,7 @@ fn what_is_not_in_the_trace_takes_as_long() {
     let trace = trace(&[(0, 1, 1000)], &[&[send(0)], &[wait(0)], &[]]);
     let seconds = |bytes| Replay::of(&profile(trace.clone(), bytes)).unwrap().seconds(&hct, &mapping).unwrap();
     let once = seconds(1000);
-    // Later than 2 seconds by what each of the runs draws, up to a piece's time.
+    // Later than 2 seconds by what each of the runs draws, up to a frame's time.
     assert!(once > 2.0 && once < 2.0 + 1.46, "{once}");
     assert_eq!(seconds(2000), 2.0 * once);
     assert_eq!(seconds(500), once, "a profile that counts less than its trace is no shorter run");

@@ -14,10 +14,6 @@ use crate::{Error, Hct, Pattern, Replay, Result};
 /// How much the order of messages counts in phases that are no collective's, and where messages are asked for.
 const ORDERED: f64 = 0.5;
 
-/// How much the fullness of all ports counts beside a replay. When tasks compute, and how TCP shares a port, is decided anew in each run,
-/// and then messages meet that did not: that costs the more, the fuller the ports that they go through.
-const FULLNESS: f64 = 1.0 / 3.0;
-
 /// A phase, and how much it counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phase {
@@ -67,7 +63,7 @@ impl From<Vec<Phase>> for Traffic {
 /// What the phases of a run take under a mapping.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// All phases, each as often as it comes; the seconds are mostly those of the replay, where there is one.
+    /// All phases, each as often as it comes; the seconds are those of the replay, where there is one.
     pub total: Total,
     /// By phase, once each. Seconds are half-way between those of the last port, as if the order of messages did not matter, and those
     /// of [`queues::follow`], of a collective that does not ask these; and of a whole run at least
@@ -76,6 +72,8 @@ pub struct Run {
     /// The seconds if all phases were sent at once, and if none began before the last was over everywhere; both are those of all phases
     /// where no parts of a whole run are told apart. Nothing of a replay is in them.
     pub extremes_s: [f64; 2],
+    /// Whether there is a replay.
+    pub is_replayed: bool,
 }
 
 /// Estimates a run; `mapping[task]` is a processing element of `hct`.
@@ -107,9 +105,9 @@ pub fn run(hct: &Hct, traffic: &Traffic, mapping: &[usize]) -> Result<Run> {
         _ => [total.seconds; 2],
     };
     if let Some(replay) = &traffic.replay {
-        total.seconds = replayed(replay, hct, mapping, total.norm_s)?;
+        total.seconds = replay.seconds(hct, mapping)?;
     }
-    Ok(Run { total, phases: found, extremes_s })
+    Ok(Run { total, phases: found, extremes_s, is_replayed: traffic.replay.is_some() })
 }
 
 /// [`Run::total`] alone, which takes less time where there is a replay.
@@ -123,12 +121,7 @@ pub fn total(hct: &Hct, traffic: &Traffic, mapping: &[usize]) -> Result<Total> {
         phase.check()?;
         total.add(phase.weight, &estimate(hct, &phase.pattern, mapping)?);
     }
-    Ok(Total { seconds: replayed(replay, hct, mapping, total.norm_s)?, ..total })
-}
-
-/// Seconds of the replay and of how full ports are, as far as both count.
-fn replayed(replay: &Replay, hct: &Hct, mapping: &[usize], norm_s: f64) -> Result<f64> {
-    Ok((1.0 - FULLNESS) * replay.seconds(hct, mapping)? + FULLNESS * norm_s)
+    Ok(Total { seconds: replay.seconds(hct, mapping)?, ..total })
 }
 
 #[cfg(test)]
@@ -170,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replay_counts_two_thirds_and_leaves_phases_as_they_are() {
+    fn a_replay_counts_and_leaves_phases_as_they_are() {
         let mut hct = Hct::new(None).unwrap();
         let mapping: Vec<usize> = (0..3).map(|_| hct.add_processing(0, Port::flat(100.0).unwrap()).unwrap()).collect();
         // From one to the next, and on when that has come: all at once it is over in a second, one by one in four.
@@ -194,7 +187,8 @@ mod tests {
         assert!(replayed_s > 4.0 && plain.total.seconds == 1.0, "{replayed_s}");
         let traffic = Traffic { phases, replay: Some(replay) };
         let found = run(&hct, &traffic, &mapping).unwrap();
-        assert!((found.total.seconds - (2.0 * replayed_s + plain.total.norm_s) / 3.0).abs() < 1e-12);
+        assert_eq!(found.total.seconds, replayed_s);
+        assert!(found.is_replayed && !plain.is_replayed);
         assert_eq!((found.total.norm_s, found.extremes_s), (plain.total.norm_s, [1.0; 2]));
         assert_eq!(found.phases, plain.phases);
         assert_eq!(total(&hct, &traffic, &mapping).unwrap(), found.total);
