@@ -12,8 +12,8 @@ other, which is what Open MPI does by slot), by node (one rank a host at a time)
 numbers shuffled, and cohabit's, by distance (`best`) and by estimated time; "taken" is the one that `cohabit evaluate`
 advises. All are started by `cohabit run --mapping`, so all are bound alike, and the machine's processors are dealt
 evenly to ranks that have an emulated host to themselves. Mappings that differ only in which of like
-hosts is which run as one. Where the machine has 16 PUs or more, each host has two to itself. Of the random mappings all
-run in the first round, and from then on those that were fastest in it, of whom that run does not count.
+hosts is which run as one. Where the machine has 16 PUs or more, each host has two to itself. Of more than three random
+mappings all run in the first round, and from then on those that were fastest in it, of whom that run does not count.
 
 Programs: our stencil (workloads/mpi/halo.c) and LAMMPS (Debian package lammps) always, the NAS Parallel Benchmarks
 where their binaries are given (NAME.CLASS.RANKS of 2 to 16 ranks, and DT's). BT, SP and LU take fewer time steps of class W (STEPS), or all
@@ -43,8 +43,6 @@ HOSTS, FIRST_SUBNET, PUS = 8, 5, 2
 DATA_TRAFFIC = {"dt.S": {"BH": 5, "WH": 5, "SH": 12}, "dt.W": {"BH": 11, "WH": 11}}
 # Its main returns 1 where all went well.
 STATUS_OF_DATA_TRAFFIC = 1
-# So many of the random mappings run in every round.
-FASTEST = 3
 # Time steps instead of class W's 200, 400 and 300, so that each run takes seconds: every step sends the same.
 STEPS = {"bt": 20, "sp": 20, "lu": 30}
 INPUTS = {
@@ -254,7 +252,7 @@ def due(mappings, entry):
     mappings = [name for name in mappings if name not in entry["alike"]]
     drawn = [name for name in mappings if name.startswith("random") and times.get(name)]
     drawn.sort(key=lambda name: times[name][0])
-    return [name for name in mappings if name not in drawn[FASTEST:]]
+    return [name for name in mappings if name not in drawn[cluster_tables.FASTEST:]]
 
 
 def measure_all(arguments, cluster, own_pus, folder, results):
