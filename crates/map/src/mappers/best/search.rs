@@ -37,14 +37,12 @@ const TIME_FOR_STARTS: u128 = 40;
 const LEAST_STARTS: u128 = 24;
 const ENDS_KEPT: usize = 2;
 
-/// How often, in a hundred, the next kick starts from the best: a small problem is walked through, in a large one what
-/// got worse in many places would add up.
-const BACK: (usize, usize) = (60, 90);
+/// How often, in a hundred, the next kick of a small problem starts from the best.
+const BACK: usize = 60;
 
-/// Between these the next kick starts from where the last one led, if that is not worse than where it started by more than this share,
-/// and the less the less time is left (Dueck and Scheuer, "Threshold accepting", 1990).
-const SLACK: f64 = 0.008;
-const SLACKENED: std::ops::RangeInclusive<usize> = SMALL + 1..=2048;
+/// In a larger one it starts from where the last kick led, if that is not worse than where that one started by more than what so many
+/// vertices pay on average, and the less the less time is left (Dueck and Scheuer, "Threshold accepting", 1990).
+const SLACK: f64 = 2.0;
 
 /// Cuts of the coarsest graph that are tried in a division.
 const TRIES: usize = 4;
@@ -267,18 +265,17 @@ impl Walk<'_> {
     /// Goes to where the next kick starts.
     fn step_back(&mut self, random: &mut Random) {
         let count = self.ground.net.len();
-        if SLACKENED.contains(&count) {
-            let slack = SLACK * self.clock.left() as f64 / self.all as f64;
-            if self.state.total as f64 > self.from.total as f64 * (1.0 + slack) {
-                restore(&mut self.state, &self.from.slot_of);
-            } else {
-                self.from = self.found();
+        if count <= SMALL {
+            if self.state.total > self.base.total && random.below(100) < BACK {
+                restore(&mut self.state, &self.base.slot_of);
             }
             return;
         }
-        let back = if count <= SMALL { BACK.0 } else { BACK.1 };
-        if self.state.total > self.base.total && random.below(100) < back {
-            restore(&mut self.state, &self.base.slot_of);
+        let slack = SLACK / count as f64 * self.clock.left() as f64 / self.all as f64;
+        if self.state.total as f64 > self.from.total as f64 * (1.0 + slack) {
+            restore(&mut self.state, &self.from.slot_of);
+        } else {
+            self.from = self.found();
         }
     }
 
