@@ -34,6 +34,7 @@ mod net;
 mod outer;
 mod piece;
 mod prepare;
+mod profile;
 mod refine;
 mod repartition;
 mod rotation;

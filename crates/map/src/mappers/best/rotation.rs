@@ -3,29 +3,17 @@
 //! rarely goes alone (Sanders and Schulz, "Think locally, act globally: highly balanced graph partitioning", SEA 2013, look
 //! for negative cycles of single moves; here each step of a cycle is a cut of two groups of other sizes).
 //!
-//! For two groups that talk, a tabu search that walks through sizes of the sides notes the best cut for each ([`Profile`]). A
-//! cycle of such cuts whose gains add up is then looked for in depth: it has a first step from which on what was gained so
-//! far is always more than nothing, so that few ways are gone. Profiles are kept as long as both groups stay what they are.
+//! For two groups that talk there is a [`Profile`], the best cut that was found for each of several sizes. A cycle of such cuts whose
+//! gains add up is then looked for in depth: it has a first step from which on what was gained so far is always more than nothing,
+//! so that few ways are gone. Profiles are kept as long as both groups stay what they are.
 
-use super::halves::{Gains, SHUT};
 use super::layout::Layout;
+use super::profile::{Key, MOST, NEVER, Profile, SPREAD, Store, Two};
 use super::repartition::regroup;
 use super::state::State;
 
-/// Vertices of two groups at most, and of one at least.
-const MOST: usize = 256;
+/// Vertices of a group at least.
 const LEAST: usize = 4;
-
-/// By how many vertices a side may have more or less, but for no more than one in so many.
-const SPREAD: usize = 6;
-const PART: usize = 3;
-
-/// Sizes of the second side in a profile.
-const SIZES: usize = 2 * SPREAD + 1;
-
-/// How often all sizes are walked through, with how many moves at each.
-const SWEEPS: usize = 2;
-const MOVES: usize = 2;
 
 /// Steps of a cycle at most, and ways that are gone from a first step.
 const LONGEST: usize = 6;
@@ -37,21 +25,8 @@ const NEAR: usize = 8;
 /// Pairs of groups between two looks at the clock.
 const LOOK: usize = 4;
 
-/// A gain that is none: sums of it stay far from the limits.
-const NEVER: i64 = i64::MIN / 16;
-
-/// Which of the vertices of two groups change sides.
-type Changed = [u64; MOST / 64];
-
-/// What cutting two groups anew gains, by how many more vertices the second one gets than it gives.
-#[derive(Debug)]
-struct Profile {
-    /// What the groups were.
-    marks: (u64, u64),
-    vertices: Vec<u32>,
-    gain: [i64; SIZES],
-    changed: [Changed; SIZES],
-}
+/// Profiles of what groups were before that are kept, for each group.
+const KEPT: usize = 64;
 
 /// A step of a cycle: from a group to another.
 type Step = (u32, u32);
@@ -64,8 +39,9 @@ pub struct Rotation {
     groups: usize,
     /// Vertices of the two largest groups.
     wide: usize,
-    /// The last two of each pair of groups, the newer one first: the search goes back and forth.
-    profiles: Vec<[Option<Box<Profile>>; 2]>,
+    /// Of each pair of groups that talk.
+    profiles: Vec<Option<Box<Profile>>>,
+    store: Store,
     /// The vertices of each group when it was last looked at, in the order of slots, and a mark of them in any order.
     seen: Vec<Vec<u32>>,
     marks: Vec<u64>,
@@ -94,7 +70,8 @@ impl Rotation {
         (suits(layout) && is_free).then(|| Self {
             groups,
             wide: 2 * sizes(layout).max().unwrap_or(0),
-            profiles: (0..groups * groups).map(|_| [None, None]).collect(),
+            profiles: (0..groups * groups).map(|_| None).collect(),
+            store: Store::new(groups * KEPT),
             seen: vec![Vec::new(); groups],
             marks: vec![0; groups],
             near: vec![Vec::new(); groups],
@@ -131,26 +108,31 @@ impl Rotation {
 
     /// Sees which groups have changed, and whom they talk with.
     fn look(&mut self, state: &State) {
+        let mut to_ask = vec![false; self.groups];
         for group in 0..self.groups {
             let now = &state.vertex_at[state.layout.tree.slots_of(group)];
             if self.seen[group] == now {
                 continue;
             }
-            self.fresh[group] = true;
             self.seen[group].clear();
             self.seen[group].extend_from_slice(now);
-            self.marks[group] = now.iter().map(|&vertex| mark(vertex)).fold(0, u64::wrapping_add);
-            let mut talks = vec![0_i64; self.groups];
-            for arc in now.iter().flat_map(|&vertex| state.net.row(vertex as usize)) {
-                talks[state.group_of[arc.0 as usize] as usize] += i64::from(arc.1);
+            let mark = now.iter().map(|&vertex| mark(vertex)).fold(0, u64::wrapping_add);
+            if self.marks[group] != mark {
+                self.marks[group] = mark;
+                self.fresh[group] = true;
+                to_ask[group] = true;
+                self.near[group].iter().for_each(|&other| to_ask[other as usize] = true);
+                self.put_away(group);
             }
-            talks[group] = 0;
-            let near = &mut self.near[group];
-            near.clear();
-            near.extend((0..self.groups as u32).filter(|&other| talks[other as usize] > 0));
-            near.sort_by_key(|&other| -talks[other as usize]);
-            near.truncate(NEAR);
         }
+        for group in 0..self.groups {
+            if self.fresh[group] && to_ask[group] {
+                self.near[group] = self.talks_with(state, group);
+                self.near[group].iter().for_each(|&other| to_ask[other as usize] = true);
+            }
+        }
+        let of_others: Vec<usize> = (0..self.groups).filter(|&group| to_ask[group] && !self.fresh[group]).collect();
+        of_others.into_iter().for_each(|group| self.near[group] = self.talks_with(state, group));
         for group in 0..self.groups {
             for at in 0..self.near[group].len() {
                 let other = self.near[group][at] as usize;
@@ -161,32 +143,55 @@ impl Rotation {
         }
     }
 
-    /// Makes profiles of the pairs of groups that have changed; false where `goes_on` said no.
+    /// The groups that a group talks with most, in this order.
+    fn talks_with(&self, state: &State, group: usize) -> Vec<u32> {
+        let mut talks = vec![0_i64; self.groups];
+        for arc in self.seen[group].iter().flat_map(|&vertex| state.net.row(vertex as usize)) {
+            talks[state.group_of[arc.0 as usize] as usize] += i64::from(arc.1);
+        }
+        talks[group] = 0;
+        let mut near: Vec<u32> = (0..self.groups as u32).filter(|&other| talks[other as usize] > 0).collect();
+        near.sort_by_key(|&other| -talks[other as usize]);
+        near.truncate(NEAR);
+        near
+    }
+
+    /// Puts the profiles of a group away: it is not what it was.
+    fn put_away(&mut self, group: usize) {
+        for other in (0..self.groups).filter(|&other| other != group) {
+            let pair = group.min(other) * self.groups + group.max(other);
+            if let Some(profile) = self.profiles[pair].take() {
+                self.store.keep(profile);
+            }
+        }
+    }
+
+    /// What the profile of two groups is of.
+    fn key(&self, state: &State, a: usize, b: usize) -> Key {
+        let layout = state.layout;
+        let around = layout.differing(a, b).map(|range| self.marks[range].iter().copied().fold(0, u64::wrapping_add));
+        Key { marks: [self.marks[a], self.marks[b]], around, apart: layout.distance[a * self.groups + b] }
+    }
+
+    /// Makes profiles of the pairs of groups that have none; false where `goes_on` said no.
     fn refresh(&mut self, state: &State, goes_on: &mut impl FnMut() -> bool) -> bool {
         let mut made = 0;
         for a in 0..self.groups {
             for at in 0..self.near[a].len() {
                 let b = self.near[a][at] as usize;
-                let marks = (self.marks[a], self.marks[b]);
-                let pair = &mut self.profiles[a * self.groups + b];
-                let is_it = |profile: &Option<Box<Profile>>| profile.as_ref().is_some_and(|own| own.marks == marks);
-                if b < a || is_it(&pair[0]) {
+                let pair = a * self.groups + b;
+                if b < a || self.profiles[pair].is_some() {
                     continue;
                 }
-                pair.swap(0, 1);
-                if is_it(&pair[0]) {
+                let key = self.key(state, a, b);
+                self.profiles[pair] = self.store.take(&key);
+                if self.profiles[pair].is_some() {
                     continue;
                 }
-                let mut profile = pair[0].take().unwrap_or_else(|| Box::new(Profile::new()));
-                profile.marks = marks;
-                let two = Two { state, a, b, arcs: &mut self.arcs };
-                match self.wide {
-                    0..=32 => two.fill::<32>(&mut profile),
-                    33..=64 => two.fill::<64>(&mut profile),
-                    65..=128 => two.fill::<128>(&mut profile),
-                    _ => two.fill::<256>(&mut profile),
-                }
-                pair[0] = Some(profile);
+                let mut profile = self.store.blank();
+                profile.key = key;
+                Two { state, a, b, arcs: &mut self.arcs }.fill(self.wide, &mut profile);
+                self.profiles[pair] = Some(profile);
                 made += 1;
                 if made % LOOK == 0 && !goes_on() {
                     return false;
@@ -207,7 +212,7 @@ impl Rotation {
     #[inline]
     fn gain(&self, step: Step, size: usize) -> i64 {
         let (pair, at) = self.place(step, size);
-        self.profiles[pair][0].as_ref().map_or(NEVER, |profile| profile.gain[at])
+        self.profiles[pair].as_ref().map_or(NEVER, |profile| profile.gain[at])
     }
 
     /// The groups that have changed since cycles were looked for, and those that are one or two steps from one.
@@ -249,7 +254,7 @@ impl Rotation {
         let mut is_possible = true;
         for &step in steps {
             let (pair, at) = self.place(step, size);
-            let Some(profile) = &self.profiles[pair][0] else { return false };
+            let Some(profile) = &self.profiles[pair] else { return false };
             let (a, b) = (step.0.min(step.1), step.0.max(step.1));
             for (number, &vertex) in profile.vertices.iter().enumerate() {
                 if profile.changed[at][number / 64] >> (number % 64) & 1 == 1 {
@@ -271,7 +276,7 @@ impl Rotation {
         // Not again before one of the two groups has changed, but perhaps another one from there.
         self.fresh[steps[0].0 as usize] = true;
         let (pair, at) = self.place(steps[0], size);
-        self.profiles[pair][0].iter_mut().for_each(|profile| profile.gain[at] = NEVER);
+        self.profiles[pair].iter_mut().for_each(|profile| profile.gain[at] = NEVER);
         false
     }
 }
@@ -316,135 +321,6 @@ impl Search<'_> {
     }
 }
 
-impl Profile {
-    fn new() -> Self {
-        Self { marks: (0, 0), vertices: Vec::new(), gain: [NEVER; SIZES], changed: [[0; MOST / 64]; SIZES] }
-    }
-}
-
-/// Two groups that are looked at.
-struct Two<'a, 'b> {
-    state: &'a State<'b>,
-    a: usize,
-    b: usize,
-    arcs: &'a mut Vec<(u32, i32)>,
-}
-
-impl Two<'_, '_> {
-    fn fill<const WIDE: usize>(self, profile: &mut Profile) {
-        #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has what the function was compiled for.
-            return unsafe { self.fill_avx2::<WIDE>(profile) };
-        }
-        self.fill_anywhere::<WIDE>(profile);
-    }
-
-    /// [`Self::fill_anywhere`], eight gains an instruction.
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2")]
-    unsafe fn fill_avx2<const WIDE: usize>(self, profile: &mut Profile) {
-        self.fill_anywhere::<WIDE>(profile);
-    }
-
-    /// Walks through all sizes of the two groups, and notes the best cut that is found of each.
-    #[inline(always)]
-    fn fill_anywhere<const WIDE: usize>(mut self, profile: &mut Profile) {
-        profile.gain = [NEVER; SIZES];
-        profile.gain[SPREAD] = 0;
-        profile.changed[SPREAD] = [0; MOST / 64];
-        profile.vertices.clear();
-        let slots = [self.a, self.b].map(|group| self.state.layout.tree.slots_of(group));
-        let smaller = slots[0].len().min(slots[1].len());
-        for slots in slots {
-            profile.vertices.extend_from_slice(&self.state.vertex_at[slots]);
-        }
-        let spread = SPREAD.min(smaller / PART) as i32;
-        let mut starts = [0; WIDE];
-        let Some(mut gains) = self.gains::<WIDE>(&profile.vertices, &mut starts) else { return };
-        let arcs = &*self.arcs;
-        let neighbours = |number: usize| {
-            let end = starts.get(number + 1).filter(|_| number + 1 < profile.vertices.len());
-            &arcs[starts[number] as usize..end.map_or(arcs.len(), |&end| end as usize)]
-        };
-        let mut changed = [0; MOST / 64];
-        // By how many vertices the second group has more than it should, and is to have at the moment.
-        let (mut more, mut wanted, mut way) = (0_i32, 0_i32, 1);
-        let (mut total, mut here, mut sweeps) = (0, 0, 0);
-        loop {
-            if here == MOVES {
-                here = 0;
-                wanted += way;
-                if wanted.abs() == spread {
-                    way = -way;
-                } else if wanted == 0 && way > 0 {
-                    sweeps += 1;
-                    if sweeps == SWEEPS {
-                        return;
-                    }
-                }
-            }
-            let found = if more < wanted {
-                gains.best(0)
-            } else if more > wanted {
-                gains.best(1)
-            } else {
-                here += 1;
-                gains.best_of_both()
-            };
-            if found <= SHUT {
-                return;
-            }
-            let (number, gain) = gains.go(found, 1, neighbours);
-            changed[number / 64] ^= 1 << (number % 64);
-            more += if gains.side[number] == 1 { 1 } else { -1 };
-            total += i64::from(gain);
-            if let Some(best) = profile.gain.get_mut((more + SPREAD as i32) as usize).filter(|best| total > **best) {
-                *best = total;
-                profile.changed[(more + SPREAD as i32) as usize] = changed;
-            }
-        }
-    }
-
-    /// What a move of each of the vertices to the other group gains, with where each one's arcs to others of them start.
-    #[inline(always)]
-    fn gains<const WIDE: usize>(&mut self, vertices: &[u32], starts: &mut [u32; WIDE]) -> Option<Gains<WIDE>> {
-        let (state, a, b) = (self.state, self.a as u32, self.b as u32);
-        let layout = state.layout;
-        let distance = |x: u32, y: u32| layout.distance[x as usize * layout.groups() + y as usize];
-        // What a move of one changes what a move of the other gains by, for a unit of weight.
-        let apart = 2 * distance(a, b) - distance(a, a) - distance(b, b);
-        let (of_a, of_b) = (layout.tree.slots_of(self.a), layout.tree.slots_of(self.b));
-        self.arcs.clear();
-        let mut gains = Gains::new(vertices.len());
-        let mut greatest = 0;
-        for (number, &vertex) in vertices.iter().enumerate() {
-            let vertex = vertex as usize;
-            starts[number] = self.arcs.len() as u32;
-            let mut all = 0;
-            for &(other, weight) in state.net.row(vertex) {
-                let (there, slot) = (state.group_of[other as usize], state.slot_of[other as usize] as usize);
-                let at = match there {
-                    _ if there == a => slot - of_a.start,
-                    _ if there == b => of_a.len() + slot - of_b.start,
-                    _ => continue,
-                };
-                all += i64::from(weight) * i64::from(apart);
-                self.arcs.push((at as u32, weight * apart));
-            }
-            let side = u8::from(number >= of_a.len());
-            let (own, other) = if side == 0 { (self.a, self.b) } else { (self.b, self.a) };
-            let gain = state.cost(vertex, own) - state.cost(vertex, other);
-            greatest = greatest.max(all + i64::from(gain.abs()));
-            gains.put(number, side, gain);
-            if state.rules.fixed[vertex] {
-                gains.fix(number);
-            }
-        }
-        Gains::<WIDE>::fits(greatest).then_some(gains)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::state::Rules;
@@ -473,30 +349,47 @@ mod tests {
             let Ready { layout, net, .. } = ready(&weight, &tree(arities, &[100, 10, 1][3 - arities.len()..]));
             let mut rules = Rules::holding(vec![false; net.len()], layout.groups());
             rules.fixed[0] = fixed;
-            let state = State::new(&net, &layout, &rules, &(0..tasks as u32).collect::<Vec<_>>());
+            let mut state = State::new(&net, &layout, &rules, &(0..tasks as u32).collect::<Vec<_>>());
             let mut rotation = Rotation::new(&state).unwrap();
             rotation.look(&state);
             assert!(rotation.refresh(&state, &mut || true));
-            let mut profiles = 0;
-            for (a, b) in [(0, 1), (0, 2), (1, 2)] {
-                let profile = rotation.profiles[a * rotation.groups + b][0].as_ref().unwrap();
-                for (at, &gain) in profile.gain.iter().enumerate().filter(|gain| *gain.1 > NEVER) {
-                    let mut group_of = state.group_of.clone();
-                    for (number, &vertex) in profile.vertices.iter().enumerate() {
-                        if profile.changed[at][number / 64] >> (number % 64) & 1 == 1 {
-                            assert!(!rules.fixed[vertex as usize]);
-                            let own = &mut group_of[vertex as usize];
-                            *own = if *own == a as u32 { b as u32 } else { a as u32 };
-                        }
-                    }
-                    let size = group_of.iter().filter(|&&own| own == b as u32).count();
-                    assert_eq!(size + SPREAD, layout.tree.slots_of(b).len() + at);
-                    assert_eq!(state.total - cost(&state, &group_of), gain, "{arities:?}");
-                    profiles += 1;
-                }
+            assert!(right_gains(&rotation, &state) > 3 * 3);
+            if fixed {
+                continue;
             }
-            assert!(profiles > 3 * 3);
+            // Two groups that change places are what they were, and so are their profiles.
+            for (a, b) in [(0, 1), (1, 0)] {
+                for (x, y) in layout.tree.slots_of(a).zip(layout.tree.slots_of(b)) {
+                    state.exchange(state.vertex_at[x] as usize, state.vertex_at[y] as usize);
+                }
+                rotation.look(&state);
+                assert!(!rotation.store.is_empty() && rotation.refresh(&state, &mut || true));
+                assert!(rotation.store.is_empty() && right_gains(&rotation, &state) > 3 * 3);
+            }
         }
+    }
+
+    /// Checks what the profiles of the first three groups gain; how many gains there are.
+    fn right_gains(rotation: &Rotation, state: &State) -> usize {
+        let mut gains = 0;
+        for (a, b) in [(0, 1), (0, 2), (1, 2)] {
+            let profile = rotation.profiles[a * rotation.groups + b].as_ref().unwrap();
+            for (at, &gain) in profile.gain.iter().enumerate().filter(|gain| *gain.1 > NEVER) {
+                let mut group_of = state.group_of.clone();
+                for (number, &vertex) in profile.vertices.iter().enumerate() {
+                    if profile.changed[at][number / 64] >> (number % 64) & 1 == 1 {
+                        assert!(!state.rules.fixed[vertex as usize]);
+                        let own = &mut group_of[vertex as usize];
+                        *own = if *own == a as u32 { b as u32 } else { a as u32 };
+                    }
+                }
+                let size = group_of.iter().filter(|&&own| own == b as u32).count();
+                assert_eq!(size + SPREAD, state.layout.tree.slots_of(b).len() + at);
+                assert_eq!(state.total - cost(state, &group_of), gain, "{a} and {b}");
+                gains += 1;
+            }
+        }
+        gains
     }
 
     #[test]
