@@ -63,8 +63,13 @@ pub fn descend(state: &mut State, vertices: &[u32], within: &[Range<u32>], clock
             if number % LOOK == 0 && clock.is_some_and(Clock::is_over) {
                 return;
             }
+            let vertex = vertex as usize;
+            let now = state.cost(vertex, state.group_of[vertex] as usize);
+            if !within.iter().any(|groups| state.least_cost(vertex, groups) < now) {
+                continue;
+            }
             for group in within.iter().cloned().flatten() {
-                let (vertex, group) = (vertex as usize, group as usize);
+                let group = group as usize;
                 let here = state.group_of[vertex] as usize;
                 if group != here && state.cost(vertex, group) < state.cost(vertex, here) {
                     active |= swap_into(state, vertex, group);

@@ -21,6 +21,10 @@ const CYCLE: usize = 40;
 /// A growing region goes on somewhere else once in so many vertices: a good side need not be one region.
 const JUMP: usize = 12;
 
+/// A second cut that costs so many times as much as the given one, or just as much, which is mostly the same, is not recombined with it:
+/// one time in fifty that led to something better.
+const FAR: i64 = 2;
+
 /// How often the graph of what cuts agree on is cut.
 const TRIES_AGREED: usize = 8;
 
@@ -64,6 +68,7 @@ pub fn agreed(
     start: Option<Vec<u8>>,
     random: &mut Random,
 ) -> Vec<u8> {
+    let was_cut = start.is_some();
     let mut best = start.unwrap_or_else(|| bisect(piece, first, tries, random));
     if parents < 2 {
         return best;
@@ -74,6 +79,9 @@ pub fn agreed(
         let side = bisect(piece, first, tries, random);
         labels.iter_mut().zip(&side).for_each(|(label, &side)| *label = 2 * *label + u32::from(side));
         let next = piece.cost(&side);
+        if was_cut && parents == 2 && (next == cost || next > FAR * cost) {
+            return best;
+        }
         if next < cost {
             (cost, best) = (next, side);
         }

@@ -212,35 +212,44 @@ impl Two<'_, '_> {
         let (state, a, b) = (self.state, self.a as u32, self.b as u32);
         let layout = state.layout;
         let distance = |x: u32, y: u32| layout.distance[x as usize * layout.groups() + y as usize];
-        // What a move of one changes what a move of the other gains by, for a unit of weight.
-        let apart = 2 * distance(a, b) - distance(a, a) - distance(b, b);
+        // What a move of one changes what a move of the other gains by, for a unit of weight, and what a vertex of the first group
+        // gains by a move for a unit of weight to that group and to the other.
+        let (to_a, to_b) = (distance(a, a) - distance(a, b), distance(a, b) - distance(b, b));
+        let apart = to_b - to_a;
+        let others_are_alike =
+            layout.differing(self.a, self.b).iter().all(|range| range.len() == 1) && state.rules.home.is_empty();
         let (of_a, of_b) = (layout.tree.slots_of(self.a), layout.tree.slots_of(self.b));
-        self.arcs.clear();
+        let mut end = 0;
         let mut gains = Gains::new(vertices.len());
         let mut greatest = 0;
         for (number, &vertex) in vertices.iter().enumerate() {
             let vertex = vertex as usize;
-            starts[number] = self.arcs.len() as u32;
-            let mut all = 0;
-            for &(other, weight) in state.net.row(vertex) {
-                let (there, slot) = (state.group_of[other as usize], state.slot_of[other as usize] as usize);
-                let at = match there {
-                    _ if there == a => slot - of_a.start,
-                    _ if there == b => of_a.len() + slot - of_b.start,
-                    _ => continue,
-                };
-                all += i64::from(weight) * i64::from(apart);
-                self.arcs.push((at as u32, weight * apart));
+            starts[number] = end as u32;
+            let row = state.net.row(vertex);
+            if self.arcs.len() < end + row.len() {
+                self.arcs.resize(end + row.len(), (0, 0));
+            }
+            let (mut all, mut pull) = (0, 0);
+            // Without a branch: nobody could guess it.
+            for &(other, weight) in row {
+                let slot = state.slot_of[other as usize] as usize;
+                let (in_a, in_b) = (of_a.contains(&slot), of_b.contains(&slot));
+                let at = if in_a { slot.wrapping_sub(of_a.start) } else { slot.wrapping_sub(of_b.start) + of_a.len() };
+                self.arcs[end] = (at as u32, weight * apart);
+                end += usize::from(in_a | in_b);
+                all += if in_a | in_b { i64::from(weight) * i64::from(apart) } else { 0 };
+                pull += weight * if in_a { to_a } else { 0 } + weight * if in_b { to_b } else { 0 };
             }
             let side = u8::from(number >= of_a.len());
-            let (own, other) = if side == 0 { (self.a, self.b) } else { (self.b, self.a) };
-            let gain = state.cost(vertex, own) - state.cost(vertex, other);
+            let pull = if others_are_alike { pull } else { state.cost(vertex, self.a) - state.cost(vertex, self.b) };
+            let gain = if side == 0 { pull } else { -pull };
             greatest = greatest.max(all + i64::from(gain.abs()));
             gains.put(number, side, gain);
             if state.rules.fixed[vertex] {
                 gains.fix(number);
             }
         }
+        self.arcs.truncate(end);
         Gains::<WIDE>::fits(greatest).then_some(gains)
     }
 }

@@ -7,6 +7,7 @@
 
 use super::layout::Layout;
 use super::net::Net;
+use std::ops::Range;
 
 /// What the search may not change, and what moves cost.
 #[derive(Debug, Clone)]
@@ -116,6 +117,13 @@ impl<'a> State<'a> {
     #[inline]
     pub fn cost(&self, vertex: usize, group: usize) -> i32 {
         self.cost[vertex * self.layout.groups() + group]
+    }
+
+    /// The least that a vertex pays in any of some groups.
+    #[inline]
+    pub fn least_cost(&self, vertex: usize, groups: &Range<u32>) -> i32 {
+        let row = &self.cost[vertex * self.layout.groups()..];
+        row[groups.start as usize..groups.end as usize].iter().fold(i32::MAX, |least, &cost| least.min(cost))
     }
 
     /// What a vertex saves by its home when it is in one group and not in another.
