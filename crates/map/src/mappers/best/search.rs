@@ -16,9 +16,11 @@ use crate::random::Random;
 /// Swaps that one cooling proposes at most: a fraction of a second.
 const PROPOSALS: u64 = 4_000_000;
 
-/// Repartitions without success, and one for five vertices, after which nothing better is near; and where there are rotations.
+/// Repartitions without success, and one for five vertices, after which nothing better is near; and where there are rotations, or so
+/// many for every group.
 const PATIENCE: usize = 16;
 const PATIENCE_ROTATED: usize = 24;
+const PATIENCE_A_GROUP: usize = 2;
 
 /// The same after a kick, and where a rotation follows.
 const PATIENCE_KICKED: usize = 6;
@@ -208,7 +210,7 @@ impl Walk<'_> {
     fn reach_an_end(&mut self, may_divide: bool, random: &mut Random) -> bool {
         let count = self.ground.net.len();
         let (first, then) = match self.rotation {
-            Some(_) => (PATIENCE_ROTATED, PATIENCE_ROTATED),
+            Some(_) => (self.patience(), self.patience()),
             None => (if count <= SMALL { PATIENCE_FIRST } else { count / 8 }, PATIENCE + count / 5),
         };
         let all = self.clock.left();
@@ -238,12 +240,17 @@ impl Walk<'_> {
         goes_on
     }
 
+    /// Repartitions without success, where there are rotations.
+    fn patience(&self) -> usize {
+        PATIENCE_ROTATED.max(PATIENCE_A_GROUP * self.ground.layout.groups())
+    }
+
     /// A kick, and what gets better after it. False where the time is over.
     fn go_on(&mut self, may_divide: bool, random: &mut Random) -> bool {
         let count = self.ground.net.len();
         if may_divide && self.rotation.is_some() && self.stale > count / KICKS {
             self.stale = 0;
-            if !self.begin_anew(PATIENCE_ROTATED, random) {
+            if !self.begin_anew(self.patience(), random) {
                 return false;
             }
             (self.base, self.from) = (self.found(), self.found());
