@@ -234,7 +234,8 @@ impl Two<'_, '_> {
             for &(other, weight) in row {
                 let slot = state.slot_of[other as usize] as usize;
                 let (in_a, in_b) = (of_a.contains(&slot), of_b.contains(&slot));
-                let at = if in_a { slot.wrapping_sub(of_a.start) } else { slot.wrapping_sub(of_b.start) + of_a.len() };
+                // Wrong where the other is in neither, and then overwritten.
+                let at = slot.wrapping_sub(if in_a { of_a.start } else { of_b.start.wrapping_sub(of_a.len()) });
                 self.arcs[end] = (at as u32, weight * apart);
                 end += usize::from(in_a | in_b);
                 all += if in_a | in_b { i64::from(weight) * i64::from(apart) } else { 0 };
