@@ -22,7 +22,7 @@ const CYCLE: usize = 40;
 const JUMP: usize = 12;
 
 /// A second cut that costs so many times as much as the given one, or just as much, which is mostly the same, is not recombined with it:
-/// one time in fifty that led to something better.
+/// that is most of them, and 1 % of what is gained.
 const FAR: i64 = 2;
 
 /// How often the graph of what cuts agree on is cut.

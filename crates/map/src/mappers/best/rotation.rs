@@ -25,8 +25,9 @@ const NEAR: usize = 8;
 /// Pairs of groups between two looks at the clock.
 const LOOK: usize = 4;
 
-/// Profiles of what groups were before that are kept, for each group.
+/// Profiles of what groups were before that are kept, for each group, and at most: 16 MiB.
 const KEPT: usize = 64;
+const MOST_KEPT: usize = 1 << 14;
 
 /// A step of a cycle: from a group to another.
 type Step = (u32, u32);
@@ -71,7 +72,7 @@ impl Rotation {
             groups,
             wide: 2 * sizes(layout).max().unwrap_or(0),
             profiles: (0..groups * groups).map(|_| None).collect(),
-            store: Store::new(groups * KEPT),
+            store: Store::new((groups * KEPT).min(MOST_KEPT)),
             seen: vec![Vec::new(); groups],
             marks: vec![0; groups],
             near: vec![Vec::new(); groups],
