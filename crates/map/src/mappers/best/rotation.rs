@@ -25,7 +25,7 @@ const NEAR: usize = 8;
 /// Pairs of groups between two looks at the clock.
 const LOOK: usize = 4;
 
-/// Profiles of what groups were before that are kept, for each group, and at most: 16 MiB.
+/// Profiles of what groups were before that are kept, for each group, and at most: one takes 1 to 2 KiB.
 const KEPT: usize = 64;
 const MOST_KEPT: usize = 1 << 14;
 
