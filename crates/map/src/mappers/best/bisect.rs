@@ -101,9 +101,14 @@ fn recombined(piece: &Piece, first: i32, start: &[u8], labels: &[u32], random: &
             return refined(piece, &coarser, &sides, first);
         }
     }
+    recut(piece, first, start.to_vec(), TRIES_AGREED, random)
+}
+
+/// The best of `tries` cuts of a small graph, refined: a given one, some near the best so far, and some from scratch.
+pub fn recut(piece: &Piece, first: i32, start: Vec<u8>, tries: usize, random: &mut Random) -> Vec<u8> {
     let mut best = Best::new(piece, first);
-    best.offer(start.to_vec());
-    for attempt in 1..TRIES_AGREED {
+    best.offer(start);
+    for attempt in 1..tries {
         let next =
             if attempt % 2 == 0 { grown(piece, first, attempt % 4 == 0, random) } else { best.disturbed(random) };
         best.offer(next);

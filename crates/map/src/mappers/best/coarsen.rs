@@ -41,11 +41,12 @@ pub fn coarsen(graph: &Piece, largest: i32, group_of: Option<&[u32]>, random: &m
     let pairs =
         if graph.is_cut_once { suited(graph, seats, largest, random) } else { taken(graph, seats, largest, random) };
     let mut part_of = vec![0; graph.len()];
-    for (part, &(a, b)) in pairs.iter().enumerate() {
+    for (part, &[a, b]) in pairs.iter().enumerate() {
         part_of[a as usize] = part as u32;
         part_of[b as usize] = part as u32;
     }
-    Coarser { graph: merged(graph, &part_of, &pairs), part_of }
+    let members = |part: usize| if pairs[part][0] == pairs[part][1] { &pairs[part][..1] } else { &pairs[part][..] };
+    Coarser { graph: merged(graph, &part_of, pairs.len(), members), part_of }
 }
 
 const NONE: u32 = u32::MAX;
@@ -90,7 +91,7 @@ fn best<const OFFERS: bool>(graph: &Piece, vertex: usize, seats: &[Seat], larges
 }
 
 /// Pairs, a vertex that stays alone being one with itself: in random order each takes the best that is left.
-fn taken(graph: &Piece, mut seats: Vec<Seat>, largest: i32, random: &mut Random) -> Vec<(u32, u32)> {
+fn taken(graph: &Piece, mut seats: Vec<Seat>, largest: i32, random: &mut Random) -> Vec<[u32; 2]> {
     let mut order: Vec<u32> = (0..graph.len() as u32).collect();
     random.shuffle(&mut order);
     let mut pairs = Vec::with_capacity(graph.len());
@@ -101,14 +102,14 @@ fn taken(graph: &Piece, mut seats: Vec<Seat>, largest: i32, random: &mut Random)
         let partner = best::<false>(graph, vertex as usize, &seats, largest).map_or(vertex, |best| best.0);
         seats[vertex as usize].factor = MERGED;
         seats[partner as usize].factor = MERGED;
-        pairs.push((vertex, partner));
+        pairs.push([vertex, partner]);
     }
     pairs
 }
 
 /// The same as taking pairs by falling rating would give, found without sorting: every vertex proposes to the best that has no
 /// better suitor, and who loses his place proposes anew.
-fn suited(graph: &Piece, mut seats: Vec<Seat>, largest: i32, random: &mut Random) -> Vec<(u32, u32)> {
+fn suited(graph: &Piece, mut seats: Vec<Seat>, largest: i32, random: &mut Random) -> Vec<[u32; 2]> {
     seats.iter_mut().for_each(|seat| seat.factor *= 1.0 + NOISE * (random.draw() >> 40) as f32 / (1 << 24) as f32);
     let mut suitor = vec![NONE; graph.len()];
     for start in 0..graph.len() {
@@ -127,24 +128,23 @@ fn suited(graph: &Piece, mut seats: Vec<Seat>, largest: i32, random: &mut Random
         other if is_mutual(vertex, other) => other,
         _ => vertex,
     };
-    (0..graph.len() as u32).map(|vertex| (vertex, partner(vertex))).filter(|pair| pair.0 <= pair.1).collect()
+    (0..graph.len() as u32).map(|vertex| [vertex, partner(vertex)]).filter(|pair| pair[0] <= pair[1]).collect()
 }
 
-/// The graph of merged pairs.
-fn merged(piece: &Piece, part_of: &[u32], members: &[(u32, u32)]) -> Piece {
+/// The graph of `count` parts, each with the vertices that it is merged of.
+#[inline(always)]
+pub fn merged<'a>(piece: &Piece, part_of: &[u32], count: usize, members: impl Fn(usize) -> &'a [u32]) -> Piece {
     let mut coarse = Piece { is_cut_once: piece.is_cut_once, ..Piece::default() };
-    coarse.starts.reserve(members.len() + 1);
+    coarse.starts.reserve(count + 1);
     coarse.starts.push(0);
-    // One place more, for what is within a pair.
+    // One place more, for what is within a part.
     let within = piece.arcs.len() as u32;
     coarse.arcs = vec![(0, 0); piece.arcs.len() + 1];
     // One more than where the arc to a vertex is, if that is in the row at hand.
-    let mut place = vec![0_u32; members.len()];
+    let mut place = vec![0_u32; count];
     let mut end = 0_u32;
-    for (own, &(a, b)) in members.iter().enumerate() {
-        let begin = end;
-        let both = [a, b];
-        let members = if a == b { &both[..1] } else { &both[..] };
+    for own in 0..count {
+        let (begin, members) = (end, members(own));
         place[own] = within + 1;
         for &member in members {
             for &(other, weight) in piece.neighbours(member as usize) {
@@ -235,12 +235,12 @@ mod tests {
     }
 
     /// A matching.
-    type Matching = fn(&Piece, Vec<Seat>, i32, &mut Random) -> Vec<(u32, u32)>;
+    type Matching = fn(&Piece, Vec<Seat>, i32, &mut Random) -> Vec<[u32; 2]>;
 
     /// Who each vertex is in a pair with; every vertex has to be in one.
-    fn partners(pairs: Vec<(u32, u32)>) -> Vec<u32> {
+    fn partners(pairs: Vec<[u32; 2]>) -> Vec<u32> {
         let mut partner = BTreeMap::new();
-        for (a, b) in pairs {
+        for [a, b] in pairs {
             assert!(partner.insert(a, b).is_none() && (a == b || partner.insert(b, a).is_none()));
         }
         assert!(partner.keys().copied().eq(0..partner.len() as u32));
@@ -293,6 +293,7 @@ mod tests {
             size: vec![1, 1, 4],
             bias: vec![0; 3],
             is_cut_once: false,
+            is_exact: false,
         };
         let seats: Vec<Seat> = (0..3).map(|vertex| seat(&piece, vertex)).collect();
         let partner = |vertex, largest| best::<true>(&piece, vertex, &seats, largest).map(|best| best.0);

@@ -21,6 +21,7 @@ mod anneal;
 mod bisect;
 mod blocked;
 pub(crate) mod clock;
+mod clusters;
 mod coarsen;
 mod divide;
 mod ejection;

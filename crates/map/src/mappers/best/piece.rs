@@ -15,6 +15,8 @@ pub struct Piece {
     pub bias: Vec<i32>,
     /// Whether it is cut once, and not again and again: a better cut is worth more time then.
     pub is_cut_once: bool,
+    /// Whether its sides are to be exactly as full as they should although its vertices are of different sizes.
+    pub is_exact: bool,
 }
 
 impl Piece {
@@ -22,6 +24,15 @@ impl Piece {
     #[inline]
     pub fn len(&self) -> usize {
         self.size.len()
+    }
+
+    /// Makes it a graph without vertices again, whose memory is kept.
+    pub fn clear(&mut self) {
+        self.starts.clear();
+        self.starts.push(0);
+        self.arcs.clear();
+        self.size.clear();
+        self.bias.clear();
     }
 
     /// The graph of a net, a slot a vertex.

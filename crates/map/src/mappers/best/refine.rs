@@ -48,6 +48,9 @@ fn pass_by_pass_anywhere(piece: &Piece, side: &mut [u8], first: i32) {
 
 /// Slots that a side may have too many where vertices are of different sizes.
 pub fn slack(piece: &Piece) -> i32 {
+    if piece.is_exact {
+        return 0;
+    }
     match piece.size.iter().copied().max() {
         None | Some(1) => 0,
         Some(largest) => largest,

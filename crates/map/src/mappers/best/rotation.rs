@@ -325,20 +325,13 @@ impl Search<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::state::Rules;
-    use super::super::testing::{Ready, ready, talking};
+    use super::super::testing::{Ready, cost_of_groups, ready, talking};
     use super::*;
     use crate::random::Random;
     use crate::testing::tree;
 
-    /// J of groups of any sizes, each pair once.
     fn cost(state: &State, group_of: &[u32]) -> i64 {
-        let (layout, groups) = (state.layout, state.layout.groups());
-        let pays = |vertex: usize| {
-            let row = state.net.row(vertex).iter();
-            let distances = &layout.distance[group_of[vertex] as usize * groups..][..groups];
-            row.map(|arc| i64::from(arc.1) * i64::from(distances[group_of[arc.0 as usize] as usize])).sum::<i64>()
-        };
-        (0..group_of.len()).map(pays).sum::<i64>() / 2
+        cost_of_groups(state.net, state.layout, group_of)
     }
 
     #[test]

@@ -28,6 +28,16 @@ pub fn ready(weight: &Matrix, topology: &Topology) -> Ready {
     Ready { slots, layout, net }
 }
 
+/// J of groups of any sizes, each pair once.
+pub fn cost_of_groups(net: &Net, layout: &Layout, group_of: &[u32]) -> i64 {
+    let pays = |vertex: usize| {
+        let distances = &layout.distance[group_of[vertex] as usize * layout.groups()..][..layout.groups()];
+        let row = net.row(vertex).iter();
+        row.map(|arc| i64::from(arc.1) * i64::from(distances[group_of[arc.0 as usize] as usize])).sum::<i64>()
+    };
+    (0..group_of.len()).map(pays).sum::<i64>() / 2
+}
+
 /// Tasks of which up to so many pairs talk, both ways unalike.
 pub fn talking(tasks: usize, pairs: usize, random: &mut Random) -> Matrix {
     let mut end = || random.below(tasks) as u32;

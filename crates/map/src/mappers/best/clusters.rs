@@ -1,0 +1,360 @@
+//! Pairs of groups cut anew by clusters: vertices that talk much are merged within their groups, so that two groups are a graph of
+//! some twenty vertices instead of a hundred, which is cut in a few microseconds. Clusters are of different sizes, so that groups
+//! can stay exactly as full as they are. Where nothing better is found by one clustering, another one is made (iterated multilevel
+//! search: Walshaw, "Multilevel refinement for combinatorial optimisation problems", 2004).
+
+use super::bisect::recut;
+use super::clock::Clock;
+use super::coarsen::merged;
+use super::layout::Layout;
+use super::net::Net;
+use super::piece::Piece;
+use crate::random::Random;
+use std::ops::Range;
+
+/// A cluster is of no more than one in so many of a group's vertices.
+const PART: usize = 5;
+
+/// Clusterings at most, and how many of them in a row may bring nothing.
+const CLUSTERINGS: usize = 8;
+const STALE: usize = 2;
+
+/// How often every vertex chooses its cluster.
+const ROUNDS: usize = 2;
+
+/// Cuts that are tried of a pair of groups.
+const TRIES: usize = 7;
+
+/// Pairs of clusters that are drawn in a row and in one group, after which there are hardly others.
+const MOST_WITHIN: usize = 1_000;
+
+/// Pairs of groups between two looks at the clock.
+const LOOK: usize = 16;
+
+/// Neighbours of a vertex on average at most: a dense graph's clusters all talk with each other.
+const MOST_NEIGHBOURS: usize = 24;
+
+/// The weights between all vertices add up to less than this, and what those of two groups may pay.
+const MOST_ALL: i64 = 1 << 30;
+const MOST_OF_PAIR: i64 = 1 << 24;
+
+/// Not in the pair at hand, or no number yet.
+const NONE: u32 = u32::MAX;
+
+/// Makes J of groups less; each stays as full as it is.
+pub fn improve(net: &Net, layout: &Layout, group_of: &mut [u32], clock: &Clock, random: &mut Random) {
+    let groups = layout.groups();
+    let inside = |group: usize| layout.distance[group * groups + group];
+    let most = net.len().div_ceil(groups).div_ceil(PART);
+    // What merged vertices pay each other is left out, so that it has to be the same in every group.
+    if groups < 3 || most < 2 || (1..groups).any(|group| inside(group) != inside(0)) {
+        return;
+    }
+    let mut fine = Piece::of_net(net);
+    if fine.arcs.len() > MOST_NEIGHBOURS * fine.len() {
+        return;
+    }
+    let all: i64 = fine.arcs.iter().map(|arc| i64::from(arc.1)).sum();
+    fine.scale_down(all / MOST_ALL + 1);
+    let mut stale = 0;
+    for _ in 0..CLUSTERINGS {
+        if clock.is_over() || stale == STALE {
+            return;
+        }
+        let cluster_of = clusters(&fine, group_of, most, random);
+        let mut cuts = Cuts::new(&fine, &cluster_of, group_of, layout);
+        stale = if cuts.run(clock, random) { 0 } else { stale + 1 };
+        group_of.iter_mut().zip(&cluster_of).for_each(|(group, &cluster)| *group = cuts.group_of[cluster as usize]);
+    }
+}
+
+/// A cluster for each vertex, none in two groups or of more than `most` vertices: in a random order each goes where the most is
+/// that it talks with (size-constrained label propagation: Meyerhenke, Sanders, Schulz, "Partitioning complex networks via
+/// size-constrained clustering", SEA 2014).
+fn clusters(fine: &Piece, group_of: &[u32], most: usize, random: &mut Random) -> Vec<u32> {
+    let count = fine.len();
+    let mut cluster_of: Vec<u32> = (0..count as u32).collect();
+    let mut size = vec![1; count];
+    // What the vertex at hand talks with each cluster.
+    let mut talks = vec![0; count];
+    let mut order = cluster_of.clone();
+    random.shuffle(&mut order);
+    for &vertex in order.iter().cycle().take(ROUNDS * count) {
+        let (group, own) = (group_of[vertex as usize], cluster_of[vertex as usize]);
+        let row = fine.neighbours(vertex as usize);
+        let mut best = (0, own);
+        for &(other, weight) in row {
+            let there = cluster_of[other as usize];
+            let all = &mut talks[there as usize];
+            *all += weight;
+            let fits = (group_of[other as usize] == group) & ((size[there as usize] < most) | (there == own));
+            best = if fits & (*all > best.0) { (*all, there) } else { best };
+        }
+        row.iter().for_each(|arc| talks[cluster_of[arc.0 as usize] as usize] = 0);
+        size[own as usize] -= 1;
+        size[best.1 as usize] += 1;
+        cluster_of[vertex as usize] = best.1;
+    }
+    numbered(&mut cluster_of);
+    cluster_of
+}
+
+/// Numbers clusters from nothing on.
+fn numbered(cluster_of: &mut [u32]) {
+    let mut number = vec![NONE; cluster_of.len()];
+    let mut next = 0;
+    for cluster in cluster_of {
+        let number = &mut number[*cluster as usize];
+        if *number == NONE {
+            *number = next;
+            next += 1;
+        }
+        *cluster = *number;
+    }
+}
+
+/// Groups of clusters, of which pairs are cut anew.
+struct Cuts<'a> {
+    layout: &'a Layout,
+    graph: Piece,
+    /// The group of each cluster, and the clusters of each group.
+    group_of: Vec<u32>,
+    members: Vec<Vec<u32>>,
+    /// Clusters that talk with others.
+    talking: Vec<u32>,
+    /// What each talks with all others.
+    talks: Vec<i64>,
+    /// The greatest distance.
+    greatest: i64,
+    /// Place of each cluster in the pair at hand.
+    local: Vec<u32>,
+    /// The clusters of the pair at hand, those of its first group first, and their graph.
+    pair: Vec<u32>,
+    piece: Piece,
+}
+
+impl<'a> Cuts<'a> {
+    fn new(fine: &Piece, cluster_of: &[u32], groups: &[u32], layout: &'a Layout) -> Self {
+        let count = cluster_of.iter().max().map_or(0, |&last| last as usize + 1);
+        let (vertices, places) = by_cluster(cluster_of, count);
+        let graph = merged(fine, cluster_of, count, |cluster| &vertices[places[cluster].clone()]);
+        let group_of: Vec<u32> = places.iter().map(|place| groups[vertices[place.start] as usize]).collect();
+        let mut members = vec![Vec::new(); layout.groups()];
+        group_of.iter().enumerate().for_each(|(cluster, &group)| members[group as usize].push(cluster as u32));
+        let talks = |cluster| graph.neighbours(cluster).iter().map(|arc| i64::from(arc.1)).sum::<i64>();
+        Self {
+            layout,
+            group_of,
+            members,
+            talking: (0..count as u32).filter(|&cluster| !graph.neighbours(cluster as usize).is_empty()).collect(),
+            talks: (0..count).map(talks).collect(),
+            greatest: layout.distance.iter().copied().max().map_or(0, i64::from),
+            local: vec![NONE; count],
+            pair: Vec::new(),
+            piece: Piece { is_exact: true, ..Piece::default() },
+            graph,
+        }
+    }
+
+    /// Cuts pairs of groups that talk anew until nothing gets better; whether anything did.
+    fn run(&mut self, clock: &Clock, random: &mut Random) -> bool {
+        // Where all that talk are in one group there is nothing to cut.
+        let (mut stale, mut within, mut gained) = (0, 0, false);
+        for drawn in 1.. {
+            let is_over = || drawn % LOOK == 0 && clock.is_over();
+            if self.talking.is_empty() || stale == self.layout.groups() || within == MOST_WITHIN || is_over() {
+                break;
+            }
+            let cluster = self.talking[random.below(self.talking.len())] as usize;
+            let row = self.graph.neighbours(cluster);
+            let other = row[random.below(row.len())].0 as usize;
+            let (a, b) = (self.group_of[cluster] as usize, self.group_of[other] as usize);
+            if a == b {
+                within += 1;
+            } else if self.cut(a, b, random) {
+                (stale, within, gained) = (0, 0, true);
+            } else {
+                (stale, within) = (stale + 1, 0);
+            }
+        }
+        gained
+    }
+
+    /// Cuts two groups anew; whether J is less then.
+    fn cut(&mut self, a: usize, b: usize, random: &mut Random) -> bool {
+        self.take(a, b);
+        let count = self.members[a].len();
+        let first: i32 = self.piece.size[..count].iter().sum();
+        let old: Vec<u8> = (0..self.pair.len()).map(|at| u8::from(at >= count)).collect();
+        let before = self.piece.cost(&old);
+        let side = recut(&self.piece, first, old, TRIES, random);
+        let is_less = self.piece.cost(&side) < before;
+        if is_less {
+            self.members[a].clear();
+            self.members[b].clear();
+            for (&cluster, &side) in self.pair.iter().zip(&side) {
+                let group = if side == 0 { a } else { b };
+                self.members[group].push(cluster);
+                self.group_of[cluster as usize] = group as u32;
+            }
+        }
+        is_less
+    }
+
+    /// Takes two groups in hand: their clusters, and the graph whose cuts cost what J is more or less by.
+    fn take(&mut self, a: usize, b: usize) {
+        self.pair.clear();
+        self.pair.extend_from_slice(&self.members[a]);
+        self.pair.extend_from_slice(&self.members[b]);
+        self.pair.iter().enumerate().for_each(|(at, &cluster)| self.local[cluster as usize] = at as u32);
+        let groups = self.layout.groups();
+        let row = |group: usize| &self.layout.distance[group * groups..(group + 1) * groups];
+        let (to_a, to_b) = (row(a), row(b));
+        let others_are_alike = self.layout.differing(a, b).iter().all(|range| range.len() == 1);
+        let (factor, greatest) = if others_are_alike { (1, 1) } else { (i64::from(to_a[b] - to_a[a]), self.greatest) };
+        let all = greatest * self.pair.iter().map(|&cluster| self.talks[cluster as usize]).sum::<i64>();
+        let divisor = all / MOST_OF_PAIR + 1;
+        let scaled = |pays: i64| if divisor == 1 { pays } else { pays / divisor } as i32;
+        let piece = &mut self.piece;
+        piece.clear();
+        for &cluster in &self.pair {
+            let mut bias = 0;
+            for &(other, weight) in self.graph.neighbours(cluster as usize) {
+                let at = self.local[other as usize];
+                if at != NONE {
+                    piece.arcs.push((at, scaled(i64::from(weight) * factor)));
+                } else if !others_are_alike {
+                    let there = self.group_of[other as usize] as usize;
+                    bias += i64::from(weight) * i64::from(to_b[there] - to_a[there]);
+                }
+            }
+            piece.starts.push(piece.arcs.len() as u32);
+            piece.size.push(self.graph.size[cluster as usize]);
+            piece.bias.push(scaled(bias));
+        }
+        self.pair.iter().for_each(|&cluster| self.local[cluster as usize] = NONE);
+    }
+}
+
+/// All vertices in the order of their clusters, and where those of each of `count` clusters are.
+fn by_cluster(cluster_of: &[u32], count: usize) -> (Vec<u32>, Vec<Range<usize>>) {
+    let mut places = vec![0..0; count];
+    cluster_of.iter().for_each(|&cluster| places[cluster as usize].end += 1);
+    let mut end = 0;
+    for place in &mut places {
+        (place.start, end) = (end, end + place.end);
+        place.end = place.start;
+    }
+    let mut vertices = vec![0; cluster_of.len()];
+    for (vertex, &cluster) in cluster_of.iter().enumerate() {
+        let place = &mut places[cluster as usize];
+        vertices[place.end] = vertex as u32;
+        place.end += 1;
+    }
+    (vertices, places)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Ready, cost_of_groups, ready, talking};
+    use super::*;
+    use crate::Options;
+    use crate::testing::tree;
+    use cohabit_model::Matrix;
+
+    /// Eight tasks a group that talk with each other, and little with others.
+    fn knots(groups: usize, random: &mut Random) -> Matrix {
+        let tasks = 8 * groups;
+        let mut entries: Vec<_> =
+            (0..tasks).flat_map(|a| (0..8).map(move |b| (a as u32, (a / 8 * 8 + b) as u32, 20_u64))).collect();
+        entries.retain(|entry| entry.0 != entry.1);
+        entries.extend((0..tasks).map(|_| (random.below(tasks) as u32, random.below(tasks) as u32, 1)));
+        Matrix::from_triplets(tasks, entries)
+    }
+
+    fn shuffled(tasks: usize, group_of_slot: &[u32], random: &mut Random) -> Vec<u32> {
+        let mut slots: Vec<u32> = (0..tasks as u32).collect();
+        random.shuffle(&mut slots);
+        slots.into_iter().map(|slot| group_of_slot[slot as usize]).collect()
+    }
+
+    #[test]
+    fn clusters_are_within_groups_and_no_larger_than_they_may_be() {
+        let mut random = Random::new(3);
+        let weight = talking(120, 500, &mut random);
+        let Ready { net, layout, .. } = ready(&weight, &tree(&[4, 30], &[10, 1]));
+        let group_of = shuffled(120, &layout.tree.group_of_slots(), &mut random);
+        let cluster_of = clusters(&Piece::of_net(&net), &group_of, 6, &mut random);
+        let count = *cluster_of.iter().max().unwrap() as usize + 1;
+        assert!(count < 80, "{count} clusters");
+        let (vertices, places) = by_cluster(&cluster_of, count);
+        let mut all = vertices.clone();
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..120));
+        for (cluster, place) in places.into_iter().enumerate() {
+            let own = &vertices[place];
+            assert!((1..=6).contains(&own.len()), "{} vertices", own.len());
+            assert!(own.iter().all(|&vertex| cluster_of[vertex as usize] as usize == cluster));
+            assert!(own.iter().all(|&vertex| group_of[vertex as usize] == group_of[own[0] as usize]));
+        }
+    }
+
+    #[test]
+    fn what_a_cut_costs_more_or_less_is_what_the_definition_says() {
+        let mut random = Random::new(4);
+        // How much more a unit of weight pays where others are alike, as they are but for groups of different nodes.
+        for (arities, costs, more) in [(&[5, 12][..], &[70, 1][..], [69; 3]), (&[2, 2, 15], &[100, 10, 1], [9, 1, 1])] {
+            let weight = talking(60, 300, &mut random);
+            let Ready { net, layout, .. } = ready(&weight, &tree(arities, costs));
+            let group_of = shuffled(60, &layout.tree.group_of_slots(), &mut random);
+            let fine = Piece::of_net(&net);
+            let cluster_of = clusters(&fine, &group_of, 3, &mut random);
+            let mut cuts = Cuts::new(&fine, &cluster_of, &group_of, &layout);
+            for ((a, b), more) in [(0, 1), (2, 0), (1, 3)].into_iter().zip(more) {
+                cuts.take(a, b);
+                let old: Vec<u8> = (0..cuts.pair.len()).map(|at| u8::from(at >= cuts.members[a].len())).collect();
+                let side: Vec<u8> = old.iter().map(|&old| if random.below(3) == 0 { 1 - old } else { old }).collect();
+                let mut then = group_of.clone();
+                for (&cluster, &side) in cuts.pair.iter().zip(&side) {
+                    let own = (0..60).filter(|&vertex| cluster_of[vertex] == cluster);
+                    own.for_each(|vertex| then[vertex] = [a, b][usize::from(side)] as u32);
+                }
+                let cost = |group_of: &[u32]| cost_of_groups(&net, &layout, group_of);
+                assert_eq!(more * (cuts.piece.cost(&side) - cuts.piece.cost(&old)), cost(&then) - cost(&group_of));
+            }
+        }
+    }
+
+    #[test]
+    fn groups_find_together_and_stay_as_full_as_they_are() {
+        let clock = Clock::new(&Options::default(), 1);
+        for arities in [&[6, 16][..], &[3, 2, 16]] {
+            let mut random = Random::new(5);
+            let weight = knots(12, &mut random);
+            let Ready { net, layout, .. } = ready(&weight, &tree(arities, &[100, 10, 1][3 - arities.len()..]));
+            // Knots are whole, but in any group.
+            let mut knots: Vec<u32> = (0..12).collect();
+            random.shuffle(&mut knots);
+            let start: Vec<u32> = (0..96).map(|task| knots[task / 8] / 2).collect();
+            let mut group_of = start.clone();
+            improve(&net, &layout, &mut group_of, &clock, &mut random);
+            let cost = |group_of: &[u32]| cost_of_groups(&net, &layout, group_of);
+            assert!(cost(&group_of) < cost(&start), "{} and {}", cost(&group_of), cost(&start));
+            assert!((0..6).all(|group| group_of.iter().filter(|&&own| own == group).count() == 16));
+        }
+    }
+
+    #[test]
+    fn groups_that_do_not_talk_are_left_alone() {
+        let clock = Clock::new(&Options::default(), 1);
+        let of_groups = (0..48_u32).flat_map(|task| [(task, task / 16 * 16, 3), (task, task / 16 * 16 + 5, 2)]);
+        for entries in [of_groups.filter(|entry| entry.0 != entry.1).collect(), Vec::new()] {
+            let weight = Matrix::from_triplets(48, entries);
+            let Ready { net, layout, .. } = ready(&weight, &tree(&[3, 16], &[10, 1]));
+            let start: Vec<u32> = (0..48).map(|task| task / 16).collect();
+            let mut group_of = start.clone();
+            improve(&net, &layout, &mut group_of, &clock, &mut Random::new(1));
+            assert_eq!(group_of, start);
+        }
+    }
+}
