@@ -157,9 +157,7 @@ impl<'a> Best<'a> {
     /// Refines a cut and keeps it if it is no worse.
     fn offer(&mut self, mut side: Vec<u8>) {
         refine(self.piece, &mut side, self.first);
-        let filled: i32 =
-            self.piece.size.iter().zip(&side).map(|(&size, &side)| if side == 0 { size } else { 0 }).sum();
-        let price = (((filled - self.first).abs() - self.slack).max(0), self.piece.cost(&side));
+        let price = (((self.piece.filled(&side) - self.first).abs() - self.slack).max(0), self.piece.cost(&side));
         if price <= self.price {
             (self.price, self.side) = (price, side);
         }

@@ -1,31 +1,44 @@
 //! Pairs of groups cut anew by clusters: vertices that talk much are merged within their groups, so that two groups are a graph of
 //! some twenty vertices instead of a hundred, which is cut in a few microseconds. Clusters are of different sizes, so that groups
 //! can stay exactly as full as they are. Where nothing better is found by one clustering, another one is made (iterated multilevel
-//! search: Walshaw, "Multilevel refinement for combinatorial optimisation problems", 2004).
+//! search: Walshaw, "Multilevel refinement for combinatorial optimisation problems", 2004); and from the third on some pair is cut in
+//! another way, and those around it again, which stays where J is no more than before (iterated local search: Lourenço, Martin,
+//! Stützle, 2003).
 
-use super::bisect::recut;
+use super::bisect::{grown, recut};
 use super::clock::Clock;
 use super::coarsen::merged;
 use super::layout::Layout;
 use super::net::Net;
 use super::piece::Piece;
+use super::refine::refine;
 use crate::random::Random;
 use std::ops::Range;
 
 /// A cluster is of no more than one in so many of a group's vertices.
 const PART: usize = 5;
 
-/// Clusterings at most, and how many of them in a row may bring nothing.
+/// Clusterings at most where there are no kicks, and how many of them in a row may bring nothing.
 const CLUSTERINGS: usize = 8;
 const STALE: usize = 2;
+
+/// How many clusterings are without kicks, and the part of the time, in a hundred, that all with kicks may take; the least number
+/// of groups that kicks are worth it for: one changes a dozen.
+const BEFORE_KICKS: usize = 3;
+const TIME_FOR_KICKS: u128 = 60;
+const LEAST_KICKED: usize = 12;
 
 /// How often every vertex chooses its cluster.
 const ROUNDS: usize = 2;
 
-/// Cuts that are tried of a pair of groups.
+/// Cuts that are tried of a pair of groups; and after a kick.
 const TRIES: usize = 7;
+const TRIES_KICKED: usize = 3;
 
-/// Pairs of clusters that are drawn in a row and in one group, after which there are hardly others.
+/// Pairs around a kick that lead to nothing, after which nothing better is near.
+const PATIENCE_KICKED: usize = 16;
+
+/// Pairs of clusters that are drawn in a row and in one group, after which it is given up.
 const MOST_WITHIN: usize = 1_000;
 
 /// Pairs of groups between two looks at the clock.
@@ -41,8 +54,8 @@ const MOST_OF_PAIR: i64 = 1 << 24;
 /// Not in the pair at hand, or no number yet.
 const NONE: u32 = u32::MAX;
 
-/// Makes J of groups less; each stays as full as it is.
-pub fn improve(net: &Net, layout: &Layout, group_of: &mut [u32], clock: &Clock, random: &mut Random) {
+/// Makes J of groups less; each stays as full as it is. With `kicks` a good part of the time is used, otherwise little.
+pub fn improve(net: &Net, layout: &Layout, group_of: &mut [u32], kicks: bool, clock: &mut Clock, random: &mut Random) {
     let groups = layout.groups();
     let inside = |group: usize| layout.distance[group * groups + group];
     let most = net.len().div_ceil(groups).div_ceil(PART);
@@ -56,14 +69,21 @@ pub fn improve(net: &Net, layout: &Layout, group_of: &mut [u32], clock: &Clock, 
     }
     let all: i64 = fine.arcs.iter().map(|arc| i64::from(arc.1)).sum();
     fine.scale_down(all / MOST_ALL + 1);
-    let mut stale = 0;
-    for _ in 0..CLUSTERINGS {
-        if clock.is_over() || stale == STALE {
+    let mut kicks = kicks && groups >= LEAST_KICKED;
+    let (all, mut stale) = (clock.left(), 0);
+    for number in 0.. {
+        let may_kick = kicks && clock.left() * 100 > all * (100 - TIME_FOR_KICKS);
+        if clock.is_over() || (!may_kick && (number >= CLUSTERINGS || stale == STALE)) {
             return;
         }
         let cluster_of = clusters(&fine, group_of, most, random);
         let mut cuts = Cuts::new(&fine, &cluster_of, group_of, layout);
         stale = if cuts.run(clock, random) { 0 } else { stale + 1 };
+        if may_kick && number >= BEFORE_KICKS {
+            let talk = (0..groups).take_while(|_| clock.step()).all(|_| cuts.kick(random));
+            stale = if talk { stale } else { STALE };
+            kicks &= talk;
+        }
         group_of.iter_mut().zip(&cluster_of).for_each(|(group, &cluster)| *group = cuts.group_of[cluster as usize]);
     }
 }
@@ -131,6 +151,8 @@ struct Cuts<'a> {
     /// The clusters of the pair at hand, those of its first group first, and their graph.
     pair: Vec<u32>,
     piece: Piece,
+    /// The groups that have been changed since the last kick, and what was in each before it.
+    changed: Vec<(usize, Vec<u32>)>,
 }
 
 impl<'a> Cuts<'a> {
@@ -152,57 +174,94 @@ impl<'a> Cuts<'a> {
             local: vec![NONE; count],
             pair: Vec::new(),
             piece: Piece { is_exact: true, ..Piece::default() },
+            changed: Vec::new(),
             graph,
         }
     }
 
     /// Cuts pairs of groups that talk anew until nothing gets better; whether anything did.
     fn run(&mut self, clock: &Clock, random: &mut Random) -> bool {
-        // Where all that talk are in one group there is nothing to cut.
-        let (mut stale, mut within, mut gained) = (0, 0, false);
+        let (mut stale, mut gained) = (0, false);
         for drawn in 1.. {
-            let is_over = || drawn % LOOK == 0 && clock.is_over();
-            if self.talking.is_empty() || stale == self.layout.groups() || within == MOST_WITHIN || is_over() {
+            if stale == self.layout.groups() || (drawn % LOOK == 0 && clock.is_over()) {
                 break;
             }
-            let cluster = self.talking[random.below(self.talking.len())] as usize;
-            let row = self.graph.neighbours(cluster);
-            let other = row[random.below(row.len())].0 as usize;
-            let (a, b) = (self.group_of[cluster] as usize, self.group_of[other] as usize);
-            if a == b {
-                within += 1;
-            } else if self.cut(a, b, random) {
-                (stale, within, gained) = (0, 0, true);
-            } else {
-                (stale, within) = (stale + 1, 0);
-            }
+            let Some((a, b)) = self.pair_of(&self.talking, random) else { break };
+            let gain = self.cut(a, b, TRIES, random);
+            (stale, gained) = if gain > 0 { (0, true) } else { (stale + 1, gained) };
         }
         gained
     }
 
-    /// Cuts two groups anew; whether J is less then.
-    fn cut(&mut self, a: usize, b: usize, random: &mut Random) -> bool {
-        self.take(a, b);
-        let count = self.members[a].len();
-        let first: i32 = self.piece.size[..count].iter().sum();
-        let old: Vec<u8> = (0..self.pair.len()).map(|at| u8::from(at >= count)).collect();
-        let before = self.piece.cost(&old);
-        let side = recut(&self.piece, first, old, TRIES, random);
-        let is_less = self.piece.cost(&side) < before;
-        if is_less {
-            self.members[a].clear();
-            self.members[b].clear();
-            for (&cluster, &side) in self.pair.iter().zip(&side) {
-                let group = if side == 0 { a } else { b };
-                self.members[group].push(cluster);
-                self.group_of[cluster as usize] = group as u32;
-            }
-        }
-        is_less
+    /// Two groups that talk, of the first of which one of some clusters is; none if that is hard to find.
+    fn pair_of(&self, clusters: &[u32], random: &mut Random) -> Option<(usize, usize)> {
+        (0..MOST_WITHIN).take_while(|_| !clusters.is_empty()).find_map(|_| {
+            let cluster = clusters[random.below(clusters.len())] as usize;
+            let row = self.graph.neighbours(cluster);
+            let other = if row.is_empty() { cluster } else { row[random.below(row.len())].0 as usize };
+            let (a, b) = (self.group_of[cluster] as usize, self.group_of[other] as usize);
+            (a != b).then_some((a, b))
+        })
     }
 
-    /// Takes two groups in hand: their clusters, and the graph whose cuts cost what J is more or less by.
-    fn take(&mut self, a: usize, b: usize) {
+    /// Cuts two groups anew; what that gained.
+    fn cut(&mut self, a: usize, b: usize, tries: usize, random: &mut Random) -> i64 {
+        let (first, old) = self.take(a, b);
+        let before = self.piece.cost(&old);
+        let side = recut(&self.piece, first, old, tries, random);
+        let gain = before - self.piece.cost(&side);
+        if gain > 0 {
+            self.put(a, b, &side);
+        }
+        gain
+    }
+
+    /// Cuts some pair in another way, and those around it again; takes it back if J became more. False where no groups talk.
+    fn kick(&mut self, random: &mut Random) -> bool {
+        let Some((a, b)) = self.pair_of(&self.talking, random) else { return false };
+        let (first, old) = self.take(a, b);
+        let mut side = grown(&self.piece, first, false, random);
+        refine(&self.piece, &mut side, first);
+        if side == old || self.piece.filled(&side) != first {
+            return true;
+        }
+        let mut gain = self.piece.cost(&old) - self.piece.cost(&side);
+        self.changed.clear();
+        self.put(a, b, &side);
+        let mut stale = 0;
+        while stale < PATIENCE_KICKED {
+            let around = self.changed[random.below(self.changed.len())].0;
+            let Some((a, b)) = self.pair_of(&self.members[around], random) else { break };
+            let more = self.cut(a, b, TRIES_KICKED, random);
+            (stale, gain) = if more > 0 { (0, gain + more) } else { (stale + 1, gain) };
+        }
+        if gain < 0 {
+            for (group, members) in std::mem::take(&mut self.changed) {
+                members.iter().for_each(|&cluster| self.group_of[cluster as usize] = group as u32);
+                self.members[group] = members;
+            }
+        }
+        true
+    }
+
+    /// Puts the clusters of the pair in hand to the groups that sides say, and notes what those were.
+    fn put(&mut self, a: usize, b: usize, side: &[u8]) {
+        for group in [a, b] {
+            let old = std::mem::take(&mut self.members[group]);
+            if self.changed.iter().all(|changed| changed.0 != group) {
+                self.changed.push((group, old));
+            }
+        }
+        for (&cluster, &side) in self.pair.iter().zip(side) {
+            let group = if side == 0 { a } else { b };
+            self.members[group].push(cluster);
+            self.group_of[cluster as usize] = group as u32;
+        }
+    }
+
+    /// Takes two groups in hand: their clusters, and the graph whose cuts cost what J is more or less by. How full the first one is,
+    /// and on which side each cluster is.
+    fn take(&mut self, a: usize, b: usize) -> (i32, Vec<u8>) {
         self.pair.clear();
         self.pair.extend_from_slice(&self.members[a]);
         self.pair.extend_from_slice(&self.members[b]);
@@ -233,6 +292,9 @@ impl<'a> Cuts<'a> {
             piece.bias.push(scaled(bias));
         }
         self.pair.iter().for_each(|&cluster| self.local[cluster as usize] = NONE);
+        let count = self.members[a].len();
+        let old: Vec<u8> = (0..self.pair.len()).map(|at| u8::from(at >= count)).collect();
+        (piece.filled(&old), old)
     }
 }
 
@@ -327,33 +389,63 @@ mod tests {
 
     #[test]
     fn groups_find_together_and_stay_as_full_as_they_are() {
-        let clock = Clock::new(&Options::default(), 1);
-        for arities in [&[6, 16][..], &[3, 2, 16]] {
+        for (arities, kicks) in [(&[12, 16][..], false), (&[12, 16], true), (&[6, 2, 16], true)] {
             let mut random = Random::new(5);
-            let weight = knots(12, &mut random);
+            let weight = knots(24, &mut random);
             let Ready { net, layout, .. } = ready(&weight, &tree(arities, &[100, 10, 1][3 - arities.len()..]));
             // Knots are whole, but in any group.
-            let mut knots: Vec<u32> = (0..12).collect();
+            let mut knots: Vec<u32> = (0..24).collect();
             random.shuffle(&mut knots);
-            let start: Vec<u32> = (0..96).map(|task| knots[task / 8] / 2).collect();
+            let start: Vec<u32> = (0..192).map(|task| knots[task / 8] / 2).collect();
             let mut group_of = start.clone();
-            improve(&net, &layout, &mut group_of, &clock, &mut random);
+            let mut clock = Clock::new(&Options::default(), 300);
+            improve(&net, &layout, &mut group_of, kicks, &mut clock, &mut random);
             let cost = |group_of: &[u32]| cost_of_groups(&net, &layout, group_of);
             assert!(cost(&group_of) < cost(&start), "{} and {}", cost(&group_of), cost(&start));
-            assert!((0..6).all(|group| group_of.iter().filter(|&&own| own == group).count() == 16));
+            assert!((0..12).all(|group| group_of.iter().filter(|&&own| own == group).count() == 16));
+            assert_eq!(clock.left() < 300, kicks);
         }
     }
 
     #[test]
+    fn kicks_never_make_j_more() {
+        let mut random = Random::new(6);
+        let weight = talking(96, 250, &mut random);
+        let Ready { net, layout, .. } = ready(&weight, &tree(&[3, 4, 8], &[100, 10, 1]));
+        let group_of = shuffled(96, &layout.tree.group_of_slots(), &mut random);
+        let fine = Piece::of_net(&net);
+        let cluster_of = clusters(&fine, &group_of, 2, &mut random);
+        let mut cuts = Cuts::new(&fine, &cluster_of, &group_of, &layout);
+        cuts.run(&Clock::new(&Options::default(), 1), &mut random);
+        let now = |cuts: &Cuts| -> Vec<u32> {
+            assert!(cuts.members.iter().enumerate().all(|(group, members)| {
+                members.iter().all(|&cluster| cuts.group_of[cluster as usize] as usize == group)
+            }));
+            cluster_of.iter().map(|&cluster| cuts.group_of[cluster as usize]).collect()
+        };
+        let (mut before, mut taken_back, mut less) = (now(&cuts), 0, 0);
+        let cost = |group_of: &[u32]| cost_of_groups(&net, &layout, group_of);
+        for _ in 0..200 {
+            assert!(cuts.kick(&mut random));
+            let then = now(&cuts);
+            assert!(cost(&then) <= cost(&before));
+            taken_back += usize::from(then == before);
+            less += usize::from(cost(&then) < cost(&before));
+            before = then;
+        }
+        assert!(taken_back > 20 && less > 0, "{taken_back} taken back, {less} less");
+    }
+
+    #[test]
     fn groups_that_do_not_talk_are_left_alone() {
-        let clock = Clock::new(&Options::default(), 1);
-        let of_groups = (0..48_u32).flat_map(|task| [(task, task / 16 * 16, 3), (task, task / 16 * 16 + 5, 2)]);
+        let mut clock = Clock::new(&Options::default(), 100);
+        let of_groups = (0..192_u32).flat_map(|task| [(task, task / 16 * 16, 3), (task, task / 16 * 16 + 5, 2)]);
         for entries in [of_groups.filter(|entry| entry.0 != entry.1).collect(), Vec::new()] {
-            let weight = Matrix::from_triplets(48, entries);
-            let Ready { net, layout, .. } = ready(&weight, &tree(&[3, 16], &[10, 1]));
-            let start: Vec<u32> = (0..48).map(|task| task / 16).collect();
+            let weight = Matrix::from_triplets(192, entries);
+            let Ready { net, layout, .. } = ready(&weight, &tree(&[12, 16], &[10, 1]));
+            let start: Vec<u32> = (0..192).map(|task| task / 16).collect();
             let mut group_of = start.clone();
-            improve(&net, &layout, &mut group_of, &clock, &mut Random::new(1));
+            improve(&net, &layout, &mut group_of, true, &mut clock, &mut Random::new(1));
             assert_eq!(group_of, start);
         }
     }

@@ -93,6 +93,11 @@ impl Piece {
         &self.arcs[self.starts[vertex] as usize..self.starts[vertex + 1] as usize]
     }
 
+    /// Slots that side 0 of a cut takes.
+    pub fn filled(&self, side: &[u8]) -> i32 {
+        self.size.iter().zip(side).map(|(&size, &side)| if side == 0 { size } else { 0 }).sum()
+    }
+
     /// What a cut costs: the weight between the sides and the bias of side 1.
     pub fn cost(&self, side: &[u8]) -> i64 {
         let mut twice = 0_i64;

@@ -156,22 +156,22 @@ impl<'a> Ground<'a> {
     }
 
     /// The vertices divided over the whole tree; as well as half of the time allows, or in a hurry.
-    fn divided(&self, hurries: bool, clock: &Clock, random: &mut Random) -> State<'a> {
+    fn divided(&self, hurries: bool, clock: &mut Clock, random: &mut Random) -> State<'a> {
         let tree = &self.layout.tree;
         let mut slot_of = vec![0; self.net.len()];
         let mut divider = Divider::new(self.net, tree, TRIES);
         divider.pace = Some(Pace::new(clock, tree.children(0, &(0..tree.groups() as u32)).len()));
         divider.parents = hurries.then_some(1);
         divider.divide((0..self.net.len() as u32).collect(), 0, 0..tree.groups() as u32, &mut slot_of, random);
-        self.cut_by_clusters(slot_of, clock, random)
+        self.cut_by_clusters(slot_of, !hurries, clock, random)
     }
 
     /// What pairs of groups cut anew by clusters make of a division.
-    fn cut_by_clusters(&self, mut slot_of: Vec<u32>, clock: &Clock, random: &mut Random) -> State<'a> {
+    fn cut_by_clusters(&self, mut slot_of: Vec<u32>, kicks: bool, clock: &mut Clock, random: &mut Random) -> State<'a> {
         let tree = &self.layout.tree;
         let group_of_slot = tree.group_of_slots();
         let mut group_of: Vec<u32> = slot_of.iter().map(|&slot| group_of_slot[slot as usize]).collect();
-        clusters::improve(self.net, self.layout, &mut group_of, clock, random);
+        clusters::improve(self.net, self.layout, &mut group_of, kicks, clock, random);
         let mut next: Vec<u32> = (0..tree.groups()).map(|group| tree.slots_of(group).start as u32).collect();
         for (slot, &group) in slot_of.iter_mut().zip(&group_of) {
             let next = &mut next[group as usize];
