@@ -14,9 +14,12 @@ const FEW: usize = 65;
 const MANY: usize = 1_100;
 /// Others that a task talks with on average, from which on a problem is dense.
 const DENSE: usize = 24;
-/// What METIS takes for a task, and for each other that it talks with, in nanoseconds, about.
+/// What METIS takes for a task, and for each other that it talks with, in nanoseconds, about, and what all before it takes for a
+/// task, on one machine; and the greatest difference, in tenths, that is made for a slower one.
 const TASK: u128 = 3_000;
 const ARC: u128 = 240;
+const BEFORE: u128 = 800;
+const SLOWEST: u128 = 16;
 /// Times as much time, in tenths, that is not much more.
 const HURRY: u128 = 20;
 /// The same from so many slots on, where a division of our own is better on average, and wanted if there is time for it.
@@ -34,7 +37,9 @@ pub fn partitioned(
 ) -> Option<Vec<usize>> {
     let levels = prepared.levels.as_ref()?;
     let arcs: usize = (0..slots.tasks()).map(|task| prepared.net.row(task).len()).sum();
-    let time = TASK * slots.len() as u128 + ARC * arcs as u128;
+    let elapsed = problem.options.budget.map_or(0, |budget| budget.as_nanos().saturating_sub(clock.left()));
+    let slowness = (10 * elapsed / (BEFORE * slots.len() as u128)).clamp(10, SLOWEST);
+    let time = (TASK * slots.len() as u128 + ARC * arcs as u128) * slowness / 10;
     let suits = (FEW..=MANY).contains(&slots.len()) && arcs < DENSE * slots.tasks();
     let hurry = if slots.len() < SEVERAL { HURRY } else { HURRY_OF_SEVERAL };
     let hurries = suits && !clock.counts() && clock.left() * 10 < hurry * time;
@@ -56,6 +61,7 @@ mod tests {
     use crate::testing::tree;
     use crate::{Options, mapper};
     use cohabit_model::cost::distance_cost;
+    use std::cell::Cell;
     use std::time::Duration;
 
     /// Whether METIS's mapping is taken.
@@ -80,6 +86,18 @@ mod tests {
         assert!(!hurries(256, 5000, &within(1)) && !hurries(64, 200, &within(1)) && !hurries(2048, 6000, &within(1)));
         // With more tasks it has to be a greater hurry.
         assert!(hurries(512, 1400, &within(2)) && !hurries(512, 1400, &within(4)) && hurries(256, 700, &within(2)));
+    }
+
+    #[test]
+    fn on_a_slow_machine_one_is_sooner_in_a_hurry() {
+        thread_local!(static READ: Cell<bool> = const { Cell::new(false) });
+        // It stands until it is read, and then 0.7 ms later.
+        let jumps = Some(TimeSource(|| Duration::from_micros(if READ.replace(true) { 700 } else { 0 })));
+        let options = Options { budget: Some(Duration::from_millis(4)), time_source: jumps, ..Options::default() };
+        assert!(hurries(512, 1400, &options));
+        // All of it is as slow as the machine is taken to be at most.
+        READ.set(false);
+        assert!(!hurries(512, 1400, &Options { budget: Some(Duration::from_millis(7)), ..options }));
     }
 
     #[test]
