@@ -45,8 +45,14 @@ impl Clock {
     /// Takes a step, if there is one left.
     #[inline]
     pub fn step(&mut self) -> bool {
+        self.steps(1)
+    }
+
+    /// Takes so many steps, or what is left of them, if any is.
+    #[inline]
+    pub fn steps(&mut self, count: u64) -> bool {
         let goes_on = self.steps > 0 && !self.is_over();
-        self.steps = self.steps.saturating_sub(1);
+        self.steps = self.steps.saturating_sub(count);
         goes_on
     }
 

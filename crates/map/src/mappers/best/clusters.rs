@@ -41,6 +41,9 @@ const PATIENCE_KICKED: usize = 16;
 /// Pairs of clusters that are drawn in a row and in one group, after which it is given up.
 const MOST_WITHIN: usize = 1_000;
 
+/// A kick takes as long as so many repartitions, about.
+const STEPS_OF_KICK: u64 = 3;
+
 /// Pairs of groups between two looks at the clock.
 const LOOK: usize = 16;
 
@@ -80,7 +83,7 @@ pub fn improve(net: &Net, layout: &Layout, group_of: &mut [u32], kicks: bool, cl
         let mut cuts = Cuts::new(&fine, &cluster_of, group_of, layout);
         stale = if cuts.run(clock, random) { 0 } else { stale + 1 };
         if may_kick && number >= BEFORE_KICKS {
-            let talk = (0..groups).take_while(|_| clock.step()).all(|_| cuts.kick(random));
+            let talk = (0..groups).take_while(|_| clock.steps(STEPS_OF_KICK)).all(|_| cuts.kick(random));
             stale = if talk { stale } else { STALE };
             kicks &= talk;
         }
