@@ -27,7 +27,8 @@ need() {
     local program=$1 command
     shift
     for command in "$@"; do
-        command -v "$command" >/dev/null || { skip "$program: no '$command' here" && return 1; }
+        # Not 'command -v': functions here have programs' names.
+        type -P "$command" >/dev/null || { skip "$program: no '$command' here" && return 1; }
     done
 }
 
