@@ -1,13 +1,14 @@
 //! Pairs of groups cut anew by clusters: vertices that talk much are merged within their groups, so that two groups are a graph of
 //! some twenty vertices instead of a hundred, which is cut in a few microseconds. Clusters are of different sizes, so that groups
 //! can stay exactly as full as they are. Where nothing better is found by one clustering, another one is made (iterated multilevel
-//! search: Walshaw, "Multilevel refinement for combinatorial optimisation problems", 2004); and from the third on some pair is cut in
+//! search: Walshaw, "Multilevel refinement for combinatorial optimisation problems", 2004); and after the third some pair is cut in
 //! another way, and those around it again, which stays where J is no more than before (iterated local search: Lourenço, Martin,
 //! Stützle, 2003).
 
 use super::bisect::{grown, recut};
 use super::clock::Clock;
 use super::coarsen::merged;
+use super::evolve::DENSE;
 use super::layout::Layout;
 use super::net::Net;
 use super::piece::Piece;
@@ -47,9 +48,6 @@ const STEPS_OF_KICK: u64 = 3;
 /// Pairs of groups between two looks at the clock.
 const LOOK: usize = 16;
 
-/// Neighbours of a vertex on average at most: a dense graph's clusters all talk with each other.
-const MOST_NEIGHBOURS: usize = 24;
-
 /// The weights between all vertices add up to less than this, and what those of two groups may pay.
 const MOST_ALL: i64 = 1 << 30;
 const MOST_OF_PAIR: i64 = 1 << 24;
@@ -67,7 +65,8 @@ pub fn improve(net: &Net, layout: &Layout, group_of: &mut [u32], kicks: bool, cl
         return;
     }
     let mut fine = Piece::of_net(net);
-    if fine.arcs.len() > MOST_NEIGHBOURS * fine.len() {
+    // A dense graph's clusters all talk with each other.
+    if fine.arcs.len() >= DENSE.others * net.tasks {
         return;
     }
     let all: i64 = fine.arcs.iter().map(|arc| i64::from(arc.1)).sum();

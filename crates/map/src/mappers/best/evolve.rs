@@ -29,7 +29,8 @@ pub const DENSE_OF_BLOCKS: Dense = Dense { others: 12, tasks: 512 };
 /// From what number of others on, for each task, and up to how many tasks a graph is divided here.
 #[derive(Debug, Clone, Copy)]
 pub struct Dense {
-    others: usize,
+    /// The others.
+    pub others: usize,
     tasks: usize,
 }
 

@@ -12,8 +12,6 @@ use crate::slots::Slots;
 /// of our own is better.
 const FEW: usize = 65;
 const MANY: usize = 1_100;
-/// Others that a task talks with on average, from which on a problem is dense.
-const DENSE: usize = 24;
 /// What METIS takes for a task, and for each other that it talks with, in nanoseconds, about, and what all before it takes for a
 /// task, on one machine; and the greatest difference, in tenths, that is made for a slower one.
 const TASK: u128 = 3_000;
@@ -40,7 +38,7 @@ pub fn partitioned(
     let elapsed = problem.options.budget.map_or(0, |budget| budget.as_nanos().saturating_sub(clock.left()));
     let slowness = (10 * elapsed / (BEFORE * slots.len() as u128)).clamp(10, SLOWEST);
     let time = (TASK * slots.len() as u128 + ARC * arcs as u128) * slowness / 10;
-    let suits = (FEW..=MANY).contains(&slots.len()) && arcs < DENSE * slots.tasks();
+    let suits = (FEW..=MANY).contains(&slots.len()) && arcs < super::evolve::DENSE.others * slots.tasks();
     let hurry = if slots.len() < SEVERAL { HURRY } else { HURRY_OF_SEVERAL };
     let hurries = suits && !clock.counts() && clock.left() * 10 < hurry * time;
     hurries.then(|| crate::mappers::metis::partitioned(problem, slots, graph, levels).ok()).flatten()
