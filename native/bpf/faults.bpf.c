@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
  */
 #include "detect.h"
+#include <asm-generic/errno-base.h>
 #include <bpf/bpf_tracing.h>
 
 #define CLOCK_MONOTONIC 1
@@ -63,8 +64,8 @@ struct {
 
 /* Of each PU. */
 struct sampling {
-    cohabit_u64 sampled; /* when last */
-    cohabit_u64 set;     /* when its timer was last set after a switch */
+    cohabit_u64 sample;  /* from when on the next sample may be taken */
+    cohabit_u64 set;     /* from when on its timer may be set after a switch */
     cohabit_u64 due;     /* when that expires; 0 where it has, or was not set */
     cohabit_u32 delay;   /* for how long it was set */
     cohabit_u32 may_set; /* whether the next switch may set it */
@@ -210,8 +211,12 @@ static __always_inline cohabit_u32 follow_task(cohabit_u32 tid, cohabit_u32 proc
     struct cohabit_task_event *event = task_event(COHABIT_TASK_STARTED, slot);
     if (!event)
         goto lost;
-    if (bpf_map_update_elem(&followed, &tid, &slot, BPF_NOEXIST)) {
+    long refused = bpf_map_update_elem(&followed, &tid, &slot, BPF_NOEXIST);
+    if (refused) {
         bpf_ringbuf_discard(event, 0);
+        /* Its parent created it and user space listed it at the same moment. */
+        if (refused == -EEXIST)
+            return COHABIT_FOLLOWED_BEFORE;
         goto lost;
     }
     event->tid = tid;
@@ -249,15 +254,15 @@ int follow(struct cohabit_follow *task)
     return follow_task(task->tid, task->process, 0);
 }
 
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(on_exit, struct task_struct *task)
+/* Follows a task no longer, and tells so once. */
+static __always_inline int end_task(cohabit_u32 tid, cohabit_u32 process)
 {
-    cohabit_u32 tid = task->pid;
     cohabit_u32 *found = bpf_map_lookup_elem(&followed, &tid);
     if (!found)
         return 0;
     cohabit_u32 slot = *found;
-    bpf_map_delete_elem(&followed, &tid);
+    if (bpf_map_delete_elem(&followed, &tid))
+        return 0;
     bpf_map_delete_elem(&reached, &tid);
     struct cohabit_task_event *event = task_event(COHABIT_TASK_ENDED, slot);
     if (!event) {
@@ -266,9 +271,22 @@ int BPF_PROG(on_exit, struct task_struct *task)
         return 0;
     }
     event->tid = tid;
-    event->process = task->tgid;
+    event->process = process;
     bpf_ringbuf_submit(event, 0);
     return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_exit, struct task_struct *task)
+{
+    return end_task(task->pid, task->tgid);
+}
+
+/* Ends a task that user space names: one that had ended, or was about to, when it was followed (BPF_PROG_TEST_RUN). */
+SEC("syscall")
+int unfollow(struct cohabit_follow *task)
+{
+    return end_task(task->tid, task->process);
 }
 
 /* Whose memory a system call is about. Its argument is an id in the caller's namespace; the kernel has found the task here. */
@@ -340,6 +358,13 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 /* A timer that was set for later is not taken for this interrupt. */
 #define EARLY_NS 1000
 
+/* Half of a time to one and a half times that, on average just that. Threads that take turns on a PU, a tick each, would be met at the
+ * same place of their round again and again if samples came after equally many ticks: some of them always, others never. */
+static __always_inline cohabit_u64 about(cohabit_u64 nanoseconds, cohabit_u32 random)
+{
+    return (nanoseconds >> 1) + (nanoseconds >> 10) * (random >> 22);
+}
+
 /* The timer's interrupt, which comes HZ times a second on every PU that has something to do. It tells what a task is about to do
  * for next to nothing, as no interrupt is added, unless it was set after a switch. Which memory that is, user space finds out. Not loaded
  * unless it is wanted. */
@@ -355,7 +380,7 @@ int BPF_PROG(on_timer, int vector)
     cohabit_u64 after_switch = pu->due && now + EARLY_NS >= pu->due;
     if (after_switch)
         pu->due = 0;
-    pu->may_set = now - pu->set >= settings.switch_every_ns;
+    pu->may_set = now >= pu->set;
     cohabit_u32 *slot = bpf_map_lookup_elem(&followed, &tid);
     if (!slot)
         return 0;
@@ -366,9 +391,9 @@ int BPF_PROG(on_timer, int vector)
     if (registers->orig_ax != NO_SYSTEM_CALL || (registers->cs & CODE_SEGMENT_MASK) != USER_CODE)
         return 0;
     if (!after_switch) {
-        if (now - pu->sampled < settings.sample_every_ns)
+        if (now < pu->sample)
             return 0;
-        pu->sampled = now;
+        pu->sample = now + about(settings.sample_every_ns, bpf_get_prandom_u32());
     }
     struct cohabit_sample *sample = bpf_ringbuf_reserve(&samples, sizeof(*sample), 0);
     if (!sample) {
@@ -445,8 +470,9 @@ int BPF_PROG(on_switch, int preempted, struct task_struct *previous, struct task
     cohabit_u32 random = bpf_get_prandom_u32();
     cohabit_u32 delay = state.delays[random & (COHABIT_DELAYS_DRAWN - 1)] & 15;
     cohabit_u64 shortest = 1024ull << delay, nanoseconds = shortest + (random >> 4 & (shortest - 1));
-    pu->set = bpf_ktime_get_ns();
-    pu->due = pu->set + nanoseconds;
+    cohabit_u64 now = bpf_ktime_get_ns();
+    pu->set = now + about(settings.switch_every_ns, bpf_get_prandom_u32());
+    pu->due = now + nanoseconds;
     pu->delay = delay;
     pu->may_set = 0;
     /* Of this PU: where that cannot be said (before Linux 6.7), it is so all the same as long as the PU is not idle. */

@@ -122,8 +122,8 @@ struct cohabit_sample {
 /* Set by user space before the programs are loaded. */
 struct cohabit_fault_settings {
     cohabit_u64 line_mask; /* lines of the block table, a power of two, less 1 */
-    cohabit_u64 sample_every_ns; /* at least so long from one sample on a PU to the next */
-    cohabit_u64 switch_every_ns; /* at least so long from one sample after a switch on a PU to the next */
+    cohabit_u64 sample_every_ns; /* so long from one sample on a PU to the next, give or take up to a half */
+    cohabit_u64 switch_every_ns; /* the same for samples after switches */
     cohabit_u32 block_shift;
     cohabit_u32 most_slots; /* at most COHABIT_MAX_SLOTS */
 };
@@ -138,7 +138,7 @@ struct cohabit_fault_state {
     cohabit_u8 delays[COHABIT_DELAYS_DRAWN]; /* less than COHABIT_DELAYS each: how long after a switch samples are taken */
 };
 
-/* A task to follow from now on, handed to the `follow` program. */
+/* A task to follow from now on, or no longer, handed to the programs `follow` and `unfollow`. */
 struct cohabit_follow {
     cohabit_u32 tid;
     cohabit_u32 process;

@@ -359,9 +359,14 @@ impl Source for BpfFaults {
         follow::threads(process, |tid| {
             let record = abi::cohabit_follow { tid: tid as u32, process: process as u32 };
             match self.run("follow", as_bytes(&record))? {
-                abi::COHABIT_NOT_FOLLOWED => Err(Error::new("too many tasks are followed already")),
-                _ => Ok(()),
+                abi::COHABIT_NOT_FOLLOWED => return Err(Error::new("too many tasks are followed already")),
+                // Its end may have been before.
+                abi::COHABIT_FOLLOWED if follow::is_ending(process, tid) => {
+                    self.run("unfollow", as_bytes(&record))?;
+                }
+                _ => {}
             }
+            Ok(())
         })?;
         let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
         self.share(process, mappings::shared(&maps))

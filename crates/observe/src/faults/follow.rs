@@ -4,6 +4,11 @@ use cohabit_model::{Error, Result};
 use std::collections::BTreeSet;
 use std::fs;
 
+/// The flag of a task that has begun to end, before anybody is told of its end (`PF_EXITING` of the kernel's sched.h; proc_pid_stat(5)
+/// has where flags are).
+const IS_ENDING: u64 = 4;
+const FLAGS: usize = 9;
+
 /// How often is enough: a process that starts threads faster than they can be listed is followed by its forks anyway.
 const LISTINGS: usize = 100;
 
@@ -15,13 +20,27 @@ pub(crate) fn threads(process: i32, mut follow: impl FnMut(i32) -> Result<()>) -
     let gone = || Error::new(format!("no process {process}")).remedy("it may have ended; `ps` lists what runs");
     let mut known = BTreeSet::new();
     for _ in 0..LISTINGS {
-        let listing = fs::read_dir(format!("/proc/{process}/task")).map_err(|_| gone())?;
-        let tids = listing.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
-        let new: Vec<i32> = tids.filter(|tid| known.insert(*tid)).collect();
+        let listing = listed(process).ok_or_else(gone)?;
+        let new: Vec<i32> = listing.filter(|tid| known.insert(*tid)).collect();
         if new.is_empty() {
             return Ok(());
         }
         new.into_iter().try_for_each(&mut follow)?;
     }
     Ok(())
+}
+
+/// The threads of a process; none where it is gone.
+pub(crate) fn listed(process: i32) -> Option<impl Iterator<Item = i32>> {
+    let listing = fs::read_dir(format!("/proc/{process}/task")).ok()?;
+    Some(listing.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
+}
+
+/// Whether a thread has ended or is about to.
+pub(crate) fn is_ending(process: i32, tid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/task/{tid}/stat")).unwrap_or_default();
+    // The state, the third field, follows the name, which is in brackets and may hold any character.
+    let fields = stat.rsplit_once(") ").map(|(_, rest)| rest.split_ascii_whitespace());
+    let flags = fields.and_then(|mut fields| fields.nth(FLAGS - 3)?.parse::<u64>().ok());
+    flags.is_none_or(|flags| flags & IS_ENDING != 0)
 }

@@ -12,7 +12,7 @@ use crate::weigh::Seen;
 use cohabit_model::{Error, Result};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::os::fd::AsRawFd;
@@ -111,6 +111,15 @@ impl PerfFaults {
                 self.processes.remove(&gone.process);
             }
         }
+    }
+
+    /// Ends tasks that are there no longer and whose end no record told: it was lost, came before that of the beginning (rings are read
+    /// one after another), or before the event was open or had a ring.
+    fn end_the_gone(&mut self) {
+        let there: HashSet<i32> =
+            self.processes.keys().filter_map(|&process| follow::listed(process)).flatten().collect();
+        let gone: Vec<i32> = self.tasks.keys().copied().filter(|tid| !there.contains(tid)).collect();
+        gone.into_iter().for_each(|tid| self.ended(tid));
     }
 
     fn fault(&mut self, tid: i32, instruction: u64, address: u64) {
@@ -256,6 +265,7 @@ impl Source for PerfFaults {
             let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
             process.shared = mappings::shared(&maps);
         }
+        self.end_the_gone();
         Ok(())
     }
 

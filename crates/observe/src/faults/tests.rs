@@ -1,7 +1,7 @@
 //! The detector in the kernel against the one in Rust, and on real processes, where eBPF programs can be loaded.
 
 use super::table::{Table, key, mix};
-use super::{BpfFaults, Options, PerfFaults, Source, TaskEvent};
+use super::{BpfFaults, Counters, Options, PerfFaults, Source, TaskEvent};
 use crate::sampling::Sums;
 use crate::weigh::Seen;
 use cohabit_testing::{Killed, sleeper};
@@ -96,6 +96,53 @@ fn tasks_are_followed_from_fork_to_exit() {
     let execs = events.iter().filter(|event| matches!(event, TaskEvent::Exec { .. })).count();
     assert!((3..=4).contains(&execs), "{events:?}");
     assert_eq!(events.last(), Some(&TaskEvent::Ended { task: 0 }));
+}
+
+/// Threads that start and end, one after the other, while the process's are listed, so many times at most: what is lost by that.
+fn threads_come_and_go(mut source: impl Source, listings: usize) -> Counters {
+    let (tell, told) = std::sync::mpsc::channel();
+    let over = AtomicBool::new(false);
+    let mut events = Vec::new();
+    thread::scope(|scope| {
+        let over = &over;
+        scope.spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                let tell = tell.clone();
+                let next = thread::spawn(move || tell.send(nix::unistd::gettid().as_raw()).unwrap());
+                next.join().unwrap();
+            }
+        });
+        let _ends = Ends(over);
+        let began = Instant::now();
+        for _ in (0..listings).take_while(|_| began.elapsed() < Duration::from_secs(2)) {
+            source.follow(std::process::id() as i32).unwrap();
+            events.extend(source.read(true).unwrap().tasks);
+        }
+    });
+    let threads: Vec<i32> = told.into_iter().collect();
+    source.refresh().unwrap();
+    let last = source.read(true).unwrap();
+    events.extend(last.tasks);
+    let ended = super::ended(&events);
+    let started = events.iter().filter_map(|event| match event {
+        TaskEvent::Started { task, tid, .. } if threads.contains(tid) => Some(task),
+        _ => None,
+    });
+    let started: Vec<&u32> = started.collect();
+    let left: Vec<&&u32> = started.iter().filter(|task| !ended.contains(**task)).collect();
+    assert!(started.len() > 10 && left.is_empty(), "{} started, and {left:?} never ended", started.len());
+    last.counters
+}
+
+#[test]
+fn threads_that_come_and_go_while_they_are_listed_start_and_end() {
+    if let Some(source) = started(&Options::default()) {
+        assert_eq!(threads_come_and_go(source, usize::MAX).tasks_lost, 0);
+    }
+    match PerfFaults::start(&Options::default()) {
+        Ok(source) => drop(threads_come_and_go(source, 200)),
+        Err(error) => println!("skipped: {}", error.cause),
+    }
 }
 
 #[test]
