@@ -10,7 +10,6 @@ use crate::seating::{Nearest, Seating};
 use crate::slots::Slots;
 use crate::{Mapper, Problem};
 use cohabit_model::{Result, Topology};
-use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// The mapper `complace`.
@@ -40,34 +39,58 @@ impl Mapper for Complace {
 pub fn greedy(graph: &Graph, topology: &Topology, slots: &Slots) -> Vec<usize> {
     let mut seating = Seating::new(slots);
     let mut nearest = Nearest::new(topology, slots);
-    let mut pending = BinaryHeap::new();
+    let mut pending = Pending::new(graph);
     for (task, pin) in slots.pinned.iter().enumerate() {
         if pin.is_some() {
-            pending.extend(edges_of(graph, task));
+            pending.add(task, &seating);
         }
     }
     let mut starts = 0..graph.tasks();
     loop {
-        while let Some((_, Reverse(start), Reverse(end))) = pending.pop() {
-            if seating.slot_of(end).is_some() {
-                continue;
-            }
+        while let Some((start, end)) = pending.take(&seating) {
             let start = seating.slot_of(start).expect("edges are pending from mapped tasks");
             let slot = nearest.to(start, &seating).expect("there is a slot for every task");
             seating.take(slot, end);
-            pending.extend(edges_of(graph, end).filter(|edge| seating.slot_of(edge.2.0).is_none()));
+            pending.add(end, &seating);
         }
         let Some(task) = starts.find(|&task| seating.slot_of(task).is_none()) else { break };
         let slot = seating.first_of(0..slots.len()).expect("there is a slot for every task");
         seating.take(slot, task);
-        pending.extend(edges_of(graph, task));
+        pending.add(task, &seating);
     }
     seating.finish()
 }
 
-/// The edges from a task, ordered by weight and then by the smaller numbers.
-fn edges_of(graph: &Graph, task: usize) -> impl Iterator<Item = (u64, Reverse<usize>, Reverse<usize>)> + '_ {
-    graph.row(task).map(move |(other, weight)| (weight, Reverse(task), Reverse(other)))
+/// The edges from mapped tasks to others, of which the heaviest is asked for, and of those alike the one of the smallest numbers.
+struct Pending<'a> {
+    graph: &'a Graph,
+    /// Weight, and in one number, the complements of the two tasks.
+    edges: BinaryHeap<(u64, u64)>,
+    /// The best edge to each task so far: no other will be taken.
+    best: Vec<(u64, u64)>,
+}
+
+impl<'a> Pending<'a> {
+    fn new(graph: &'a Graph) -> Self {
+        Self { graph, edges: BinaryHeap::new(), best: vec![(0, 0); graph.tasks()] }
+    }
+
+    /// The edges of a task that has been mapped.
+    fn add(&mut self, task: usize, seating: &Seating) {
+        for (other, weight) in self.graph.row(task) {
+            let edge = (weight, !((task as u64) << 32 | other as u64));
+            if edge > self.best[other] && seating.slot_of(other).is_none() {
+                self.best[other] = edge;
+                self.edges.push(edge);
+            }
+        }
+    }
+
+    /// The heaviest edge to a task that is not mapped: from which, and which.
+    fn take(&mut self, seating: &Seating) -> Option<(usize, usize)> {
+        let ends = |(_, ends): (u64, u64)| ((!ends >> 32) as usize, !ends as u32 as usize);
+        std::iter::from_fn(|| self.edges.pop()).map(ends).find(|&(_, end)| seating.slot_of(end).is_none())
+    }
 }
 
 #[cfg(test)]

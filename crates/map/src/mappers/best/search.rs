@@ -139,7 +139,8 @@ impl<'a> Ground<'a> {
         let rules = Rules::holding(vec![false; self.net.len()], above.groups());
         let ground = Ground { layout: above, rules: &rules, ..*self };
         let found = ground.search(None, &mut clock.most(REST), random);
-        let group_of = State::new(self.net, above, &rules, &found.slot_of).group_of;
+        let group_of_slot = above.tree.group_of_slots();
+        let group_of: Vec<u32> = found.slot_of.iter().map(|&slot| group_of_slot[slot as usize]).collect();
         self.filled(level, &group_of, Divider::new(self.net, &self.layout.tree, TRIES), random)
     }
 
