@@ -129,14 +129,15 @@ struct Kicks {
 
 impl Kicks {
     fn new(clock: &Clock, slack: f64) -> Self {
-        let all = clock.left() * TIME_FOR_KICKS / 100;
-        Self { end: clock.left() - all, all, last: None, slack }
+        let left = clock.left();
+        let all = left * TIME_FOR_KICKS / 100;
+        Self { end: left - all, all, last: None, slack }
     }
 
     /// How much more J may be after each kick, where a round of them begins now or is not due yet; none where the time is over.
     fn slack(&mut self, is_round: bool, clock: &Clock) -> Option<i64> {
         let left = clock.left().checked_sub(self.end).filter(|&left| left > 0)?;
-        let are_many = self.last.is_some_and(|last| (last - left) * LEAST_ROUNDS <= left);
+        let are_many = self.last.is_some_and(|last| last.saturating_sub(left) * LEAST_ROUNDS <= left);
         self.last = is_round.then_some(left);
         Some(if are_many { (self.slack * left as f64 / self.all as f64) as i64 } else { 0 })
     }
