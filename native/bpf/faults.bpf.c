@@ -214,7 +214,7 @@ static __always_inline cohabit_u32 follow_task(cohabit_u32 tid, cohabit_u32 proc
     long refused = bpf_map_update_elem(&followed, &tid, &slot, BPF_NOEXIST);
     if (refused) {
         bpf_ringbuf_discard(event, 0);
-        /* Its parent created it and user space listed it at the same moment. */
+        /* Its parent created it and user space listed it at the same moment; the slot is lost all the same. */
         if (refused == -EEXIST)
             return COHABIT_FOLLOWED_BEFORE;
         goto lost;
