@@ -1,6 +1,5 @@
 //! Who talks to whom: sources of events (a file or folder each) and the detectors that turn them into a profile.
 
-pub mod access;
 pub mod allowance;
 pub mod dbi;
 pub mod faults;

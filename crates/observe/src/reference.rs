@@ -3,7 +3,7 @@
 //!
 //! Communication is COMPROF's (section III): a write, then the first read of that value by each other task.
 
-use crate::access::Access;
+use cohabit_access::Access;
 use cohabit_model::{Matrix, profile::SeriesRow};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! Cases worked by hand from DESIGN.md's words, and properties against a second reading of them that keeps no state.
 
 use super::{ReferenceCounts, ReferenceDetector};
-use crate::access::{Access, AccessKind};
+use cohabit_access::{Access, AccessKind};
 use cohabit_model::Matrix;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};

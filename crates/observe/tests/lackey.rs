@@ -4,7 +4,7 @@
 
 mod common;
 
-use cohabit_observe::access::{Access, AccessKind};
+use cohabit_access::{Access, AccessKind};
 use cohabit_observe::reference::ReferenceDetector;
 use common::{Truth, build, has, parse_truth, rows, run};
 use std::ops::Range;

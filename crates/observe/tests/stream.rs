@@ -4,8 +4,8 @@
 #[allow(dead_code)] // what other tests use of it
 mod common;
 
+use cohabit_access::Access;
 use cohabit_model::Matrix;
-use cohabit_observe::access::Access;
 use cohabit_observe::dbi::{self, Installation, Options};
 use cohabit_observe::reference::{ReferenceCounts, ReferenceDetector};
 use cohabit_observe::stream::{Event, Stream};

@@ -3,7 +3,7 @@
 
 mod common;
 
-use cohabit_observe::access::{Access, AccessKind};
+use cohabit_access::{Access, AccessKind};
 use cohabit_observe::reference::ReferenceDetector;
 use common::{build, parse_truth, rows, run};
 use std::path::Path;

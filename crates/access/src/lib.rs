@@ -1,0 +1,14 @@
+//! What tasks do to memory, one after another.
+//!
+//! A [`Recording`] has a sequence of [`Step`]s for each task, and in them the order among tasks that the program forces
+//! ([`Step::Wait`]), no more: the simulator takes them in its own time, detectors in one of the orders that they allow
+//! ([`order`]).
+
+mod access;
+pub mod order;
+mod recording;
+mod step;
+
+pub use access::{Access, AccessKind};
+pub use recording::{InMemory, Recording, Steps, TaskInfo};
+pub use step::{Reason, Step, StridedAccess};

@@ -1,0 +1,77 @@
+//! Where steps come from: a file, a running program, a test.
+
+use crate::Step;
+use cohabit_model::Result;
+
+/// What is known of a task before its steps are read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TaskInfo {
+    /// As shown to people.
+    pub name: String,
+    /// The process it belongs to, numbered from 0.
+    pub process: u32,
+    /// The number of its accesses, where that is known before they are read.
+    pub accesses: Option<u64>,
+}
+
+/// The steps of one task, in its order. Everything after an error is lost.
+pub trait Steps: Send {
+    /// The next step; none at the task's end.
+    ///
+    /// # Errors
+    /// The recording cannot be read on, or is damaged.
+    fn next_step(&mut self) -> Result<Option<Step>>;
+}
+
+/// What the tasks of one run did. It can be read any number of times, by several readers at once.
+pub trait Recording: Sync {
+    /// The tasks; a task's number is its index.
+    fn tasks(&self) -> &[TaskInfo];
+
+    /// The steps of a task, from its first on.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    ///
+    /// # Panics
+    /// If there is no such task.
+    fn steps(&self, task: u32) -> Result<Box<dyn Steps + '_>>;
+}
+
+/// A recording that is held in memory: for tests, and for what is made up.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct InMemory {
+    tasks: Vec<TaskInfo>,
+    steps: Vec<Vec<Step>>,
+}
+
+impl InMemory {
+    /// A recording of tasks of one process.
+    pub fn new(steps: Vec<Vec<Step>>) -> Self {
+        let info = |(task, steps): (usize, &Vec<Step>)| TaskInfo {
+            name: format!("task {task}"),
+            process: 0,
+            accesses: Some(steps.iter().map(Step::access_count).sum()),
+        };
+        let tasks = steps.iter().enumerate().map(info).collect();
+        Self { tasks, steps }
+    }
+}
+
+struct Listed<'a>(std::slice::Iter<'a, Step>);
+
+impl Steps for Listed<'_> {
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        Ok(self.0.next().cloned())
+    }
+}
+
+impl Recording for InMemory {
+    fn tasks(&self) -> &[TaskInfo] {
+        &self.tasks
+    }
+
+    fn steps(&self, task: u32) -> Result<Box<dyn Steps + '_>> {
+        Ok(Box::new(Listed(self.steps[task as usize].iter())))
+    }
+}

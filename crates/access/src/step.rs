@@ -1,0 +1,130 @@
+//! What one task does next.
+//!
+//! Addresses are those of the whole recording: the same memory has the same address in every task, and different memory
+//! different ones, whatever address a process has it at.
+
+use crate::AccessKind;
+use std::ops::Range;
+
+/// One of the accesses that a [`Step::Loop`] makes in each iteration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StridedAccess {
+    /// Load, store or both at once.
+    pub kind: AccessKind,
+    /// The read-modify-write of a lock prefix or `xchg`: it waits for the stores before it.
+    pub atomic: bool,
+    /// Length in bytes, at least 1.
+    pub size_bytes: u32,
+    /// First byte in the first iteration.
+    pub base: u64,
+    /// What is added to the address after each iteration.
+    pub stride: i64,
+    /// Instructions since the access before, this one counted: 0 where one instruction makes several accesses.
+    pub instructions: u32,
+}
+
+impl StridedAccess {
+    /// A single access of `size_bytes` bytes by one instruction.
+    pub fn new(kind: AccessKind, base: u64, size_bytes: u32) -> Self {
+        Self { kind, atomic: false, size_bytes, base, stride: 0, instructions: 1 }
+    }
+
+    /// First byte in iteration `iteration` (the first is 0).
+    pub fn address(&self, iteration: u64) -> u64 {
+        self.base.wrapping_add_signed(self.stride.wrapping_mul(iteration as i64))
+    }
+}
+
+/// Why a task waits for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reason {
+    /// It reads what the other wrote.
+    Data,
+    /// It takes a lock, or makes an atomic access, after the other did.
+    Lock,
+    /// The other wakes it, or lets it pass a barrier.
+    Wake,
+    /// The other starts it.
+    Start,
+    /// It waits for the other's end.
+    End,
+    /// It receives a message that the other sends.
+    Message,
+}
+
+/// What a task does next.
+///
+/// A task's *position* is the number of accesses it has made so far: [`Step::Loop`] adds iterations times accesses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// `iterations` times all of `accesses`, in turns. A single access is a loop of one iteration.
+    Loop {
+        /// At least one.
+        accesses: Vec<StridedAccess>,
+        /// At least one.
+        iterations: u64,
+    },
+    /// Instructions that access no data.
+    Compute {
+        /// How many.
+        instructions: u64,
+    },
+    /// Instructions are fetched from this page of 4 KiB from here on.
+    Code {
+        /// Its address over 4,096.
+        page: u64,
+    },
+    /// Goes on only when task `task` has made `position` accesses: never one that itself has to wait for this.
+    Wait {
+        /// The task that is waited for.
+        task: u32,
+        /// Its position.
+        position: u64,
+        /// Why.
+        reason: Reason,
+        /// The address that is read again and again meanwhile; none where the task sleeps.
+        polled: Option<u64>,
+    },
+    /// Sleeps, or waits for something that is not recorded (a device, a timer).
+    Idle {
+        /// How long it took when it was recorded.
+        time_ns: u64,
+    },
+    /// The memory at these addresses is given back: whoever touches it next touches new memory.
+    Unmap {
+        /// The addresses.
+        range: Range<u64>,
+    },
+    /// The task begins a phase that the program names.
+    Phase {
+        /// Its number.
+        number: u64,
+    },
+}
+
+impl Step {
+    /// A loop of one access.
+    pub fn access(access: StridedAccess) -> Self {
+        Self::Loop { accesses: vec![access], iterations: 1 }
+    }
+
+    /// How many accesses it makes.
+    pub fn access_count(&self) -> u64 {
+        match self {
+            Self::Loop { accesses, iterations } => iterations.saturating_mul(accesses.len() as u64),
+            _ => 0,
+        }
+    }
+
+    /// How many instructions it takes.
+    pub fn instruction_count(&self) -> u64 {
+        match self {
+            Self::Loop { accesses, iterations } => {
+                let once: u64 = accesses.iter().map(|access| u64::from(access.instructions)).sum();
+                iterations.saturating_mul(once)
+            }
+            Self::Compute { instructions } => *instructions,
+            _ => 0,
+        }
+    }
+}
