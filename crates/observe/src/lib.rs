@@ -9,7 +9,7 @@ pub mod measure;
 pub mod mpi;
 pub mod npz;
 pub mod perf_event;
-pub mod reference;
+mod recording;
 pub mod sampling;
 pub mod series;
 pub mod stream;

@@ -5,7 +5,7 @@
 mod common;
 
 use cohabit_access::{Access, AccessKind};
-use cohabit_observe::reference::ReferenceDetector;
+use cohabit_detect::reference::ReferenceDetector;
 use common::{Truth, build, has, parse_truth, rows, run};
 use std::ops::Range;
 use std::path::Path;

@@ -5,9 +5,9 @@
 mod common;
 
 use cohabit_access::Access;
+use cohabit_detect::reference::ReferenceDetector;
 use cohabit_model::Profile;
 use cohabit_observe::dbi::{self, Installation, Options};
-use cohabit_observe::reference::ReferenceDetector;
 use cohabit_observe::stream::{COMMON, Event, Stream};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;

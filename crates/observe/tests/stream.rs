@@ -5,9 +5,9 @@
 mod common;
 
 use cohabit_access::Access;
+use cohabit_detect::reference::{ReferenceCounts, ReferenceDetector};
 use cohabit_model::Matrix;
 use cohabit_observe::dbi::{self, Installation, Options};
-use cohabit_observe::reference::{ReferenceCounts, ReferenceDetector};
 use cohabit_observe::stream::{Event, Stream};
 use std::ffi::OsString;
 use std::ops::Range;

@@ -4,7 +4,7 @@
 mod common;
 
 use cohabit_access::{Access, AccessKind};
-use cohabit_observe::reference::ReferenceDetector;
+use cohabit_detect::reference::ReferenceDetector;
 use common::{build, parse_truth, rows, run};
 use std::path::Path;
 use std::process::Command;

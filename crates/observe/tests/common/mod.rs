@@ -1,6 +1,6 @@
 //! The workloads as tests see them: built, run, and the matrix they say is known.
 
-use cohabit_observe::reference::ReferenceDetector;
+use cohabit_detect::reference::ReferenceDetector;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};

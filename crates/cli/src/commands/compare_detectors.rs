@@ -1,0 +1,156 @@
+//! `cohabit compare-detectors`: all detectors on one recorded run.
+
+use super::Outcome;
+use crate::exit::End;
+use crate::json::JsonArgs;
+use crate::machine::MachineArgs;
+use crate::output::note;
+use cohabit_access::Recording;
+use cohabit_access::file::RecordingFile;
+use cohabit_detect::compare::{Agreement, Found, compare};
+use cohabit_detect::{Setting, Tlb};
+use cohabit_map::{Options, Problem, mapper};
+use cohabit_model::cost::distance_cost;
+use cohabit_model::{Error, Matrix, Result, Topology};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  cohabit record -o r.rec -- ./solver
+  cohabit compare-detectors r.rec --topology \"pack:2 core:4 pu:1\"
+  cohabit compare-detectors r.rec --time-scale 1000   for runs much shorter than the papers'
+
+J is the distance cost of exact communication under the mapping that `best`
+makes of each detector's matrix: what it would have cost to rely on it.";
+
+/// Arguments of `cohabit compare-detectors`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct CompareDetectors {
+    /// The recording (`cohabit record`)
+    #[arg(value_name = "R")]
+    recording: PathBuf,
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// Bytes of a block, for detectors that look at blocks: a power of two from 16 to 4096
+    #[arg(long, value_name = "N", default_value = "64", value_parser = super::profile::block_bytes)]
+    block: u32,
+    /// Divide the papers' intervals (10 ms, 10 million cycles) by this
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = positive)]
+    time_scale: f64,
+    /// Cycles that an access takes, the instructions around it counted in
+    #[arg(long, value_name = "X", default_value_t = 4.0, value_parser = positive)]
+    cycles_per_access: f64,
+    /// Entries of each core's TLB
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    tlb_entries: u32,
+    /// Entries of one of its sets
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    tlb_ways: u32,
+    /// Bytes of a page: 4k or 2m
+    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = ["4k", "2m"])]
+    page: String,
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+/// What a detector's matrix leads to.
+struct Led {
+    found: Found,
+    cost: u128,
+}
+
+impl CompareDetectors {
+    /// Prints the table.
+    pub fn run(self) -> Outcome {
+        let recording = RecordingFile::open(&self.recording)?;
+        let topology = self.machine.load()?;
+        let setting = self.setting(recording.tasks().len())?;
+        let found = compare(&recording, &setting)?;
+        let exact = found.iter().find(|found| found.row.name == "exact").map(|found| found.detected.matrix.clone());
+        let exact = exact.unwrap_or_else(|| Matrix::zero(setting.tasks));
+        let led = found.into_iter().map(|found| led(found, &exact, &topology)).collect::<Result<Vec<_>>>()?;
+        if exact.total() == 0 {
+            note("no two tasks communicate in this recording: there is nothing that a detector could find");
+        }
+        let rows: Vec<_> = led.iter().map(Led::json).collect();
+        let fields = json!({ "recording": self.recording, "tasks": setting.tasks, "topology": topology.text, "detectors": rows });
+        self.json.emit("compare-detectors", fields, &table(&led))?;
+        Ok(End::Done)
+    }
+
+    fn setting(&self, tasks: usize) -> Result<Setting> {
+        let tlb = Tlb {
+            entries: self.tlb_entries as usize,
+            ways: self.tlb_ways as usize,
+            page_shift: if self.page == "2m" { 21 } else { 12 },
+        };
+        if tlb.entries % tlb.ways != 0 {
+            return Err(Error::new(format!("a TLB of {} entries has no whole sets of {}", tlb.entries, tlb.ways))
+                .remedy("give a multiple of --tlb-ways for --tlb-entries"));
+        }
+        Ok(Setting {
+            block_bytes: self.block.into(),
+            cycles_per_access: self.cycles_per_access,
+            time_scale: self.time_scale,
+            tlb,
+            ..Setting::new(tasks)
+        })
+    }
+}
+
+fn led(found: Found, exact: &Matrix, topology: &Topology) -> Result<Led> {
+    let best = mapper("best")?;
+    let options = Options::default();
+    let problem = Problem { weight: &found.detected.matrix, load: &[], topology, options: &options };
+    let placement = best.map(&problem)?;
+    Ok(Led { cost: distance_cost(exact, topology, &placement), found })
+}
+
+impl Led {
+    fn json(&self) -> Value {
+        let Found { row, detected, with_communication, with_sharing } = &self.found;
+        let agreement = |agreement: &Agreement| json!({ "correlation": agreement.correlation, "rank_correlation": agreement.rank_correlation });
+        json!({
+            "name": row.name, "source": row.source, "events": crate::number::sum(detected.matrix.total()),
+            "looked": detected.looked, "occasions": detected.occasions, "overhead": detected.overhead,
+            "with_communication": agreement(with_communication), "with_sharing": agreement(with_sharing),
+            "distance_cost": crate::number::sum(self.cost),
+        })
+    }
+}
+
+fn table(led: &[Led]) -> String {
+    let percent = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{:.3} %", 100.0 * value));
+    let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
+    let best = led.iter().map(|led| led.cost).min().unwrap_or(0);
+    let mut text = format!(
+        "{:<10} {:>13} {:>13} {:>10}  {:>7} {:>7}  {:>7} {:>7}  {:>8}\n",
+        "", "looked at", "events", "overhead", "communi", "cation", "shar", "ing", "J/best"
+    );
+    text +=
+        &format!("{:<10} {:>13} {:>13} {:>10}  {:>7} {:>7}  {:>7} {:>7}\n", "", "", "", "", "r", "ranks", "r", "ranks");
+    for Led { found, cost } in led {
+        let ratio = if best > 0 { format!("{:.3}", *cost as f64 / best as f64) } else { "-".to_owned() };
+        text += &format!(
+            "{:<10} {:>13} {:>13} {:>10}  {:>7} {:>7}  {:>7} {:>7}  {ratio:>8}\n",
+            found.row.name,
+            found.detected.looked,
+            found.detected.matrix.total(),
+            percent(found.detected.overhead),
+            number(found.with_communication.correlation),
+            number(found.with_communication.rank_correlation),
+            number(found.with_sharing.correlation),
+            number(found.with_sharing.rank_correlation),
+        );
+    }
+    text
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
+        _ => Err("write a number greater than 0".to_owned()),
+    }
+}

@@ -1,0 +1,131 @@
+//! Detectors held against one another on one run.
+
+use crate::{DETECTORS, Detected, Row, Setting};
+use cohabit_access::Recording;
+use cohabit_access::order::in_turns;
+use cohabit_model::{Matrix, Result};
+
+/// Accesses that a task makes before another has its turn: few against what a scheduler gives, many against a lock.
+pub const TURN_ACCESSES: u64 = 64;
+
+/// A detector and what it found.
+pub struct Found {
+    /// Which detector.
+    pub row: &'static Row,
+    /// What it found.
+    pub detected: Detected,
+    /// How its matrix, both directions summed, goes with exact communication over all pairs.
+    pub with_communication: Agreement,
+    /// The same with exact sharing.
+    pub with_sharing: Agreement,
+}
+
+/// How two matrices agree, over unordered pairs of different tasks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Agreement {
+    /// Pearson's coefficient of correlation; none where one of them is the same for all pairs.
+    pub correlation: Option<f64>,
+    /// Spearman's coefficient, of the ranks.
+    pub rank_correlation: Option<f64>,
+}
+
+/// Feeds one order of a recording's accesses to all detectors.
+///
+/// # Errors
+/// The recording cannot be read, or its waits cannot be kept.
+pub fn compare(recording: &dyn Recording, setting: &Setting) -> Result<Vec<Found>> {
+    let mut running: Vec<_> = DETECTORS.iter().map(|row| (row, (row.make)(setting))).collect();
+    in_turns(recording, TURN_ACCESSES, &mut |event| {
+        for (_, detector) in &mut running {
+            detector.take(&event);
+        }
+        Ok(())
+    })?;
+    let detected: Vec<_> = running.into_iter().map(|(row, detector)| (row, detector.finish())).collect();
+    let matrix = |name: &str| detected.iter().find(|(row, _)| row.name == name).map(|(_, found)| pairs(&found.matrix));
+    let (exact, sharing) = (matrix("exact").unwrap_or_default(), matrix("sharing").unwrap_or_default());
+    let found = detected.iter().map(|(row, detected)| {
+        let own = pairs(&detected.matrix);
+        Found {
+            row,
+            detected: detected.clone(),
+            with_communication: agreement(&own, &exact),
+            with_sharing: agreement(&own, &sharing),
+        }
+    });
+    Ok(found.collect())
+}
+
+/// The sums of both directions of all unordered pairs.
+fn pairs(matrix: &Matrix) -> Vec<f64> {
+    let tasks = matrix.tasks();
+    let mut sums = vec![0.0; tasks * tasks.saturating_sub(1) / 2];
+    for (source, destination, count) in matrix.iter() {
+        let (low, high) = (source.min(destination) as usize, source.max(destination) as usize);
+        if low != high {
+            sums[high * (high - 1) / 2 + low] += count as f64;
+        }
+    }
+    sums
+}
+
+fn agreement(a: &[f64], b: &[f64]) -> Agreement {
+    Agreement { correlation: correlation(a, b), rank_correlation: correlation(&ranks(a), &ranks(b)) }
+}
+
+fn correlation(a: &[f64], b: &[f64]) -> Option<f64> {
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let (mean_a, mean_b) = (mean(a), mean(b));
+    let (mut both, mut of_a, mut of_b) = (0.0, 0.0, 0.0);
+    for (x, y) in a.iter().zip(b) {
+        both += (x - mean_a) * (y - mean_b);
+        of_a += (x - mean_a).powi(2);
+        of_b += (y - mean_b).powi(2);
+    }
+    (of_a > 0.0 && of_b > 0.0).then(|| both / (of_a * of_b).sqrt())
+}
+
+/// Ranks, equal values sharing the mean of theirs.
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
+    let mut ranks = vec![0.0; values.len()];
+    let mut first = 0;
+    while first < order.len() {
+        let equal = order[first..].iter().take_while(|&&at| values[at] == values[order[first]]).count();
+        for &at in &order[first..first + equal] {
+            ranks[at] = first as f64 + (equal - 1) as f64 / 2.0;
+        }
+        first += equal;
+    }
+    ranks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agreement_is_pearson_s_and_spearman_s() {
+        type Row = (&'static [f64], &'static [f64], Option<f64>, Option<f64>);
+        let rows: [Row; 4] = [
+            (&[1.0, 2.0, 3.0], &[2.0, 4.0, 6.0], Some(1.0), Some(1.0)),
+            (&[1.0, 2.0, 3.0], &[3.0, 2.0, 1.0], Some(-1.0), Some(-1.0)),
+            // Grows always, not evenly: (1, 2, 9) with (1, 2, 3).
+            (&[1.0, 2.0, 9.0], &[1.0, 2.0, 3.0], Some(8.0 / (2.0 * 38.0_f64).sqrt()), Some(1.0)),
+            (&[5.0, 5.0, 5.0], &[1.0, 2.0, 3.0], None, None),
+        ];
+        for (a, b, pearson, spearman) in rows {
+            let found = agreement(a, b);
+            for (found, wanted) in [(found.correlation, pearson), (found.rank_correlation, spearman)] {
+                assert_eq!(found.is_some(), wanted.is_some(), "{a:?} {b:?}");
+                assert!((found.unwrap_or(0.0) - wanted.unwrap_or(0.0)).abs() < 1e-12, "{a:?} {b:?}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn equal_values_share_their_ranks() {
+        assert_eq!(ranks(&[7.0, 1.0, 7.0, 0.0]), [2.5, 1.0, 2.5, 0.0]);
+    }
+}
