@@ -57,6 +57,7 @@ lint: ## formatting and lints, warnings being errors
 ABI ?= crates/observe/src/dbi/abi.rs
 FAULTS_ABI ?= crates/observe/src/faults/abi.rs
 MPI_ABI ?= crates/observe/src/mpi/abi.rs
+RECORDING_ABI ?= crates/observe/src/recording/abi.rs
 BINDGEN = bindgen --rust-target 1.85 --no-doc-comments --allowlist-item 'cohabit_.*|COHABIT_.*'
 
 .PHONY: abi
@@ -64,6 +65,7 @@ abi: ## generate the Rust side of the C headers again (needs bindgen)
 	$(BINDGEN) native/abi.h --output $(ABI)
 	$(BINDGEN) native/bpf/faults_abi.h --output $(FAULTS_ABI)
 	$(BINDGEN) native/mpi/abi.h --output $(MPI_ABI)
+	$(BINDGEN) native/recording_abi.h --output $(RECORDING_ABI)
 
 .PHONY: bench
 bench: ## what profiling costs, over native and beside cachegrind (COHABIT_NPB names the programs)

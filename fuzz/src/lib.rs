@@ -2,6 +2,8 @@
 //! it says it is, and come back when it is written. `cargo fuzz run TARGET` searches for bytes that break this
 //! (fuzz_targets/); `cargo test -p cohabit --test fuzz` feeds the seeds in testdata/fuzz on any Rust.
 
+use cohabit_access::Recording;
+use cohabit_access::file::{Meta, RecordingFile, Writer};
 use cohabit_apply::{EXPORTERS, Identify, LaunchPlan, Placement};
 use cohabit_map::{Options, Problem, mapper};
 use cohabit_model::cost::distance_cost;
@@ -23,6 +25,8 @@ pub const TARGETS: &[Target] = &[
     ("topology", topology),
     ("mapping", mapping),
     ("pipeline", pipeline),
+    ("recording", recording),
+    ("recording_members", recording_members),
 ];
 
 /// Members of a profile in the order in which `npz_members` takes their bytes.
@@ -189,4 +193,41 @@ pub fn pipeline(data: &[u8]) {
     let cost = distance_cost(&weight, &topology, &placement);
     let bound = cohabit_map::lower_bound(&problem).expect("the problem was mapped");
     assert!(bound <= cost, "{name}: {bound} > {cost}");
+}
+
+/// What a damaged recording may have its readers do: a run of any length is a few bytes.
+const STEPS: usize = 10_000;
+
+/// A recording as it is.
+pub fn recording(data: &[u8]) {
+    with_file("r.rec", data, read_recording);
+}
+
+/// The members of a recording: what it says of itself, the segments of one image, the steps of one task.
+pub fn recording_members(data: &[u8]) {
+    let mut rest = data;
+    let mut next = || {
+        let end = rest.windows(BETWEEN.len()).position(|window| window == BETWEEN);
+        let part = &rest[..end.unwrap_or(rest.len())];
+        rest = end.map_or(&[], |end| &rest[end + BETWEEN.len()..]);
+        part
+    };
+    let Ok(meta) = serde_json::from_slice::<Meta>(next()) else { return };
+    let mut writer = Writer::new(std::io::Cursor::new(Vec::new()));
+    writer.segments(0, &[next()]).expect("written to memory");
+    writer.steps(0, 0, &[next()]).expect("written to memory");
+    let file = writer.finish(&meta).expect("written to memory").into_inner();
+    with_file("r.rec", &file, read_recording);
+}
+
+fn read_recording(path: &Path) {
+    let Ok(recording) = RecordingFile::open(path) else { return };
+    for task in 0..recording.tasks().len().min(64) as u32 {
+        let Ok(mut steps) = recording.steps(task) else { continue };
+        for _ in 0..STEPS {
+            if !matches!(steps.next_step(), Ok(Some(_))) {
+                break;
+            }
+        }
+    }
 }

@@ -14,6 +14,7 @@
 #include "modules.h"
 #include "options.h"
 #include "plan.h"
+#include "recorder_emit.h"
 #include "slots.h"
 #include "system.h"
 #include "tasks.h"
@@ -30,7 +31,8 @@ event_app2app(void *drcontext, void *tag, instrlist_t *block, bool for_trace, bo
 {
     (void)tag, (void)for_trace, (void)translating;
     instr_t *before = instrlist_first(block);
-    loops_unroll(drcontext, block);
+    if (options.recording[0] == '\0') /* what is recorded is the program's own iterations */
+        loops_unroll(drcontext, block);
     /* Made again later, the memory a loop reads may have another protection, and the block another form. */
     return instrlist_first(block) == before ? DR_EMIT_DEFAULT : DR_EMIT_STORE_TRANSLATIONS;
 }
@@ -76,6 +78,12 @@ event_insert(void *drcontext, void *tag, instrlist_t *block, instr_t *instr, boo
         loop_emit(drcontext, block, instr, plan);
     else if (drmgr_is_first_instr(drcontext, instr) && !plan->unrolled)
         emit_count(drcontext, block, instr, plan);
+    if (plan->recording != NULL && instr_is_app(instr)) {
+        instr_t *before = instr_get_prev_app(instr);
+        if (before != NULL && plan_orders_memory(before) && plan_counts(before))
+            recorder_emit_behind_atomic(drcontext, block, instr);
+        recorder_emit(drcontext, block, instr, plan->recording);
+    }
     for (uint32_t i = 0; i < plan->span_count; i++) {
         if (plan->spans[i].where == instr)
             insert_checks(drcontext, block, instr, plan, &plan->spans[i]);
@@ -133,9 +141,9 @@ init_state(void)
         fail("no address space for its shadow memory; lift ulimit -v and, where vm.overcommit_memory is 2, set it to 0");
     if (!part_open(options.directory, options.ticks_per_second, options.window_ns, options.block_bytes,
                    options.series_bound) ||
-        !common_open(options.directory) || !modes_init())
+        !common_open(options.directory) || !modes_init() || !recorder_init())
         fail(NULL);
-    if (!slots_init() || !cold_init())
+    if (!slots_init() || !cold_init() || !recorder_emit_init())
         fail("no thread-local slots or no memory for its routines");
 }
 

@@ -235,6 +235,16 @@ emit_bundle(void *dc, instrlist_t *block, instr_t *where, const bundle_t *bundle
     unreserve(dc, block, where, r, 3);
 }
 
+/* Where each access is of interest. */
+static void
+ask_nothing(void *dc, instrlist_t *block, instr_t *where, const span_t *span, const reg_id_t *r, instr_t *fine,
+            opnd_t cold)
+{
+    (void)span;
+    emit_return(dc, block, where, r[1], fine);
+    PRE(XINST_CREATE_jump(dc, cold));
+}
+
 void
 emit_check(void *dc, instrlist_t *block, instr_t *where, const plan_t *plan, const span_t *span)
 {
@@ -247,6 +257,10 @@ emit_check(void *dc, instrlist_t *block, instr_t *where, const plan_t *plan, con
     }
     if (bundle.count > 1) {
         emit_bundle(dc, block, where, &bundle);
+        return;
+    }
+    if (span->always) {
+        emit_question(dc, block, where, span, span->group, ask_nothing, 2, false);
         return;
     }
     bool small = is_small(span);

@@ -9,7 +9,7 @@ typedef struct {
     int32_t offset; /* from the span's first byte */
     uint32_t bytes;
     uint32_t kind; /* access_kind_t */
-    uint32_t reserved;
+    uint32_t order; /* within its segment, where what tasks do is recorded (recorder.h), else 0 */
     uint64_t pc; /* of the instruction where hot blocks are followed, else 0 */
 } piece_t;
 

@@ -2,6 +2,7 @@
 #include "markers.h"
 #include "counting.h"
 #include "phases.h"
+#include "recorder.h"
 #include "shadow.h"
 #include "slots.h"
 #include "../include/cohabit.h"
@@ -33,6 +34,7 @@ phase(void)
     dr_mcontext_t mc = { sizeof(mc), DR_MC_INTEGER };
     dr_get_mcontext(dr_get_current_drcontext(), &mc);
     phases_note(mc.xdi);
+    recorder_phase(slots_current_task(), mc.xdi);
 }
 
 static void

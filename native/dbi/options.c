@@ -23,6 +23,8 @@ options_parse(int argc, const char *argv[])
             dr_snprintf(options.directory, sizeof(options.directory), "%s", value);
         else if (strcmp(name, "-record") == 0)
             dr_snprintf(options.record, sizeof(options.record), "%s", value);
+        else if (strcmp(name, "-recording") == 0)
+            dr_snprintf(options.recording, sizeof(options.recording), "%s", value);
         else if (strcmp(name, "-ticks_per_second") == 0)
             options.ticks_per_second = number(value);
         else if (strcmp(name, "-window_ns") == 0)
@@ -48,6 +50,6 @@ options_parse(int argc, const char *argv[])
             return false;
         }
     }
-    options.whole = options.hot || options.record[0] != '\0';
+    options.whole = options.hot || options.record[0] != '\0' || options.recording[0] != '\0';
     return true;
 }

@@ -18,7 +18,8 @@ typedef struct {
     uint64_t burst_on_ns;
     uint64_t burst_off_ns;
     char record[400]; /* directory for the access stream; empty: none */
-    bool whole; /* every access is a piece of a span, also where the ones before it leave nothing to count: hot, record */
+    char recording[400]; /* directory for what tasks do (recorder.h); empty: none */
+    bool whole; /* every access is a piece of a span, also where the ones before it leave nothing to count: hot, record, recording */
 } options_t;
 
 extern options_t options;

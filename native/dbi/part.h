@@ -29,6 +29,7 @@ typedef struct task {
     uint64_t syscall_args[6];
     uint64_t syscall_pc; /* where hot blocks are followed */
     uint64_t clone_flags;
+    uint64_t idle_since_ns; /* where what it does is recorded */
     uint64_t syscall_since_ns; /* interrupted.c */
     uint32_t flushes_seen;
     bool syscall_again;
@@ -58,6 +59,9 @@ typedef struct task {
     uint64_t string_from; /* registers before a string instruction that may stop early */
     uint64_t string_to;
     uint64_t string_count;
+    struct recorder *recorder; /* where what it does is recorded (recorder.h) */
+    uint32_t order;            /* number of the access under way within its segment, or none */
+    bool atomic;               /* that access is an atomic one */
     struct task *next_live;
     struct task *previous_live;
 } task_t;

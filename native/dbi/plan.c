@@ -42,6 +42,8 @@ typedef struct {
     induction_t induction;
     loop_mark_t region;
     bool first_iteration;
+    recorder_planner_t *recorder; /* NULL: nothing is recorded */
+    uint32_t order; /* of the access under way, within its segment */
 } planner_t;
 
 bool
@@ -131,7 +133,8 @@ bar_others(planner_t *planner, uint32_t own, uint32_t kind)
         if (i == own)
             continue;
         planner->spans[i].reads_barred |= (kind & ACCESS_WRITE) != 0;
-        planner->spans[i].writes_barred |= (kind & ACCESS_READ) != 0;
+        /* Where waits are recorded a write may be one, and nobody must see before it what comes behind it. */
+        planner->spans[i].writes_barred |= (kind & ACCESS_READ) != 0 || planner->recorder != NULL;
     }
 }
 
@@ -147,10 +150,10 @@ written_before(const open_span_t *open, int64_t offset, uint32_t bytes)
 }
 
 static void
-add_piece(open_span_t *open, int64_t offset, uint32_t bytes, uint32_t kind, instr_t *instr)
+add_piece(const planner_t *planner, open_span_t *open, int64_t offset, uint32_t bytes, uint32_t kind, instr_t *instr)
 {
     piece_t *piece = &open->pieces[open->piece_count++];
-    *piece = (piece_t) { (int32_t)offset, bytes, kind, 0, 0 };
+    *piece = (piece_t) { (int32_t)offset, bytes, kind, planner->order, 0 };
     if (options.hot)
         piece->pc = (uint64_t)(ptr_uint_t)instr_get_app_pc(instr);
 }
@@ -237,9 +240,10 @@ join(planner_t *planner, uint32_t at, const address_t *address, uint32_t bytes, 
     int64_t offset = address->offset - open->address.offset;
     if (offset > 4096 || offset < -4096)
         return false;
-    if (covered(open, offset, bytes, kind)) {
+    bool moves = planner->recorder != NULL && (kind & ACCESS_WRITE) && open->writes_barred;
+    if (!moves && covered(open, offset, bytes, kind)) {
         if (options.whole && open->piece_count < MAX_PIECES_PER_SPAN)
-            add_piece(open, offset, bytes, kind, instr);
+            add_piece(planner, open, offset, bytes, kind, instr);
         return true;
     }
     int64_t low = offset < 0 ? offset : 0;
@@ -259,7 +263,7 @@ join(planner_t *planner, uint32_t at, const address_t *address, uint32_t bytes, 
     if ((kind & ACCESS_WRITE) != 0 && !open->span.writes)
         unbundle(planner, at);
     open->span.writes |= (kind & ACCESS_WRITE) != 0;
-    add_piece(open, offset - low, bytes, kind, instr);
+    add_piece(planner, open, offset - low, bytes, kind, instr);
     bar_others(planner, at, kind);
     return true;
 }
@@ -280,9 +284,10 @@ start(planner_t *planner, instr_t *instr, opnd_t operand, const address_t *addre
     open->values = planner->values;
     open->leader = -1;
     open->followers = 0;
-    open->span = (span_t) { instr, operand, delta, bytes, true, (kind & ACCESS_WRITE) != 0, GROUPS_NONE, -1, false };
+    open->span = (span_t) { instr, operand, delta, bytes, true, (kind & ACCESS_WRITE) != 0, GROUPS_NONE, -1, false,
+                            planner->recorder != NULL && plan_orders_memory(instr) };
     open->address = *address;
-    add_piece(open, 0, bytes, kind, instr);
+    add_piece(planner, open, 0, bytes, kind, instr);
     bundle(planner, planner->count - 1);
     bar_others(planner, planner->count - 1, kind);
 }
@@ -320,6 +325,10 @@ static void
 plan_access(planner_t *planner, instr_t *instr, opnd_t operand, uint32_t bytes, uint32_t kind)
 {
     address_t address = values_address(&planner->values, operand);
+    if (planner->recorder != NULL)
+        planner->order = recorder_plan_access(planner->recorder, instr, operand, &address, bytes, kind,
+                                              plan_orders_memory(instr)) |
+            (plan_orders_memory(instr) ? RECORDER_ATOMIC : 0);
     uint32_t block_bytes = 1u << shadow_block_shift;
     if (planner->region == LOOP_ITERATION && checked_ahead(planner, operand, &address, bytes, kind))
         return;
@@ -448,12 +457,16 @@ plan_create(void *drcontext, instrlist_t *block)
     planner.plan = dr_thread_alloc(drcontext, sizeof(plan_t));
     *planner.plan = (plan_t) { 0 };
     values_init(&planner.values);
+    if (options.recording[0] != '\0')
+        planner.recorder = recorder_plan_begin(drcontext);
     for (instr_t *instr = instrlist_first(block); instr != NULL; instr = instr_get_next(instr)) {
         enter_region(&planner, instr);
         if (!instr_is_app(instr))
             continue;
         if (plan_orders_memory(instr) || plan_is_special(instr))
             close_all(&planner);
+        if (planner.recorder != NULL)
+            recorder_plan_instr(planner.recorder, instr, plan_is_special(instr));
         if (plan_counts(instr) && !plan_is_special(instr))
             plan_instr(&planner, instr);
         if (plan_orders_memory(instr) || plan_is_special(instr))
@@ -468,12 +481,16 @@ plan_create(void *drcontext, instrlist_t *block)
         plan->spans[i].group = groups_intern(planner.spans[i].pieces, planner.spans[i].piece_count);
     }
     link_bundles(plan, planner.spans);
+    if (planner.recorder != NULL)
+        plan->recording = recorder_plan_end(planner.recorder);
     return plan;
 }
 
 void
 plan_destroy(void *drcontext, plan_t *plan)
 {
+    if (plan->recording != NULL)
+        recorder_plan_free(drcontext, plan->recording);
     if (plan->spans != NULL)
         dr_thread_free(drcontext, plan->spans, plan->span_count * sizeof(span_t));
     dr_thread_free(drcontext, plan, sizeof(*plan));

@@ -4,6 +4,7 @@
 
 #include "groups.h"
 #include "loops.h"
+#include "recorder_plan.h"
 #include "dr_api.h"
 
 /* Accesses that one check before the first of them covers: at most one block long, so in at most two blocks. */
@@ -17,6 +18,7 @@ typedef struct {
     uint32_t group;  /* its pieces, for the slow path: number in groups.h */
     int32_t next;    /* span that is checked together with this one; -1: none */
     bool follows;    /* it is checked together with an earlier one */
+    bool always;     /* no question is asked: it always goes to the slow path */
 } span_t;
 
 /* Spans that one check can stand for, at most. */
@@ -42,6 +44,7 @@ typedef struct {
     bool unrolled;        /* a loop, of which the counts above are one iteration's (loops.h) */
     uint32_t ahead_count;
     ahead_t ahead[MAX_AHEAD];
+    recorder_plan_t *recording; /* NULL: nothing is recorded */
 } plan_t;
 
 /* Memory accesses of an instruction that only a call at run time can tell: string instructions with a repeat prefix,

@@ -8,6 +8,7 @@
 #include "common.h"
 #include "mappings.h"
 #include "modes.h"
+#include "recorder.h"
 #include "system.h"
 #include "transitions.h"
 
@@ -81,11 +82,15 @@ read_block(task_t *me, uint64_t block, uint32_t bytes)
         common_read(me, common, block, bytes, transition_counted(block));
         return;
     }
+    if (recorder_waited_at(me, block) && !reader_set_is_record(before) && reader_set_writer(before) == me->id)
+        return; /* its own value; with its bit in the word the next write would pass unseen */
     if (transition_read(me, word_of_block(block), &writer) != READER_ADDED)
         return;
     bool counts = writer != COHABIT_NO_TASK && writer != me->id && transition_counted(block);
     if (counts)
         part_count_message(me, writer, bytes);
+    if (writer != COHABIT_NO_TASK && writer != me->id)
+        recorder_reads(me, writer, block);
     me->last_read_block = block;
     me->last_read_common = NULL;
     me->last_read_word = before;
@@ -140,8 +145,13 @@ write_block(task_t *me, uint64_t block)
         common_write(me, common, block, transition_counted(block));
         return;
     }
-    word_t old = transition_write(me, word_of_block(block));
-    if (old == me->exact_word)
+    bool waited_at = recorder_waited_at(me, block);
+    if (waited_at || (me->recorder != NULL && __atomic_load_n(word_of_block(block), __ATOMIC_RELAXED) != me->exact_word))
+        recorder_writes(me, block); /* first: who sees the word sees the position */
+    word_t own = waited_at && me->exact_word != ~0ull ? word_with_writer(me->id) : me->exact_word;
+    word_t old = waited_at ? reader_set_replace(word_of_block(block), own, me->id)
+                           : transition_write(me, word_of_block(block));
+    if (old == me->exact_word || old == own)
         return;
     me->last_write_block = block;
     me->last_write_common = NULL;
@@ -194,6 +204,8 @@ shadow_access(task_t *me, uint64_t address, uint64_t bytes, access_kind_t kind)
         if (kind & ACCESS_WRITE)
             write_block(me, block);
     }
+    if (me->order == RECORDER_NO_ORDER)
+        recorder_access(me, address, bytes, kind);
 }
 
 bool
@@ -238,6 +250,7 @@ shadow_clear(uint64_t start, uint64_t bytes)
 {
     if (bytes == 0 || (start >> ADDRESS_BITS) != 0)
         return;
+    recorder_unmapped(start, bytes);
     uint64_t block_bytes = 1ull << shadow_block_shift;
     uint64_t first = (start + block_bytes - 1) >> shadow_block_shift;
     uint64_t end = (start + bytes) >> shadow_block_shift;

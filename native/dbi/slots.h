@@ -19,6 +19,10 @@ typedef enum {
     SLOT_STACK_POINTER, /* the program's, during the slow path */
     SLOT_STACK,
     SLOT_ITERATIONS, /* of a loop, before its check ahead is tried again (loops.h) */
+    SLOT_RECORD,     /* the next free word of the buffer, and where it is full (recorder.h) */
+    SLOT_RECORD_END,
+    SLOT_SEGMENT,    /* the entry of the segment under way */
+    SLOT_POSITION,   /* accesses made, those of that segment counted */
     SLOTS
 } slot_t;
 

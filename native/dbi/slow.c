@@ -1,6 +1,7 @@
 /* The slow path: what a failed check calls (slow.h). Compiled without vector registers. */
 #include "slow.h"
 #include "groups.h"
+#include "recorder.h"
 #include "sharing.h"
 #include "vectors.h"
 
@@ -21,6 +22,10 @@ slow_path(task_t *me, uint64_t address, uint64_t group)
         vectors_clean(me);
     for (uint32_t i = 0; i < count; i++) {
         me->pc = pieces[i].pc;
+        me->order = pieces[i].order & ~RECORDER_ATOMIC;
+        me->atomic = (pieces[i].order & RECORDER_ATOMIC) != 0;
         shadow_access(me, address + (uint64_t)(int64_t)pieces[i].offset, pieces[i].bytes, (access_kind_t)pieces[i].kind);
     }
+    me->order = RECORDER_NO_ORDER;
+    me->atomic = false;
 }

@@ -9,7 +9,9 @@
 #include "interrupted.h"
 #include "mappings.h"
 #include "options.h"
+#include "recorder.h"
 #include "syscall_table.h"
+#include "system.h"
 #include "vectors.h"
 #include "drmgr.h"
 #include <asm/unistd.h>
@@ -240,6 +242,25 @@ program_counter(void *drcontext)
     return (uint64_t)(ptr_uint_t)mc.pc;
 }
 
+/* Whether the call waits for a time or a device: what tasks wait for one another for is seen in memory. */
+static bool
+is_idle(int number)
+{
+    switch (number) {
+    case __NR_nanosleep:
+    case __NR_clock_nanosleep:
+    case __NR_poll:
+    case __NR_ppoll:
+    case __NR_select:
+    case __NR_pselect6:
+    case __NR_epoll_wait:
+    case __NR_epoll_pwait:
+    case __NR_epoll_pwait2:
+    case __NR_rt_sigtimedwait: return true;
+    default: return false;
+    }
+}
+
 static bool
 event_before(void *drcontext, int number)
 {
@@ -254,6 +275,8 @@ event_before(void *drcontext, int number)
     for (int i = 0; i < 6; i++)
         me->syscall_args[i] = dr_syscall_get_param(drcontext, i);
     mappings_before(me, number, me->syscall_args);
+    if (me->recorder != NULL && is_idle(number))
+        me->idle_since_ns = system_monotonic_ns();
     if (number == __NR_clone3)
         me->clone_flags = clone_flags(number, me->syscall_args);
     if (number == __NR_execve || number == __NR_execveat) {
@@ -269,6 +292,8 @@ event_after(void *drcontext, int number)
 {
     task_t *me = slots_current_task();
     vectors_suspect(me);
+    if (me->recorder != NULL && is_idle(number))
+        recorder_idle(me, system_monotonic_ns() - me->idle_since_ns);
     dr_syscall_result_info_t info = { sizeof(info) };
     dr_syscall_get_result_ex(drcontext, &info);
     int64_t result = (int64_t)info.value;
@@ -283,6 +308,10 @@ event_after(void *drcontext, int number)
     if (number == __NR_clone || number == __NR_clone3) {
         uint64_t flags = number == __NR_clone ? me->syscall_args[0] : me->clone_flags;
         uint32_t made = (flags & CLONE_THREAD) != 0 ? part_register((uint32_t)result, me->id) : COHABIT_NO_TASK;
+        if (made != COHABIT_NO_TASK)
+            recorder_started(me, made);
+        else if ((flags & CLONE_THREAD) == 0)
+            recorder_forked(me, (uint32_t)result);
         if (made != COHABIT_NO_TASK)
             part_task(made)->of_mpi = me->in_mpi || me->shared->of_mpi;
     }

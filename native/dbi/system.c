@@ -238,6 +238,13 @@ system_program_path(char *path, size_t bytes)
         dr_free_module_data((module_data_t *)main_module);
 }
 
+uint64_t
+system_cleared_at_end(void)
+{
+    uint64_t address = 0;
+    return call6(__NR_prctl, PR_GET_TID_ADDRESS, (long)&address, 0, 0, 0, 0) == 0 ? address : 0;
+}
+
 void
 system_thread_name(char name[16])
 {

@@ -51,6 +51,8 @@ uint32_t system_thread_id(void);
 /* An address at the upper end of the stack that the kernel gave the program; 0 where it cannot be told. */
 uint64_t system_stack_top(void);
 void system_program_path(char *path, size_t bytes);
+/* The address that the kernel clears when the calling thread ends; 0: none, or it cannot be told. */
+uint64_t system_cleared_at_end(void);
 /* The name the kernel has for the calling thread (comm), 16 bytes. */
 void system_thread_name(char name[16]);
 

@@ -8,6 +8,7 @@
 #include "modes.h"
 #include "modules.h"
 #include "plan.h"
+#include "recorder.h"
 #include "shadow.h"
 #include "system.h"
 #include "ticks.h"
@@ -38,6 +39,7 @@ begin_task(void *drcontext, task_t *task)
     shadow_init_task(task);
     part_flush_window(task);
     slots_init_thread(task);
+    recorder_begin_task(task);
     vectors_suspect(task);
 }
 
@@ -74,6 +76,7 @@ event_thread_exit(void *drcontext)
     if (drcontext == dr_get_current_drcontext())
         system_thread_name(task->shared->name);
     task->shared->ended = 1;
+    recorder_end_task(task, drcontext == dr_get_current_drcontext());
     free_private(task);
     plan_free_scratch(task);
     system_unmap(task->stack, STACK_BYTES);
@@ -85,7 +88,7 @@ static void
 event_fork(void *drcontext)
 {
     task_t *task = slots_current_task();
-    if (!part_reopen() || !modes_fork())
+    if (!part_reopen() || !modes_fork() || !recorder_fork())
         dr_abort_with_code(125);
     common_fork();
     mappings_fork();

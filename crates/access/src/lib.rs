@@ -5,8 +5,12 @@
 //! ([`order`]).
 
 mod access;
+pub mod check;
+mod coding;
+pub mod file;
 pub mod order;
 mod recording;
+pub mod segment;
 mod step;
 
 pub use access::{Access, AccessKind};

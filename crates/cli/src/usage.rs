@@ -23,7 +23,7 @@ pub fn command_named(arguments: impl Iterator<Item = OsString>) -> Option<String
 
 /// Whether this command runs a program: its exit statuses stay clear of the program's.
 pub fn runs_program(command: &str) -> bool {
-    matches!(command, "run" | "profile")
+    matches!(command, "run" | "profile" | "record")
 }
 
 /// clap's complaint as cause and remedy; `command` is the one that was named, where there is such a command.

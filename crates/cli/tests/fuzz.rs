@@ -132,3 +132,13 @@ fn mapping() {
 fn pipeline() {
     feed("pipeline");
 }
+
+#[test]
+fn recording() {
+    feed("recording");
+}
+
+#[test]
+fn recording_members() {
+    feed("recording_members");
+}

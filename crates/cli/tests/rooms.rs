@@ -28,13 +28,13 @@ fn stages_never_import_one_another() {
     assert_eq!(own_dependencies("testing"), BTreeSet::new());
     let nouns = BTreeSet::from(["access".to_owned(), "model".to_owned()]);
     assert_eq!(own_dependencies("access"), model);
-    for engine in ["memory", "observe"] {
+    for engine in ["detect", "memory", "observe"] {
         assert_eq!(own_dependencies(engine), nouns, "{engine}");
     }
     for stage in ["map", "evaluate", "apply"] {
         assert_eq!(own_dependencies(stage), model, "{stage}");
     }
-    let all = ["access", "apply", "evaluate", "map", "memory", "model", "observe"];
+    let all = ["access", "apply", "detect", "evaluate", "map", "memory", "model", "observe"];
     assert_eq!(own_dependencies("cli"), all.map(String::from).into());
 }
 
@@ -44,6 +44,8 @@ fn every_room_is_checked() {
     let names = crates.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     assert_eq!(
         names.collect::<BTreeSet<_>>(),
-        ["access", "apply", "cli", "evaluate", "map", "memory", "model", "observe", "testing"].map(String::from).into()
+        ["access", "apply", "cli", "detect", "evaluate", "map", "memory", "model", "observe", "testing"]
+            .map(String::from)
+            .into()
     );
 }

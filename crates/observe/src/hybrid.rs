@@ -46,7 +46,12 @@ pub fn profile(
     let (messages, called) = mpi::collect(&prepared, command, threads.status)?;
     let mut notes = threads.notes;
     notes.extend(messages.notes);
-    Ok(dbi::Outcome { profile: join(threads.profile, messages.profile, &called), status: threads.status, notes })
+    Ok(dbi::Outcome {
+        profile: join(threads.profile, messages.profile, &called),
+        status: threads.status,
+        notes,
+        recorded_accesses: 0,
+    })
 }
 
 /// The threads of `threads` that are of the ranks of `ranks`, with the communication of both. Messages go between the first

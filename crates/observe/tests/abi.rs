@@ -1,4 +1,5 @@
-//! The Rust sides of `native/abi.h`, `native/bpf/faults_abi.h` and `native/mpi/abi.h` are what bindgen makes of them
+//! The Rust sides of `native/abi.h`, `native/bpf/faults_abi.h`, `native/mpi/abi.h` and
+//! `native/recording_abi.h` are what bindgen makes of them
 //! (`make abi`). That the layouts agree is asserted in the generated files themselves, at compile time.
 
 use std::path::Path;
@@ -17,8 +18,12 @@ fn version(text: &str) -> Option<&str> {
     number.rsplit_once('.').map(|(series, _)| series)
 }
 
-const GENERATED: [&str; 3] =
-    ["crates/observe/src/dbi/abi.rs", "crates/observe/src/faults/abi.rs", "crates/observe/src/mpi/abi.rs"];
+const GENERATED: [&str; 4] = [
+    "crates/observe/src/dbi/abi.rs",
+    "crates/observe/src/faults/abi.rs",
+    "crates/observe/src/mpi/abi.rs",
+    "crates/observe/src/recording/abi.rs",
+];
 
 #[test]
 fn the_generated_files_follow_the_headers() {
@@ -37,11 +42,11 @@ fn the_generated_files_follow_the_headers() {
         }
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let generated = ["abi.rs", "faults.rs", "mpi.rs"].map(|name| folder.path().join(name));
+    let generated = ["abi.rs", "faults.rs", "mpi.rs", "recording.rs"].map(|name| folder.path().join(name));
     let mut make = Command::new("make");
     make.arg("-s").arg("-C").arg(&root).arg("abi");
     make.arg(format!("ABI={}", generated[0].display())).arg(format!("FAULTS_ABI={}", generated[1].display()));
-    make.arg(format!("MPI_ABI={}", generated[2].display()));
+    make.arg(format!("MPI_ABI={}", generated[2].display())).arg(format!("RECORDING_ABI={}", generated[3].display()));
     let output = make.output().expect("make is there where cohabit is built");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     for ((path, generated), committed) in GENERATED.iter().zip(&generated).zip(&committed) {

@@ -1,7 +1,9 @@
 //! The commands, a file each: its arguments, and a `run` that joins the stages.
 
 mod attach;
+mod compare_detectors;
 mod completions;
+mod detectors;
 mod doctor;
 mod evaluate;
 mod exporters;
@@ -12,6 +14,7 @@ mod mappers;
 mod measure;
 mod mpi;
 mod profile;
+mod record;
 mod restore;
 mod run;
 mod run_ranks;
@@ -29,6 +32,8 @@ pub type Outcome = Result<End, Failure>;
 pub enum Command {
     /// Runs a program and counts exactly which of its threads communicate
     Profile(profile::Profile),
+    /// Records what each task of a program does to memory, for the simulator and for detectors
+    Record(record::Record),
     /// Shows who talks to whom in a profile, and whether placement can help
     Show(show::Show),
     /// Says where each task of a profile should run, what that costs and whether it is worth it
@@ -51,6 +56,10 @@ pub enum Command {
     Import(import::Import),
     /// Builds what sees the messages of MPI ranks, for a site's own MPI
     Mpi(mpi::Mpi),
+    /// Holds all detectors of communication against one another on one recorded run
+    CompareDetectors(compare_detectors::CompareDetectors),
+    /// Lists the detectors of communication
+    Detectors(detectors::Detectors),
     /// Lists the mapping algorithms
     Mappers(mappers::Mappers),
     /// Lists the formats that a mapping is exported to
@@ -73,6 +82,7 @@ impl Command {
     pub fn run(self) -> Outcome {
         match self {
             Command::Profile(command) => command.run(),
+            Command::Record(command) => command.run(),
             Command::Show(command) => command.run(),
             Command::Map(command) => command.run(),
             Command::Evaluate(command) => command.run(),
@@ -84,6 +94,8 @@ impl Command {
             Command::Measure(command) => command.run(),
             Command::Import(command) => command.run(),
             Command::Mpi(command) => command.run(),
+            Command::CompareDetectors(command) => command.run(),
+            Command::Detectors(command) => command.run(),
             Command::Mappers(command) => command.run(),
             Command::Exporters(command) => command.run(),
             Command::Doctor(command) => command.run(),

@@ -159,14 +159,14 @@ impl Profile {
 }
 
 /// How the program ended, for `--json`: its exit status, or the signal that killed it.
-fn status_fields(status: ExitStatus) -> Value {
+pub fn status_fields(status: ExitStatus) -> Value {
     match status.signal() {
         None => json!({ "exited": status.code() }),
         Some(signal) => json!({ "signal": signal, "core_dumped": status.core_dumped() }),
     }
 }
 
-fn block_bytes(text: &str) -> Result<u32, String> {
+pub fn block_bytes(text: &str) -> Result<u32, String> {
     let bytes = text.parse().ok().filter(|bytes: &u32| bytes.is_power_of_two() && (16..=4096).contains(bytes));
     bytes.ok_or_else(|| "write a power of two from 16 to 4096".to_owned())
 }

@@ -7,11 +7,15 @@ use super::merge::{Run, merge};
 use super::program::check_profilable;
 use super::signals::Passing;
 use super::{Options, Outcome, abi, clock};
+use crate::recording::{Parts, collect};
 use cohabit_model::command::CommandError;
+use cohabit_model::file::cannot_write;
 use cohabit_model::{Error, Result};
 use nix::sys::signal::Signal;
 use nix::time::{ClockId, clock_gettime};
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::BufWriter;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -38,12 +42,15 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Comma
     directory.make_common();
     let mut launcher = Command::new(&installation.launcher);
     launcher.arg(&installation.dynamorio).arg(&installation.client);
-    launcher.arg(client_options(directory.path(), ticks_per_second, options)?).arg(DYNAMORIO_OPTIONS).arg("--");
+    let recording = options.recording.as_deref().map(Recording::begin).transpose()?;
+    let recorded_to = recording.as_ref().map(|recording| recording.directory.path());
+    let client_options = client_options(directory.path(), recorded_to, ticks_per_second, options)?;
+    launcher.arg(client_options).arg(DYNAMORIO_OPTIONS).arg("--");
     launcher.arg(&program.image).args(&program.arguments[1..]);
     launcher.envs(options.environment.iter().cloned());
     launcher.env("DYNAMORIO_CONFIGDIR", directory.configuration());
     let status = run(&mut launcher, options.pass_signals, || directory.has_begun())?;
-    let (images, mut notes) = images_at_their_end(&directory)?;
+    let (mut images, mut notes) = images_at_their_end(&directory)?;
     if images.is_empty() {
         return Err(not_started(&program.path, status));
     }
@@ -55,7 +62,12 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Comma
         ));
     }
     let host = nix::unistd::gethostname().unwrap_or_default();
-    let command = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let command: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let mut recorded_accesses = 0;
+    if let Some(recording) = recording {
+        images.sort_by_key(|image| image.head.start_ns);
+        recorded_accesses = recording.write(&images, command.clone(), &host.to_string_lossy(), &notes)?;
+    }
     let end_ns = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| Duration::from(now).as_nanos() as u64);
     let mut profile = merge(images, &Run { command, host: &host.to_string_lossy(), options, end_ns });
     profile.meta.coverage.exact &= notes.is_empty();
@@ -63,11 +75,16 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Comma
     profile.meta.coverage.not_seen.extend(notes.iter().cloned());
     // What an option that was asked for leaves out is said at once, too.
     notes.extend(profile.meta.coverage.not_seen.iter().filter(|line| line.starts_with("--")).cloned());
-    Ok(Outcome { profile, status, notes })
+    Ok(Outcome { profile, status, notes, recorded_accesses })
 }
 
 /// The client's options (`native/dbi/options.c`), as DynamoRIO parses them: words between spaces.
-fn client_options(directory: &Path, ticks_per_second: u64, options: &Options) -> Result<OsString> {
+fn client_options(
+    directory: &Path,
+    recording: Option<&Path>,
+    ticks_per_second: u64,
+    options: &Options,
+) -> Result<OsString> {
     let mut text = OsString::new();
     let mut add = |name: &str, value: &OsStr| {
         for part in ["-", name, " "] {
@@ -95,15 +112,43 @@ fn client_options(directory: &Path, ticks_per_second: u64, options: &Options) ->
             add(name, OsStr::new(&value.to_string()));
         }
     }
-    if let Some(record) = &options.record {
+    for (name, record) in [("record", options.record.as_deref()), ("recording", recording)] {
+        let Some(record) = record else { continue };
         let record = std::path::absolute(record)?;
         if record.as_os_str().as_bytes().iter().any(|byte| b"\"'`;\\ \t\n".contains(byte)) {
             return Err(Error::new(format!("{}: the name holds a space, a quote or a semicolon", record.display()))
                 .remedy("record to a directory with a plain name"));
         }
-        add("record", record.as_os_str());
+        add(name, record.as_os_str());
     }
     Ok(text)
+}
+
+/// A recording under way: the client's files lie beside the file that is made of them.
+struct Recording<'a> {
+    directory: tempfile::TempDir,
+    to: &'a Path,
+}
+
+impl<'a> Recording<'a> {
+    fn begin(to: &'a Path) -> Result<Self> {
+        let place = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let made = tempfile::Builder::new().prefix(".cohabit-recording-").tempdir_in(place);
+        let directory = made.map_err(|error| cannot_write(to, &error))?;
+        Ok(Self { directory, to })
+    }
+
+    /// Makes the recording, whole or not at all. How many accesses it has.
+    fn write(self, images: &[Image], command: Vec<String>, host: &str, notes: &[String]) -> Result<u64> {
+        let failed = |error: std::io::Error| cannot_write(self.to, &error);
+        let parts = Parts { images, directory: self.directory.path(), command, host, not_seen: notes.to_vec() };
+        let path = self.directory.path().join("recording");
+        let file = BufWriter::new(File::create(&path).map_err(failed)?);
+        let (file, accesses) = collect(&parts, file)?;
+        file.into_inner().map_err(|error| failed(error.into_error()))?.sync_all().map_err(failed)?;
+        std::fs::rename(&path, self.to).map_err(failed)?;
+        Ok(accesses)
+    }
 }
 
 /// Runs the launcher to its end. Signals are passed on once the profiler has `begun` in the program: while DynamoRIO starts it

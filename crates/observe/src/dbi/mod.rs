@@ -12,11 +12,11 @@ mod clock;
 mod coverage;
 pub(crate) mod directory;
 mod hot;
-mod image;
+pub(crate) mod image;
 pub mod install;
 mod launch;
 mod merge;
-mod part;
+pub(crate) mod part;
 pub(crate) mod program;
 pub(crate) mod signals;
 pub(crate) mod symbols;
@@ -57,6 +57,8 @@ pub struct Options {
     pub burst: Option<(Duration, Duration)>,
     /// A directory for the access streams, a file for each program image (`cohabit_stream_t` in `native/abi.h`).
     pub record: Option<PathBuf>,
+    /// Record what each task does to this file (`cohabit_access::file`).
+    pub recording: Option<PathBuf>,
     /// Variables of the program's environment, beside those that it inherits.
     pub environment: Vec<(OsString, OsString)>,
     /// Signals that somebody sends to this process are passed on to the program; those of the terminal reach it by
@@ -76,6 +78,7 @@ impl Default for Options {
             region_signal: None,
             burst: None,
             record: None,
+            recording: None,
             environment: Vec::new(),
             pass_signals: false,
         }
@@ -91,4 +94,6 @@ pub struct Outcome {
     pub status: ExitStatus,
     /// What the user should know besides, a sentence each.
     pub notes: Vec<String>,
+    /// Accesses that were recorded, where that was asked for.
+    pub recorded_accesses: u64,
 }

@@ -80,7 +80,7 @@ pub(crate) fn collect(
         monitored: monitoring::read(prepared.shared.path()),
     };
     let called = callers::called(&found.ranks);
-    Ok((Outcome { profile: merge::merge(found, &run)?, status, notes }, called))
+    Ok((Outcome { profile: merge::merge(found, &run)?, status, notes, recorded_accesses: 0 }, called))
 }
 
 /// A line for a run that one of its ranks has ended.

@@ -1,0 +1,234 @@
+//! What a task does, coded as what differs from a prediction (docs/formats.md, "Recording"; native/dbi/recorder_code.c codes).
+//!
+//! For each segment it is remembered which one came after it, and for each of its anchors the last address and the stride;
+//! what comes as predicted takes a part of a bit.
+
+use crate::AccessKind;
+use crate::segment::{Segment, kind_of};
+use cohabit_model::{Error, Result};
+use std::io::Read;
+
+const RUN: u64 = 0;
+const SEGMENT: u64 = 1;
+const EVENT: u64 = 2;
+const MASK: usize = 56;
+
+const WAIT: u64 = 1;
+const ACCESS: u64 = 2;
+const UNMAP: u64 = 3;
+const IDLE: u64 = 4;
+const PHASE: u64 = 5;
+
+/// What comes next in the coded stream of one task. Numbers of tasks and positions are those of its image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Coded {
+    /// A segment ran so often in a row, each anchor moving by its stride.
+    Segment {
+        number: u32,
+        times: u64,
+    },
+    /// `order` 0: before what comes next; else within the last segment, before its access `order - 1`.
+    Wait {
+        order: u64,
+        task: u64,
+        position: u64,
+        atomic: bool,
+    },
+    Access {
+        kind: AccessKind,
+        address: u64,
+        size_bytes: u64,
+    },
+    Unmap {
+        start: u64,
+        bytes: u64,
+    },
+    Idle {
+        time_ns: u64,
+    },
+    Phase {
+        number: u64,
+    },
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Anchor {
+    last: u64,
+    stride: i64,
+    candidate: i64,
+}
+
+#[derive(Debug, Clone)]
+struct Prediction {
+    next: Option<u32>,
+    anchors: Box<[Anchor]>,
+}
+
+/// Decodes one stretch of a task's stream, from a restart of its predictions to the next.
+#[derive(Debug)]
+pub(crate) struct Decoder<R> {
+    from: Bytes<R>,
+    predictions: Vec<Option<Prediction>>,
+    previous: Option<u32>,
+    run: u64,
+    last_address: u64,
+    /// Of the segment decoded last: addresses of its anchors when it ran first, and their strides.
+    pub addresses: Vec<(u64, i64)>,
+}
+
+impl<R: Read> Decoder<R> {
+    pub fn new(from: R, segments: usize) -> Self {
+        Self {
+            from: Bytes { from, buffer: vec![0; 1 << 14], at: 0, end: 0 },
+            predictions: vec![None; segments],
+            previous: None,
+            run: 0,
+            last_address: 0,
+            addresses: Vec::new(),
+        }
+    }
+
+    /// The next of what the task does; none at the end of the stretch.
+    pub fn next(&mut self, segments: &[Segment]) -> Result<Option<Coded>> {
+        if self.run > 0 {
+            return self.predicted().map(Some);
+        }
+        let Some(token) = self.from.number_or_end()? else { return Ok(None) };
+        let value = token >> 2;
+        match token & 3 {
+            RUN if value > 0 => {
+                self.run = value;
+                self.predicted().map(Some)
+            }
+            SEGMENT if value < 2 => self.segment(value == 1, segments).map(Some),
+            EVENT => self.event(value).map(Some),
+            _ => Err(damaged(&format!("token {token}"))),
+        }
+    }
+
+    /// One or more segments of a run: as many as are the same one.
+    fn predicted(&mut self) -> Result<Coded> {
+        let previous = self.previous.and_then(|previous| self.predictions[previous as usize].as_ref());
+        let number = previous.and_then(|previous| previous.next).ok_or_else(|| damaged("a run of nothing"))?;
+        let again = self.previous == Some(number);
+        let Some(prediction) = &mut self.predictions[number as usize] else { return Err(damaged("a run of nothing")) };
+        // The last of a run may be followed by what lies within it: it is told by itself.
+        let times = if again && self.run > 1 { self.run - 1 } else { 1 };
+        self.addresses.clear();
+        for anchor in &mut prediction.anchors {
+            self.addresses.push((anchor.last.wrapping_add_signed(anchor.stride), anchor.stride));
+            anchor.last = anchor.last.wrapping_add_signed(anchor.stride.wrapping_mul(times as i64));
+        }
+        self.previous = Some(number);
+        self.run -= times;
+        Ok(Coded::Segment { number, times })
+    }
+
+    fn segment(&mut self, other: bool, segments: &[Segment]) -> Result<Coded> {
+        let expected = self.previous.and_then(|previous| self.predictions[previous as usize].as_ref()?.next);
+        let number = match expected {
+            _ if other => u32::try_from(self.from.number()?).map_err(|_| damaged("the number of a segment"))?,
+            Some(number) => number,
+            None => return Err(damaged("a segment that follows nothing")),
+        };
+        let Some(segment) = segments.get(number as usize) else {
+            return Err(damaged(&format!("segment {number} of {}", segments.len())));
+        };
+        if let Some(previous) = self.previous {
+            if let Some(prediction) = &mut self.predictions[previous as usize] {
+                prediction.next = Some(number);
+            }
+        }
+        let anchors = || vec![Anchor::default(); segment.anchors as usize].into();
+        let prediction =
+            self.predictions[number as usize].get_or_insert_with(|| Prediction { next: None, anchors: anchors() });
+        self.addresses.clear();
+        for some in prediction.anchors.chunks_mut(MASK) {
+            let mask = self.from.number()?;
+            for (bit, anchor) in some.iter_mut().enumerate() {
+                let mut moved = anchor.stride;
+                if mask >> bit & 1 == 1 {
+                    moved = moved.wrapping_add(self.from.signed()?);
+                    if moved == anchor.candidate {
+                        anchor.stride = moved;
+                    }
+                    anchor.candidate = moved;
+                }
+                anchor.last = anchor.last.wrapping_add_signed(moved);
+                self.addresses.push((anchor.last, 0));
+            }
+        }
+        self.previous = Some(number);
+        Ok(Coded::Segment { number, times: 1 })
+    }
+
+    fn event(&mut self, event: u64) -> Result<Coded> {
+        let first = self.from.number()?;
+        Ok(match event {
+            WAIT => {
+                let (task, position) = (self.from.number()?, self.from.number()?);
+                Coded::Wait { order: first, task, position, atomic: self.from.number()? != 0 }
+            }
+            ACCESS => {
+                let kind =
+                    u16::try_from(first).ok().and_then(kind_of).ok_or_else(|| damaged("the kind of an access"))?;
+                let size_bytes = self.from.number()?;
+                self.last_address = self.last_address.wrapping_add_signed(self.from.signed()?);
+                Coded::Access { kind, address: self.last_address, size_bytes }
+            }
+            UNMAP => Coded::Unmap { start: first, bytes: self.from.number()? },
+            IDLE => Coded::Idle { time_ns: first },
+            PHASE => Coded::Phase { number: first },
+            _ => return Err(damaged(&format!("event {event}"))),
+        })
+    }
+}
+
+fn damaged(what: &str) -> Error {
+    Error::new(format!("damaged: {what}")).remedy("record it again")
+}
+
+#[derive(Debug)]
+struct Bytes<R> {
+    from: R,
+    buffer: Vec<u8>,
+    at: usize,
+    end: usize,
+}
+
+impl<R: Read> Bytes<R> {
+    fn byte(&mut self) -> Result<Option<u8>> {
+        if self.at == self.end {
+            self.at = 0;
+            self.end = self.from.read(&mut self.buffer)?;
+            if self.end == 0 {
+                return Ok(None);
+            }
+        }
+        self.at += 1;
+        Ok(Some(self.buffer[self.at - 1]))
+    }
+
+    fn number_or_end(&mut self) -> Result<Option<u64>> {
+        let Some(mut byte) = self.byte()? else { return Ok(None) };
+        let (mut value, mut shift) = (u64::from(byte & 0x7f), 7);
+        while byte & 0x80 != 0 {
+            byte = self.byte()?.ok_or_else(|| damaged("it ends within a number"))?;
+            if shift > 63 {
+                return Err(damaged("a number of more than 64 bits"));
+            }
+            value |= u64::from(byte & 0x7f) << shift;
+            shift += 7;
+        }
+        Ok(Some(value))
+    }
+
+    fn number(&mut self) -> Result<u64> {
+        self.number_or_end()?.ok_or_else(|| damaged("it ends within a token"))
+    }
+
+    fn signed(&mut self) -> Result<i64> {
+        let value = self.number()?;
+        Ok(((value >> 1) as i64) ^ -((value & 1) as i64))
+    }
+}

@@ -1,0 +1,72 @@
+//! What a recording says of itself: `meta.json`.
+
+use serde::{Deserialize, Serialize};
+
+/// `meta.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Meta {
+    /// Version of the format.
+    pub format: u32,
+    /// The command that was recorded.
+    pub command: Vec<String>,
+    /// Name of the machine it ran on.
+    pub host: String,
+    /// Program images: a process has another one after each exec.
+    pub images: Vec<Image>,
+    /// The tasks; a task's number is its index.
+    pub tasks: Vec<Task>,
+    /// Events for which there was no room; what their tasks did after them is missing.
+    pub events_lost: u64,
+    /// What is not as in the run, a sentence each.
+    pub not_seen: Vec<String>,
+}
+
+/// A program image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    /// File of the program.
+    pub program: String,
+    /// Process id.
+    pub pid: u32,
+    /// The task of the recording that each thread of the image is.
+    pub tasks: Vec<u32>,
+    /// Accesses that each of these tasks had made before the image: in images before it.
+    pub before: Vec<u64>,
+    /// Accesses that each of its threads made.
+    pub accesses: Vec<u64>,
+    /// How many segments it defines.
+    pub segments: u64,
+}
+
+/// A task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// As shown to people.
+    pub name: String,
+    /// Its process, numbered from 0.
+    pub process: u32,
+    /// Kernel's number of the thread.
+    pub tid: u32,
+    /// What it did, image by image.
+    pub pieces: Vec<Piece>,
+    /// Who started it; none where that was not seen.
+    pub start: Option<Start>,
+}
+
+/// What a task did in one image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// The image.
+    pub image: u32,
+    /// How many stretches of steps it has; they are numbered on through the pieces of the task.
+    pub stretches: u64,
+}
+
+/// That a task was started by another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    /// By this task.
+    pub task: u32,
+    /// When that had made so many accesses.
+    pub position: u64,
+}

@@ -1,0 +1,24 @@
+//! A recording as a file (docs/formats.md, "Recording"): a zip whose members are `meta.json`, the segments of each program
+//! image, and the coded steps of each task, in stretches that can be decoded by themselves. Zip gives checksums, an index and
+//! the compression, and tools that look into it.
+
+mod meta;
+mod read;
+mod steps;
+mod write;
+
+pub use meta::{Image, Meta, Piece, Start, Task};
+pub use read::RecordingFile;
+pub use write::Writer;
+
+/// Version of the format.
+pub const FORMAT: u32 = 1;
+const META: &str = "meta.json";
+
+fn segments_member(image: usize) -> String {
+    format!("segments/{image}")
+}
+
+fn steps_member(task: u32, stretch: u64) -> String {
+    format!("steps/{task}/{stretch}")
+}

@@ -1,0 +1,168 @@
+//! Reading a recording: what it says of itself at once, steps as they are wanted.
+
+use super::steps::FileSteps;
+use super::{FORMAT, META, Meta, Task, segments_member};
+use crate::segment::{Segment, read_segments};
+use crate::{Recording, Steps, TaskInfo};
+use cohabit_model::{Error, Result};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use zip::ZipArchive;
+
+/// What a member may say its length is before it is read: segments of a very large program.
+const LONGEST_BYTES: u64 = 1 << 30;
+
+/// A file that several readers read, each from where it is.
+#[derive(Debug, Clone)]
+pub(super) struct Shared {
+    file: Arc<File>,
+    at: u64,
+    length: u64,
+}
+
+impl Read for Shared {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let got = self.file.read_at(buffer, self.at)?;
+        self.at += got as u64;
+        Ok(got)
+    }
+}
+
+impl Seek for Shared {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let target = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(by) => self.length.checked_add_signed(by),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+        };
+        self.at = target.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        Ok(self.at)
+    }
+}
+
+/// A recording in a file.
+#[derive(Debug)]
+pub struct RecordingFile {
+    pub(super) name: PathBuf,
+    pub(super) meta: Meta,
+    pub(super) segments: Vec<Vec<Segment>>,
+    tasks: Vec<TaskInfo>,
+    archive: ZipArchive<Shared>,
+}
+
+impl RecordingFile {
+    /// Opens a recording.
+    ///
+    /// # Errors
+    /// It cannot be read, is no recording, damaged, or of a newer format.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(|error| cohabit_model::file::cannot_read(path, &error))?;
+        let length = file.metadata()?.len();
+        let no_recording = |error: &dyn std::fmt::Display| {
+            Error::new(format!("{}: no recording: {error}", path.display()))
+                .remedy("record one with `cohabit record -o FILE -- COMMAND`; a copy must be whole")
+        };
+        let shared = Shared { file: Arc::new(file), at: 0, length };
+        let mut archive = ZipArchive::new(shared).map_err(|error| no_recording(&error))?;
+        let meta = member(&mut archive, META).map_err(|error| no_recording(&error.cause))?;
+        check_format(&meta, path)?;
+        let meta: Meta = serde_json::from_slice(&meta).map_err(|error| no_recording(&format!("{META}: {error}")))?;
+        let in_file = |error: Error| Error { cause: format!("{}: {}", path.display(), error.cause), ..error };
+        check(&meta).map_err(in_file)?;
+        let mut segments = Vec::new();
+        for image in 0..meta.images.len() {
+            let bytes = member(&mut archive, &segments_member(image)).map_err(in_file)?;
+            segments.push(read_segments(&bytes).map_err(in_file)?);
+        }
+        let tasks = infos(&meta);
+        Ok(Self { name: path.to_owned(), meta, segments, tasks, archive })
+    }
+
+    /// What the recording says of itself.
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// One member of the file.
+    pub(super) fn read(&self, name: &str) -> Result<Vec<u8>> {
+        member(&mut self.archive.clone(), name)
+            .map_err(|error| Error { cause: format!("{}: {}", self.name.display(), error.cause), ..error })
+    }
+}
+
+fn member(archive: &mut ZipArchive<Shared>, name: &str) -> Result<Vec<u8>> {
+    let damaged = |error: &dyn std::fmt::Display| Error::new(format!("{name}: {error}")).remedy("record it again");
+    let mut found = archive.by_name(name).map_err(|error| damaged(&error))?;
+    let length = found.size();
+    if length > LONGEST_BYTES {
+        return Err(damaged(&format!("{length} bytes, more than a recording has there")));
+    }
+    let mut bytes = Vec::new();
+    found.by_ref().take(length).read_to_end(&mut bytes).map_err(|error| damaged(&error))?;
+    Ok(bytes)
+}
+
+/// Of a newer format nothing else is understood.
+fn check_format(meta: &[u8], path: &Path) -> Result<()> {
+    #[derive(serde::Deserialize)]
+    struct Version {
+        format: u64,
+    }
+    match serde_json::from_slice::<Version>(meta) {
+        Ok(Version { format }) if format > FORMAT.into() => {
+            Err(Error::new(format!("{}: a recording of format {format}; this cohabit knows {FORMAT}", path.display()))
+                .remedy("use the cohabit that wrote it, or a newer one"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Every number that refers to something refers to something.
+fn check(meta: &Meta) -> Result<()> {
+    let damaged = |what: String| Err(Error::new(format!("damaged: {what}")).remedy("record it again"));
+    let tasks = meta.tasks.len();
+    for (number, image) in meta.images.iter().enumerate() {
+        let threads = image.tasks.len();
+        if image.before.len() != threads || image.accesses.len() != threads {
+            return damaged(format!("image {number} has {threads} threads and other numbers of positions"));
+        }
+        if image.tasks.iter().any(|&task| task as usize >= tasks) {
+            return damaged(format!("image {number} has a task that the recording has not"));
+        }
+    }
+    for (number, task) in meta.tasks.iter().enumerate() {
+        if task.pieces.iter().any(|piece| piece.image as usize >= meta.images.len()) {
+            return damaged(format!("task {number} ran in an image that the recording has not"));
+        }
+        if task.start.is_some_and(|start| start.task as usize >= tasks) {
+            return damaged(format!("task {number} was started by one that the recording has not"));
+        }
+    }
+    Ok(())
+}
+
+fn infos(meta: &Meta) -> Vec<TaskInfo> {
+    let mut made = vec![0u64; meta.tasks.len()];
+    for (&task, &accesses) in meta.images.iter().flat_map(|image| image.tasks.iter().zip(&image.accesses)) {
+        made[task as usize] = made[task as usize].saturating_add(accesses);
+    }
+    let info = |(task, accesses): (&Task, u64)| TaskInfo {
+        name: task.name.clone(),
+        process: task.process,
+        accesses: Some(accesses),
+    };
+    meta.tasks.iter().zip(made).map(info).collect()
+}
+
+impl Recording for RecordingFile {
+    fn tasks(&self) -> &[TaskInfo] {
+        &self.tasks
+    }
+
+    fn steps(&self, task: u32) -> Result<Box<dyn Steps + '_>> {
+        Ok(Box::new(FileSteps::new(self, task)))
+    }
+}

@@ -1,0 +1,271 @@
+//! The steps of one task, decoded from a recording's stretches.
+
+use super::RecordingFile;
+use super::steps_member;
+use crate::coding::{Coded, Decoder};
+use crate::segment::Segment;
+use crate::{AccessKind, Reason, Step, Steps, StridedAccess};
+use cohabit_model::{Error, Result};
+use std::collections::VecDeque;
+use std::io::Cursor;
+
+/// Addresses of one image are below this (47 bits); those of different images are told apart above it.
+const IMAGE_SHIFT: u32 = 47;
+/// What a large access moves with one instruction.
+const LINE_BYTES: u32 = 64;
+const PAGE_SHIFT: u32 = 12;
+
+/// A segment that ran, held back: what lies within it comes after it in the stream.
+#[derive(Debug)]
+struct Held {
+    number: u32,
+    times: u64,
+    addresses: Vec<(u64, i64)>,
+    waits: Vec<(u64, Step)>,
+}
+
+pub(super) struct FileSteps<'a> {
+    file: &'a RecordingFile,
+    task: u32,
+    /// The piece under way, and the stretch of the task that comes next.
+    piece: usize,
+    stretch: u64,
+    left_in_piece: u64,
+    decoder: Option<Decoder<Cursor<Vec<u8>>>>,
+    held: Option<Held>,
+    ready: VecDeque<Step>,
+    code_page: Option<u64>,
+    /// Of segments without accesses.
+    instructions: u64,
+}
+
+impl<'a> FileSteps<'a> {
+    pub(super) fn new(file: &'a RecordingFile, task: u32) -> Self {
+        let about = &file.meta.tasks[task as usize];
+        let mut ready = VecDeque::new();
+        if let Some(start) = about.start {
+            let (task, position) = (start.task, start.position);
+            ready.push_back(Step::Wait { task, position, reason: Reason::Start, polled: None });
+        }
+        let left_in_piece = about.pieces.first().map_or(0, |piece| piece.stretches);
+        Self {
+            file,
+            task,
+            piece: 0,
+            stretch: 0,
+            left_in_piece,
+            decoder: None,
+            held: None,
+            ready,
+            code_page: None,
+            instructions: 0,
+        }
+    }
+
+    fn image(&self) -> usize {
+        self.file.meta.tasks[self.task as usize].pieces[self.piece].image as usize
+    }
+
+    fn address(&self, address: u64) -> u64 {
+        address.wrapping_add((self.image() as u64) << IMAGE_SHIFT)
+    }
+
+    /// Opens the next stretch. False at the task's end.
+    fn open_next(&mut self) -> Result<bool> {
+        let pieces = &self.file.meta.tasks[self.task as usize].pieces;
+        while self.left_in_piece == 0 {
+            self.flush_held();
+            if self.piece + 1 >= pieces.len() {
+                return Ok(false);
+            }
+            self.piece += 1;
+            self.left_in_piece = pieces[self.piece].stretches;
+            self.code_page = None;
+        }
+        let bytes = self.file.read(&steps_member(self.task, self.stretch))?;
+        self.decoder = Some(Decoder::new(Cursor::new(bytes), self.file.segments[self.image()].len()));
+        self.stretch += 1;
+        self.left_in_piece -= 1;
+        Ok(true)
+    }
+
+    /// Decodes until something is ready. False at the task's end.
+    fn advance(&mut self) -> Result<bool> {
+        let Some(decoder) = &mut self.decoder else {
+            if self.open_next()? {
+                return Ok(true);
+            }
+            self.flush_instructions();
+            return Ok(!self.ready.is_empty());
+        };
+        let image = self.file.meta.tasks[self.task as usize].pieces[self.piece].image as usize;
+        match decoder.next(&self.file.segments[image])? {
+            None => self.decoder = None,
+            Some(Coded::Segment { number, times }) => {
+                let addresses = std::mem::take(&mut decoder.addresses);
+                let before = self.held.replace(Held { number, times, addresses, waits: Vec::new() });
+                if let Some(before) = before {
+                    let spare = self.tell(before);
+                    if let Some(decoder) = &mut self.decoder {
+                        decoder.addresses = spare;
+                    }
+                }
+            }
+            Some(Coded::Wait { order, task, position, atomic }) => self.wait(order, task, position, atomic)?,
+            Some(other) => {
+                self.flush_held();
+                self.flush_instructions();
+                self.event(&other);
+            }
+        }
+        Ok(true)
+    }
+
+    fn wait(&mut self, order: u64, task: u64, position: u64, atomic: bool) -> Result<()> {
+        let image = &self.file.meta.images[self.image()];
+        let number = usize::try_from(task).ok().filter(|&task| task < image.tasks.len());
+        let Some(number) = number else {
+            return Err(self.damaged(&format!("a wait for thread {task} of {}", image.tasks.len())));
+        };
+        let reason = match position {
+            _ if position >= image.accesses[number] => Reason::End,
+            _ if atomic => Reason::Lock,
+            _ => Reason::Data,
+        };
+        let position = position.saturating_add(image.before[number]);
+        let wait = Step::Wait { task: image.tasks[number], position, reason, polled: None };
+        match &mut self.held {
+            Some(held) if order > 0 => held.waits.push((order - 1, wait)),
+            _ => {
+                self.flush_held();
+                self.flush_instructions();
+                self.ready.push_back(wait);
+            }
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: &Coded) {
+        match *event {
+            Coded::Access { kind, address, size_bytes } => self.large_access(kind, self.address(address), size_bytes),
+            Coded::Unmap { start, bytes } => {
+                let start = self.address(start);
+                self.ready.push_back(Step::Unmap { range: start..start.saturating_add(bytes) });
+            }
+            Coded::Idle { time_ns } => self.ready.push_back(Step::Idle { time_ns }),
+            Coded::Phase { number } => self.ready.push_back(Step::Phase { number }),
+            Coded::Segment { .. } | Coded::Wait { .. } => {}
+        }
+    }
+
+    /// An access of any size, by the kernel or a string instruction: one access, and as many instructions as it has lines.
+    fn large_access(&mut self, kind: AccessKind, address: u64, size_bytes: u64) {
+        let size = u32::try_from(size_bytes).unwrap_or(u32::MAX).max(1);
+        let instructions = size.div_ceil(LINE_BYTES);
+        self.ready.push_back(Step::access(StridedAccess { instructions, ..StridedAccess::new(kind, address, size) }));
+    }
+
+    fn flush_held(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.tell(held);
+        }
+    }
+
+    fn flush_instructions(&mut self) {
+        if self.instructions > 0 {
+            self.ready.push_back(Step::Compute { instructions: self.instructions });
+            self.instructions = 0;
+        }
+    }
+
+    /// Makes steps of a segment that ran. Gives its addresses' memory back.
+    fn tell(&mut self, mut held: Held) -> Vec<(u64, i64)> {
+        let file = self.file;
+        let segment = &file.segments[self.image()][held.number as usize];
+        self.code(segment);
+        if segment.accesses.is_empty() {
+            self.instructions += held.times.saturating_mul(segment.instructions.into());
+            return held.addresses;
+        }
+        if held.times > 1 {
+            self.flush_instructions();
+            let accesses = self.accesses(segment, &held.addresses, 0..segment.accesses.len(), 0);
+            self.ready.push_back(Step::Loop { accesses, iterations: held.times });
+            debug_assert!(held.waits.is_empty(), "the last of a run is told by itself");
+            return held.addresses;
+        }
+        held.waits.sort_by_key(|(order, _)| *order);
+        let (mut done, all) = (0, segment.accesses.len());
+        for (order, wait) in held.waits {
+            let order = usize::try_from(order).unwrap_or(all).min(all);
+            self.some(segment, &held.addresses, done..order);
+            done = order.max(done);
+            self.ready.push_back(wait);
+        }
+        self.some(segment, &held.addresses, done..all);
+        held.addresses
+    }
+
+    /// Some of the accesses of a segment that ran once.
+    fn some(&mut self, segment: &Segment, addresses: &[(u64, i64)], which: std::ops::Range<usize>) {
+        if which.is_empty() {
+            return;
+        }
+        let lead = u32::try_from(self.instructions).unwrap_or(u32::MAX);
+        self.instructions -= u64::from(lead);
+        let accesses = self.accesses(segment, addresses, which, lead);
+        self.ready.push_back(Step::Loop { accesses, iterations: 1 });
+    }
+
+    fn accesses(
+        &self,
+        segment: &Segment,
+        addresses: &[(u64, i64)],
+        which: std::ops::Range<usize>,
+        lead: u32,
+    ) -> Vec<StridedAccess> {
+        let mut made: Vec<StridedAccess> = segment.accesses[which]
+            .iter()
+            .map(|access| {
+                let (base, stride) = addresses[usize::from(access.anchor)];
+                StridedAccess {
+                    kind: access.kind,
+                    atomic: access.atomic,
+                    size_bytes: access.size_bytes,
+                    base: self.address(base.wrapping_add_signed(access.offset.into())),
+                    stride,
+                    instructions: access.instructions,
+                }
+            })
+            .collect();
+        made[0].instructions = made[0].instructions.saturating_add(lead);
+        made
+    }
+
+    fn code(&mut self, segment: &Segment) {
+        let first = self.address(segment.pc) >> PAGE_SHIFT;
+        let last = self.address(segment.pc + u64::from(segment.code_bytes.max(1)) - 1) >> PAGE_SHIFT;
+        for page in first..=last.min(first + 1) {
+            if self.code_page != Some(page) {
+                self.flush_instructions();
+                self.ready.push_back(Step::Code { page });
+                self.code_page = Some(page);
+            }
+        }
+    }
+
+    fn damaged(&self, what: &str) -> Error {
+        Error::new(format!("{}: damaged: {what}", self.file.name.display())).remedy("record it again")
+    }
+}
+
+impl Steps for FileSteps<'_> {
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        while self.ready.is_empty() {
+            if !self.advance()? {
+                return Ok(None);
+            }
+        }
+        Ok(self.ready.pop_front())
+    }
+}

@@ -1,0 +1,96 @@
+//! What a segment of a basic block does to memory, as recordings define it (docs/formats.md, "Recording").
+
+use crate::AccessKind;
+use cohabit_model::{Error, Result};
+
+const HEAD_BYTES: usize = 24;
+const ACCESS_BYTES: usize = 16;
+const READ: u16 = 1;
+const WRITE: u16 = 2;
+const ATOMIC: u16 = 4;
+
+/// One access of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentAccess {
+    /// The anchor that its address is a constant distance from.
+    pub anchor: u16,
+    /// That distance.
+    pub offset: i32,
+    /// Length in bytes.
+    pub size_bytes: u32,
+    /// Load, store or both.
+    pub kind: AccessKind,
+    /// Whether it has a lock prefix or is an exchange.
+    pub atomic: bool,
+    /// Instructions since the access before, its own counted.
+    pub instructions: u32,
+}
+
+/// Instructions that run one after another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment {
+    /// Address of the first.
+    pub pc: u64,
+    /// Bytes of code.
+    pub code_bytes: u32,
+    /// How many instructions.
+    pub instructions: u32,
+    /// Addresses that the run leaves for it.
+    pub anchors: u32,
+    /// Its accesses, in program order.
+    pub accesses: Vec<SegmentAccess>,
+}
+
+/// Reads definitions that follow one another.
+///
+/// # Errors
+/// They are cut short or contradict themselves.
+pub fn read_segments(mut from: &[u8]) -> Result<Vec<Segment>> {
+    let mut segments = Vec::new();
+    while !from.is_empty() {
+        let (segment, rest) = read_segment(from)
+            .ok_or_else(|| Error::new(format!("damaged: segment {} is not whole", segments.len())))?;
+        segments.push(segment);
+        from = rest;
+    }
+    Ok(segments)
+}
+
+fn read_segment(from: &[u8]) -> Option<(Segment, &[u8])> {
+    let (head, rest) = from.split_at_checked(HEAD_BYTES)?;
+    let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    let (anchors, count) = (word(head, 16), word(head, 20));
+    let (accesses, rest) = rest.split_at_checked((count as usize).checked_mul(ACCESS_BYTES)?)?;
+    let access = |bytes: &[u8]| {
+        let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let (anchor, kind, size_bytes) = (half(8), half(10), word(bytes, 4));
+        let fits = u32::from(anchor) < anchors && size_bytes > 0;
+        let access = SegmentAccess {
+            anchor,
+            offset: word(bytes, 0) as i32,
+            size_bytes,
+            kind: kind_of(kind)?,
+            atomic: kind & ATOMIC != 0,
+            instructions: word(bytes, 12),
+        };
+        fits.then_some(access)
+    };
+    let segment = Segment {
+        pc: u64::from_le_bytes(head[..8].try_into().expect("eight bytes")),
+        instructions: word(head, 8),
+        code_bytes: word(head, 12),
+        anchors,
+        accesses: accesses.chunks_exact(ACCESS_BYTES).map(access).collect::<Option<_>>()?,
+    };
+    (anchors <= count).then_some((segment, rest))
+}
+
+/// The kind that a number of the format stands for.
+pub(crate) fn kind_of(number: u16) -> Option<AccessKind> {
+    match number & (READ | WRITE) {
+        READ => Some(AccessKind::Read),
+        WRITE => Some(AccessKind::Write),
+        0 => None,
+        _ => Some(AccessKind::ReadWrite),
+    }
+}

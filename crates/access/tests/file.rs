@@ -1,0 +1,182 @@
+//! Recordings worked by hand: what is written is what is read, step by step.
+
+use cohabit_access::file::{FORMAT, Image, Meta, Piece, RecordingFile, Start, Task, Writer};
+use cohabit_access::{AccessKind, Reason, Recording, Step, StridedAccess, check};
+use std::fs::File;
+use std::path::Path;
+
+/// Tokens and numbers as docs/formats.md has them.
+#[derive(Default)]
+struct Coded(Vec<u8>);
+
+impl Coded {
+    fn number(mut self, mut value: u64) -> Self {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
+        self
+    }
+
+    fn signed(self, value: i64) -> Self {
+        self.number(((value << 1) ^ (value >> 63)) as u64)
+    }
+
+    fn numbers(self, values: &[u64]) -> Self {
+        values.iter().fold(self, |coded, &value| coded.number(value))
+    }
+
+    /// A segment of two anchors, both of which differ from the prediction.
+    fn segment(self, other: Option<u64>, differences: [i64; 2]) -> Self {
+        let coded = match other {
+            Some(number) => self.number(1 << 2 | 1).number(number),
+            None => self.number(1),
+        };
+        coded.number(0b11).signed(differences[0]).signed(differences[1])
+    }
+}
+
+/// A segment: pc, instructions, bytes of code, anchors; and of each access offset, size, anchor, kind, instructions.
+fn definition(pc: u64, counts: [u32; 3], accesses: &[(i32, u32, u16, u16, u32)]) -> Vec<u8> {
+    let mut bytes = pc.to_le_bytes().to_vec();
+    for count in counts.iter().chain([&(accesses.len() as u32)]) {
+        bytes.extend(count.to_le_bytes());
+    }
+    for (offset, size, anchor, kind, instructions) in accesses {
+        bytes.extend(offset.to_le_bytes());
+        bytes.extend(size.to_le_bytes());
+        bytes.extend(anchor.to_le_bytes());
+        bytes.extend(kind.to_le_bytes());
+        bytes.extend(instructions.to_le_bytes());
+    }
+    bytes
+}
+
+fn task(name: &str, stretches: u64, start: Option<Start>) -> Task {
+    Task { name: name.to_owned(), process: 0, tid: 1, pieces: vec![Piece { image: 0, stretches }], start }
+}
+
+fn write(path: &Path, accesses: [u64; 2], steps: &[(u32, u64, &Coded)]) {
+    // A loop's body that reads a[i] and writes b[i + 1], and a piece of code without memory on the next page.
+    let segments = [
+        definition(0x40_1000, [4, 12, 2], &[(0, 8, 0, 1, 1), (8, 8, 1, 2, 3)]),
+        definition(0x40_2000, [5, 16, 0], &[]),
+    ]
+    .concat();
+    let mut writer = Writer::new(File::create(path).unwrap());
+    writer.segments(0, &[&segments]).unwrap();
+    for &(task, stretch, coded) in steps {
+        writer.steps(task, stretch, &[&coded.0]).unwrap();
+    }
+    let stretches = |task| steps.iter().filter(|step| step.0 == task).count() as u64;
+    let image = Image {
+        program: "/a/program".to_owned(),
+        pid: 1,
+        tasks: vec![0, 1],
+        before: vec![0, 0],
+        accesses: accesses.to_vec(),
+        segments: 2,
+    };
+    let meta = Meta {
+        format: FORMAT,
+        command: vec!["program".to_owned()],
+        host: "here".to_owned(),
+        images: vec![image],
+        tasks: vec![
+            task("first", stretches(0), None),
+            task("second", stretches(1), Some(Start { task: 0, position: 2 })),
+        ],
+        events_lost: 0,
+        not_seen: Vec::new(),
+    };
+    writer.finish(&meta).unwrap();
+}
+
+fn steps(recording: &RecordingFile, task: u32) -> Vec<Step> {
+    let (mut all, mut steps) = (Vec::new(), recording.steps(task).unwrap());
+    while let Some(step) = steps.next_step().unwrap() {
+        all.push(step);
+    }
+    all
+}
+
+fn body(a: u64, b: u64, stride: i64, lead: u32) -> Vec<StridedAccess> {
+    let access = |kind, base, instructions| StridedAccess { stride, instructions, ..StridedAccess::new(kind, base, 8) };
+    vec![access(AccessKind::Read, a, 1 + lead), access(AccessKind::Write, b + 8, 3)]
+}
+
+#[test]
+fn a_loop_a_wait_within_it_and_what_the_kernel_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.rec");
+    let first = Coded::default()
+        .segment(Some(0), [0x1000, 0x2000])
+        .segment(Some(0), [8, 8])
+        .segment(None, [8, 8])
+        .number(5 << 2) // five as predicted: the last of them holds the wait
+        .numbers(&[1 << 2 | 2, 2, 1, 2, 1]) // before its second access, for task 1's position 2, at an atomic
+        .numbers(&[1 << 2 | 1, 1]) // the code without memory
+        .numbers(&[2 << 2 | 2, 3, 200])
+        .signed(0x5000) // the kernel reads and writes 200 bytes
+        .numbers(&[3 << 2 | 2, 0x5000, 4096, 4 << 2 | 2, 1000, 5 << 2 | 2, 3]);
+    let second = Coded::default().segment(Some(0), [0x1000, 0x2000]);
+    write(&path, [17, 2], &[(0, 0, &first), (1, 0, &second)]);
+    let recording = RecordingFile::open(&path).unwrap();
+    let once = |accesses| Step::Loop { accesses, iterations: 1 };
+    let last = body(0x1038, 0x2038, 8, 0);
+    let kernel = StridedAccess { instructions: 4, ..StridedAccess::new(AccessKind::ReadWrite, 0x5000, 200) };
+    let wanted = [
+        Step::Code { page: 0x401 },
+        once(body(0x1000, 0x2000, 0, 0)),
+        once(body(0x1008, 0x2008, 0, 0)),
+        once(body(0x1010, 0x2010, 0, 0)),
+        Step::Loop { accesses: body(0x1018, 0x2018, 8, 0), iterations: 4 },
+        once(last[..1].to_vec()),
+        Step::Wait { task: 1, position: 2, reason: Reason::End, polled: None },
+        once(last[1..].to_vec()),
+        Step::Code { page: 0x402 },
+        Step::Compute { instructions: 5 },
+        Step::access(kernel),
+        Step::Unmap { range: 0x5000..0x6000 },
+        Step::Idle { time_ns: 1000 },
+        Step::Phase { number: 3 },
+    ];
+    assert_eq!(steps(&recording, 0), wanted);
+    let started = Step::Wait { task: 0, position: 2, reason: Reason::Start, polled: None };
+    assert_eq!(steps(&recording, 1), [started, Step::Code { page: 0x401 }, once(body(0x1000, 0x2000, 0, 0))]);
+    let checked = check::check(&recording).unwrap();
+    assert_eq!((checked.tasks[0].accesses, checked.tasks[0].waits, checked.tasks[1].accesses), (17, 1, 2));
+}
+
+#[test]
+fn stretches_begin_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.rec");
+    let some = || Coded::default().segment(Some(0), [0x1000, 0x2000]);
+    write(&path, [4, 0], &[(0, 0, &some()), (0, 1, &some())]);
+    let recording = RecordingFile::open(&path).unwrap();
+    let one = Step::Loop { accesses: body(0x1000, 0x2000, 0, 0), iterations: 1 };
+    assert_eq!(steps(&recording, 0), [Step::Code { page: 0x401 }, one.clone(), one]);
+}
+
+#[test]
+fn what_is_not_sound_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.rec");
+    let body = || Coded::default().segment(Some(0), [0x1000, 0x2000]);
+    let rows: [(&str, [u64; 2], Coded); 7] = [
+        ("makes 2 accesses, and is said to make 3", [3, 0], body()),
+        ("it ends within", [2, 0], body().number(1 << 2 | 1)),
+        ("segment 7 of 2", [2, 0], body().numbers(&[1 << 2 | 1, 7])),
+        ("a run of nothing", [2, 0], Coded::default().number(3 << 2)),
+        ("token 3", [2, 0], body().number(3)),
+        ("event 9", [2, 0], body().numbers(&[9 << 2 | 2, 0])),
+        ("a wait for thread 5 of 2", [2, 0], body().numbers(&[1 << 2 | 2, 0, 5, 1, 0])),
+    ];
+    for (cause, accesses, coded) in rows {
+        write(&path, accesses, &[(0, 0, &coded)]);
+        let error = check::check(&RecordingFile::open(&path).unwrap()).unwrap_err();
+        assert!(error.cause.contains(cause) && error.remedy.is_some(), "{cause}: {error}");
+    }
+}

@@ -1,0 +1,120 @@
+//! `cohabit record`: what each task of a program does to memory, for the simulator and for detectors.
+
+use super::Outcome;
+use crate::exit::{End, Failure};
+use crate::json::{JsonFileArgs, check_writable};
+use crate::output::{note, print};
+use cohabit_access::file::RecordingFile;
+use cohabit_access::{Recording, check};
+use cohabit_model::Error;
+use cohabit_observe::dbi;
+use cohabit_observe::mpi::launcher::is_launcher;
+use serde_json::json;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  cohabit record -o r.rec -- ./solver input   every load and store, task by task
+  cohabit record --roi -o r.rec -- ./solver   only between markers (cohabit.h)
+  cohabit record --check r.rec                whether a recording is sound
+
+What is kept is each task's own sequence, and the order among tasks that the
+program forces: who reads what another wrote, who waits for whose end. The
+simulator (`cohabit simulate`) then gives them another machine and other times.";
+
+/// Arguments of `cohabit record`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Record {
+    /// Write the recording to R
+    #[arg(short, long, value_name = "R", required_unless_present = "check")]
+    output: Option<PathBuf>,
+    /// Bytes of memory in which what two tasks do is ordered: a power of two from 32 to 4096
+    #[arg(long, value_name = "N", default_value = "64", value_parser = block_bytes)]
+    block: u32,
+    /// Record only between the markers in the program (cohabit_roi_begin and _end in cohabit.h)
+    #[arg(long)]
+    roi: bool,
+    /// Read a recording and say whether it is sound, and what it holds
+    #[arg(long, value_name = "R", conflicts_with_all = ["output", "roi", "command"])]
+    check: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonFileArgs,
+    /// The program and its arguments
+    #[arg(last = true, required_unless_present = "check", value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+impl Record {
+    /// Records the program and ends as it ended, or checks a recording.
+    pub fn run(self) -> Outcome {
+        self.json.check()?;
+        match (&self.check, &self.output) {
+            (Some(recording), _) => self.check(recording),
+            (None, Some(output)) => self.record(output),
+            (None, None) => Err(Failure::usage(Error::new("no file to record to").remedy("name one with -o"))),
+        }
+    }
+
+    fn record(&self, output: &PathBuf) -> Outcome {
+        check_writable(output)?;
+        if is_launcher(&self.command) {
+            let error = Error::new("ranks that a launcher starts are not recorded");
+            return Err(Failure::usage(error.remedy("record one of them: mpirun ... cohabit record -o R -- CMD")));
+        }
+        let options = dbi::Options {
+            block_bytes: self.block,
+            region: self.roi,
+            series_bound: 0,
+            recording: Some(output.clone()),
+            pass_signals: true,
+            ..dbi::Options::default()
+        };
+        let outcome = dbi::profile(&self.command, &options).map_err(Failure::from)?;
+        for line in &outcome.notes {
+            note(line);
+        }
+        let bytes = std::fs::metadata(output).map_or(0, |file| file.len());
+        let tasks = outcome.profile.tasks();
+        note(&format!(
+            "{tasks} tasks, {} accesses in {} bytes: {}",
+            outcome.recorded_accesses,
+            bytes,
+            output.display()
+        ));
+        self.json.emit(
+            "record",
+            json!({
+                "recording": output, "tasks": tasks, "accesses": outcome.recorded_accesses, "bytes": bytes,
+                "status": super::profile::status_fields(outcome.status), "notes": outcome.notes,
+            }),
+        )?;
+        Ok(End::of(outcome.status))
+    }
+
+    fn check(&self, path: &PathBuf) -> Outcome {
+        let recording = RecordingFile::open(path)?;
+        let found = check::check(&recording)?;
+        let lost = recording.meta().events_lost;
+        let mut lines = String::new();
+        for (task, (info, sums)) in recording.tasks().iter().zip(&found.tasks).enumerate() {
+            lines += &format!(
+                "{task:>4} {:<16} {:>14} instructions {:>14} accesses {:>10} waits\n",
+                info.name, sums.instructions, sums.accesses, sums.waits,
+            );
+        }
+        print(&lines)?;
+        if lost > 0 {
+            note(&format!("{} events are missing: there was no room for them", lost));
+        }
+        self.json.emit("record-check", json!({ "recording": path, "tasks": found.tasks, "events_lost": lost }))?;
+        Ok(End::Done)
+    }
+}
+
+/// Two tables of eight bytes a block have to fit into the address space.
+fn block_bytes(text: &str) -> Result<u32, String> {
+    let bytes = super::profile::block_bytes(text).ok().filter(|&bytes| bytes >= 32);
+    bytes.ok_or_else(|| "write a power of two from 32 to 4096".to_owned())
+}

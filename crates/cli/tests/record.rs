@@ -1,0 +1,53 @@
+//! `cohabit record`, `detectors` and `compare-detectors`, as a user types them.
+
+mod common;
+
+use common::{Ran, Room};
+
+#[test]
+fn a_program_is_recorded_checked_and_looked_at_by_all_detectors() {
+    let Some(room) = Room::to_profile("programs are recorded") else { return };
+    let ran = room.run("record -o r.rec --json r.json -- sh -c true");
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.contains("accesses in") && ran.stderr.contains("r.rec"), "{}", ran.stderr);
+    let told: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(room.path("r.json")).unwrap()).unwrap();
+    assert!(told["accesses"].as_u64().unwrap() > 1000 && told["status"]["exited"] == 0, "{told}");
+    let checked = room.run("record --check r.rec");
+    assert_eq!((checked.status, checked.stderr.as_str()), (Some(0), ""));
+    assert!(checked.stdout.contains("instructions"), "{}", checked.stdout);
+    let compared =
+        Ran::of(room.command(["compare-detectors", "r.rec", "--topology", "pack:2 core:2 pu:1"]).output().unwrap());
+    assert_eq!(compared.status, Some(0), "{}", compared.stderr);
+    assert!(compared.said().iter().any(|line| line.contains("no two tasks communicate")), "{}", compared.stderr);
+    assert!(
+        std::fs::read_dir(room.path(".")).unwrap().all(|entry| !entry
+            .unwrap()
+            .file_name()
+            .to_string_lossy()
+            .starts_with(".cohabit-"))
+    );
+}
+
+#[test]
+fn statuses_pass_through_and_wrong_usage_is_said() {
+    let Some(room) = Room::to_profile("programs are recorded") else { return };
+    let ran = Ran::of(room.command(["record", "-o", "r.rec", "--", "sh", "-c", "exit 7"]).output().unwrap());
+    assert_eq!(ran.status, Some(7), "{}", ran.stderr);
+    room.run("record -- true").assert_fails(125, "--output");
+    room.run("record -o /no/such/folder/r.rec -- true").assert_fails(125, "/no/such/folder");
+    room.run("record -o r.rec -- mpirun -n 2 true").assert_fails(125, "ranks that a launcher starts are not recorded");
+    room.run("record --block 16 -o r.rec -- true").assert_fails(125, "from 32 to 4096");
+    room.file("no.rec", "nothing");
+    room.run("record --check no.rec").assert_fails(125, "no recording");
+    room.run("compare-detectors no.rec").assert_fails(1, "no recording");
+    room.run("compare-detectors no.rec --time-scale 0").assert_fails(2, "greater than 0");
+}
+
+#[test]
+fn detectors_are_listed() {
+    let room = Room::new();
+    let listed = room.run("detectors");
+    for name in ["exact", "deloc", "sharing", "cdsm", "tlb-sm", "tlb-hm"] {
+        assert!(listed.stdout.lines().any(|line| line.starts_with(name)), "{name}: {}", listed.stdout);
+    }
+}
