@@ -75,11 +75,12 @@ fn separated(text: &str, delimiter: char) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Takes the last field away where it is empty in every row (the heading may have been written without it).
+/// Takes the last field away where it is empty in every row; the first may be without it, which is then a heading.
 fn without_empty_column(mut rows: Vec<Row>) -> Vec<Row> {
     let ends_empty = |row: &Row| row.fields.len() > 1 && row.fields.iter().next_back().is_some_and(str::is_empty);
-    let below = rows.get(1..).unwrap_or_default();
-    if below.iter().all(ends_empty) && (!below.is_empty() || rows.iter().all(ends_empty)) {
+    let Some((first, below)) = rows.split_first() else { return rows };
+    let is_shorter = below.iter().all(|row| row.fields.len() == first.fields.len() + 1) && !below.is_empty();
+    if below.iter().all(ends_empty) && (ends_empty(first) || is_shorter) {
         rows.iter_mut().filter(|row| ends_empty(row)).for_each(|row| row.fields.truncate(row.fields.len() - 1));
     }
     rows
