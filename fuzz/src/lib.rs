@@ -30,7 +30,7 @@ pub const TARGETS: &[Target] = &[
 ];
 
 /// Members of a profile in the order in which `npz_members` takes their bytes.
-const MEMBERS: [&str; 16] = [
+const MEMBERS: [&str; 35] = [
     "meta",
     "messages",
     "bytes",
@@ -47,6 +47,25 @@ const MEMBERS: [&str; 16] = [
     "messages_destination",
     "messages_value",
     "later",
+    "size_source",
+    "size_destination",
+    "size_class",
+    "size_messages",
+    "size_bytes",
+    "phase_number",
+    "phase_source",
+    "phase_destination",
+    "phase_class",
+    "phase_messages",
+    "phase_bytes",
+    "phase_order",
+    "phase_collective",
+    "trace_source",
+    "trace_destination",
+    "trace_bytes",
+    "trace_task",
+    "trace_does",
+    "trace_message",
 ];
 /// What stands between members.
 pub const BETWEEN: &[u8] = b"\xfe|\xfe";
@@ -79,6 +98,7 @@ fn check_profile(profile: &Profile, folder: &Path) {
         (&read.messages, &read.bytes, &read.meta.tasks),
         (&profile.messages, &profile.bytes, &profile.meta.tasks)
     );
+    assert_eq!((&read.sizes, &read.phases, &read.trace), (&profile.sizes, &profile.phases, &profile.trace));
 }
 
 /// A profile file as it is.
@@ -164,7 +184,11 @@ pub fn mapping(data: &[u8]) {
     let weight = Matrix::zero(read.tasks.len());
     let Ok(placement) = Placement::new(&read, &topology, &weight) else { return };
     if topology.pus.len() <= 512 {
-        EXPORTERS.iter().for_each(|exporter| drop(exporter.export(&placement)));
+        for exporter in EXPORTERS {
+            let exported = exporter.export(&placement).unwrap_or_default();
+            let is_xml = ["svg", "graphml"].contains(&exporter.name());
+            assert!(!is_xml || exported.chars().all(|c| c == '\n' || c >= ' ' && !"\u{fffe}\u{ffff}".contains(c)));
+        }
     }
 }
 

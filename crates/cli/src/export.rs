@@ -3,6 +3,7 @@
 use crate::json::write_text;
 use crate::output;
 use cohabit_apply::{EXPORTERS, Exporter, Placement, exporter};
+use cohabit_model::file::check_writable;
 use cohabit_model::{Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -32,6 +33,14 @@ impl ExportArgs {
             return Err(Error::new(cause).remedy("name a file for all but one of them"));
         }
         Ok(count > 0)
+    }
+
+    /// Makes sure that every file can be written before there is anything to write.
+    ///
+    /// # Errors
+    /// Where one could not.
+    pub fn check(&self) -> Result<()> {
+        self.export.iter().filter(|export| !export.to_stdout()).try_for_each(|export| check_writable(&export.file))
     }
 
     /// Writes every file, each whole or not at all, and none where one of them cannot be made.

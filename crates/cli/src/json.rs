@@ -1,8 +1,10 @@
 //! `--json FILE`: what a command found, for programs. Every document has `"format": 1`; docs/json.md describes them.
 
 use crate::output;
-use cohabit_model::{Error, Result, file};
+use cohabit_model::file::{self, check_writable};
+use cohabit_model::{Error, Result};
 use serde::Serialize;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// The format number in every document.
@@ -37,6 +39,14 @@ impl JsonArgs {
     /// Whether the document goes to standard output, and so the text for people does not.
     pub fn takes_stdout(&self) -> bool {
         self.json.as_deref() == Some(Path::new("-"))
+    }
+
+    /// Makes sure that the document can be written before there is anything to write.
+    ///
+    /// # Errors
+    /// Where it could not.
+    pub fn check(&self) -> Result<()> {
+        self.json.as_deref().filter(|_| !self.takes_stdout()).map_or(Ok(()), check_writable)
     }
 
     /// Prints `text`, and writes the document where it was asked for.
@@ -100,16 +110,7 @@ pub fn write_text(path: &Path, text: &str) -> Result<()> {
     file::write_whole(path, text.as_bytes())
 }
 
-/// Makes sure, before hours of work, that a file can be written at `path` when they are over: its folder is there and
-/// lets this process make files.
-///
-/// # Errors
-/// As [`write_text`] would fail.
-pub fn check_writable(path: &Path) -> Result<()> {
-    let failed = |error: std::io::Error| file::cannot_write(path, &error);
-    if path.is_dir() {
-        return Err(failed(std::io::ErrorKind::IsADirectory.into()));
-    }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    nix::unistd::access(folder, nix::unistd::AccessFlags::W_OK).map_err(|errno| failed(errno.into()))
+/// The name of a file as JSON has it: what is no UTF-8 in it is replaced, where serde would panic.
+pub fn name_of(path: &Path) -> Value {
+    Value::String(path.to_string_lossy().into_owned())
 }

@@ -4,6 +4,8 @@
 mod common;
 
 use common::{Room, elf_head, executable};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
@@ -193,6 +195,9 @@ fn output_that_cannot_be_written() {
         ("profile -o folder -- touch ran", "folder"),
         ("profile --json nowhere/p.json -- touch ran", "nowhere/p.json"),
         ("run --profile p.npz --json nowhere/r.json -- touch ran", "nowhere/r.json"),
+        (&format!("profile -o {} -- touch ran", "n".repeat(256)), "File name too long"),
+        (&format!("profile --json {} -- touch ran", "n".repeat(256)), "File name too long"),
+        (&format!("run --dry-run -o {} -- touch ran", "n".repeat(256)), "File name too long"),
     ] {
         room.run(line).assert_fails(125, cause);
         assert!(!room.path("ran").exists(), "{line}");
@@ -200,4 +205,27 @@ fn output_that_cannot_be_written() {
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let ran = common::Ran::of(room.command(["mappers"]).stdout(full).output().unwrap());
     ran.assert_fails(1, "cannot write to standard output");
+}
+
+#[test]
+fn outputs_may_have_any_name() {
+    let room = Room::new();
+    room.chain("p.npz", 4, 10);
+    let names = [vec![b'n'; 255], vec![0xff; 250], b"a\xff\n\x1b".to_vec()];
+    for name in names.map(OsString::from_vec) {
+        for words in [
+            &["import", "matrix.csv", "-o"][..],
+            &["map", "p.npz", "--topology", "pu:4", "-o"],
+            &["topology", "pu:4", "--svg"],
+            &["show", "p.npz", "--json"],
+            &["run", "--dry-run", "--faults", "none", "--json", "r.json", "-o"],
+        ] {
+            let program = ["--", "true"].iter().filter(|_| words[0] == "run").map(OsString::from);
+            let line = words.iter().map(OsString::from).chain([name.clone()]).chain(program);
+            let ran = common::Ran::of(room.command(line).output().unwrap());
+            assert_eq!(ran.status, Some(0), "{words:?} {name:?}: {}", ran.stderr);
+            std::fs::remove_file(room.path("").join(&name)).unwrap();
+        }
+    }
+    assert!(std::fs::read_to_string(room.path("r.json")).unwrap().contains("\u{fffd}"), "what is no UTF-8 is replaced");
 }

@@ -9,7 +9,7 @@ use crate::graph::Graph;
 use crate::slots::Slots;
 use crate::usable::{Usable, speed};
 use cohabit_model::Result;
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 /// The balance that loads ask for: which PUs there are, how fast, and how much work (load over speed) each may get.
@@ -58,55 +58,89 @@ impl Balance {
         load as f64 / self.speeds[pu]
     }
 
-    /// The placement with its overloaded PUs relieved.
+    /// The placement with its overloaded PUs relieved, each by the moves that cost least for the load that they take away.
     pub fn repaired(&self, problem: &Problem, mut placement: Vec<usize>) -> Vec<usize> {
         let graph = Graph::new(problem.weight);
         let mut work = self.work(problem.load, &placement);
         let mut tasks_of: Vec<Vec<usize>> = vec![Vec::new(); work.len()];
         placement.iter().enumerate().for_each(|(task, &pu)| tasks_of[pu].push(task));
-        let mut over: Vec<usize> = (0..work.len()).filter(|&pu| work[pu] > self.limit).collect();
-        while let Some(pu) = over.pop() {
+        for pu in (0..work.len()).rev().filter(|&pu| work[pu] > self.limit).collect::<Vec<_>>() {
+            let cheapest =
+                |placement: &[usize], work: &[f64], task| self.cheapest(problem, &graph, placement, work, task);
+            // What a move would cost becomes less only when a neighbour has moved: then it is looked at again.
+            let mut moves: BinaryHeap<Move> =
+                tasks_of[pu].iter().filter_map(|&task| cheapest(&placement, &work, task)).collect();
             while work[pu] > self.limit {
-                let Some((task, target)) = self.relief(problem, &graph, &placement, &work, &tasks_of[pu]) else {
-                    return self.fallback.clone();
-                };
+                let Some(found) = moves.pop() else { return self.fallback.clone() };
+                let Move { task, .. } = found;
+                if placement[task] != pu {
+                    continue;
+                }
+                let Some(now) = cheapest(&placement, &work, task) else { continue };
+                if now < found {
+                    moves.push(now);
+                    continue;
+                }
                 let load = problem.load[task] as f64;
                 work[pu] -= load / self.speeds[pu];
-                work[target] += load / self.speeds[target];
-                tasks_of[pu].retain(|&other| other != task);
-                tasks_of[target].push(task);
-                placement[task] = target;
+                work[now.target] += load / self.speeds[now.target];
+                placement[task] = now.target;
+                let left = graph.row(task).map(|(other, _)| other).filter(|&other| placement[other] == pu);
+                moves.extend(left.filter_map(|other| cheapest(&placement, &work, other)));
             }
         }
         placement
     }
 
-    /// The move of one of `tasks` to a PU with room that costs least for the load it takes away.
-    fn relief(
+    /// The move of a task to a PU with room that costs least for the load it takes away.
+    fn cheapest(
         &self,
         problem: &Problem,
         graph: &Graph,
         placement: &[usize],
         work: &[f64],
-        tasks: &[usize],
-    ) -> Option<(usize, usize)> {
-        let cost_at = |task: usize, pu: usize| -> f64 {
+        task: usize,
+    ) -> Option<Move> {
+        if self.usable.pin[task].is_some() || problem.load[task] == 0 {
+            return None;
+        }
+        let load = problem.load[task] as f64;
+        let cost_at = |pu: usize| -> f64 {
             graph.row(task).map(|(other, w)| w as f64 * problem.topology.distance(pu, placement[other]) as f64).sum()
         };
-        let mut best = None;
-        for &task in tasks.iter().filter(|&&task| self.usable.pin[task].is_none() && problem.load[task] > 0) {
-            let load = problem.load[task] as f64;
-            let here = cost_at(task, placement[task]);
-            for &pu in self.usable.pus.iter().filter(|&&pu| work[pu] + load / self.speeds[pu] <= self.limit) {
-                let price = (cost_at(task, pu) - here) / load;
-                if best.is_none_or(|(least, _, _)| price < least) {
-                    best = Some((price, task, pu));
-                }
-            }
-        }
-        best.map(|(_, task, pu)| (task, pu))
+        let here = cost_at(placement[task]);
+        let targets = self.usable.pus.iter().filter(|&&pu| work[pu] + load / self.speeds[pu] <= self.limit);
+        targets.map(|&target| Move { price: (cost_at(target) - here) / load, task, target }).max()
     }
 }
+
+/// A task that may go to another PU, and what that costs. The cheapest is the greatest, and of those alike the first.
+#[derive(Debug, Clone, Copy)]
+struct Move {
+    price: f64,
+    task: usize,
+    target: usize,
+}
+
+impl Ord for Move {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.price.total_cmp(&self.price).then((other.task, other.target).cmp(&(self.task, self.target)))
+    }
+}
+
+impl PartialOrd for Move {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Move {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Move {}
 
 /// The PUs of a choice of slots, with the loads balanced where they are known: how every mapper ends.
 ///
@@ -153,6 +187,7 @@ mod tests {
     use crate::testing::{problem, tree};
     use crate::{MAPPERS, Options};
     use cohabit_model::Matrix;
+    use proptest::prelude::*;
 
     #[test]
     fn a_heavy_task_gets_a_pu_of_its_own() {
@@ -165,6 +200,36 @@ mod tests {
         for mapper in MAPPERS.iter().filter(|mapper| mapper.map(&problem).is_ok()) {
             let work = balance.work(problem.load, &mapper.map(&problem).unwrap());
             assert!(work.iter().all(|&work| work <= balance.limit), "{}: {work:?}", mapper.name());
+        }
+    }
+
+    /// The repair by its definition: every move looked at again after each.
+    fn slowly_repaired(balance: &Balance, problem: &Problem, mut placement: Vec<usize>) -> Vec<usize> {
+        let graph = Graph::new(problem.weight);
+        for pu in (0..balance.speeds.len()).rev() {
+            while balance.work(problem.load, &placement)[pu] > balance.limit {
+                let work = balance.work(problem.load, &placement);
+                let own = (0..placement.len()).filter(|&task| placement[task] == pu);
+                let moves = own.filter_map(|task| balance.cheapest(problem, &graph, &placement, &work, task));
+                let Some(found) = moves.max() else { return balance.fallback.clone() };
+                placement[found.task] = found.target;
+            }
+        }
+        placement
+    }
+
+    proptest! {
+        #[test]
+        fn the_cheapest_moves_relieve_a_pu(
+            entries in prop::collection::vec((0_u32..24, 0_u32..24, 1_u64..9), 0..90),
+            load in prop::collection::vec(1_u64..40, 24),
+        ) {
+            let topology = tree(&[2, 3], &[100, 10]);
+            let (weight, options) = (Matrix::from_triplets(24, entries), Options::default());
+            let problem = Problem { load: &load, ..problem(&weight, &topology, &options) };
+            let balance = Balance::new(&problem).unwrap().unwrap();
+            let packed: Vec<usize> = (0..24).map(|task| task / 4).collect();
+            prop_assert_eq!(balance.repaired(&problem, packed.clone()), slowly_repaired(&balance, &problem, packed));
         }
     }
 

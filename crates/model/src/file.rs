@@ -5,7 +5,7 @@
 
 use crate::{Error, Result};
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -40,21 +40,75 @@ fn write_through(path: &Path, content: &[u8]) -> std::io::Result<()> {
     OpenOptions::new().write(true).open(path)?.write_all(content)
 }
 
-/// The whole of a text file, refused when it is longer than `limit` bytes or not UTF-8.
+/// Makes sure, before hours of work, that a file can be written at `path` when they are over: by making the temporary file
+/// that will be used then, or where there is something that is no plain file, by asking whether it may be written to.
+///
+/// # Errors
+/// As [`write_whole`] would fail.
+pub fn check_writable(path: &Path) -> Result<()> {
+    let check = || match fs::metadata(path) {
+        Ok(existing) if existing.is_dir() => Err(ErrorKind::IsADirectory.into()),
+        Ok(existing) if !existing.is_file() => Ok(nix::unistd::access(path, nix::unistd::AccessFlags::W_OK)?),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Temporary::beside(&fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())).map(drop),
+    };
+    check().map_err(|error| cannot_write(path, &error))
+}
+
+/// What some editors put before UTF-8: a byte order mark.
+const MARK: &str = "\u{feff}";
+/// Bytes that are read at a time, and that [`read_text_within`]'s limit goes by.
+pub const BEGINNING: usize = 1 << 20;
+
+/// The whole of a text file, without a byte order mark; refused when it is longer than `limit` bytes or not UTF-8.
 ///
 /// # Errors
 /// The path with what is wrong with it.
 pub fn read_text(path: &Path, limit: u64) -> Result<String> {
-    let mut bytes = Vec::new();
+    read_text_within(path, |_| limit)
+}
+
+/// The same with a limit that its beginning says, up to [`BEGINNING`] bytes of it. What is no text is refused as soon as it is
+/// met, so that of an endless file no more is read than the limit.
+///
+/// # Errors
+/// The path with what is wrong with it.
+pub fn read_text_within(path: &Path, limit: impl Fn(&str) -> u64) -> Result<String> {
     let file = File::open(path).map_err(|error| cannot_read(path, &error))?;
-    file.take(limit + 1).read_to_end(&mut bytes).map_err(|error| cannot_read(path, &error))?;
-    if bytes.len() as u64 > limit {
-        return Err(Error::new(format!("longer than {limit} bytes, more than such a file can need")).at(path.display()));
+    let (mut bytes, mut valid) = (Vec::new(), 0);
+    let mut most = None;
+    loop {
+        let now = (&file).take(BEGINNING as u64).read_to_end(&mut bytes).map_err(|error| cannot_read(path, &error))?;
+        valid = valid_up_to(&bytes, valid, now == 0).map_err(|error| error.at(path.display()))?;
+        let most = *most.get_or_insert_with(|| limit(std::str::from_utf8(&bytes[..valid]).unwrap_or_default()));
+        if bytes.len() as u64 > most {
+            let cause = format!("longer than {most} bytes, more than such a file can need");
+            return Err(Error::new(cause).at(path.display()));
+        }
+        if now == 0 {
+            break;
+        }
     }
-    String::from_utf8(bytes).map_err(|error| {
-        let place = error.utf8_error().valid_up_to();
-        Error::new(format!("not text: byte {place} is not UTF-8")).at(path.display())
-    })
+    if bytes.starts_with(MARK.as_bytes()) {
+        bytes.drain(..MARK.len());
+    }
+    String::from_utf8(bytes).map_err(|_| Error::new("not text").at(path.display()))
+}
+
+/// How many of the bytes are text, those before `valid` being known to be; some of the last letter may be still to come.
+fn valid_up_to(bytes: &[u8], valid: usize, is_whole: bool) -> Result<usize> {
+    if valid == 0 && (bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff")) {
+        return Err(Error::new("not text as it is read here: it is UTF-16").remedy("save it as UTF-8"));
+    }
+    let new = &bytes[valid..];
+    if let Some(at) = new.iter().position(|&byte| byte == 0) {
+        return Err(Error::new(format!("not text: byte {} is 0", valid + at)));
+    }
+    match std::str::from_utf8(new) {
+        Ok(_) => Ok(bytes.len()),
+        Err(error) if error.error_len().is_none() && !is_whole => Ok(valid + error.valid_up_to()),
+        Err(error) => Err(Error::new(format!("not text: byte {} is not UTF-8", valid + error.valid_up_to()))),
+    }
 }
 
 /// The error for a path that cannot be read, with the system's reason.
@@ -65,8 +119,9 @@ pub fn cannot_read(path: &Path, error: &std::io::Error) -> Error {
 /// The error for a path that cannot be written, with the system's reason.
 pub fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
     let remedy = match error.kind() {
-        std::io::ErrorKind::StorageFull => "free some space there, or write to another disk",
-        std::io::ErrorKind::NotFound => "make the directory first, or write elsewhere",
+        ErrorKind::StorageFull => "free some space there, or write to another disk",
+        _ if error.raw_os_error() == Some(libc::ENAMETOOLONG) => "give it a shorter name",
+        ErrorKind::NotFound => "make the directory first, or write elsewhere",
         _ => "check the path and its permissions, or write elsewhere",
     };
     Error::new(format!("cannot write {}: {error}", path.display())).remedy(remedy)
@@ -75,6 +130,9 @@ pub fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
 fn directory(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
+
+/// Characters of a file's name that its temporary file has too; at most four bytes each.
+const LONGEST: usize = 48;
 
 /// A file that is removed when dropped; after the rename there is nothing left to remove.
 struct Temporary {
@@ -85,14 +143,16 @@ struct Temporary {
 impl Temporary {
     fn beside(destination: &Path) -> std::io::Result<Self> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
-        let invalid = || std::io::Error::new(std::io::ErrorKind::InvalidInput, "it names no file");
-        let name = destination.file_name().ok_or_else(invalid)?.to_string_lossy().into_owned();
+        let invalid = || std::io::Error::new(ErrorKind::InvalidInput, "it names no file");
+        // The longest name that a folder takes has room for no more: of a long one the beginning will do.
+        let name: String =
+            destination.file_name().ok_or_else(invalid)?.to_string_lossy().chars().take(LONGEST).collect();
         loop {
             let number = COUNTER.fetch_add(1, Ordering::Relaxed);
             let path = directory(destination).join(format!(".{name}.{}-{number}.tmp", std::process::id()));
             match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(file) => return Ok(Self { file, path }),
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
         }
@@ -164,6 +224,56 @@ mod tests {
     }
 
     #[test]
+    fn every_name_that_a_folder_takes_is_written() {
+        use std::os::unix::ffi::OsStringExt;
+        let directory = tempfile::tempdir().unwrap();
+        let names =
+            [vec![b'n'; 241], vec![b'n'; 255], "é".repeat(127).into_bytes(), vec![0xff; 255], b"a\xffb\n".to_vec()];
+        for name in names {
+            let path = directory.path().join(std::ffi::OsString::from_vec(name));
+            check_writable(&path).unwrap();
+            assert!(!path.exists(), "it is only made when there is something to write");
+            put(&path, "new").unwrap();
+            check_writable(&path).unwrap();
+            assert_eq!(read_text(&path, 3).unwrap(), "new");
+        }
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 5, "no temporary file is left");
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_refused_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let missing = directory.path().join("none/a");
+        for (path, said) in [
+            (directory.path(), "is a directory"),
+            (&missing, "No such file"),
+            (&directory.path().join("n".repeat(256)), "File name too long"),
+            (&directory.path().join("a/.."), "it names no file"),
+            (Path::new(""), "cannot write"),
+        ] {
+            let error = check_writable(path).unwrap_err();
+            assert!(error.cause.to_lowercase().contains(&said.to_lowercase()), "{path:?}: {}", error.cause);
+        }
+        check_writable(Path::new("/dev/null")).unwrap();
+        check_writable(Path::new("/dev/full")).unwrap();
+    }
+
+    #[test]
+    fn an_endless_file_is_read_up_to_its_limit() {
+        let error = read_text(Path::new("/dev/zero"), u64::MAX).unwrap_err();
+        assert_eq!(error.cause, "/dev/zero: not text: byte 0 is 0");
+        assert!(read_text(Path::new("/dev/urandom"), u64::MAX).unwrap_err().cause.contains("not text"));
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        fs::write(&path, "1 2\n".repeat(BEGINNING)).unwrap();
+        let limit = |beginning: &str| {
+            assert_eq!(beginning.len(), BEGINNING);
+            2 << 20
+        };
+        assert!(read_text_within(&path, limit).unwrap_err().cause.contains("longer than 2097152 bytes"));
+    }
+
+    #[test]
     fn a_missing_directory_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let error = put(&directory.path().join("none/a"), "x").unwrap_err();
@@ -176,7 +286,16 @@ mod tests {
         let path = directory.path().join("a");
         fs::write(&path, b"ab\xff").unwrap();
         assert!(read_text(&path, 100).unwrap_err().cause.contains("byte 2"));
+        fs::write(&path, "abc").unwrap();
         assert!(read_text(&path, 2).unwrap_err().cause.contains("longer than 2 bytes"));
+        fs::write(&path, "a\u{e9}".repeat(BEGINNING)).unwrap();
+        assert_eq!(read_text(&path, 4 << 20).unwrap().chars().count(), 2 * BEGINNING, "letters across two reads");
+        for (bytes, said) in
+            [(&b"ab\xc3"[..], "byte 2 is not UTF-8"), (b"a\0b", "byte 1 is 0"), (b"\xff\xfea\0", "UTF-16")]
+        {
+            fs::write(&path, bytes).unwrap();
+            assert!(read_text(&path, 100).unwrap_err().cause.contains(said), "{said}");
+        }
         assert!(read_text(&directory.path().join("none"), 2).unwrap_err().cause.contains("none"));
     }
 }

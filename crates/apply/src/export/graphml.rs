@@ -1,6 +1,7 @@
 //! GraphML (Brandes, Eiglsperger, Lerner: GraphML Primer): the tasks with their names and places, a directed edge for
 //! each pair that communicates. networkx, igraph, Gephi and yEd read it.
 
+use super::xml::readable;
 use super::{Exporter, Placement};
 use cohabit_model::{Error, Result};
 use quick_xml::Writer;
@@ -87,8 +88,7 @@ fn graph(writer: &mut Writer<Vec<u8>>, placement: &Placement) -> std::io::Result
 }
 
 fn data(writer: &mut Writer<Vec<u8>>, key: &str, value: &str) -> std::io::Result<()> {
-    // XML has no way to write most control characters, which a thread's name may hold.
-    let clean: String = value.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    writer.create_element("data").with_attribute(("key", key)).write_text_content(BytesText::new(&clean))?;
+    let text = readable(value);
+    writer.create_element("data").with_attribute(("key", key)).write_text_content(BytesText::new(&text))?;
     Ok(())
 }

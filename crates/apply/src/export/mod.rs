@@ -20,6 +20,7 @@ mod slurm;
 pub mod svg;
 pub(crate) mod tasks;
 mod taskset;
+mod xml;
 
 #[cfg(test)]
 mod tests;

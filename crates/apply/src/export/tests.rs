@@ -220,8 +220,11 @@ fn heavy_graphs_stay_within_what_metis_adds_up() {
     assert_eq!(*weights.last().unwrap(), 1);
 }
 
-/// Every element that is opened is closed, and every name is escaped.
+/// Every element that is opened is closed, every name is escaped, and there is no character that XML 1.0 does not have.
 fn assert_xml(text: &str) {
+    let is_of_xml =
+        |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{1_0000}'..);
+    assert!(text.chars().all(is_of_xml), "{text:?}");
     let mut reader = quick_xml::Reader::from_str(text);
     reader.config_mut().check_end_names = true;
     loop {
@@ -249,6 +252,21 @@ fn a_picture_has_a_circle_a_task_and_a_line_a_heavy_pair() {
     let (large, one) = (Topology::load("pack:64 core:64 pu:2").unwrap(), mapping(&[("", 0, None, 0, 0)]));
     let error = exporter("svg").unwrap().export(&Placement::new(&one, &large, &Matrix::zero(1)).unwrap()).unwrap_err();
     assert!(error.cause.contains("8192 PUs") && error.remedy.unwrap().contains("graphml"));
+}
+
+#[test]
+fn names_of_any_characters_are_xml() {
+    let mut odd = mapping(&THREADS);
+    odd.tasks[0].name = "a\u{1}\u{1b}<b>&\u{fffe}\u{0}".into();
+    odd.mapper = "\u{8}best".into();
+    for name in ["svg", "graphml"] {
+        let text = export(name, &odd, &matrix(4)).unwrap();
+        assert_xml(&text);
+        assert!(text.contains("a  &lt;b&gt;&amp;  "), "{name}: {text}");
+    }
+    let mut cluster = Topology::parse_text(CLUSTER).unwrap();
+    cluster.names.values_mut().for_each(|name| name.push_str("\u{1}<&"));
+    assert_xml(&svg::topology_svg(&cluster));
 }
 
 fn any_mapping() -> impl Strategy<Value = (Mapping, Matrix)> {

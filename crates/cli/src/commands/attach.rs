@@ -3,11 +3,12 @@
 use super::Outcome;
 use super::run::finish_online;
 use crate::exit::End;
-use crate::json::{JsonFileArgs, check_writable};
+use crate::json::JsonFileArgs;
 use crate::machine::MachineArgs;
 use crate::online::Session;
 use crate::online::args::OnlineArgs;
 use crate::online::stop::until_signalled;
+use cohabit_model::file::check_writable;
 
 const EXAMPLES: &str = "\
 Examples:

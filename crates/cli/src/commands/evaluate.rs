@@ -52,6 +52,7 @@ pub struct Evaluate {
 impl Evaluate {
     /// Estimates, compares with the linear mapping, and prints.
     pub fn run(self) -> Outcome {
+        self.json.check()?;
         let profile = read_profile(&self.profile)?;
         let mappings = self.mapping.iter().map(|path| Mapping::read(path)).collect::<Result<Vec<_>>>()?;
         let topology = match &self.topology {

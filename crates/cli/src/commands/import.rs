@@ -2,10 +2,11 @@
 
 use super::Outcome;
 use crate::exit::End;
-use crate::json::JsonArgs;
+use crate::json::{JsonArgs, name_of};
 use crate::{number, progress};
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser};
+use cohabit_model::file::check_writable;
 use cohabit_model::profile::Kind;
 use cohabit_observe::import::{FORMATS, import, relabelled};
 use cohabit_observe::npz::write_profile;
@@ -61,6 +62,8 @@ impl From<TaskKind> for Kind {
 impl Import {
     /// Reads the file and writes the profile.
     pub fn run(self) -> Outcome {
+        check_writable(&self.output)?;
+        self.json.check()?;
         let mut profile = progress::during("reading the file", || import(&self.file, self.format.as_deref()))?;
         if let Some(kind) = self.kind {
             profile = relabelled(profile, kind.into()).map_err(|error| error.at(self.file.display()))?;
@@ -69,7 +72,7 @@ impl Import {
         let (tasks, messages, bytes) = (profile.tasks(), profile.messages.total(), profile.bytes.total());
         let text = format!("{}: {tasks} tasks, {messages} messages, {bytes} bytes\n", self.output.display());
         let fields = json!({
-            "profile": self.output, "tasks": tasks, "messages": number::sum(messages), "bytes": number::sum(bytes),
+            "profile": name_of(&self.output), "tasks": tasks, "messages": number::sum(messages), "bytes": number::sum(bytes),
             "detector": profile.meta.detector,
         });
         self.json.emit("import", fields, &text)?;

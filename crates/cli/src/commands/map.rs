@@ -12,6 +12,7 @@ use crate::verdict::{Costs, Verdict, verdict};
 use cohabit_apply::Placement;
 use cohabit_map::{Options, Problem, mapper};
 use cohabit_model::cost::distance_cost;
+use cohabit_model::file::check_writable;
 use cohabit_model::profile::Coverage;
 use cohabit_model::topology::NodeId;
 use cohabit_model::{Mapping, Result, Topology};
@@ -68,6 +69,11 @@ impl Map {
     /// Maps, compares with packed and scatter, prints, and writes the mapping where it was asked for.
     pub fn run(self) -> Outcome {
         let exported_to_stdout = self.export.takes_stdout(self.json.takes_stdout()).map_err(Failure::usage)?;
+        if let Some(path) = &self.output {
+            check_writable(path)?;
+        }
+        self.export.check()?;
+        self.json.check()?;
         let profile = read_profile(&self.profile)?;
         let topology = self.machine.load()?;
         let made = self.how.map(&profile, &topology, self.machine.level_costs()?)?;

@@ -2,10 +2,11 @@
 
 use super::Outcome;
 use crate::exit::{End, Failure};
-use crate::json::{JsonArgs, check_writable, write_text};
+use crate::json::{JsonArgs, write_text};
 use crate::measurement;
 use crate::output::note;
 use crate::{number, progress};
+use cohabit_model::file::check_writable;
 use cohabit_model::topology::cluster::{self, ClusterFile};
 use cohabit_model::{Error, Topology};
 use cohabit_observe::measure::hosts::measure_hosts;
@@ -57,6 +58,7 @@ impl Measure {
         if let Some(path) = &self.output {
             check_writable(path)?;
         }
+        self.json.check()?;
         let mut lengths = self.lengths.clone();
         lengths.sort_unstable();
         lengths.dedup();

@@ -2,8 +2,9 @@
 
 use super::Outcome;
 use crate::exit::{End, Failure};
-use crate::json::JsonArgs;
+use crate::json::{JsonArgs, name_of};
 use cohabit_model::Error;
+use cohabit_model::file::check_writable;
 use cohabit_observe::mpi::install::{LIBRARY_VARIABLE, sources};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -49,6 +50,8 @@ impl Mpi {
     fn build(self) -> Outcome {
         let folder = sources()?;
         let files = c_files(&folder)?;
+        check_writable(&self.output)?;
+        self.json.check()?;
         let output = std::path::absolute(&self.output).map_err(Error::from)?;
         let flags =
             "-O2 -g -std=gnu11 -D_GNU_SOURCE -fPIC -shared -fvisibility=hidden -ftls-model=initial-exec -pthread";
@@ -64,7 +67,7 @@ impl Mpi {
             return Err(Failure::from(Error::new(cause).remedy("it must be the C compiler of an Open MPI or MPICH")));
         }
         let text = format!("{}: name it with {LIBRARY_VARIABLE}\n", self.output.display());
-        self.json.emit("mpi build", json!({"library": self.output}), &text)?;
+        self.json.emit("mpi build", json!({"library": name_of(&self.output)}), &text)?;
         Ok(End::Done)
     }
 }

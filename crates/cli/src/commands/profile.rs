@@ -2,11 +2,12 @@
 
 use super::Outcome;
 use crate::exit::{End, Failure};
-use crate::json::{JsonFileArgs, check_writable};
+use crate::json::{JsonFileArgs, name_of};
 use crate::number;
 use crate::output::note;
 use clap::ValueEnum;
 use cohabit_model::Error;
+use cohabit_model::file::check_writable;
 use cohabit_observe::mpi::launcher::is_launcher;
 use cohabit_observe::mpi::scripts::called_within;
 use cohabit_observe::npz::write_profile;
@@ -95,7 +96,7 @@ impl Profile {
         self.json.emit(
             "profile",
             json!({
-                "profile": self.output, "tasks": profile.tasks(), "messages": number::sum(profile.messages.total()),
+                "profile": name_of(&self.output), "tasks": profile.tasks(), "messages": number::sum(profile.messages.total()),
                 "bytes": number::sum(profile.bytes.total()), "coverage": profile.meta.coverage,
                 "status": status_fields(outcome.status), "notes": outcome.notes,
             }),

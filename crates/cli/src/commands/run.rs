@@ -2,7 +2,7 @@
 
 use super::{Outcome, run_ranks};
 use crate::exit::{End, Failure};
-use crate::json::{JsonFileArgs, check_writable};
+use crate::json::{JsonFileArgs, name_of};
 use crate::machine::MachineArgs;
 use crate::mapping::MappingArgs;
 use crate::online::args::OnlineArgs;
@@ -13,6 +13,7 @@ use crate::picture::label::list;
 use crate::progress::read_profile;
 use clap::ValueEnum;
 use cohabit_apply::{BeforeStart, Identify, LaunchPlan, Method, Options, Status, launch};
+use cohabit_model::file::check_writable;
 use cohabit_model::profile::Kind;
 use cohabit_model::{Error, Mapping, Result};
 use cohabit_observe::mpi::launcher::is_launcher;
@@ -269,7 +270,7 @@ pub(super) fn finish_online(
     if let Some(status) = status {
         fields["status"] = status_fields(status);
     }
-    fields["profile"] = json!(args.output);
+    fields["profile"] = args.output.as_deref().map_or(Value::Null, name_of);
     if let Some(path) = &args.output {
         let mut profile = report.profile;
         profile.meta.command = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();

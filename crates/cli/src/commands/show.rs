@@ -36,6 +36,7 @@ pub struct Show {
 impl Show {
     /// Prints the profile.
     pub fn run(self) -> Outcome {
+        self.json.check()?;
         let profile = read_profile(&self.profile)?;
         let mut options = ShowOptions { hot: self.hot, top: self.top, ..ShowOptions::detect(&profile) };
         match self.weight.as_deref() {

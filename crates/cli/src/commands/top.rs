@@ -3,13 +3,14 @@
 use super::Outcome;
 use super::run::finish_online;
 use crate::exit::End;
-use crate::json::{JsonFileArgs, check_writable};
+use crate::json::JsonFileArgs;
 use crate::machine::MachineArgs;
 use crate::online::args::OnlineArgs;
 use crate::online::screen::{Rates, draw};
 use crate::online::stop::until_signalled;
 use crate::online::{Session, Snapshot};
 use cohabit_model::Error;
+use cohabit_model::file::check_writable;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering;

@@ -6,6 +6,9 @@ use crate::json::{JsonArgs, write_text};
 use crate::machine::LevelCostArgs;
 use crate::picture;
 use cohabit_model::Topology;
+use cohabit_model::file::check_writable;
+use cohabit_model::topology::Branching;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -36,6 +39,10 @@ pub struct TopologyCommand {
 impl TopologyCommand {
     /// Prints the tree, and draws it where that was asked for.
     pub fn run(self) -> Outcome {
+        if let Some(path) = &self.svg {
+            check_writable(path)?;
+        }
+        self.json.check()?;
         let topology = self.costs.load(&self.topology)?;
         if let Some(path) = &self.svg {
             write_text(path, &cohabit_apply::topology_svg(&topology))?;
@@ -45,25 +52,53 @@ impl TopologyCommand {
     }
 }
 
-fn fields(topology: &Topology) -> Value {
-    let node = |(id, node): (usize, &cohabit_model::topology::Node)| {
-        json!({
-            "level": node.level.name(), "os_index": node.os_index, "parent": node.parent, "distance": node.cost,
-            "size_bytes": node.size_bytes, "name": topology.names.get(&id),
-        })
-    };
-    let pu = |(index, pu): (usize, &cohabit_model::topology::Pu)| {
-        json!({
-            "os_index": pu.os_index, "node": pu.node, "allowed": pu.allowed, "core_kind": pu.core_kind,
-            "capacity": pu.capacity, "host": topology.host_of(index),
-        })
-    };
-    let level = |level: &cohabit_model::topology::Branching| json!({ "level": level.level.name(), "nodes": level.nodes, "arity": level.arity, "distance": level.cost });
-    json!({
-        "branching": topology.branching().iter().map(level).collect::<Vec<_>>(),
-        "nodes": topology.nodes.iter().enumerate().map(node).collect::<Vec<_>>(),
-        "pus": topology.pus.iter().enumerate().map(pu).collect::<Vec<_>>(),
-        "has_matrix": topology.matrix.is_some(),
-        "text": topology.text,
-    })
+/// The fields of the document. They are made while they are written: all at once those of a million PUs would be gibibytes.
+#[derive(Serialize)]
+struct Fields<'a> {
+    branching: Vec<Value>,
+    nodes: Nodes<'a>,
+    pus: Pus<'a>,
+    has_matrix: bool,
+    text: &'a str,
+}
+
+/// The nodes, one after another.
+struct Nodes<'a>(&'a Topology);
+
+/// The PUs, one after another.
+struct Pus<'a>(&'a Topology);
+
+impl Serialize for Nodes<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(topology) = self;
+        serializer.collect_seq(topology.nodes.iter().enumerate().map(|(id, node)| {
+            json!({
+                "level": node.level.name(), "os_index": node.os_index, "parent": node.parent, "distance": node.cost,
+                "size_bytes": node.size_bytes, "name": topology.names.get(&id),
+            })
+        }))
+    }
+}
+
+impl Serialize for Pus<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(topology) = self;
+        serializer.collect_seq(topology.pus.iter().enumerate().map(|(index, pu)| {
+            json!({
+                "os_index": pu.os_index, "node": pu.node, "allowed": pu.allowed, "core_kind": pu.core_kind,
+                "capacity": pu.capacity, "host": topology.host_of(index),
+            })
+        }))
+    }
+}
+
+fn fields(topology: &Topology) -> Fields<'_> {
+    let level = |level: &Branching| json!({ "level": level.level.name(), "nodes": level.nodes, "arity": level.arity, "distance": level.cost });
+    Fields {
+        branching: topology.branching().iter().map(level).collect(),
+        nodes: Nodes(topology),
+        pus: Pus(topology),
+        has_matrix: topology.matrix.is_some(),
+        text: &topology.text,
+    }
 }

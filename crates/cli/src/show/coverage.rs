@@ -9,15 +9,18 @@ pub fn coverage_lines(coverage: &Coverage) -> String {
     let how = match (coverage.exact, rate < 1.0) {
         (true, false) => "exact".to_string(),
         (true, true) => format!("exact in the {} % of the run that was looked at", percent(rate)),
+        (false, true) if rate == 0.0 => "sampled, how much of it is not known".to_string(),
         (false, true) => format!("sampled, {} % looked at", percent(rate)),
         (false, false) => "not exact".to_string(),
     };
     let lost = match coverage.events_lost {
-        0 => "no event lost".to_string(),
-        1 => "1 event lost".to_string(),
-        lost => format!("{} events lost", grouped(lost.into())),
+        // Of what is not exact and no sample either nobody has counted what is lost.
+        0 if !coverage.exact && (rate >= 1.0 || rate == 0.0) => String::new(),
+        0 => ", no event lost".to_string(),
+        1 => ", 1 event lost".to_string(),
+        lost => format!(", {} events lost", grouped(lost.into())),
     };
-    let mut lines = format!("coverage: {how}, {lost}\n");
+    let mut lines = format!("coverage: {how}{lost}\n");
     for what in &coverage.not_seen {
         lines.push_str(&format!("not seen: {}\n", clean(what)));
     }

@@ -80,6 +80,9 @@ fn coverage_is_always_said() {
     assert_eq!(coverage(true, 1.0, 0, &[]), "coverage: exact, no event lost\n");
     assert_eq!(coverage(false, 0.001, 1234, &[]), "coverage: sampled, 0.10 % looked at, 1,234 events lost\n");
     assert_eq!(coverage(true, 1.0, 1, &["io_uring"]), "coverage: exact, 1 event lost\nnot seen: io_uring\n");
+    assert_eq!(coverage(false, 1.0, 0, &[]), "coverage: not exact\n");
+    assert_eq!(coverage(false, 1.0, 2, &[]), "coverage: not exact, 2 events lost\n");
+    assert_eq!(coverage(false, 0.0, 0, &[]), "coverage: sampled, how much of it is not known\n");
     assert!(text(&ring(4)).contains("coverage: exact, no event lost\n"));
 }
 

@@ -46,6 +46,8 @@ pub fn greedy(graph: &Graph, topology: &Topology, slots: &Slots) -> Vec<usize> {
         }
     }
     let mut starts = 0..graph.tasks();
+    // A slot that may not be taken now never may.
+    let mut free = 0;
     loop {
         while let Some((start, end)) = pending.take(&seating) {
             let start = seating.slot_of(start).expect("edges are pending from mapped tasks");
@@ -54,8 +56,8 @@ pub fn greedy(graph: &Graph, topology: &Topology, slots: &Slots) -> Vec<usize> {
             pending.add(end, &seating);
         }
         let Some(task) = starts.find(|&task| seating.slot_of(task).is_none()) else { break };
-        let slot = seating.first_of(0..slots.len()).expect("there is a slot for every task");
-        seating.take(slot, task);
+        free = seating.first_of(free..slots.len()).expect("there is a slot for every task");
+        seating.take(free, task);
         pending.add(task, &seating);
     }
     seating.finish()

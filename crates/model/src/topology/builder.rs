@@ -14,6 +14,11 @@ pub(super) struct Builder {
 }
 
 impl Builder {
+    /// One for so many nodes, of which so many are PUs.
+    pub fn with_capacity(nodes: usize, pus: usize) -> Self {
+        Self { nodes: Vec::with_capacity(nodes), pus: Vec::with_capacity(pus), open: Vec::new() }
+    }
+
     /// Opens a node below the innermost open one; the first is the root.
     pub fn enter(&mut self, level: Level, os_index: Option<u32>, size_bytes: u64) -> NodeId {
         let id = self.nodes.len();

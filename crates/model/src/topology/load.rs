@@ -1,6 +1,7 @@
 //! From what a user types after `--topology`, or what a mapping file carries, to a topology.
 
 use super::{Topology, cluster, matrix, synthetic, xml};
+use crate::file::read_text_within;
 use crate::{Error, Result};
 use std::path::Path;
 
@@ -20,14 +21,14 @@ impl Topology {
             return live();
         }
         if let Some(file) = text.strip_prefix(matrix::PREFIX) {
-            return matrix::parse(&read(file)?).map_err(|error| error.at(file));
+            return matrix::parse(&read(file, matrix::most_bytes)?).map_err(|error| error.at(file));
         }
         let lower = text.to_ascii_lowercase();
         if lower.ends_with(".toml") {
             return cluster::load(Path::new(text)).map(|(topology, _)| topology);
         }
         if lower.ends_with(".xml") || Path::new(text).is_file() {
-            return Self::parse_text(&read(text)?).map_err(|error| error.at(text));
+            return Self::parse_text(&read(text, most_bytes)?).map_err(|error| error.at(text));
         }
         if text.contains('/') || lower.ends_with(".csv") {
             return Err(Error::new(format!("{text}: no such file")).remedy(FORMS));
@@ -51,9 +52,17 @@ impl Topology {
     }
 }
 
-fn read(file: &str) -> Result<String> {
-    let bytes = std::fs::read(file).map_err(|error| Error::from(error).at(file).remedy(FORMS))?;
-    String::from_utf8(bytes).map_err(|_| Error::new(format!("{file}: not a text file (UTF-8)")).remedy(FORMS))
+/// Bytes of the longest file that begins so: the XML of a machine with a hundred thousand PUs, or any other text that
+/// [`Topology::parse_text`] takes.
+fn most_bytes(beginning: &str) -> u64 {
+    match beginning.strip_prefix(matrix::PREFIX) {
+        Some(csv) => matrix::most_bytes(csv),
+        None => 64 << 20,
+    }
+}
+
+fn read(file: &str, limit: impl Fn(&str) -> u64) -> Result<String> {
+    read_text_within(Path::new(file), limit).map_err(|error| Error { remedy: Some(FORMS.to_owned()), ..error })
 }
 
 #[cfg(feature = "hwloc")]
@@ -74,9 +83,10 @@ mod tests {
         for (text, cause) in [
             ("nowhere/node", "nowhere/node: no such file"),
             ("node.csv", "node.csv: no such file"),
-            ("nowhere/node.xml", "nowhere/node.xml: No such file or directory (os error 2)"),
-            ("matrix:nowhere.csv", "nowhere.csv: No such file or directory (os error 2)"),
-            ("matrix:", ": No such file or directory (os error 2)"),
+            ("nowhere/node.xml", "cannot read nowhere/node.xml: No such file or directory (os error 2)"),
+            ("matrix:nowhere.csv", "cannot read nowhere.csv: No such file or directory (os error 2)"),
+            ("matrix:", "cannot read : No such file or directory (os error 2)"),
+            ("matrix:/dev/zero", "/dev/zero: not text: byte 0 is 0"),
         ] {
             let error = Topology::load(text).unwrap_err();
             assert_eq!(error.cause, cause);
@@ -97,6 +107,10 @@ mod tests {
         let binary = folder.path().join("binary.xml");
         std::fs::write(&binary, [0xff, 0xfe]).unwrap();
         let error = Topology::load(binary.to_str().unwrap()).unwrap_err();
-        assert!(error.cause.ends_with("binary.xml: not a text file (UTF-8)"), "{error}");
+        assert!(error.cause.ends_with("binary.xml: not text as it is read here: it is UTF-16"), "{error}");
+        let endless = folder.path().join("endless.xml");
+        std::os::unix::fs::symlink("/dev/zero", &endless).unwrap();
+        let error = Topology::load(endless.to_str().unwrap()).unwrap_err();
+        assert!(error.cause.ends_with("endless.xml: not text: byte 0 is 0"), "{error}");
     }
 }

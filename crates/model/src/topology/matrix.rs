@@ -53,7 +53,7 @@ fn read_square(csv: &str) -> Result<(Vec<u64>, usize)> {
         }
     }
     if columns > MAX_PUS {
-        return Err(Error::new(format!("a matrix of {columns} PUs; at most {MAX_PUS} are supported")));
+        return Err(Error::new(format!("a matrix of more than {MAX_PUS} PUs, which is the most that is supported")));
     }
     if rows != columns || rows == 0 {
         let rows = if rows > columns { format!("more than {columns}") } else { rows.to_string() };
@@ -63,6 +63,20 @@ fn read_square(csv: &str) -> Result<(Vec<u64>, usize)> {
     Ok((entries, rows))
 }
 
+/// Bytes of the longest file of a matrix that begins so, by the columns of its first row: rows may have comments between.
+pub fn most_bytes(beginning: &str) -> u64 {
+    // Ten digits, a separator and a blank or two.
+    const ENTRY: u64 = 13;
+    const COMMENTS: u64 = 1 << 20;
+    let columns = beginning.lines().find(|line| is_row(line)).map_or(0, |line| fields(line).take(MAX_PUS + 1).count());
+    (columns as u64).pow(2) * ENTRY + COMMENTS
+}
+
+/// The numbers of a row.
+fn fields(line: &str) -> impl Iterator<Item = &str> {
+    line.trim().trim_end_matches([',', ';']).split([',', ';']).flat_map(str::split_whitespace)
+}
+
 fn is_row(line: &str) -> bool {
     let line = line.trim();
     !line.is_empty() && !line.starts_with('#')
@@ -70,15 +84,14 @@ fn is_row(line: &str) -> bool {
 
 fn read_row(line: &str, entries: &mut Vec<u64>) -> Result<()> {
     let mut columns = 0;
-    for field in line.trim().trim_end_matches([',', ';']).split([',', ';']) {
-        for word in field.split_whitespace() {
-            columns += 1;
-            let distance = word.parse().ok().filter(|&distance| distance <= MAX_DISTANCE);
-            entries.push(distance.ok_or_else(|| {
-                Error::new(format!("column {columns}: {word:?} is no whole number of 0 to {MAX_DISTANCE}"))
-                    .remedy("scale fractions up: only ratios of distances matter to a mapping")
-            })?);
-        }
+    // More than there may be are not counted.
+    for word in fields(line).take(MAX_PUS + 1) {
+        columns += 1;
+        let distance = word.parse().ok().filter(|&distance| distance <= MAX_DISTANCE);
+        entries.push(distance.ok_or_else(|| {
+            Error::new(format!("column {columns}: {word:?} is no whole number of 0 to {MAX_DISTANCE}"))
+                .remedy("scale fractions up: only ratios of distances matter to a mapping")
+        })?);
     }
     Ok(())
 }
@@ -114,7 +127,22 @@ mod tests {
             assert_eq!(parse(csv).unwrap_err().cause, cause);
         }
         let wide = "0,".repeat(MAX_PUS + 1);
-        assert_eq!(parse(&wide).unwrap_err().cause, "a matrix of 16385 PUs; at most 16384 are supported");
+        assert_eq!(
+            parse(&wide).unwrap_err().cause,
+            "a matrix of more than 16384 PUs, which is the most that is supported"
+        );
+    }
+
+    #[test]
+    fn a_file_can_be_no_longer_than_its_first_row_says() {
+        for (beginning, most) in [("", 1 << 20), ("# hops\n0,1,\n1,0\n", 4 * 13), ("0 1 2\n", 9 * 13)] {
+            assert_eq!(most_bytes(beginning) & ((1 << 20) - 1), most & ((1 << 20) - 1), "{beginning}");
+        }
+        let endless = "1 ".repeat(4 * MAX_PUS);
+        assert_eq!(most_bytes(&endless) >> 20, 1 + (13 * (MAX_PUS as u64 + 1).pow(2) >> 20));
+        let mut entries = Vec::new();
+        read_row(&endless, &mut entries).unwrap();
+        assert_eq!(entries.len(), MAX_PUS + 1);
     }
 
     proptest! {

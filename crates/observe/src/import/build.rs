@@ -5,6 +5,11 @@ use cohabit_model::profile::{Kind, Meta};
 use cohabit_model::{Error, Matrix, Profile, Result, Task};
 use std::path::{Path, PathBuf};
 
+/// What is said of a file that does not say how its counts came about.
+pub const UNSAID: &str = "how complete the counts are: the imported file does not say";
+/// So many tasks may be silent, whatever else there is; where there are more, a task in this many must communicate.
+const SILENT: (usize, usize) = (1 << 16, 16);
+
 /// What was found in the files of another tool.
 pub struct Imported {
     /// What the tasks are.
@@ -15,8 +20,12 @@ pub struct Imported {
     pub files: Vec<PathBuf>,
     /// Names of the tasks; empty where there were none.
     pub labels: Vec<String>,
+    /// Numbers that the file has for the tasks, such as thread ids; empty where they are numbered from 0.
+    pub numbers: Vec<u32>,
     /// Matrices found; at least one.
     pub found: Found,
+    /// Whether the files show that every event was counted. No matrix does by itself.
+    pub exact: bool,
     /// What the tool did not see or say.
     pub not_seen: Vec<String>,
 }
@@ -34,6 +43,12 @@ pub enum Found {
 }
 
 impl Imported {
+    /// What was found, with nothing else known.
+    pub fn new(format: &'static str, kind: Kind, files: Vec<PathBuf>, found: Found) -> Self {
+        let (labels, numbers, not_seen) = (Vec::new(), Vec::new(), Vec::new());
+        Self { kind, format, files, labels, numbers, found, exact: false, not_seen }
+    }
+
     /// The profile. A matrix that is alone stands for messages and bytes, and coverage says so.
     pub fn profile(mut self) -> Result<Profile> {
         let stands = |what: &str| format!("{what}: the imported matrix stands for it");
@@ -56,8 +71,15 @@ impl Imported {
             let cause = format!("messages have {} tasks, bytes {}", messages.tasks(), bytes.tasks());
             return Err(Error::new(cause).remedy("move one of the two files away to import the other alone"));
         }
-        let tasks = (0..messages.tasks() as u32).map(|id| task(id, self.kind, self.labels.get(id as usize))).collect();
+        check_extent(&messages, &bytes)?;
+        if !self.numbers.is_empty() {
+            self.not_seen.push("tasks that no line names: its numbers are taken for ids of threads".into());
+        }
+        let number = |id: u32| self.numbers.get(id as usize).copied();
+        let task = |id: u32| task(id, self.kind, number(id), self.labels.get(id as usize));
+        let tasks = (0..messages.tasks() as u32).map(task).collect();
         let mut meta = Meta::new(self.kind, format!("import:{}", self.format), tasks);
+        meta.coverage.exact = self.exact;
         meta.coverage.not_seen = self.not_seen;
         let files: Vec<_> = self.files.iter().map(|file| file_name(file)).collect();
         meta.unknown.insert("imported_from".into(), files.into());
@@ -75,10 +97,12 @@ pub fn relabelled(mut profile: Profile, kind: Kind) -> Result<Profile> {
         let cause = "the file is a profile, which says itself what its tasks are";
         return Err(Error::new(cause).remedy("leave --kind out"));
     }
+    let has_numbers = profile.meta.tasks.iter().any(|known| known.tid != 0);
     for known in &mut profile.meta.tasks {
-        let old_default = task(known.id, was, None).name;
+        let number = has_numbers.then_some(known.tid);
+        let old_default = task(known.id, was, number, None).name;
         let label = Some(&known.name).filter(|name| **name != old_default).cloned();
-        *known = task(known.id, kind, label.as_ref());
+        *known = task(known.id, kind, number, label.as_ref());
     }
     profile.meta.kind = kind;
     Ok(profile)
@@ -97,20 +121,36 @@ pub fn check_tasks(tasks: u64) -> Result<usize> {
     Ok(tasks as usize)
 }
 
-fn task(id: u32, kind: Kind, label: Option<&String>) -> Task {
+/// Refuses a matrix without tasks, and one with far more than communicate: a number somewhere is none of a task's.
+fn check_extent(messages: &Matrix, bytes: &Matrix) -> Result<()> {
+    let (tasks, pairs) = (messages.tasks(), messages.entries().max(bytes.entries()));
+    if tasks == 0 {
+        return Err(Error::new("there is no task in it").remedy("a matrix has one row and one column a task"));
+    }
+    let (few, times) = SILENT;
+    if tasks > few && tasks / times > pairs {
+        let cause = format!("{tasks} tasks, of which at most {} communicate", 2 * pairs);
+        return Err(Error::new(cause).remedy("number the tasks from 0, without gaps"));
+    }
+    Ok(())
+}
+
+/// A task that the file calls `number`, or nothing but its place.
+fn task(id: u32, kind: Kind, number: Option<u32>, label: Option<&String>) -> Task {
+    let called = number.unwrap_or(id);
     let (noun, rank) = match kind {
-        Kind::Ranks | Kind::Hybrid => ("rank", Some(id)),
+        Kind::Ranks | Kind::Hybrid => ("rank", Some(called)),
         Kind::Processes => ("process", None),
         Kind::Threads => ("thread", None),
     };
     Task {
         id,
         kind: noun.into(),
-        name: label.cloned().unwrap_or_else(|| format!("{noun} {id}")),
+        name: label.cloned().unwrap_or_else(|| format!("{noun} {called}")),
         host: String::new(),
         process: if kind == Kind::Threads { 0 } else { id },
-        pid: 0,
-        tid: 0,
+        pid: if kind == Kind::Processes { number.unwrap_or(0) } else { 0 },
+        tid: number.unwrap_or(0),
         parent: None,
         rank,
         spawn_index: if kind == Kind::Threads { id } else { 0 },

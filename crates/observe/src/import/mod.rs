@@ -2,10 +2,12 @@
 //! iterate the table.
 //!
 //! Every entry must be a count. Where a tool knows only one of messages and bytes, its matrix stands for both and the
-//! profile's coverage says so; `imported_from` in its meta names the files.
+//! profile's coverage says so; `imported_from` in its meta names the files. A profile is exact only where the files show it.
 
 mod build;
 mod csv;
+mod edges;
+mod labels;
 mod matrix_market;
 mod npz;
 mod numalize;
@@ -48,7 +50,7 @@ pub const FORMATS: &[Format] = &[
     Format {
         name: "csv",
         extensions: &["csv", "tsv", "txt"],
-        about: "a square matrix with or without labels, or lines of source, destination, value",
+        about: "a square matrix with or without labels, or lines under a heading source, destination, value",
         read: csv::read,
     },
     Format {

@@ -1,6 +1,6 @@
 //! NumPy files: a profile of cohabit as it is, else square arrays of counts (`numpy.save`, `numpy.savez`).
 
-use super::build::{Found, Imported, check_tasks, file_name};
+use super::build::{Found, Imported, UNSAID, check_tasks, file_name};
 use crate::npz::archive::Archive;
 use crate::npz::npy::{Entry, Header};
 use crate::npz::read_profile;
@@ -29,9 +29,8 @@ pub fn read(path: &Path) -> Result<Profile> {
         arrays(&mut archive)?
     };
     let files = vec![path.to_path_buf()];
-    let imported =
-        Imported { kind: Kind::Threads, format: "npz", files, labels: Vec::new(), found, not_seen: Vec::new() };
-    imported.profile()
+    let not_seen = vec![UNSAID.to_owned()];
+    Imported { not_seen, ..Imported::new("npz", Kind::Threads, files, found) }.profile()
 }
 
 fn arrays(archive: &mut Archive) -> Result<Found> {
@@ -39,7 +38,15 @@ fn arrays(archive: &mut Archive) -> Result<Found> {
     let find = |wanted: &[&str]| names.iter().find(|name| wanted.contains(&name.as_str()));
     let mut matrix = |name: &String| to_matrix(archive.square(name, None)?);
     match (find(&MESSAGES), find(&BYTES), &names[..]) {
-        (Some(messages), Some(bytes), _) => Ok(Found::Both(matrix(messages)?, matrix(bytes)?)),
+        (Some(first), Some(second), _) => {
+            let (messages, bytes) = (matrix(first)?, matrix(second)?);
+            if messages.tasks() == bytes.tasks() {
+                return Ok(Found::Both(messages, bytes));
+            }
+            let size = |matrix: &Matrix| format!("{0} x {0}", matrix.tasks());
+            let cause = format!("{first:?} is {}, but {second:?} {}", size(&messages), size(&bytes));
+            Err(Error::new(cause).remedy("save both with one row and one column for each task, or one of them alone"))
+        }
         (Some(messages), None, _) => Ok(Found::Messages(matrix(messages)?)),
         (None, Some(bytes), _) => Ok(Found::Bytes(matrix(bytes)?)),
         (None, None, [only]) => Ok(Found::Either(matrix(only)?)),

@@ -23,10 +23,7 @@ pub fn read(path: &Path) -> Result<Profile> {
     ];
     let found = Found::Messages(halve(&matrix)?);
     let files = vec![path.to_path_buf()];
-    let imported = Imported { kind: Kind::Threads, format: "numalize", files, labels: Vec::new(), found, not_seen };
-    let mut profile = imported.profile()?;
-    profile.meta.coverage.exact = false;
-    Ok(profile)
+    Imported { not_seen, ..Imported::new("numalize", Kind::Threads, files, found) }.profile()
 }
 
 /// Each pair's count once, split over both directions, the odd one going to the lower thread's row.

@@ -13,12 +13,13 @@ pub fn from_text(text: &str) -> Result<u64> {
         return Ok(count);
     }
     if text.is_empty() {
-        return Err(Error::new("a number is missing"));
+        return Err(Error::new("a number is missing").remedy("write 0 where nothing was counted"));
     }
     match text.parse::<f64>() {
         // An integer too long for u64 also parses as a float: both end in the same message.
         Ok(value) => from_float(value),
-        Err(_) => Err(Error::new(format!("{text:?} is not a number"))),
+        Err(_) => Err(Error::new(format!("{text:?} is not a number"))
+            .remedy("write counts in digits, as 1500 or 1.5e3, and 0 where nothing was counted")),
     }
 }
 

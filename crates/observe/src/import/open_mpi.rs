@@ -33,26 +33,25 @@ pub fn read_prof(path: &Path) -> Result<Profile> {
     let ranks: BTreeSet<u64> = files.iter().filter_map(|file| rank_of(file)).map(|(_, rank)| rank).collect();
     let missing: Vec<String> =
         (0..tasks as u64).filter(|rank| !ranks.contains(rank)).map(|rank| rank.to_string()).collect();
-    let complete = ranks.is_empty() || missing.is_empty();
-    let not_seen =
-        if complete { Vec::new() } else { vec![format!("what ranks without a file sent: {}", missing.join(", "))] };
+    let not_seen = match (ranks.is_empty(), missing.is_empty()) {
+        (true, _) => vec!["whether the lines of all ranks are in the file: they are in one".to_owned()],
+        (false, false) => vec![format!("what ranks without a file sent: {}", missing.join(", "))],
+        (false, true) => Vec::new(),
+    };
     let matrix = |value: fn(&Line) -> u64| {
         Matrix::from_triplets(tasks, traffic.lines.iter().map(|line| (line.source, line.destination, value(line))))
     };
     let found = Found::Both(matrix(|line| line.messages), matrix(|line| line.bytes));
-    let imported = Imported { kind: Kind::Ranks, format: "open-mpi", files, labels: Vec::new(), found, not_seen };
-    let mut profile = imported.profile()?;
-    profile.meta.coverage.exact = complete;
-    Ok(profile)
+    // Open MPI counts every message, and a rank writes its file when it has counted them all.
+    let exact = not_seen.is_empty();
+    Imported { exact, not_seen, ..Imported::new("open-mpi", Kind::Ranks, files, found) }.profile()
 }
 
 /// Reads the matrices that monitoring_prof.so and profile2mat.pl make of them: symmetric, values separated by spaces.
 pub fn read_matrix(path: &Path) -> Result<Profile> {
     let (found, files) = pair::read(path, |path| square(&rows(&read_text(path, TEXT_LIMIT_BYTES)?)?, 0))?;
     let not_seen = vec!["direction: Open MPI's tools average each pair's traffic over both".into()];
-    let imported =
-        Imported { kind: Kind::Ranks, format: "open-mpi-matrix", files, labels: Vec::new(), found, not_seen };
-    imported.profile()
+    Imported { not_seen, ..Imported::new("open-mpi-matrix", Kind::Ranks, files, found) }.profile()
 }
 
 /// What stands before the rank in NAME.RANK.prof (or NAME_RANK.prof), and the rank.

@@ -56,6 +56,8 @@ fn csv_in_every_shape() {
         ("tabs", "0\t1\t2\n3\t0\t4\n5\t6\t0\n"),
         ("spaces, one at the end", "0 1 2 \n3 0 4 \n5 6 0 \n"),
         ("a comma at the end", "0,1,2,\n3,0,4,\n5,6,0,\n"),
+        ("a comma at the end but of the labels", "a,b,c\n0,1,2,\n3,0,4,\n5,6,0,\n"),
+        ("a byte order mark", "\u{feff}0,1,2\n3,0,4\n5,6,0\n"),
         ("carriage returns", "0,1,2\r\n3,0,4\r\n5,6,0\r\n"),
         ("floats", "0.0,1.0,2.0\n3e0,0,4\n5,6,0\n"),
         ("labels above", "a,b,c\n0,1,2\n3,0,4\n5,6,0\n"),
@@ -73,7 +75,8 @@ fn csv_in_every_shape() {
         let profile = read("m.csv", content).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(profile.messages.to_dense(), [0, 1, 2, 3, 0, 4, 5, 6, 0], "{what}");
         assert_eq!(profile.bytes, profile.messages, "{what}");
-        assert_eq!(profile.meta.coverage.not_seen.len(), 1, "{what}");
+        let coverage = &profile.meta.coverage;
+        assert!(!coverage.exact && coverage.not_seen.len() == 2, "{what}: {coverage:?}");
         if what.contains("labels") || what.contains("corner") || what.contains("quotes") {
             assert_eq!(names(&profile), ["a", "b", "c"], "{what}");
         } else {
@@ -81,31 +84,68 @@ fn csv_in_every_shape() {
         }
     }
     let both = read("m.csv", "src,dst,messages,bytes\n0,1,2,64\n").unwrap();
-    assert_eq!((both.messages.get(0, 1), both.bytes.get(0, 1), both.meta.coverage.not_seen.len()), (2, 64, 0));
+    assert_eq!((both.messages.get(0, 1), both.bytes.get(0, 1), both.meta.coverage.not_seen.len()), (2, 64, 1));
 }
 
 #[test]
 fn csv_refused() {
     let cases = [
         ("", "nothing in it"),
-        ("5,1\n2,0\n3,4\n", "line 1: 2 values, but there are 3 rows"),
-        ("0,1\n2\n", "line 2: 1 values, but there are 2 rows"),
+        ("5,1\n2,0\n3,4\n", "line 1, column 3: 2 values, but there are 3 rows"),
+        ("0,1\n2\n", "line 2, column 2: 1 values, but there are 2 rows"),
+        ("0,1\n2,3,4\n", "line 2, column 3: 3 values, but there are 2 rows"),
+        ("1,2,3\n4,5,6\n", "line 1, column 3: 3 values, but there are 2 rows"),
+        ("a,b,c\n1,2,3\n4,5,6\n", "line 1, column 1: \"a\" is not a number"),
+        ("0,1,5\n1,0,7\n", "line 1, column 3: 3 values, but there are 2 rows"),
+        ("9,8,7\n6,5,4\n3,2,1\n8,7,9\n", "line 1, column 4: 3 values, but there are 4 rows"),
+        ("0,NA,2\n1,0,3\n2,3,0\n", "line 1, column 2: \"NA\" is not a number"),
+        ("NA,1,2\n1,NA,3\n2,3,NA\n", "line 1, column 1: \"NA\" is not a number"),
+        ("NA,NA,NA\n1,0,3\n2,3,0\n", "line 1, column 1: \"NA\" is not a number"),
+        ("0;1,5;2\n1,5;0;3\n2;3;0\n", "line 1, column 2: \"1,5\" is not a number"),
+        ("0,10k,2\n1,0,3\n2,3,0\n", "line 1, column 2: \"10k\" is not a number"),
+        ("10k,20k,30k\n1,0,3\n2,3,0\n4,5,6\n", "line 1, column 1: \"10k\" is not a number"),
+        ("0,,2\n1,0,3\n2,3,0\n", "line 1, column 2: a number is missing"),
+        (",1,2\n1,0,3\n2,3,0\n", "line 1, column 1: a number is missing"),
+        ("0,1,\n1,0,3\n2,3,0\n", "line 1, column 3: a number is missing"),
+        ("[[0, 1], [1, 0]]\n", "line 1, column 1: a list in brackets"),
+        ("# numpy\n [[0 1]\n [1 0]]\n", "line 2, column 2: a list in brackets"),
+        ("a,b\n", "line 1, column 2: \"b\" is not a number"),
         ("0,1\n2,x\n", "line 2, column 2: \"x\" is not a number"),
-        ("0,1\n2,\n", "line 2: 1 values"),
+        ("0,1\n2,\n", "line 2, column 2: a number is missing"),
         ("0,-1\n2,0\n", "line 1, column 2: -1 is negative"),
         ("0,1\n0.5,0\n", "line 2, column 1: 0.5 is not a whole number"),
         ("0,1\nnan,0\n", "line 2, column 1: NaN is not finite"),
         ("0,inf\n0,0\n", "line 1, column 2: inf is not finite"),
         ("0,18446744073709551616\n0,0\n", "does not fit into 64 bits"),
-        ("source,destination,value\n0,1\n", "line 2: 2 fields, expected 3"),
-        ("source,destination,value\n0,4294967296,1\n", "at most 1048576"),
+        ("source,destination,value\n0,1\n", "line 2, column 3: 2 fields, expected 3"),
+        ("source,destination,value\n", "there is no task in it"),
+        ("source,destination,value\n0,4294967296,1\n", "line 2, column 2: 4294967296 is no task's number"),
         ("source,destination,value\na,b,1\n", "line 2, column 1: \"a\" is not a number"),
     ];
     for (content, expected) in cases {
         refused("m.csv", content, expected);
     }
-    let (_directory, path) = directory(&[("m.csv", b"0,\xff\n")]);
-    assert!(import(&path, None).unwrap_err().cause.contains("byte 2 is not UTF-8"));
+    for (content, expected) in [(&b"0,\xff\n"[..], "byte 2 is not UTF-8"), (b"\xff\xfe0\0,\01\0", "it is UTF-16")] {
+        let (_directory, path) = directory(&[("m.csv", content)]);
+        assert!(import(&path, None).unwrap_err().cause.contains(expected), "{expected}");
+    }
+}
+
+#[test]
+fn thread_ids_in_a_list_of_pairs_are_names() {
+    let list = "source,destination,messages\n12346,12345,7\n12345,12347,9\n";
+    let profile = read("m.csv", list).unwrap();
+    assert_eq!(profile.messages.to_dense(), [0, 0, 9, 7, 0, 0, 0, 0, 0]);
+    assert_eq!(names(&profile), ["thread 12345", "thread 12346", "thread 12347"]);
+    assert_eq!(profile.meta.tasks[1].tid, 12346);
+    let bare = "900,901,1\n901,900,2\n900,902,3\n902,900,4\n";
+    assert_eq!(read("m.csv", bare).unwrap().messages.to_dense(), [0, 1, 3, 2, 0, 0, 4, 0, 0]);
+    // Ranks keep their numbers, and a list with a few silent tasks all of them.
+    let ranks = relabelled(profile, Kind::Ranks).unwrap();
+    assert_eq!((ranks.meta.tasks[2].rank, names(&ranks)[2]), (Some(12347), "rank 12347"));
+    assert_eq!(read("m.csv", "from_rank,to_rank,bytes\n0,9,1\n").unwrap().tasks(), 10);
+    // One number says nothing about how many tasks there are.
+    assert_eq!(read("m.csv", "source,destination,value\n0,1048575,7\n").unwrap().tasks(), 2);
 }
 
 #[test]
@@ -116,7 +156,7 @@ fn messages_and_bytes_in_two_files_are_one_profile() {
     for name in ["x.size.csv", "x.count.csv"] {
         let profile = import(&path.with_file_name(name), None).unwrap();
         assert_eq!((profile.messages.get(0, 1), profile.bytes.get(0, 1)), (2, 64));
-        assert!(profile.meta.coverage.not_seen.is_empty());
+        assert_eq!(profile.meta.coverage.not_seen, [build::UNSAID]);
     }
     let (_directory, path) = directory(&[("x.size.csv", b"0,64\n32,0\n"), ("x.count.csv", b"1\n")]);
     assert!(import(&path, None).unwrap_err().cause.contains("messages have 1 tasks, bytes 2"));
@@ -156,17 +196,22 @@ fn matrix_market_refused() {
         ("%%MatrixMarket matrix coordinate real skew-symmetric\n", "skew-symmetric matrices are not read"),
         ("%%MatrixMarket matrix array pattern general\n", "array pattern"),
         (general, "no size line"),
-        (&format!("{general}2 2\n"), "line 2: 2 sizes do not fit"),
-        (&format!("{general}2 3 0\n"), "2 rows and 3 columns"),
+        (&format!("{general}2 2\n"), "line 2, column 1: 2 sizes do not fit"),
+        (&format!("{general}2 3 0\n"), "line 2, column 2: 2 rows and 3 columns"),
         (&format!("{general}9999999999 9999999999 0\n"), "at most 1048576"),
         (&format!("{general}2 2 2\n1 2 5\n"), "holds 1 entries, but promises 2"),
-        (&format!("{general}2 2 1\n1 3 5\n"), "line 3: index 3 is not between 1 and 2"),
-        (&format!("{general}2 2 1\n0 1 5\n"), "line 3: index 0 is not"),
-        (&format!("{general}2 2 1\n1 2 -5\n"), "line 3: -5 is negative"),
-        (&format!("{general}2 2 1\n1 2\n"), "line 3: 2 fields, expected 3"),
+        (&format!("{general}2 2 1\n1 3 5\n"), "line 3, column 2: index 3 is not between 1 and 2"),
+        (&format!("{general}2 2 1\n0 1 5\n"), "line 3, column 1: index 0 is not"),
+        (&format!("{general}2 2 1\n1 2 -5\n"), "line 3, column 3: -5 is negative"),
+        (&format!("{general}2 2 1\n1 2\n"), "line 3, column 3: 2 fields, expected 3"),
+        (&format!("{general}2 2 1\n1 2 5\n2 1 7\n"), "line 4, column 1: more entries than the 1 that line 2 promises"),
+        (&format!("{general}made by hand\n2 2 1\n"), "line 2, column 1: \"made\" is not a number"),
+        (&format!("{general}0 0 0\n"), "there is no task in it"),
+        (&format!("{general}1048576 1048576 1\n1 2 5\n"), "1048576 tasks, of which at most 2 communicate"),
+        ("%%MatrixMarket matrix coordinate integer general by hand\n", "line 1, column 6: \"by\" after the banner"),
         ("%%MatrixMarket matrix coordinate integer symmetric\n2 2 1\n1 2 3\n", "above the diagonal"),
         ("%%MatrixMarket matrix array integer general\n2 2\n1\n2\n3\n", "no value for row 2, column 2"),
-        ("%%MatrixMarket matrix array integer general\n1 1\n1\n2\n", "line 4: more values"),
+        ("%%MatrixMarket matrix array integer general\n1 1\n1\n2\n", "line 4, column 1: more values"),
         ("%%MatrixMarket matrix array integer general\n1000000 1000000\n1\n", "no value for row 2"),
     ];
     for (content, expected) in cases {
@@ -206,7 +251,8 @@ fn open_mpi_ranks_are_put_together() {
 fn open_mpi_in_one_file_and_refused() {
     let profile = read("all.prof", RANK_0).unwrap();
     assert_eq!(profile.tasks(), 3);
-    assert!(profile.meta.coverage.exact);
+    assert!(!profile.meta.coverage.exact, "the file of other ranks may be missing");
+    refused("a.prof", "E\t0\t1000000\t108 bytes\t3 msgs sent\n", "1000001 tasks, of which at most 2 communicate");
     refused("a.prof", "", "no line of Open MPI's monitoring");
     refused("a.prof", "E\t0\t1\t108 by", "line 1: not a line");
     refused("a.prof", "E\t0\t-1\t108 bytes\t3 msgs sent\n", "line 1: -1 is negative");
@@ -236,6 +282,20 @@ fn numpy_arrays_and_profiles() {
     assert_eq!(import(&ours, None).unwrap(), profile);
     fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
     assert!(import(&path, None).unwrap_err().cause.contains("m.npy: cut short"));
+}
+
+#[test]
+fn arrays_of_two_sizes_are_no_profile() {
+    use std::io::Write;
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (name, tasks) in [("messages.npy", 2), ("bytes.npy", 3)] {
+        zip.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+        zip.write_all(&crate::npz::npy::header_bytes("|u1", &[tasks, tasks])).unwrap();
+        zip.write_all(&vec![1; tasks * tasks]).unwrap();
+    }
+    let (_directory, path) = directory(&[("m.npz", &zip.finish().unwrap().into_inner())]);
+    let error = import(&path, None).unwrap_err();
+    assert!(error.cause.contains("\"messages\" is 2 x 2, but \"bytes\" 3 x 3"), "{}", error.cause);
 }
 
 #[test]

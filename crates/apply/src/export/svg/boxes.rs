@@ -1,9 +1,11 @@
 //! The machine as nested boxes in SVG, in the manner of lstopo: a box for each place with a bar for each level it is, the
 //! distance of PUs that part there at the right. Self-contained: no font, style or script is fetched.
 
+use super::super::xml::readable;
 use cohabit_model::Topology;
 use cohabit_model::topology::runs::Runs;
 use cohabit_model::topology::{Level, NodeId, label};
+use quick_xml::escape::escape;
 use std::fmt::Write;
 
 /// PUs up to which every box is drawn; beyond, siblings that look alike are one box and a count.
@@ -252,6 +254,8 @@ fn rectangle(svg: &mut String, x: f64, y: f64, width: f64, height: f64, class: &
 
 pub(super) fn text(svg: &mut String, x: f64, y: f64, class: &str, words: &str) {
     let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+    let words = readable(words);
+    let words = escape(&words);
     let _ = writeln!(svg, "<text{class} x=\"{x:.1}\" y=\"{y:.1}\">{words}</text>");
 }
 

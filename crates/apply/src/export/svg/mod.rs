@@ -5,6 +5,7 @@ mod boxes;
 
 pub use boxes::topology_svg;
 
+use super::xml::readable;
 use super::{Exporter, Placement};
 use boxes::{Boxes, CIRCLE, document, text};
 use cohabit_model::{Error, Result};
@@ -53,7 +54,8 @@ impl Exporter for Svg {
             tasks.iter().zip(circles).for_each(|(&task, circle)| centres[task] = circle);
         }
         let (lines, caption) = lines(placement, &centres);
-        let title = format!("{} tasks on {pus} PUs, by {}", centres.len(), escape(&placement.mapping.mapper));
+        let title =
+            format!("{} tasks on {pus} PUs, by {}", centres.len(), escape(&readable(&placement.mapping.mapper)));
         Ok(document(&boxes, &title, &caption, &(lines + &circles(placement, &centres))))
     }
 }
@@ -103,7 +105,8 @@ fn lines(placement: &Placement, centres: &[(f64, f64)]) -> (String, String) {
 fn circles(placement: &Placement, centres: &[(f64, f64)]) -> String {
     let mut svg = String::new();
     for (&(x, y), task) in centres.iter().zip(&placement.mapping.tasks) {
-        let name = escape(&task.name);
+        let name = readable(&task.name);
+        let name = escape(&name);
         let _ = write!(svg, "<g><circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{:.1}\"/>", CIRCLE / 2.0 - 2.0);
         text(&mut svg, x, y + 3.5, "t", &task.task.to_string());
         let _ = writeln!(svg, "<title>task {} {name} on PU {}</title></g>", task.task, task.pu);

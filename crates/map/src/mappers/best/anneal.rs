@@ -54,10 +54,14 @@ fn propose(state: &mut State, talking: &[u32], temperature: f64, random: &mut Ra
 /// Vertices between two looks at the clock, which takes longer than most of them.
 const LOOK: usize = 64;
 
+/// Vertices that a descent looks at for swaps, after which it ends where it is: with large groups it would take the square of all.
+const MOST_LOOKS: usize = 64 << 20;
+
 /// Swaps as long as any swap of one of `vertices` with one in a group of `within` that it likes better makes J less; with a
 /// clock, until its time is over.
 pub fn descend(state: &mut State, vertices: &[u32], within: &[Range<u32>], clock: Option<&Clock>) {
     let mut active = true;
+    let mut left = MOST_LOOKS;
     while std::mem::take(&mut active) {
         for (number, &vertex) in vertices.iter().enumerate() {
             if number % LOOK == 0 && clock.is_some_and(Clock::is_over) {
@@ -72,6 +76,11 @@ pub fn descend(state: &mut State, vertices: &[u32], within: &[Range<u32>], clock
                 let group = group as usize;
                 let here = state.group_of[vertex] as usize;
                 if group != here && state.cost(vertex, group) < state.cost(vertex, here) {
+                    let looks = state.layout.tree.slots_of(group).len();
+                    if looks > left {
+                        return;
+                    }
+                    left -= looks;
                     active |= swap_into(state, vertex, group);
                 }
             }

@@ -255,6 +255,9 @@ impl<'a, const VECTORS: usize> Walk<'a, VECTORS> {
     }
 
     /// [`Self::run_anywhere`], eight groups an instruction.
+    ///
+    /// # Safety
+    /// The processor must have AVX2: the caller has asked it. The code is safe but for that.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
     unsafe fn run_avx2(&mut self, patience: usize, random: &mut Random, goes_on: &mut dyn FnMut() -> bool) {

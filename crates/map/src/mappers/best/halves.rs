@@ -152,6 +152,9 @@ fn fitting<const WIDE: usize>(piece: &Piece, side: &mut [u8], first: i32) -> boo
 }
 
 /// [`fitting_anywhere`], eight gains an instruction: x86's baseline has no maximum of 32-bit integers.
+///
+/// # Safety
+/// The processor must have AVX2: the caller has asked it. The code is safe but for that.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn fitting_avx2<const WIDE: usize>(piece: &Piece, side: &mut [u8], first: i32) -> bool {

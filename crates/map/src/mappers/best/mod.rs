@@ -82,7 +82,7 @@ impl Mapper for Best {
 
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
         let slots = Slots::new(problem)?;
-        let mut clock = Clock::new(problem.options, 500 + 4 * slots.len() as u64);
+        let mut clock = Clock::new(problem.options, usual_steps(&slots));
         let graph = Graph::new(problem.weight);
         let greedy = complace::greedy(&graph, problem.topology, &slots);
         let mut packed = Seating::new(&slots);
@@ -106,6 +106,21 @@ impl Mapper for Best {
         let choice = Choice { problem, slots: &slots, graph: &graph, codes, balance: Balance::new(problem)? };
         Ok(choice.best_of(candidates))
     }
+}
+
+/// Vertices that a search sees in all, where nobody says how long it may take: some seconds.
+const USUAL_VERTICES: usize = 4 << 20;
+
+/// From so many slots on that are shared a step is taken to see half of all: most are of two subtrees near the root.
+const MANY_SHARED: usize = 8_192;
+
+/// Steps of such a search. A step sees two groups or more, which are the slots of PUs where these are shared: many tasks on few
+/// PUs make it a long one.
+fn usual_steps(slots: &Slots) -> u64 {
+    let (count, pus) = (slots.len(), slots.pu.chunk_by(|a, b| a == b).count().max(1));
+    let two = (2 * count).div_ceil(pus).max(1);
+    let seen = if count > MANY_SHARED && two > 4 { two.max(count / 2) } else { two };
+    (500 + 4 * count).min(USUAL_VERTICES / seen) as u64
 }
 
 /// The choice among mappings that have been found.

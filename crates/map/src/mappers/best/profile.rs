@@ -141,6 +141,9 @@ impl Two<'_, '_> {
     }
 
     /// [`Self::fill_anywhere`], eight gains an instruction.
+    ///
+    /// # Safety
+    /// The processor must have AVX2: the caller has asked it. The code is safe but for that.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
     unsafe fn fill_avx2<const WIDE: usize>(self, profile: &mut Profile) {

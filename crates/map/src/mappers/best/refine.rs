@@ -30,6 +30,9 @@ fn pass_by_pass(piece: &Piece, side: &mut [u8], first: i32) {
 }
 
 /// [`pass_by_pass_anywhere`], eight gains an instruction: x86's baseline has no maximum of 32-bit integers.
+///
+/// # Safety
+/// The processor must have AVX2: the caller has asked it. The code is safe but for that.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn pass_by_pass_avx2(piece: &Piece, side: &mut [u8], first: i32) {

@@ -48,6 +48,9 @@ const ANEW: usize = 40;
 /// How often, in a hundred, a pair is taken where a kick was.
 const NEAR: usize = 85;
 
+/// Vertices of the largest region of a kick: it grows in time that is the square of them and more.
+const MOST_KICKED: usize = 1_024;
+
 /// Two subtrees of one level.
 struct Pair {
     level: usize,
@@ -171,7 +174,7 @@ impl<'a> Repartition<'a> {
         let Some(pair) = self.draw(state, random) else { return };
         let tree = &state.layout.tree;
         let sizes = pair.groups.clone().map(|groups| tree.slots_in(&groups).len());
-        let size = 1 + random.below((sizes[0].min(sizes[1]) / 2).max(1));
+        let size = 1 + random.below((sizes[0].min(sizes[1]) / 2).clamp(1, MOST_KICKED));
         let regions = pair.groups.map(|groups| region(state, &groups, size, random));
         for (&a, &b) in regions[0].iter().zip(&regions[1]) {
             if state.may_swap(a as usize, b as usize) {

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 /// `idx_t` of Debian's library, which has IDXTYPEWIDTH 32.
 type Index = i32;
 
+// SAFETY: as metis.h of METIS 5.1 declares them, with its 32-bit `idx_t` and `real_t`.
 unsafe extern "C" {
     fn METIS_SetDefaultOptions(options: *mut Index) -> c_int;
     fn METIS_PartGraphRecursive(

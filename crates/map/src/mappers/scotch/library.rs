@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 /// Debian's library has 32-bit numbers; [`map`] refuses any other.
 type Num = i32;
 
+// SAFETY: as scotch.h of Scotch 7 declares them, with 32-bit `SCOTCH_Num`, its structures being memory that it makes itself.
 unsafe extern "C" {
     fn SCOTCH_numSizeof() -> c_int;
     fn SCOTCH_memFree(memory: *mut c_void);
@@ -61,12 +62,15 @@ const DETERMINISTIC: c_int = 0;
 mod silence {
     use super::c_char;
 
+    // SAFETY: libscotch leaves this name to the program, and calls it with at least this argument.
     #[unsafe(no_mangle)]
     extern "C" fn SCOTCH_errorPrint(_: *const c_char) {}
 
+    // SAFETY: libscotch leaves this name to the program, and calls it with at least this argument.
     #[unsafe(no_mangle)]
     extern "C" fn SCOTCH_errorPrintW(_: *const c_char) {}
 
+    // SAFETY: libscotch leaves this name to the program, and calls it with at least this argument.
     #[unsafe(no_mangle)]
     extern "C" fn SCOTCH_errorProg(_: *const c_char) {}
 }
@@ -74,6 +78,7 @@ mod silence {
 /// One object of the library: allocated and initialised, and given back when dropped.
 struct Object {
     memory: *mut c_void,
+    /// Called once, with `memory`.
     exit: unsafe extern "C" fn(*mut c_void),
 }
 
@@ -85,6 +90,7 @@ impl Object {
     ) -> Result<Self> {
         // SAFETY: the library's own pair of functions for one kind of object.
         let memory = unsafe { alloc() };
+        // SAFETY: as above; it is asked for where there is memory.
         if memory.is_null() || unsafe { init(memory) } != 0 {
             return Err(failed("its objects cannot be made: out of memory"));
         }
@@ -152,8 +158,8 @@ impl Architecture {
             return Ok((whole, None));
         }
         let part = Object::architecture()?;
-        // SAFETY: `leaves` are numbers of leaves of `whole`, which lives as long as `part`.
         let count = self.leaves.len() as Num;
+        // SAFETY: `leaves` are numbers of leaves of `whole`, which lives as long as `part`.
         if unsafe { SCOTCH_archSub(part.memory, whole.memory, count, self.leaves.as_ptr()) } != 0 {
             return Err(failed("it refused the part of the topology that may be used"));
         }

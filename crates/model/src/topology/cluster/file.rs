@@ -217,6 +217,7 @@ impl Names {
         let mut names = Vec::new();
         for list in self.lists() {
             names.extend(hostlist::expand(list)?);
+            hostlist::check_count(names.len())?;
         }
         Ok(names)
     }

@@ -6,6 +6,9 @@ use crate::{Error, Result};
 /// Names of the longest list.
 const MOST: usize = 1 << 17;
 
+/// Letters of the longest name that the network takes (RFC 1035, 2.3.4).
+const LONGEST: usize = 255;
+
 /// All names of a list, in its order.
 ///
 /// # Errors
@@ -14,6 +17,12 @@ pub fn expand(list: &str) -> Result<Vec<String>> {
     let failed = |cause: String| Error::new(format!("{list:?}: {cause}")).remedy("write hosts as in node[01-08,10]");
     let mut names = Vec::new();
     for item in items(list).map_err(failed)? {
+        // What is in brackets is no longer in the names than it is there.
+        let ranges = |part: &str| part.split_once(']').map_or(0, |(ranges, _)| ranges.len() + 1);
+        let outside = item.len() - item.split('[').skip(1).map(ranges).sum::<usize>();
+        if outside > LONGEST {
+            return Err(failed(format!("a name of more than {LONGEST} letters")));
+        }
         let found = expand_item(item).map_err(failed)?;
         if names.len() + found.len() > MOST {
             return Err(failed(format!("more than {MOST} names")));
@@ -23,6 +32,17 @@ pub fn expand(list: &str) -> Result<Vec<String>> {
     match names.iter().find(|name| !is_name(name)) {
         Some(name) => Err(failed(format!("{name:?} is no name: letters, digits, '-', '_' and '.' are"))),
         None => Ok(names),
+    }
+}
+
+/// Refuses more names in all than a list may have.
+///
+/// # Errors
+/// Where there are more.
+pub(super) fn check_count(names: usize) -> Result<()> {
+    match names > MOST {
+        true => Err(Error::new(format!("more than {MOST} names")).remedy("write hosts as in node[01-08,10]")),
+        false => Ok(()),
     }
 }
 
@@ -82,6 +102,9 @@ fn expand_ranges(ranges: &str) -> Result<Vec<String>, String> {
             false => Err(format!("[{ranges}]: {text:?} is no number")),
         };
         let (first, last) = (number(low)?, number(high)?);
+        if low.len() > LONGEST {
+            return Err(format!("a number of more than {LONGEST} digits"));
+        }
         if first > last {
             return Err(format!("[{ranges}]: {range} runs backwards"));
         }
@@ -170,6 +193,9 @@ mod tests {
             ("n[0-99999999]", "more than 131072 names"),
             ("n[0-999][0-999]", "more than 131072 names"),
             ("n[99999999999999999999]", "is no number"),
+            (&format!("n[{}1-9999]", "0".repeat(300)), "a number of more than 255 digits"),
+            (&format!("{}[1-9999]", "n".repeat(300)), "a name of more than 255 letters"),
+            (&format!("[1-9999]{}", "n".repeat(300)), "a name of more than 255 letters"),
         ] {
             let error = expand(list).unwrap_err();
             assert!(error.cause.contains(cause) && error.remedy.is_some(), "{list:?}: {}", error.cause);

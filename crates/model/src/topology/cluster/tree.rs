@@ -90,7 +90,10 @@ fn hosts(file: &ClusterFile) -> Result<Vec<Host>> {
     let mut rest = None;
     for (table, host) in file.host.iter().enumerate() {
         match &host.names {
-            Some(names) => hosts.extend(names.expand()?.into_iter().map(|name| Host { name, table })),
+            Some(names) => {
+                hosts.extend(names.expand()?.into_iter().map(|name| Host { name, table }));
+                hostlist::check_count(hosts.len())?;
+            }
             None if rest.replace(table).is_some() => {
                 return Err(Error::new("two [[host]] without names").remedy("name the hosts of one of them"));
             }
@@ -106,6 +109,7 @@ fn hosts(file: &ClusterFile) -> Result<Vec<Host>> {
                     hosts.push(Host { name, table });
                 }
             }
+            hostlist::check_count(hosts.len())?;
         }
     }
     match hosts.is_empty() {

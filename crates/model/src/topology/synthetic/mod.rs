@@ -40,7 +40,9 @@ struct Step {
 /// more than [`MAX_NODES`] nodes.
 pub fn parse(text: &str) -> Result<Topology> {
     let steps = steps(text).map_err(|error| if error.remedy.is_none() { error.remedy(EXAMPLE) } else { error })?;
-    let mut builder = Builder::default();
+    // Counted before: a vector that grows is twice as large now and then.
+    let nodes = 1 + steps.iter().map(|step| step.width as usize).sum::<usize>();
+    let mut builder = Builder::with_capacity(nodes, steps.last().map_or(0, |step| step.width as usize));
     builder.enter(Level::Machine, None, 0);
     grow(&mut builder, &steps, &mut vec![0; steps.len()], 0);
     builder.finish(text.into())

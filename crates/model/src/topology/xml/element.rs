@@ -8,6 +8,9 @@ use quick_xml::events::{BytesStart, Event};
 /// Elements inside each other; machines have some ten levels.
 pub(super) const MAX_DEPTH: usize = 64;
 
+/// Elements of a document: a machine of a hundred thousand PUs has a million.
+const MAX_ELEMENTS: usize = 2 << 20;
+
 /// An element with all that is in it.
 #[derive(Debug)]
 pub(super) struct Element {
@@ -46,11 +49,16 @@ pub(super) fn parse(text: &str) -> Result<Element> {
     let mut reader = Reader::from_str(text);
     let mut places = Places { text, offset: 0, line: 1, line_start: 0 };
     let mut open: Vec<Element> = Vec::new();
+    let mut elements = 0;
     loop {
         let start = reader.buffer_position() as usize;
         let event = reader.read_event();
         let place = places.at(start);
         let broken = |cause: String| Error::new(format!("not XML: {cause}")).at(format!("{}:{}", place.0, place.1));
+        elements += 1;
+        if elements > 2 * MAX_ELEMENTS {
+            return Err(broken(format!("more than {MAX_ELEMENTS} elements, more than any machine has")));
+        }
         let closed = match event.map_err(|error| broken(error.to_string()))? {
             Event::Start(tag) => {
                 if open.len() == MAX_DEPTH {
