@@ -2,11 +2,12 @@
 
 use super::Outcome;
 use crate::exit::{End, Failure};
-use crate::json::{JsonFileArgs, check_writable};
+use crate::json::JsonFileArgs;
 use crate::output::{note, print};
 use cohabit_access::file::RecordingFile;
 use cohabit_access::{Recording, check};
 use cohabit_model::Error;
+use cohabit_model::file::check_writable;
 use cohabit_observe::dbi;
 use cohabit_observe::mpi::launcher::is_launcher;
 use serde_json::json;
