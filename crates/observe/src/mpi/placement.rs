@@ -65,7 +65,7 @@ pub fn run(
     pass_signals: bool,
 ) -> Result<Ran, CommandError> {
     let parts = Directory::create()?;
-    let shared = super::launch::shared_folder(shared)?;
+    let shared = super::launch::Shared::create(shared)?;
     let mut notes = Vec::new();
     let recognised = recognise(command);
     let doubt =
