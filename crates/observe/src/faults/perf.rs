@@ -172,7 +172,8 @@ impl PerfFaults {
         let mut code = [0; 2 * CODE_BYTES];
         let code = code_around(living.process, registers.instruction, &mut code);
         let place = |address| mappings::place(&process.shared, (living.process, process.threads), address);
-        sampler.add((Duration::from_nanos(time), Taken::Regularly), living.task, registers, &code, place);
+        let value = |address| word(living.process, address);
+        sampler.add((Duration::from_nanos(time), Taken::Regularly), living.task, registers, &code, place, value);
     }
 
     fn record(&mut self, record: Record) {
@@ -293,6 +294,13 @@ fn code_around(process: i32, instruction: u64, bytes: &mut [u8; 2 * CODE_BYTES])
         _ => (instruction, read(process, instruction, bytes)),
     };
     Code { start, bytes: &bytes[..length] }
+}
+
+/// A word of a process's memory, where it can be read.
+pub(super) fn word(process: i32, address: u64) -> Option<u64> {
+    let mut bytes = [0; size_of::<u64>()];
+    // The whole one that the address is in, which is in one page.
+    (read(process, address & !7, &mut bytes) == bytes.len()).then(|| u64::from_ne_bytes(bytes))
 }
 
 /// Reads memory of a process: how many bytes could be read.
