@@ -296,11 +296,10 @@ fn code_around(process: i32, instruction: u64, bytes: &mut [u8; 2 * CODE_BYTES])
     Code { start, bytes: &bytes[..length] }
 }
 
-/// A word of a process's memory, where it can be read.
+/// Eight bytes of a process's memory; fewer, and then zeroes, where the rest cannot be read.
 pub(super) fn word(process: i32, address: u64) -> Option<u64> {
     let mut bytes = [0; size_of::<u64>()];
-    // The whole one that the address is in, which is in one page.
-    (read(process, address & !7, &mut bytes) == bytes.len()).then(|| u64::from_ne_bytes(bytes))
+    (read(process, address, &mut bytes) > 0).then(|| u64::from_ne_bytes(bytes))
 }
 
 /// Reads memory of a process: how many bytes could be read.

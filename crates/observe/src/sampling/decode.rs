@@ -32,6 +32,8 @@ pub struct Code<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Access {
     pub(super) address: u64,
+    /// How many bytes, at least 1.
+    pub(super) bytes: u64,
     pub(super) writes: bool,
 }
 
@@ -40,8 +42,9 @@ pub(super) struct Access {
 pub(super) struct Moment {
     /// The next accesses to memory other than the stack and thread-local storage, the first ones, at most `ACCESSES`.
     pub(super) accesses: Vec<Access>,
-    /// It goes round a loop that reads the same places each time, writes nothing and computes nothing but how often it has gone round: until
-    /// somebody else writes there, if anybody does.
+    /// It goes round a loop that reads the same places each time and writes nothing: that says nothing of what it works with.
+    pub(super) repeats: bool,
+    /// And it computes nothing but how often it has gone round: it goes on until somebody else writes there, if anybody does.
     pub(super) may_wait: bool,
 }
 
@@ -103,8 +106,8 @@ impl Decode {
             }
         }
         accesses.truncate(ACCESSES);
-        let may_wait = goes_round && knows_all && !carried.computes && reads_the_same(&accesses);
-        Moment { accesses, may_wait }
+        let repeats = goes_round && knows_all && reads_the_same(&accesses);
+        Moment { accesses, repeats, may_wait: repeats && !carried.computes }
     }
 }
 
@@ -173,7 +176,8 @@ impl Known {
         // Of gathers the registers are vectors, which nobody has seen.
         let address = memory.try_virtual_address(0, value);
         let address = address.filter(|address| (FIRST_ADDRESS..USER_ADDRESSES).contains(address))?;
-        Some(Access { address, writes: writes(memory.access()) })
+        let bytes = (memory.memory_size().size() as u64).max(1);
+        Some(Access { address, bytes, writes: writes(memory.access()) })
     }
 
     fn value(&self, register: Register) -> Option<u64> {
@@ -409,9 +413,10 @@ mod tests {
                 true,
             ),
         ];
-        for (text, code, waits) in rows {
+        for (text, code, may_wait) in rows {
             let moment = Decode::default().next(&registers(), &Code { start: NEXT, bytes: code });
-            assert_eq!(moment.may_wait, waits, "{text}: {moment:?}");
+            assert_eq!(moment.may_wait, may_wait, "{text}: {moment:?}");
+            assert!(moment.repeats || !moment.may_wait, "{text}");
         }
     }
 

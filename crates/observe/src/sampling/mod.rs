@@ -21,7 +21,7 @@ use neighbourhoods::{LINE_BYTES, Neighbour, Neighbourhoods};
 use scales::{MEETING, Scales};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use waits::Waits;
+use waits::{Span, Waits};
 
 /// How much time there is at least from one sample on a PU to the next where detection may take 1 % of what the tasks run, at the
 /// timer's own interrupts. These come 100 to 1,000 times a second, mostly 250.
@@ -169,28 +169,30 @@ impl Sampler {
         place: impl Fn(u64) -> Option<(u64, u64)>,
         value: impl Fn(u64) -> Option<u64>,
     ) -> bool {
-        let Moment { accesses, may_wait } = self.decode.next(registers, code);
+        let Moment { accesses, repeats, may_wait } = self.decode.next(registers, code);
         let sums = &mut self.sums;
         let (samples, telling) = match taken {
             Taken::Regularly => (&mut sums.samples, &mut sums.telling),
             Taken::AfterSwitch => (&mut sums.after_switches, &mut sums.telling_after_switches),
         };
         *samples += 1;
-        if may_wait {
+        if repeats {
             // Again and again the same: that says nothing of what it works with.
-            if taken == Taken::Regularly {
-                let read: Vec<_> =
-                    accesses.iter().filter_map(|access| Some((place(access.address)?, access.address))).collect();
-                let (places, addresses): (Vec<_>, Vec<_>) = read.into_iter().unzip();
-                let values = |at: usize| value(addresses[at]);
-                sums.waiting += if places.is_empty() { 0 } else { self.waits.reads(task, &places, values) };
+            if may_wait && taken == Taken::Regularly {
+                let of_others = accesses.iter().filter_map(|access| Some((place(access.address)?, access)));
+                let (reads, read): (Vec<_>, Vec<_>) =
+                    of_others.map(|(place, access)| (Span::of(place, access.bytes), access)).unzip();
+                let value = |at: usize| Some(value(read[at].address)? & mask(read[at].bytes));
+                sums.waiting += if reads.is_empty() { 0 } else { self.waits.reads(task, reads, value) };
             }
             return false;
         }
-        let accesses: Vec<_> =
-            accesses.into_iter().filter_map(|access| Some((place(access.address)?, access.writes))).collect();
-        let written = accesses.iter().filter(|(_, writes)| *writes);
-        sums.waiting += written.map(|&(place, _)| self.waits.writes(task, place)).sum::<u64>();
+        let of_others = accesses.into_iter().filter_map(|access| Some((place(access.address)?, access)));
+        let accesses: Vec<_> = of_others.collect();
+        let written = accesses.iter().filter(|(_, access)| access.writes);
+        sums.waiting +=
+            written.map(|&(place, access)| self.waits.writes(task, Span::of(place, access.bytes))).sum::<u64>();
+        let accesses: Vec<_> = accesses.into_iter().map(|(place, access)| (place, access.writes)).collect();
         *telling += u64::from(!accesses.is_empty());
         sums.accesses += accesses.len() as u64;
         let lines = lines(&accesses);
@@ -232,6 +234,11 @@ impl Sampler {
         self.neighbourhoods.forget();
         self.scales.forget();
     }
+}
+
+/// The bits that so many bytes of a word have.
+fn mask(bytes: u64) -> u64 {
+    if bytes < 8 { (1 << (8 * bytes)) - 1 } else { u64::MAX }
 }
 
 /// Accesses to places of memories, with those of a line made one: its first, which writes if any does.
@@ -438,6 +445,16 @@ mod tests {
         assert_eq!(waiting(|_| 600_000_000, true), (100, 0));
         assert_eq!(waiting(|second| second, true), (100, 100));
         assert_eq!(waiting(|second| second, false), (100, 0));
+        // addsd xmm0, xmm1 besides: a bound that all read is nothing that they share, and nobody waits.
+        let code =
+            Code { start: 0x40_1000, bytes: &[0xf2, 0x0f, 0x58, 0xc1, 0x48, 0x39, 0x13, 0x48, 0xff, 0xc2, 0xeb, 0xf4] };
+        let mut sampler = Sampler::default();
+        for second in 0..100 {
+            let now = (Duration::from_secs(second), Taken::Regularly);
+            let task = second as u32 % 4;
+            assert!(!sampler.add(now, task, &at(0x1000), &code, |address| Some((1, address)), |_| Some(second)));
+        }
+        assert_eq!((taken(&mut sampler), sampler.sums), (vec![], Sums { samples: 100, ..Sums::default() }));
     }
 
     #[test]

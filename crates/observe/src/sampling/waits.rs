@@ -5,14 +5,37 @@
 
 use std::collections::HashMap;
 
-/// Places of memories: of which memory, and where in it.
-type Place = (u64, u64);
 /// Loops that are remembered whose places nobody has been seen to write.
 const MOST: usize = 1024;
-/// What of an address is looked at and taken for one place: a word.
+/// By which places are found that overlap.
 const WORD: u64 = 8;
+/// An access is no longer (AVX-512).
+const LONGEST: u64 = 64;
 
-/// A loop, by the places that it reads.
+/// Bytes of a memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Span {
+    memory: u64,
+    at: u64,
+    bytes: u64,
+}
+
+impl Span {
+    /// So many bytes at a place: of which memory, and where in it.
+    pub(super) fn of((memory, at): (u64, u64), bytes: u64) -> Self {
+        Self { memory, at, bytes: bytes.clamp(1, LONGEST) }
+    }
+
+    fn words(self) -> impl Iterator<Item = (u64, u64)> {
+        (self.at / WORD..=(self.at + self.bytes - 1) / WORD).map(move |word| (self.memory, word))
+    }
+
+    fn overlaps(self, other: Self) -> bool {
+        self.memory == other.memory && self.at < other.at + other.bytes && other.at < self.at + self.bytes
+    }
+}
+
+/// A loop, by what it reads.
 #[derive(Debug)]
 struct Loop {
     /// Samples that found a task in it.
@@ -28,25 +51,27 @@ struct Loop {
 /// The loops that were seen.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
-    loops: HashMap<Vec<Place>, Loop>,
-    of_place: HashMap<Place, Vec<Vec<Place>>>,
+    loops: HashMap<Vec<Span>, Loop>,
+    /// By words that they read.
+    of_word: HashMap<(u64, u64), Vec<Vec<Span>>>,
 }
 
 impl Waits {
-    /// A sample has found a task in a loop that reads these places, of which `value` tells what is there. How many samples are known to
-    /// have found a task waiting that were not known before.
-    pub(super) fn reads(&mut self, task: u32, places: &[Place], value: impl Fn(usize) -> Option<u64>) -> u64 {
-        let mut key: Vec<Place> = places.iter().map(|&(memory, at)| (memory, at / WORD)).collect();
-        key.sort_unstable();
-        key.dedup();
+    /// A sample has found a task in a loop that reads these places, in this order and perhaps several times, of which `value` tells what
+    /// is there. How many samples are known to have found a task waiting that were not known before.
+    pub(super) fn reads(&mut self, task: u32, places: Vec<Span>, value: impl Fn(usize) -> Option<u64>) -> u64 {
+        let mut first: Vec<(Span, usize)> = places.into_iter().zip(0..).collect();
+        first.sort_unstable();
+        first.dedup_by_key(|(span, _)| *span);
+        let (key, indices): (Vec<Span>, Vec<usize>) = first.into_iter().unzip();
+        let values = || indices.iter().map(|&at| value(at)).collect::<Vec<_>>();
         if self.loops.len() >= MOST && !self.loops.contains_key(&key) {
-            self.loops.retain(|_, known| known.waits);
-            self.of_place.clear();
+            self.loops.clear();
+            self.of_word.clear();
         }
-        let values = || (0..places.len()).map(&value).collect::<Vec<_>>();
         let Some(known) = self.loops.get_mut(&key) else {
-            for &place in &key {
-                self.of_place.entry(place).or_default().push(key.clone());
+            for word in key.iter().flat_map(|span| span.words()) {
+                self.of_word.entry(word).or_default().push(key.clone());
             }
             self.loops.insert(key, Loop { samples: 1, task, values: values(), waits: false });
             return 0;
@@ -62,12 +87,13 @@ impl Waits {
     }
 
     /// A sample has found a task at writing to a place. What is known by it, as of [`Self::reads`].
-    pub(super) fn writes(&mut self, task: u32, (memory, at): Place) -> u64 {
-        let Some(keys) = self.of_place.get(&(memory, at / WORD)) else { return 0 };
+    pub(super) fn writes(&mut self, task: u32, place: Span) -> u64 {
         let mut found = 0;
-        for key in keys {
-            let known = self.loops.get_mut(key).filter(|known| !known.waits && known.task != task);
-            if let Some(known) = known {
+        for key in place.words().filter_map(|word| self.of_word.get(&word)).flatten() {
+            if !key.iter().any(|span| span.overlaps(place)) {
+                continue;
+            }
+            if let Some(known) = self.loops.get_mut(key).filter(|known| !known.waits && known.task != task) {
                 known.waits = true;
                 found += known.samples;
             }
@@ -80,11 +106,15 @@ impl Waits {
 mod tests {
     use super::*;
 
+    fn int(memory: u64, at: u64) -> Span {
+        Span::of((memory, at), 4)
+    }
+
     #[test]
     fn a_loop_waits_where_others_write_what_it_reads() {
-        let flag = [(7, 0x1000)];
         let mut waits = Waits::default();
-        let mut reads = |value: Option<u64>| waits.reads(3, &flag, |_| value);
+        // Twice in a round.
+        let mut reads = |value: Option<u64>| waits.reads(3, vec![int(7, 0x1000), int(7, 0x1000)], |_| value);
         // A bound, a constant, a flag that nobody sets: for ever; and what cannot be read says nothing.
         assert!((0..1000).all(|_| reads(Some(600)) == 0) && reads(None) == 0 && reads(Some(600)) == 0);
         // All that were taken for work until now.
@@ -95,22 +125,24 @@ mod tests {
     fn who_is_sampled_at_writing_there_is_waited_for() {
         let mut waits = Waits::default();
         // A flag, and a bound that both loops read.
-        let places = [(7, 0x1000), (7, 0x2000)];
-        assert_eq!(waits.reads(3, &places, |_| Some(1)), 0);
-        assert_eq!(waits.reads(4, &places[1..], |_| Some(1)), 0);
-        // Elsewhere; in another memory; by itself; and then by another.
-        assert_eq!(waits.writes(5, (7, 0x1008)) + waits.writes(5, (8, 0x1000)) + waits.writes(3, (7, 0x1000)), 0);
-        assert_eq!((waits.writes(5, (7, 0x1004)), waits.writes(5, (7, 0x1000))), (1, 0));
-        assert_eq!(waits.reads(3, &places, |_| Some(1)), 1);
-        assert_eq!(waits.reads(4, &places[1..], |_| Some(1)), 0);
+        let (flag, bound) = (int(7, 0x1000), int(7, 0x2000));
+        assert_eq!(waits.reads(3, vec![flag, bound], |_| Some(1)), 0);
+        assert_eq!(waits.reads(4, vec![bound], |_| Some(1)), 0);
+        // Beside it; in another memory; by itself; and then by another.
+        let elsewhere = [(5, int(7, 0x1004)), (5, int(7, 0xffc)), (5, int(8, 0x1000)), (3, flag)];
+        assert!(elsewhere.into_iter().all(|(task, place)| waits.writes(task, place) == 0));
+        let vector = Span::of((7, 0xff0), 32);
+        assert_eq!((waits.writes(5, vector), waits.writes(5, flag)), (1, 0));
+        assert_eq!(waits.reads(3, vec![flag, bound], |_| Some(1)), 1);
+        assert_eq!(waits.reads(4, vec![bound], |_| Some(1)), 0);
     }
 
     #[test]
     fn loops_are_bounded() {
         let mut waits = Waits::default();
         for at in 0..3 * MOST as u64 {
-            waits.reads(0, &[(1, at * WORD)], |_| Some(0));
+            waits.reads(0, vec![int(1, at * WORD)], |_| Some(0));
         }
-        assert!(waits.loops.len() <= MOST && waits.of_place.len() <= MOST);
+        assert!(waits.loops.len() <= MOST && waits.of_word.len() <= MOST);
     }
 }
