@@ -15,7 +15,7 @@ mod waits;
 use crate::allowance::OVERHEAD_PERCENT;
 use crate::weigh::Seen;
 pub use decode::Code;
-use decode::{Decode, Moment};
+use decode::{Access, Decode, Moment};
 pub use delays::{DELAYS, DRAWN, Delays};
 use neighbourhoods::{LINE_BYTES, Neighbour, Neighbourhoods};
 use scales::{MEETING, Scales};
@@ -180,7 +180,7 @@ impl Sampler {
             // Again and again the same: that says nothing of what it works with.
             if may_wait && taken == Taken::Regularly {
                 let of_others = accesses.iter().filter_map(|access| Some((place(access.address)?, access)));
-                let (reads, read): (Vec<_>, Vec<_>) =
+                let (reads, read): (Vec<Span>, Vec<&Access>) =
                     of_others.map(|(place, access)| (Span::of(place, access.bytes), access)).unzip();
                 let value = |at: usize| Some(value(read[at].address)? & mask(read[at].bytes));
                 sums.waiting += if reads.is_empty() { 0 } else { self.waits.reads(task, reads, value) };
