@@ -289,9 +289,12 @@ pub const NODE: &str = "node-";
 fn remove_leftovers(folder: &Path) {
     file::remove_abandoned(folder);
     // Together with the lock of who led goes the socket that it had.
-    private::remove_abandoned(folder, NODE, &|lock| {
-        let _ = fs::remove_file(lock.with_extension("socket"));
-        false
+    private::remove_abandoned(folder, NODE, &|file| {
+        let is_lock = file.extension().is_some_and(|extension| extension == "lock");
+        if is_lock {
+            let _ = fs::remove_file(file.with_extension("socket"));
+        }
+        !is_lock
     });
 }
 

@@ -107,10 +107,12 @@ fn ended_early(found: &files::Found) -> Option<String> {
 /// [`CommandError::NotFound`] and [`CommandError::CannotRun`] for a launcher that is not there or not known, [`CommandError::Failed`]
 /// where there is no library for its MPI, or no rank was seen.
 pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, CommandError> {
+    // From the first moment: who is asked to end before the launcher is there still removes the folders.
+    let passing = options.pass_signals.then(Passing::install);
     let prepared = prepare(command, options)?;
     let mut launcher = Command::new(&prepared.words[0]);
     launcher.args(&prepared.words[1..]).envs(prepared.environment.iter().cloned());
-    let status = run(&mut launcher, options.pass_signals)?;
+    let status = run(&mut launcher, passing.as_ref())?;
     Ok(collect(&prepared, command, status)?.0)
 }
 
@@ -176,11 +178,10 @@ fn parameters(
     ]
 }
 
-pub(super) fn run(launcher: &mut Command, pass_signals: bool) -> Result<ExitStatus, Error> {
-    let passing = pass_signals.then(Passing::install);
+pub(super) fn run(launcher: &mut Command, passing: Option<&Passing>) -> Result<ExitStatus, Error> {
     let name = launcher.get_program().to_string_lossy().into_owned();
     let mut child = launcher.spawn().map_err(|error| Error::new(format!("{name}: {error}")))?;
-    if let Some(passing) = &passing {
+    if let Some(passing) = passing {
         passing.to(child.id());
     }
     Ok(child.wait()?)
