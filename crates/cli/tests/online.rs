@@ -224,6 +224,11 @@ fn a_move_after_which_the_program_does_less_is_undone() {
         println!("skipped: {test}: one PU, or no extra faults here: {}", ran.stderr);
         return;
     }
+    if ran.stderr.contains("equally far from one another") {
+        assert_eq!(document["moves"], 0, "{}", ran.stderr);
+        println!("skipped: {test}: all PUs are alike here, so nothing is moved (make test-numa has others)");
+        return;
+    }
     assert_eq!((ran.status, ran.stdout.as_str()), (Some(0), "let go\n"), "{}", ran.stderr);
     let undone = document["log"].as_array().unwrap().iter().find(|entry| entry["what"] == "undone");
     let text = undone.unwrap_or_else(|| panic!("{}", ran.stderr))["text"].as_str().unwrap();

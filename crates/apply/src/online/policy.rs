@@ -246,7 +246,7 @@ impl Policy {
             // One event over the whole machine: of mappings that are as good, the one that moves least.
             move_cost: furthest(view.topology) * UNITS_PER_EVENT as u64,
         })?;
-        if crowds(view, &placement) {
+        if !self.settings.always && crowds(view, &placement) {
             return Ok(Decision::nothing(Verdict::Holds));
         }
         let gain = Gain::of(&weight, view.topology, &present, &placement);

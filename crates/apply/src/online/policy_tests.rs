@@ -176,11 +176,12 @@ fn all_on_one(request: &Request) -> Result<Vec<usize>> {
 
 #[test]
 fn nobody_is_crowded_while_pus_are_idle() {
-    for always in [false, true] {
+    // But for experiments.
+    for (always, moves) in [(false, 0), (true, 1)] {
         let mut program = simulation(settings(always, false));
         program.map = all_on_one;
         program.run(&PAIRS, 1000, 10);
-        assert_eq!(program.count(|verdict| matches!(verdict, Verdict::Moved(_))), 0, "{:?}", program.log);
+        assert_eq!(program.count(|verdict| matches!(verdict, Verdict::Moved(_))), moves, "{:?}", program.log);
     }
 }
 
