@@ -25,6 +25,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Newer than the headers of Debian 12. */
@@ -64,11 +65,12 @@ static int is_trusted(int socket)
     return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && (peer.uid == 0 || peer.uid == geteuid());
 }
 
-/* Hands a userfaultfd of this process to cohabit. The receiver learns the process id from the socket. */
+/* Hands a userfaultfd of this process to cohabit. The receiver learns the process id from the socket. Nothing is waited for: where
+ * cohabit is stopped, or others crowd its socket, this process goes on without. */
 static void announce(void)
 {
     int fd = open_userfaultfd();
-    int channel = fd < 0 ? -1 : socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    int channel = fd < 0 ? -1 : socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (channel >= 0 && connect(channel, (struct sockaddr *)&address, address_length) == 0 && is_trusted(channel)) {
         char byte = 1;
         union {
@@ -88,6 +90,36 @@ static void announce(void)
         close(channel);
     if (fd >= 0)
         close(fd);
+}
+
+/* Forks that announce their children: so many at once, and so many a second. Children of programs that fork faster live too short
+ * for anything to be seen of them, and announcing each would take longer than the fork. */
+#define FORKS_AT_ONCE 128
+#define FORKS_PER_SECOND 32
+
+static int64_t forks_left = FORKS_AT_ONCE;
+static int64_t forks_counted; /* when they were last counted, in seconds */
+static int is_announced;      /* whether the child of the fork under way is */
+
+/* Before a fork, in the parent. Threads that fork at once may count one too few or too many. */
+static void count_fork(void)
+{
+    struct timespec now = {0};
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    int64_t passed = forks_counted ? now.tv_sec - forks_counted : 0;
+    forks_counted = now.tv_sec;
+    forks_left += passed * FORKS_PER_SECOND;
+    if (forks_left > FORKS_AT_ONCE)
+        forks_left = FORKS_AT_ONCE;
+    is_announced = forks_left > 0;
+    if (is_announced)
+        forks_left--;
+}
+
+static void announce_child(void)
+{
+    if (is_announced)
+        announce();
 }
 
 /* Lets the kernel's NUMA balancing scan a shared mapping. */
@@ -142,5 +174,5 @@ __attribute__((constructor)) static void begin(void)
     memcpy(address.sun_path + 1, name, length);
     address_length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
     announce();
-    pthread_atfork(NULL, NULL, announce);
+    pthread_atfork(count_fork, NULL, announce_child);
 }

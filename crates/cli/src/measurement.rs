@@ -81,13 +81,14 @@ pub fn node_fields(node: &Node) -> Value {
     json!({
         "levels": node.levels.iter().map(level).collect::<Vec<_>>(),
         "pus": node.pus,
+        "busy": node.busy.warning(),
         "latency_ns": if rows.is_empty() { Value::Null } else { json!(rows) },
     })
 }
 
 /// The document of a cluster.
 pub fn hosts_fields(hosts: &Hosts) -> Value {
-    json!({ "ranks": hosts.ranks, "one_at_a_time": hosts.one_at_a_time, "series": hosts.series.iter().map(fields).collect::<Vec<_>>() })
+    json!({ "ranks": hosts.ranks, "busy": hosts.busy, "one_at_a_time": hosts.one_at_a_time, "series": hosts.series.iter().map(fields).collect::<Vec<_>>() })
 }
 
 fn fields(series: &Series) -> Value {

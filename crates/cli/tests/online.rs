@@ -224,6 +224,11 @@ fn a_move_after_which_the_program_does_less_is_undone() {
         println!("skipped: {test}: one PU, or no extra faults here: {}", ran.stderr);
         return;
     }
+    if ran.stderr.contains("equally far from one another") {
+        assert_eq!(document["moves"], 0, "{}", ran.stderr);
+        println!("skipped: {test}: all PUs are alike here, so nothing is moved (make test-numa has others)");
+        return;
+    }
     assert_eq!((ran.status, ran.stdout.as_str()), (Some(0), "let go\n"), "{}", ran.stderr);
     let undone = document["log"].as_array().unwrap().iter().find(|entry| entry["what"] == "undone");
     let text = undone.unwrap_or_else(|| panic!("{}", ran.stderr))["text"].as_str().unwrap();
@@ -473,6 +478,28 @@ fn a_killed_cohabit_leaves_the_program_and_the_settings() {
         let ran = room.run("restore");
         assert_eq!(ran.status, Some(0), "{}", ran.stderr);
         assert_eq!(switch(), before, "kill {kill}");
+    }
+}
+
+/// Ctrl-C, and again while everything is put back, or before the program has begun.
+#[test]
+fn asked_twice_to_end_it_puts_everything_back_all_the_same() {
+    use nix::sys::signal::{Signal, kill};
+    let _alone = alone();
+    let room = Room::new();
+    let before = switch();
+    for (first_ms, second_ms) in [(0, 1), (30, 1), (400, 1), (400, 5), (400, 20), (400, 80)] {
+        let mut command = room.command(["run", "--faults", "hint", "--", "sleep", "60"]);
+        let mut run = Killed::spawn(command.stdout(Stdio::null()).stderr(Stdio::null()));
+        for after_ms in [first_ms, second_ms] {
+            std::thread::sleep(Duration::from_millis(after_ms));
+            kill(nix::unistd::Pid::from_raw(run.id() as i32), Signal::SIGINT).unwrap();
+        }
+        let status = run.wait().unwrap();
+        assert!(!status.success(), "{first_ms} {second_ms}");
+        let page = format!("/run/cohabit/{}.json", run.id());
+        let left = (Path::new(&page).exists(), switch());
+        assert_eq!(left, (false, before.clone()), "{first_ms} {second_ms}: {status}");
     }
 }
 

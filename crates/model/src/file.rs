@@ -3,10 +3,15 @@
 //! A temporary file in the same directory is filled, brought to the disk with fsync and renamed over the name; then the
 //! directory is brought to the disk too (the order rename(2) and fsync(2) ask for).
 
-use crate::{Error, Result};
+use crate::{Error, Result, private};
+use nix::errno::Errno;
+use nix::fcntl::Flock;
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Writes `content` to `path`, whole or not at all. On any error what was there before is untouched, and no temporary
@@ -16,16 +21,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// # Errors
 /// The path with the system's reason: no such directory, no permission, disk full.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
-    let write = match fs::metadata(path) {
+    let write = private::resolve(path).and_then(|destination| match fs::metadata(path) {
         Ok(existing) if !existing.is_file() => write_through(path, content),
-        Ok(existing) => replace(path, content, Some(existing.permissions())),
-        Err(_) => replace(path, content, None),
-    };
+        Ok(existing) => replace(destination, content, Some(existing.permissions())),
+        Err(_) => replace(destination, content, None),
+    });
     write.map_err(|error| cannot_write(path, &error))
 }
 
-fn replace(path: &Path, content: &[u8], permissions: Option<fs::Permissions>) -> std::io::Result<()> {
-    let destination = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+fn replace(destination: PathBuf, content: &[u8], permissions: Option<fs::Permissions>) -> std::io::Result<()> {
     let mut temporary = Temporary::beside(&destination)?;
     temporary.file.write_all(content)?;
     if let Some(permissions) = permissions {
@@ -68,6 +72,14 @@ pub fn read_text(path: &Path, limit: u64) -> Result<String> {
     read_text_within(path, |_| limit)
 }
 
+/// The same of a file that is open: `path` is what errors call it.
+///
+/// # Errors
+/// The path with what is wrong with it.
+pub(crate) fn read_text_of(file: &File, path: &Path, limit: u64) -> Result<String> {
+    read_open_within(file, path, |_| limit)
+}
+
 /// The same with a limit that its beginning says, up to [`BEGINNING`] bytes of it. What is no text is refused as soon as it is
 /// met, so that of an endless file no more is read than the limit.
 ///
@@ -75,10 +87,14 @@ pub fn read_text(path: &Path, limit: u64) -> Result<String> {
 /// The path with what is wrong with it.
 pub fn read_text_within(path: &Path, limit: impl Fn(&str) -> u64) -> Result<String> {
     let file = File::open(path).map_err(|error| cannot_read(path, &error))?;
+    read_open_within(&file, path, limit)
+}
+
+fn read_open_within(file: &File, path: &Path, limit: impl Fn(&str) -> u64) -> Result<String> {
     let (mut bytes, mut valid) = (Vec::new(), 0);
     let mut most = None;
     loop {
-        let now = (&file).take(BEGINNING as u64).read_to_end(&mut bytes).map_err(|error| cannot_read(path, &error))?;
+        let now = file.take(BEGINNING as u64).read_to_end(&mut bytes).map_err(|error| cannot_read(path, &error))?;
         valid = valid_up_to(&bytes, valid, now == 0).map_err(|error| error.at(path.display()))?;
         let most = *most.get_or_insert_with(|| limit(std::str::from_utf8(&bytes[..valid]).unwrap_or_default()));
         if bytes.len() as u64 > most {
@@ -131,31 +147,57 @@ fn directory(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Characters of a file's name that its temporary file has too; at most four bytes each.
-const LONGEST: usize = 48;
-
 /// A file that is removed when dropped; after the rename there is nothing left to remove.
 struct Temporary {
     file: File,
     path: PathBuf,
+    /// None where files cannot be locked: nobody takes it for abandoned then either.
+    _lock: Option<Flock<File>>,
 }
 
 impl Temporary {
+    /// Locked as long as it is there, so that others know that it is in use. What was abandoned beside it is removed first.
     fn beside(destination: &Path) -> std::io::Result<Self> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
-        let invalid = || std::io::Error::new(ErrorKind::InvalidInput, "it names no file");
-        // The longest name that a folder takes has room for no more: of a long one the beginning will do.
-        let name: String =
-            destination.file_name().ok_or_else(invalid)?.to_string_lossy().chars().take(LONGEST).collect();
+        if destination.file_name().is_none() {
+            return Err(std::io::Error::new(ErrorKind::InvalidInput, "it names no file"));
+        }
+        remove_abandoned_once(directory(destination));
         loop {
             let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-            let path = directory(destination).join(format!(".{name}.{}-{number}.tmp", std::process::id()));
+            // Short, whatever the file is called: its own name may be as long as names can be.
+            let name = format!("{TEMPORARY}{}-{number}.tmp", std::process::id());
+            let path = directory(destination).join(name);
             match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(file) => return Ok(Self { file, path }),
+                Ok(file) => {
+                    let lock = private::try_lock(file.try_clone()?);
+                    // Another may have taken it for abandoned until it was locked.
+                    let is_taken = matches!(lock, Err(Errno::EAGAIN)) || file.metadata()?.nlink() == 0;
+                    let temporary = Self { file, path, _lock: lock.ok() };
+                    if !is_taken {
+                        return Ok(temporary);
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+/// What the names of temporary files begin with, and of whatever else is left beside outputs where cohabit is killed.
+const TEMPORARY: &str = ".cohabit-";
+
+/// Removes the temporary files that cohabits which were killed have left in a folder; these.
+pub fn remove_abandoned(folder: &Path) -> Vec<PathBuf> {
+    private::remove_abandoned(folder, TEMPORARY, &|_| false)
+}
+
+/// Once in a process: a ledger is written often.
+fn remove_abandoned_once(folder: &Path) {
+    static DONE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    if DONE.lock().is_ok_and(|mut done| done.insert(folder.to_owned())) {
+        remove_abandoned(folder);
     }
 }
 
@@ -201,6 +243,28 @@ mod tests {
         assert!(put(&path, "new").unwrap_err().cause.contains("directory"));
         assert!(put(&directory.path().join("a/.."), "new").is_err());
         assert_eq!(names(directory.path()), ["a"]);
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_removed_by_the_next() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        for name in [".cohabit-7-0.tmp", ".cohabit-8-0.tmp", ".other.tmp"] {
+            fs::write(at(name), "half").unwrap();
+        }
+        let in_use = private::try_lock(private::lock_file(&at(".cohabit-8-0.tmp")).unwrap()).unwrap();
+        put(&at("a"), "new").unwrap();
+        assert_eq!(names(directory.path()), [".cohabit-8-0.tmp", ".other.tmp", "a"]);
+        drop(in_use);
+        assert_eq!(remove_abandoned(directory.path()), [at(".cohabit-8-0.tmp")]);
+    }
+
+    #[test]
+    fn a_name_as_long_as_names_can_be_is_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("n".repeat(255));
+        put(&path, "new").unwrap();
+        assert_eq!(read_text(&path, 3).unwrap(), "new");
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub mod mapping_file;
 pub mod matrix;
 pub mod metrics;
 pub mod pattern;
+pub mod private;
 pub mod profile;
 pub mod queues;
 pub mod replay;

@@ -1,20 +1,23 @@
 //! What is to be put back, written down before it is changed: a file for each cohabit that runs, so that a next one, or
 //! `cohabit restore`, can put back what one that was killed has left. It also tells cohabits which PUs the others use.
 
+use super::setting::Setting;
 use super::threads::start_ticks;
 use crate::affinity::CpuMask;
-use cohabit_model::{Error, Result, file};
+use cohabit_model::{Error, Result, file, private};
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The format number of a ledger.
 const FORMAT: u32 = 1;
 /// No ledger is longer.
 const LONGEST_BYTES: u64 = 64 << 20;
+const ROOT: &str = "/";
+/// What to do where a folder cannot be trusted.
+const OWN_FOLDER: &str = "remove it, or set XDG_RUNTIME_DIR to a folder of your own that nobody else can write to";
 
 /// A thread whose affinity was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,15 +53,17 @@ pub struct Entry {
     /// By thread id.
     #[serde(default)]
     pub affinities: BTreeMap<i32, ChangedAffinity>,
-    /// By path below /proc or /sys.
+    /// What else than these is named on a page makes it one that is not understood.
     #[serde(default)]
-    pub settings: BTreeMap<PathBuf, ChangedSetting>,
+    pub settings: BTreeMap<Setting, ChangedSetting>,
 }
 
 /// This cohabit's page, and the folder with everybody's. When this is dropped, all is put back and the page goes.
 #[derive(Debug)]
 pub struct Ledger {
     folder: PathBuf,
+    /// What the settings' paths begin with: `/`, but for tests.
+    root: PathBuf,
     /// What is written on the page.
     pub entry: Entry,
 }
@@ -79,8 +84,11 @@ pub fn folder() -> PathBuf {
     if nix::unistd::geteuid().is_root() {
         return PathBuf::from("/run/cohabit");
     }
-    match std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| Path::new(folder).is_dir()) {
-        Some(folder) => PathBuf::from(folder).join("cohabit"),
+    // After `su` it may still name the folder of somebody else.
+    let runtime =
+        std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| private::check(folder).is_ok());
+    match runtime {
+        Some(folder) => folder.join("cohabit"),
         None => std::env::temp_dir().join(format!("cohabit-{}", nix::unistd::geteuid())),
     }
 }
@@ -96,10 +104,14 @@ impl Ledger {
     /// A page for this process. What dead cohabits have left is put back first.
     ///
     /// # Errors
-    /// Where the folder cannot be made or is somebody else's.
+    /// Where the folder cannot be made, or somebody else could write to it.
     pub fn open(folder: PathBuf) -> Result<(Self, Restored)> {
-        make(&folder)?;
-        let restored = restore(&folder)?;
+        Self::open_below(folder, PathBuf::from(ROOT))
+    }
+
+    fn open_below(folder: PathBuf, root: PathBuf) -> Result<(Self, Restored)> {
+        private::make(&folder).map_err(|error| error.remedy(OWN_FOLDER))?;
+        let restored = restore_below(&folder, &root)?;
         let pid = std::process::id() as i32;
         let entry = Entry {
             format: FORMAT,
@@ -108,7 +120,7 @@ impl Ledger {
             affinities: BTreeMap::new(),
             settings: BTreeMap::new(),
         };
-        Ok((Self { folder, entry }, restored))
+        Ok((Self { folder, root, entry }, restored))
     }
 
     /// Writes the page.
@@ -139,20 +151,21 @@ impl Ledger {
     ///
     /// # Errors
     /// Where it cannot be read or written; it is then as it was.
-    pub fn set(&mut self, path: &Path, value: &str) -> Result<()> {
+    pub fn set(&mut self, setting: Setting, value: &str) -> Result<()> {
         let _lock = lock(&self.folder)?;
-        let now = read_setting(path)?;
-        let theirs = self.setting_of_others(path);
+        let path = setting.path(&self.root);
+        let now = read_setting(&path)?;
+        let theirs = self.setting_of_others(setting);
         let before = theirs.map_or(now.clone(), |changed| changed.before);
         let changed = ChangedSetting { before, set: value.to_owned() };
-        self.entry.settings.insert(path.to_owned(), changed);
+        self.entry.settings.insert(setting, changed);
         self.write()?;
         if now == value {
             return Ok(());
         }
-        let written = write_setting(path, value);
+        let written = write_setting(&path, value);
         if written.is_err() {
-            self.entry.settings.remove(path);
+            self.entry.settings.remove(&setting);
             self.write()?;
         }
         written
@@ -163,16 +176,17 @@ impl Ledger {
     ///
     /// # Errors
     /// Where it cannot be read or written.
-    pub fn pause(&mut self, path: &Path, paused: bool) -> Result<bool> {
+    pub fn pause(&mut self, setting: Setting, paused: bool) -> Result<bool> {
         let _lock = lock(&self.folder)?;
-        let Some(changed) = self.entry.settings.get(path) else { return Ok(false) };
+        let path = setting.path(&self.root);
+        let Some(changed) = self.entry.settings.get(&setting) else { return Ok(false) };
         let (from, to) = if paused { (&changed.set, &changed.before) } else { (&changed.before, &changed.set) };
-        if self.setting_of_others(path).is_some() {
+        if self.setting_of_others(setting).is_some() {
             return Ok(false);
         }
-        match read_setting(path)? {
+        match read_setting(&path)? {
             now if now == *to => Ok(true),
-            now if now == *from => write_setting(path, to).map(|()| true),
+            now if now == *from => write_setting(&path, to).map(|()| true),
             _ => Ok(false),
         }
     }
@@ -184,20 +198,21 @@ impl Ledger {
     pub fn reset_settings(&mut self) -> Result<Vec<(PathBuf, String)>> {
         let _lock = lock(&self.folder)?;
         let mut back = Vec::new();
-        for (path, changed) in self.entry.settings.clone() {
-            if self.setting_of_others(&path).is_none() && put_back(&path, &changed)? {
-                back.push((path.clone(), changed.before));
+        for (setting, changed) in self.entry.settings.clone() {
+            let path = setting.path(&self.root);
+            if self.setting_of_others(setting).is_none() && put_back(&path, &changed)? {
+                back.push((path, changed.before));
             }
-            self.entry.settings.remove(&path);
+            self.entry.settings.remove(&setting);
         }
         self.write()?;
         Ok(back)
     }
 
-    fn setting_of_others(&self, path: &Path) -> Option<ChangedSetting> {
+    fn setting_of_others(&self, setting: Setting) -> Option<ChangedSetting> {
         let others =
             entries(&self.folder).into_iter().filter(|(_, entry)| entry.pid != self.entry.pid && entry.lives());
-        others.filter_map(|(_, mut entry)| entry.settings.remove(path)).next()
+        others.filter_map(|(_, mut entry)| entry.settings.remove(&setting)).next()
     }
 }
 
@@ -225,13 +240,19 @@ impl Entry {
 /// Puts back what cohabits that do not run any more have left in a folder.
 ///
 /// # Errors
-/// Where the folder is there and cannot be locked.
+/// Where the folder is there, and somebody else could write to it or it cannot be locked.
 pub fn restore(folder: &Path) -> Result<Restored> {
+    restore_below(folder, Path::new(ROOT))
+}
+
+fn restore_below(folder: &Path, root: &Path) -> Result<Restored> {
     let mut restored = Restored::default();
-    if !folder.is_dir() {
+    if fs::symlink_metadata(folder).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
         return Ok(restored);
     }
+    private::check(folder).map_err(|error| error.remedy(OWN_FOLDER))?;
     let _lock = lock(folder)?;
+    remove_leftovers(folder);
     let entries = entries(folder);
     let (living, dead): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(_, entry)| entry.lives());
     for (path, entry) in dead {
@@ -247,8 +268,9 @@ pub fn restore(folder: &Path) -> Result<Restored> {
             if living.iter().any(|(_, other)| other.settings.contains_key(setting)) {
                 continue;
             }
-            match put_back(setting, changed) {
-                Ok(true) => restored.settings.push((setting.clone(), changed.before.clone())),
+            let path = setting.path(root);
+            match put_back(&path, changed) {
+                Ok(true) => restored.settings.push((path, changed.before.clone())),
                 Ok(false) => {}
                 Err(error) => restored.failed.push(error.cause),
             }
@@ -258,6 +280,22 @@ pub fn restore(folder: &Path) -> Result<Restored> {
         }
     }
     Ok(restored)
+}
+
+/// What the names of files begin with by which the ranks of a job on this node find one another.
+pub const NODE: &str = "node-";
+
+/// Removes what killed cohabits have left in the folder beside pages.
+fn remove_leftovers(folder: &Path) {
+    file::remove_abandoned(folder);
+    // Together with the lock of who led goes the socket that it had.
+    private::remove_abandoned(folder, NODE, &|file| {
+        let is_lock = file.extension().is_some_and(|extension| extension == "lock");
+        if is_lock {
+            let _ = fs::remove_file(file.with_extension("socket"));
+        }
+        !is_lock
+    });
 }
 
 /// Gives a thread the affinity it had, if it is still the same thread and still where it was put; whether it did.
@@ -307,140 +345,20 @@ fn entries(folder: &Path) -> Vec<(PathBuf, Entry)> {
         files.filter_map(|file| Some(file.ok()?.path())).filter(|path| path.extension().is_some_and(|e| e == "json"));
     pages
         .filter_map(|path| {
-            let text = file::read_text(&path, LONGEST_BYTES).ok()?;
+            let text = private::read_text(&path, LONGEST_BYTES).ok()?;
             let entry: Entry = serde_json::from_str(&text).ok()?;
             (entry.format == FORMAT).then_some((path, entry))
         })
         .collect()
 }
 
-/// Makes the folder, for this user alone; refuses somebody else's.
-fn make(folder: &Path) -> Result<()> {
-    let failed = |error: std::io::Error| file::cannot_write(folder, &error);
-    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-    let metadata = fs::symlink_metadata(folder).map_err(failed)?;
-    if !metadata.is_dir() || metadata.uid() != nix::unistd::geteuid().as_raw() {
-        return Err(Error::new(format!("{}: not a folder of this user's", folder.display()))
-            .remedy("remove it, or set XDG_RUNTIME_DIR to a folder of your own"));
-    }
-    Ok(())
-}
-
 fn lock(folder: &Path) -> Result<Flock<fs::File>> {
     let path = folder.join("lock");
     let failed = |error: std::io::Error| file::cannot_write(&path, &error);
-    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path).map_err(failed)?;
+    let file = private::lock_file(&path).map_err(failed)?;
     Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| failed(errno.into()))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use cohabit_testing::sleeper;
-
-    /// A page of a cohabit that does not run.
-    fn of_the_dead(folder: &Path, mut entry: Entry) {
-        entry.pid = i32::MAX;
-        fs::write(page(folder, entry.pid), serde_json::to_vec(&entry).unwrap()).unwrap();
-    }
-
-    #[test]
-    fn settings_come_back() {
-        let folder = tempfile::tempdir().unwrap();
-        let setting = folder.path().join("setting");
-        fs::write(&setting, "0\n").unwrap();
-        let (mut ledger, restored) = Ledger::open(folder.path().join("ledgers")).unwrap();
-        assert_eq!(restored, Restored::default());
-        ledger.set(&setting, "1").unwrap();
-        assert_eq!(fs::read_to_string(&setting).unwrap(), "1");
-        assert!(ledger.set(&folder.path().join("none"), "1").is_err());
-        assert_eq!(ledger.reset_settings().unwrap(), [(setting.clone(), "0".to_owned())]);
-        assert_eq!(fs::read_to_string(&setting).unwrap(), "0");
-        // Somebody else has changed it meanwhile: theirs stays.
-        ledger.set(&setting, "1").unwrap();
-        fs::write(&setting, "2").unwrap();
-        assert_eq!(ledger.reset_settings().unwrap(), []);
-        assert_eq!(fs::read_to_string(&setting).unwrap(), "2");
-        drop(ledger);
-        let left: Vec<_> =
-            fs::read_dir(folder.path().join("ledgers")).unwrap().map(|file| file.unwrap().file_name()).collect();
-        assert_eq!(left, ["lock"]);
-    }
-
-    #[test]
-    fn a_pause_is_for_those_who_are_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let setting = folder.path().join("setting");
-        let value = || fs::read_to_string(&setting).unwrap();
-        fs::write(&setting, "0\n").unwrap();
-        let (mut ledger, _) = Ledger::open(folder.path().join("ledgers")).unwrap();
-        assert!(!ledger.pause(&setting, true).unwrap());
-        ledger.set(&setting, "1").unwrap();
-        assert!(ledger.pause(&setting, true).unwrap());
-        assert_eq!((value(), ledger.pause(&setting, true).unwrap()), ("0".to_owned(), true));
-        assert!(ledger.pause(&setting, false).unwrap());
-        assert_eq!(value(), "1");
-        // Somebody else's value stays.
-        fs::write(&setting, "2").unwrap();
-        assert!(!ledger.pause(&setting, true).unwrap());
-        fs::write(&setting, "1").unwrap();
-        // So does that of a cohabit which came later.
-        let sleeper = sleeper();
-        let pid = sleeper.id() as i32;
-        let other = Entry { pid, start_ticks: start_ticks(pid).unwrap(), ..ledger.entry.clone() };
-        let text = serde_json::to_vec(&other).unwrap();
-        fs::write(page(&ledger.folder, pid), text).unwrap();
-        assert!(!ledger.pause(&setting, true).unwrap());
-        assert_eq!(value(), "1");
-        drop(sleeper);
-        // What ends in a pause is as it was before.
-        assert!(ledger.pause(&setting, true).unwrap());
-        drop(ledger);
-        assert_eq!(value(), "0");
-    }
-
-    #[test]
-    fn what_the_dead_left_is_put_back_and_what_the_living_use_is_not() {
-        let folder = tempfile::tempdir().unwrap();
-        let ledgers = folder.path().join("ledgers");
-        let (ours, theirs) = (folder.path().join("ours"), folder.path().join("theirs"));
-        for setting in [&ours, &theirs] {
-            fs::write(setting, "1").unwrap();
-        }
-        let sleeper = sleeper();
-        let tid = sleeper.id() as i32;
-        let before = CpuMask::of_thread(tid).unwrap();
-        let pu = before.pus()[0];
-        CpuMask::single(pu).apply(tid).unwrap();
-
-        let (mut ledger, _) = Ledger::open(ledgers.clone()).unwrap();
-        ledger.entry.settings.insert(ours.clone(), ChangedSetting { before: "0".to_owned(), set: "1".to_owned() });
-        ledger.write().unwrap();
-        let mut left = ledger.entry.clone();
-        left.settings.insert(theirs.clone(), ChangedSetting { before: "0".to_owned(), set: "1".to_owned() });
-        let changed =
-            ChangedAffinity { start_ticks: start_ticks(tid).unwrap(), before: before.to_string(), pu, from: None };
-        left.affinities.insert(tid, changed.clone());
-        // A thread of the same id that is another one.
-        left.affinities.insert(std::process::id() as i32, ChangedAffinity { start_ticks: 1, ..changed });
-        of_the_dead(&ledgers, left);
-
-        let restored = restore(&ledgers).unwrap();
-        assert_eq!((restored.threads, restored.failed.len()), (1, 0));
-        assert_eq!(restored.settings, [(theirs.clone(), "0".to_owned())]);
-        assert_eq!(CpuMask::of_thread(tid).unwrap(), before);
-        assert_eq!(fs::read_to_string(&ours).unwrap(), "1");
-        assert_eq!(restore(&ledgers).unwrap(), Restored::default());
-        // The next one knows what it was before all of them.
-        assert_eq!(ledger.reset_settings().unwrap(), [(ours.clone(), "0".to_owned())]);
-    }
-
-    #[test]
-    fn damaged_pages_are_left_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("7.json"), "{\"format\": 1").unwrap();
-        fs::write(folder.path().join("8.json"), "{\"format\": 99, \"pid\": 1, \"start_ticks\": 1}").unwrap();
-        assert_eq!(restore(folder.path()).unwrap(), Restored::default());
-        assert_eq!(restore(&folder.path().join("none")).unwrap(), Restored::default());
-    }
-}
+#[path = "ledger_tests.rs"]
+mod tests;

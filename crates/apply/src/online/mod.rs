@@ -2,7 +2,7 @@
 //! back.
 //!
 //! `policy` decides, on `aging`, `change`, `gain`, `progress` and `interval`; all of these are pure. `placer` sets affinities,
-//! `settings` changes settings of the machine, and both write down first in the `ledger` what is to be put back.
+//! `settings` changes settings of the machine (`setting` names them), and both write down first in the `ledger` what is to be put back.
 
 pub mod aging;
 mod change;
@@ -14,5 +14,6 @@ pub mod policy;
 #[cfg(test)]
 mod policy_tests;
 pub mod progress;
+pub mod setting;
 pub mod settings;
 pub mod threads;

@@ -111,6 +111,8 @@ pub type MapTasks<'a> = dyn Fn(&Request) -> Result<Vec<usize>> + 'a;
 /// What was decided, and why.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Verdict {
+    /// All PUs that may be used are equally far from one another: wherever tasks are is as good.
+    AllAlike,
     /// Fewer events than would say anything.
     TooFewEvents,
     /// Every task communicates with every other alike, as far as can be told.
@@ -217,6 +219,9 @@ impl Policy {
     }
 
     fn consider(&mut self, view: &View, map: &MapTasks) -> Result<Decision> {
+        if !self.settings.always && are_alike(view.topology, view.forbidden) {
+            return Ok(Decision::nothing(Verdict::AllAlike));
+        }
         let numbers: Vec<u32> = view.tasks.iter().map(|task| task.task).collect();
         let weight = view.matrix.matrix(&numbers);
         let talking = talking(&weight);
@@ -241,6 +246,9 @@ impl Policy {
             // One event over the whole machine: of mappings that are as good, the one that moves least.
             move_cost: furthest(view.topology) * UNITS_PER_EVENT as u64,
         })?;
+        if !self.settings.always && crowds(view, &placement) {
+            return Ok(Decision::nothing(Verdict::Holds));
+        }
         let gain = Gain::of(&weight, view.topology, &present, &placement);
         let mapping: Vec<(u32, usize)> = numbers.iter().copied().zip(placement.iter().copied()).collect();
         let moves = moves(view.tasks, &placement);
@@ -300,6 +308,32 @@ impl Policy {
     }
 }
 
+/// Whether every two of the PUs that may be used are equally far from one another. What a mapping then saves is only that tasks take
+/// turns on a PU, and that is worse than it looks.
+pub fn are_alike(topology: &Topology, forbidden: &[usize]) -> bool {
+    let usable: Vec<usize> = topology.allowed().into_iter().filter(|pu| !forbidden.contains(pu)).collect();
+    let mut distances: Box<dyn Iterator<Item = u64>> = match topology.matrix {
+        Some(_) => Box::new(usable.iter().flat_map(|&a| {
+            let others = usable.iter().filter(move |&&b| a != b);
+            others.map(move |&b| topology.distance(a, b))
+        })),
+        // PUs are in the tree's order: every node at which two of them part is one at which neighbours do.
+        None => Box::new(usable.windows(2).map(|pair| topology.distance(pair[0], pair[1]))),
+    };
+    let first = distances.next();
+    distances.all(|distance| Some(distance) == first)
+}
+
+/// Whether a mapping puts a task beside another on a PU while one that may be used has none: then both wait for that PU, whatever
+/// the distances save. Those that the program holds where they are count, and nobody can help where they are.
+fn crowds(view: &View, placement: &[usize]) -> bool {
+    let mut tasks = vec![0; view.topology.pus.len()];
+    placement.iter().for_each(|&pu| tasks[pu] += 1);
+    let is_idle = |pu: &usize| tasks[*pu] == 0 && !view.forbidden.contains(pu);
+    let crowded = |(task, pu): (&ViewTask, &usize)| !task.fixed && tasks[*pu] > 1;
+    view.tasks.iter().zip(placement).any(crowded) && view.topology.allowed().iter().any(is_idle)
+}
+
 /// Tasks that communicate.
 fn talking(weight: &Matrix) -> usize {
     let mut talks = vec![false; weight.tasks()];
@@ -354,6 +388,21 @@ fn is_as_tried(topology: &Topology, tried: &BTreeMap<u32, usize>, mapping: &[(u3
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pus_are_alike_where_one_distance_is_between_them() {
+        for (machine, forbidden, alike) in [
+            ("pack:1 core:2 pu:1", &[][..], true),
+            ("l3:1 core:4 pu:1", &[], true),
+            ("pu:1", &[], true),
+            ("pack:2 core:2 pu:1", &[], false),
+            ("pack:2 core:2 pu:1", &[2, 3], true),
+            ("pack:2 core:2 pu:1", &[1, 3], true),
+            ("pack:2 core:2 pu:1", &[3], false),
+        ] {
+            assert_eq!(are_alike(&Topology::load(machine).unwrap(), forbidden), alike, "{machine} {forbidden:?}");
+        }
+    }
 
     #[test]
     fn who_hardly_talks_does_not_make_a_mapping_another_one() {

@@ -50,6 +50,7 @@ struct Simulation {
     /// Progress per second, from where the tasks are.
     speed: fn(&[ViewTask]) -> f64,
     forbidden: Vec<usize>,
+    map: fn(&Request) -> Result<Vec<usize>>,
     log: Vec<(u128, Verdict)>,
 }
 
@@ -66,6 +67,7 @@ fn simulation(settings: Settings) -> Simulation {
         done: 0.0,
         speed: |_| 100.0,
         forbidden: Vec::new(),
+        map: cheapest,
         log: Vec::new(),
     }
 }
@@ -91,7 +93,7 @@ impl Simulation {
             has_changed,
             progress: &self.progress,
         };
-        let decision = self.policy.decide(&view, &cheapest).unwrap();
+        let decision = self.policy.decide(&view, &self.map).unwrap();
         for &(task, pu) in &decision.moves {
             // The scheduler puts who is let go where it was.
             let at = pu.unwrap_or(task as usize);
@@ -164,6 +166,35 @@ fn nothing_moves_without_cause() {
         program.run(pairs, events, 10);
         assert!(program.log.iter().all(|(_, verdict)| expected(verdict)), "{what}: {:?}", program.log);
         assert!(program.tasks.iter().all(|task| !task.placed), "{what}");
+    }
+}
+
+/// Together on one PU tasks are as near as can be, and each waits for the others.
+fn all_on_one(request: &Request) -> Result<Vec<usize>> {
+    Ok(vec![0; request.weight.tasks()])
+}
+
+#[test]
+fn nobody_is_crowded_while_pus_are_idle() {
+    // But for experiments.
+    for (always, moves) in [(false, 0), (true, 1)] {
+        let mut program = simulation(settings(always, false));
+        program.map = all_on_one;
+        program.run(&PAIRS, 1000, 10);
+        assert_eq!(program.count(|verdict| matches!(verdict, Verdict::Moved(_))), moves, "{:?}", program.log);
+    }
+}
+
+#[test]
+fn where_all_pus_are_alike_nothing_moves() {
+    let two = |request: &Request| -> Result<Vec<usize>> { Ok((0..request.weight.tasks()).map(|at| at % 2).collect()) };
+    for (forbidden, topology) in [(vec![], "l3:1 core:2 pu:1"), (vec![2, 3], "pack:2 core:2 pu:1")] {
+        let mut program = simulation(Settings::default());
+        program.tasks.iter_mut().for_each(|task| task.present = Some(task.task as usize / 2));
+        (program.map, program.forbidden, program.topology) = (two, forbidden, Topology::load(topology).unwrap());
+        program.run(&PAIRS, 1000, 10);
+        assert!(program.log.iter().all(|(_, verdict)| *verdict == Verdict::AllAlike), "{:?}", program.log);
+        assert!(program.tasks.iter().all(|task| !task.placed));
     }
 }
 

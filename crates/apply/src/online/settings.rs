@@ -5,10 +5,11 @@
 //! Users have lost much by somebody else's turning it off or on: it is read first, written down, and put back.
 
 use super::ledger::Ledger;
+use super::setting::Setting;
 use cohabit_model::{Error, Result};
 use nix::unistd::{AccessFlags, access};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const SWITCH: &str = "/proc/sys/kernel/numa_balancing";
 /// Bit of the switch: balancing as such; other bits are memory tiering's.
@@ -19,8 +20,8 @@ const MAY_CHANGE: &str = "run as root, or have the administrator set kernel.numa
 const EVENTS: &str = "/proc/vmstat";
 const RATES: &str = "/sys/kernel/debug/sched/numa_balancing";
 /// How often a process's memory is scanned, at most and at least: not so rarely that nothing is seen.
-const RATE_SETTINGS: [(&str, &str); 3] =
-    [("scan_delay_ms", "100"), ("scan_period_min_ms", "500"), ("scan_period_max_ms", "2000")];
+const RATE_SETTINGS: [(Setting, &str); 3] =
+    [(Setting::ScanDelay, "100"), (Setting::ScanPeriodMin, "500"), (Setting::ScanPeriodMax, "2000")];
 
 /// How hinting faults were had.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,9 +44,10 @@ impl HintFaults {
     /// # Errors
     /// Where the switch cannot be read or written.
     pub fn pause(ledger: &mut Ledger, paused: bool) -> Result<bool> {
-        let switch = Path::new(SWITCH);
-        match ledger.entry.settings.get(switch) {
-            Some(changed) if !changed.before.parse().is_ok_and(is_normal) => ledger.pause(switch, paused),
+        match ledger.entry.settings.get(&Setting::NumaBalancing) {
+            Some(changed) if !changed.before.parse().is_ok_and(is_normal) => {
+                ledger.pause(Setting::NumaBalancing, paused)
+            }
             _ => Ok(false),
         }
     }
@@ -69,7 +71,7 @@ pub fn can_have_hint_faults() -> Result<()> {
 /// As [`can_have_hint_faults`].
 pub fn enable_hint_faults(ledger: &mut Ledger) -> Result<HintFaults> {
     let now = read_switch()?;
-    let set = ledger.set(Path::new(SWITCH), &(now | NORMAL).to_string());
+    let set = ledger.set(Setting::NumaBalancing, &(now | NORMAL).to_string());
     set.map_err(|error| error.remedy(MAY_CHANGE))?;
     Ok(HintFaults { was_on: is_normal(now), rate: set_rates(ledger) })
 }
@@ -86,10 +88,9 @@ fn is_normal(switch: u32) -> bool {
 }
 
 fn set_rates(ledger: &mut Ledger) -> Result<(), String> {
-    let folder = PathBuf::from(RATES);
-    for (name, value) in RATE_SETTINGS {
-        let set = ledger.set(&folder.join(name), value);
-        set.map_err(|error| closed(folder.exists(), &lockdown()).map_or(error.cause, str::to_owned))?;
+    for (setting, value) in RATE_SETTINGS {
+        let set = ledger.set(setting, value);
+        set.map_err(|error| closed(Path::new(RATES).exists(), &lockdown()).map_or(error.cause, str::to_owned))?;
     }
     Ok(())
 }

@@ -1,8 +1,10 @@
 //! `cohabit doctor`: what works on this machine, and the remedy for what does not.
 
 use super::Outcome;
+use super::restore::{remove_leftovers, removed_text};
 use crate::exit::End;
 use crate::json::JsonArgs;
+use crate::output::note;
 use cohabit_map::{MAPPERS, Mapper, Options, Problem};
 use cohabit_model::launcher::{Family, Launcher};
 use cohabit_model::{Error, Matrix, Result, Topology};
@@ -51,6 +53,10 @@ struct Check {
 impl Doctor {
     /// Looks at everything and prints a line each.
     pub fn run(self) -> Outcome {
+        let removed = remove_leftovers();
+        if !removed.is_empty() {
+            note(&removed_text(&removed));
+        }
         let checks = [
             topology(),
             mappers(),

@@ -74,7 +74,8 @@ impl Measure {
         let node = progress::during("measuring", || measure_node(&live, options))?;
         let name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
         let name = name.filter(|name| cluster::hostlist::expand(name).is_ok_and(|names| names.len() == 1));
-        self.write(&node.cluster(name.as_deref().unwrap_or("localhost"), &live))?;
+        let warning = node.busy.warning();
+        self.write(&node.cluster(name.as_deref().unwrap_or("localhost"), &live), warning.as_deref())?;
         self.json.emit("measure", measurement::node_fields(&node), &measurement::node_text(&node))?;
         Ok(End::Done)
     }
@@ -99,13 +100,18 @@ impl Measure {
         if let Some(length) = hosts.one_at_a_time {
             note(&measurement::one_at_a_time(length, hosts.family));
         }
-        self.write(&hosts.file)?;
+        self.write(&hosts.file, hosts.busy.as_deref())?;
         self.json.emit("measure", measurement::hosts_fields(&hosts), &measurement::hosts_text(&hosts))?;
         Ok(End::Done)
     }
 
-    fn write(&self, file: &ClusterFile) -> Result<(), Error> {
-        self.output.as_ref().map_or(Ok(()), |path| write_text(path, &file.to_toml()))
+    /// Writes the file, and says in it and to the user what disturbed the measurement.
+    fn write(&self, file: &ClusterFile, warning: Option<&str>) -> Result<(), Error> {
+        if let Some(warning) = warning {
+            note(&format!("{warning}; measure again when nothing else runs"));
+        }
+        let mark = warning.map(|warning| format!("# {warning}\n\n")).unwrap_or_default();
+        self.output.as_ref().map_or(Ok(()), |path| write_text(path, &(mark + &file.to_toml())))
     }
 }
 

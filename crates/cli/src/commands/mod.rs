@@ -46,7 +46,7 @@ pub enum Command {
     Attach(attach::Attach),
     /// Shows live who communicates, where they run and what is moved
     Top(top::Top),
-    /// Puts back what a cohabit that was killed has left changed
+    /// Puts back what a cohabit that was killed has left changed, and removes its temporary files
     Restore(restore::Restore),
     /// Shows a machine as a tree, with the distances between its PUs
     Topology(topology::TopologyCommand),

@@ -7,6 +7,7 @@ use crate::machine::MachineArgs;
 use crate::mapping::MappingArgs;
 use crate::online::args::OnlineArgs;
 use crate::online::node::{self, Role, become_program, of_this_node};
+use crate::online::stop::{asked_by, until_signalled};
 use crate::online::{Report, Session};
 use crate::output::note;
 use crate::picture::label::list;
@@ -171,6 +172,8 @@ impl Run {
         if let Some(path) = &self.online.output {
             check_writable(path)?;
         }
+        // While the program runs its signals are its own; before and after that everything is put back first.
+        let _ = until_signalled();
         let (args, machine, program) = (self.online.clone(), self.machine, self.command.clone());
         let (ready, is_ready) = channel();
         let (name, named) = channel::<i32>();
@@ -194,6 +197,11 @@ impl Run {
         });
         let session = session.map_err(|error| Error::new(format!("starting a thread: {error}")))?;
         let environment = is_ready.recv().unwrap_or_else(|_| Err(Error::new("the online session ended early")))?;
+        if let Some(signal) = asked_by() {
+            drop(name);
+            let _ = session.join();
+            return Ok(End::Killed(signal));
+        }
         let (name, answered) = (Mutex::new(name), Mutex::new(answered));
         let before_start = BeforeStart(Arc::new(move |pid| {
             if name.lock().is_ok_and(|name| name.send(pid).is_ok()) {

@@ -42,7 +42,10 @@ impl Decisions {
     /// What they come to for `tasks` on the PUs of `topology` that they might use.
     pub fn ending(&self, tasks: usize, topology: &Topology) -> Ending {
         let (can_gain, text) = match all_alike(tasks, topology) {
-            Some(reason) => (Some(false), format!("nothing to gain: {reason}")),
+            Some(reason) => {
+                let moved = if self.moved.is_some() { "; tasks were moved all the same (--always)" } else { "" };
+                (Some(false), format!("nothing to gain: {reason}{moved}"))
+            }
             None => self.moved.map_or_else(|| self.kept(), |gain| self.moved(gain)),
         };
         Ending { can_gain, text }
@@ -66,6 +69,9 @@ impl Decisions {
 
     fn kept(&self) -> (Option<bool>, String) {
         match self.last {
+            Some(Verdict::AllAlike) => {
+                (Some(false), "nothing to gain: all PUs that were free are equally far from one another".to_owned())
+            }
             Some(Verdict::NoStructure) => {
                 (Some(false), "nothing to gain: all tasks communicate alike, so no placement is better".to_owned())
             }
@@ -132,7 +138,7 @@ mod tests {
     #[test]
     fn where_all_pus_are_alike_nothing_can_be_gained() {
         let mut decisions = Decisions::default();
-        decisions.add(Verdict::WouldMove(GAIN));
+        decisions.add(Verdict::AllAlike);
         let ending = decisions.ending(4, &Topology::load("l3:1 core:4 pu:1").unwrap());
         assert_eq!(ending.can_gain, Some(false));
         assert!(
@@ -140,5 +146,9 @@ mod tests {
             "{}",
             ending.text
         );
+        assert!(!ending.text.contains("moved"), "{}", ending.text);
+        decisions.add(Verdict::Moved(GAIN));
+        let text = decisions.ending(4, &Topology::load("l3:1 core:4 pu:1").unwrap()).text;
+        assert!(text.starts_with("nothing to gain") && text.ends_with("moved all the same (--always)"), "{text}");
     }
 }

@@ -62,9 +62,18 @@ pub struct Extra {
 
 impl Extra {
     /// Gets ready what was asked for, as far as it works here, and says so. The agent is for programs that are run. `samples` is whether
-    /// the source of faults samples tasks, too.
-    pub fn start(args: &OnlineArgs, runs_program: bool, samples: bool, ledger: &mut Ledger, log: &mut Log) -> Self {
-        let hints = Hints::start(args.faults, args.overhead, samples, ledger, log);
+    /// the source of faults samples tasks, too, and `may_change` whether settings of the machine may be changed that nobody asked for.
+    pub fn start(
+        args: &OnlineArgs,
+        runs_program: bool,
+        (samples, may_change): (bool, bool),
+        ledger: &mut Ledger,
+        log: &mut Log,
+    ) -> Self {
+        let hints = match args.faults {
+            ExtraFaults::Auto if !may_change => Hints::none(args.overhead),
+            which => Hints::start(which, args.overhead, samples, ledger, log),
+        };
         say_what_faults_miss(args.faults, log);
         let times = if hints.are_there() { 1.0 } else { WITHOUT_HINT_FAULTS };
         let watcher = watcher(args.faults, args.overhead * times, samples, log);

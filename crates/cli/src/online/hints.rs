@@ -31,15 +31,16 @@ enum State {
 }
 
 impl Hints {
+    /// No hint faults: nothing is changed.
+    pub fn none(overhead_percent: f64) -> Self {
+        let budget = HintBudget::new(overhead_percent);
+        Self { state: State::None, budget, next_look: Duration::ZERO, said_pause: false }
+    }
+
     /// Turns them on if they are asked for and there are no `samples`, which come first, and says what there is. All detection may take
     /// so many percent of what the tasks run.
     pub fn start(which: ExtraFaults, overhead_percent: f64, samples: bool, ledger: &mut Ledger, log: &mut Log) -> Self {
-        let mut hints = Self {
-            state: State::None,
-            budget: HintBudget::new(overhead_percent),
-            next_look: Duration::ZERO,
-            said_pause: false,
-        };
+        let mut hints = Self::none(overhead_percent);
         if !matches!(which, ExtraFaults::Auto | ExtraFaults::Hint) {
             return hints;
         }

@@ -1,17 +1,19 @@
 //! One cohabit a node (CDSM, section 5.6.1). Where a launcher of MPI starts `cohabit run` for each rank, the first one on a
 //! node watches and places all ranks there: the others hand it their process, and become their programs.
 //!
-//! They find one another by an abstract socket, which is gone with the one that leads. It is named by the host and the job,
-//! so that jobs, and the hosts of an emulated cluster, stay apart.
+//! They find one another in the folder of the user's ledgers, where nobody else can put anything: who has locked the job's file there
+//! leads, and listens at a socket beside it. The lock is gone with the one that leads. The file is named by the host and the job, so
+//! that jobs, and the hosts of an emulated cluster, stay apart.
 
 use crate::exit::Failure;
 use crate::output::note;
-use cohabit_apply::online::threads;
-use cohabit_model::Error;
+use cohabit_apply::online::{ledger, threads};
 use cohabit_model::command::{CommandError, find};
 use cohabit_model::launcher::RankPlace;
+use cohabit_model::{Error, private};
 use nix::errno::Errno;
-use nix::sys::socket::sockopt::{PeerCredentials, ReceiveTimeout};
+use nix::fcntl::Flock;
+use nix::sys::socket::sockopt::{PeerCredentials, ReceiveTimeout, SendTimeout};
 use nix::sys::socket::{
     AddressFamily, Backlog, MsgFlags, SockFlag, SockType, UnixAddr, accept4, bind, connect, getsockopt, listen, recv,
     send, setsockopt, socket,
@@ -20,16 +22,19 @@ use nix::sys::time::TimeVal;
 use nix::unistd::{geteuid, gethostname, getppid};
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// How often to look for one that leads, and to try to lead: it may end in between.
-const ATTEMPTS: u32 = 5;
+/// How often to look for one that leads, and to try to lead: it may end in between, or not listen yet.
+const ATTEMPTS: u32 = 100;
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(5);
 /// How long one that leads may take to answer.
 const PATIENCE_SECONDS: i64 = 10;
 /// An answer is not longer.
@@ -52,6 +57,15 @@ pub enum Role {
 /// Where ranks are handed over.
 pub struct Node {
     listener: OwnedFd,
+    place: Place,
+    /// As long as it is held nobody else leads.
+    _lock: Flock<File>,
+}
+
+/// Where the ranks of a job on a node find one another.
+struct Place {
+    lock: PathBuf,
+    socket: PathBuf,
 }
 
 /// A process that waits to be followed.
@@ -63,37 +77,40 @@ pub struct Newcomer {
 
 /// Finds out what this cohabit is to be.
 pub fn role() -> Role {
-    match RankPlace::of(|name| env::var(name).ok()) {
-        Some(place) => role_at(&socket_name(&place)),
-        None => Role::Alone,
+    let Some(place) = RankPlace::of(|name| env::var(name).ok()) else { return Role::Alone };
+    let folder = ledger::folder();
+    match private::make(&folder) {
+        Ok(()) => role_at(&folder, &name(&place)),
+        Err(error) => alone(&error.cause),
     }
 }
 
-fn role_at(name: &str) -> Role {
-    let Ok(address) = UnixAddr::new_abstract(name.as_bytes()) else { return Role::Alone };
+fn role_at(folder: &Path, name: &str) -> Role {
+    let at = |ending: &str| folder.join(format!("{name}{ending}"));
     for _ in 0..ATTEMPTS {
-        match lead(&address) {
-            Ok(node) => return Role::Leads(node),
-            Err(Errno::EADDRINUSE) => {}
-            Err(_) => break,
+        let place = Place { lock: at(".lock"), socket: at(".socket") };
+        match place.lock() {
+            Ok(Some(lock)) => return place.lead(lock).map_or_else(|error| alone(&error.to_string()), Role::Leads),
+            Ok(None) => {}
+            Err(error) => return alone(&error.to_string()),
         }
-        match join(&address) {
+        match place.join() {
             Ok(environment) => return Role::Joined(environment),
-            // It has just ended.
-            Err(Errno::ECONNREFUSED | Errno::ECONNRESET) => {}
-            Err(errno) => {
-                note(&format!(
-                    "the cohabit that leads on this node does not answer ({errno}): this one watches its rank alone"
-                ));
-                break;
-            }
+            // It has just ended, or does not listen yet.
+            Err(Errno::ECONNREFUSED | Errno::ECONNRESET | Errno::ENOENT) => std::thread::sleep(BETWEEN_ATTEMPTS),
+            Err(errno) => return alone(&format!("the cohabit that leads on this node does not answer ({errno})")),
         }
     }
+    alone("no cohabit leads on this node")
+}
+
+fn alone(why: &str) -> Role {
+    note(&format!("{why}: this one watches its rank alone"));
     Role::Alone
 }
 
 /// Short enough for a socket's name, whatever the job is called.
-fn socket_name(place: &RankPlace) -> String {
+fn name(place: &RankPlace) -> String {
     let mut hasher = DefaultHasher::new();
     gethostname().ok().hash(&mut hasher);
     match &place.job {
@@ -101,32 +118,54 @@ fn socket_name(place: &RankPlace) -> String {
         // All ranks of a node are children of one launcher.
         None => (getppid().as_raw(), threads::start_ticks(getppid().as_raw())).hash(&mut hasher),
     }
-    format!("cohabit-node-{}-{:x}", geteuid(), hasher.finish())
+    format!("{}{:x}", ledger::NODE, hasher.finish())
 }
 
 fn new_socket(flags: SockFlag) -> nix::Result<OwnedFd> {
     socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC | flags, None)
 }
 
-fn lead(address: &UnixAddr) -> nix::Result<Node> {
-    let listener = new_socket(SockFlag::SOCK_NONBLOCK)?;
-    bind(listener.as_raw_fd(), address)?;
-    listen(&listener, Backlog::MAXCONN)?;
-    Ok(Node { listener })
+impl Place {
+    /// The lock that who leads has; none where somebody else has it.
+    fn lock(&self) -> std::io::Result<Option<Flock<File>>> {
+        match private::try_lock(private::lock_file(&self.lock)?) {
+            // One that has just been removed, by who led until now, is no lock.
+            Ok(lock) => Ok((lock.metadata()?.nlink() > 0).then_some(lock)),
+            Err(Errno::EAGAIN) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn lead(self, lock: Flock<File>) -> std::io::Result<Node> {
+        // Of one that led and was killed.
+        let _ = fs::remove_file(&self.socket);
+        let listener = new_socket(SockFlag::SOCK_NONBLOCK)?;
+        bind(listener.as_raw_fd(), &UnixAddr::new(&self.socket)?)?;
+        listen(&listener, Backlog::MAXCONN)?;
+        Ok(Node { listener, place: self, _lock: lock })
+    }
+
+    fn join(&self) -> nix::Result<Vec<(OsString, OsString)>> {
+        let connection = new_socket(SockFlag::empty())?;
+        // That of sending holds for connecting, too: one that is stopped has a full backlog some day.
+        setsockopt(&connection, SendTimeout, &TimeVal::new(1, 0))?;
+        setsockopt(&connection, ReceiveTimeout, &TimeVal::new(PATIENCE_SECONDS, 0))?;
+        connect(connection.as_raw_fd(), &UnixAddr::new(&self.socket)?)?;
+        if getsockopt(&connection, PeerCredentials)?.uid() != geteuid().as_raw() {
+            return Err(Errno::EPERM);
+        }
+        let mut answer = vec![0; LONGEST_ANSWER];
+        match recv(connection.as_raw_fd(), &mut answer, MsgFlags::empty())? {
+            0 => Err(Errno::ECONNRESET),
+            length => Ok(variables(&answer[..length])),
+        }
+    }
 }
 
-fn join(address: &UnixAddr) -> nix::Result<Vec<(OsString, OsString)>> {
-    let connection = new_socket(SockFlag::empty())?;
-    setsockopt(&connection, ReceiveTimeout, &TimeVal::new(PATIENCE_SECONDS, 0))?;
-    connect(connection.as_raw_fd(), address)?;
-    // Anybody may have taken the name.
-    if getsockopt(&connection, PeerCredentials)?.uid() != geteuid().as_raw() {
-        return Err(Errno::EPERM);
-    }
-    let mut answer = vec![0; LONGEST_ANSWER];
-    match recv(connection.as_raw_fd(), &mut answer, MsgFlags::empty())? {
-        0 => Err(Errno::ECONNRESET),
-        length => Ok(variables(&answer[..length])),
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.place.socket);
+        let _ = fs::remove_file(&self.place.lock);
     }
 }
 
@@ -200,10 +239,13 @@ mod tests {
 
     #[test]
     fn the_first_leads_and_the_others_join() {
-        let name = format!("cohabit-test-{}", std::process::id());
-        let Role::Leads(node) = role_at(&name) else { panic!("nobody else leads") };
-        let other = name.clone();
-        let joiner = std::thread::spawn(move || match role_at(&other) {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().to_owned();
+        // One that led and was killed has left its socket.
+        fs::write(place.join("node-1.socket"), "").unwrap();
+        let Role::Leads(node) = role_at(&place, "node-1") else { panic!("nobody else leads") };
+        let other = place.clone();
+        let joiner = std::thread::spawn(move || match role_at(&other, "node-1") {
             Role::Joined(environment) => environment,
             _ => Vec::new(),
         });
@@ -220,7 +262,15 @@ mod tests {
             environment.into_iter().map(|(name, value)| (name.into(), value)).collect();
         assert_eq!(joiner.join().unwrap(), expected);
         drop(node);
-        assert!(matches!(role_at(&name), Role::Leads(_)), "the name is free again");
+        assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
+        assert!(matches!(role_at(&place, "node-1"), Role::Leads(_)), "the name is free again");
+    }
+
+    #[test]
+    fn what_others_have_put_where_ranks_meet_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        nix::unistd::mkfifo(&folder.path().join("node-1.lock"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(matches!(role_at(folder.path(), "node-1"), Role::Alone));
     }
 
     #[test]

@@ -15,13 +15,14 @@ use cohabit_apply::CpuMask;
 use cohabit_apply::online::aging::AgedMatrix;
 use cohabit_apply::online::ledger::{self, Ledger};
 use cohabit_apply::online::placer::Placer;
-use cohabit_apply::online::policy::{Decision, Policy, Request, Settings, Verdict, View, time_of_event};
+use cohabit_apply::online::policy::{Decision, Policy, Request, Settings, Verdict, View, are_alike, time_of_event};
 use cohabit_apply::online::progress::{Progress, Reported, Sample};
 use cohabit_apply::online::threads;
 use cohabit_map::{Options, Problem, mapper};
 use cohabit_model::{Error, Result, Topology};
 use cohabit_observe::faults::{self, Counters, ProgressPage, Reading, Recorder, Source};
 use cohabit_observe::perf_event::Instructions;
+use cohabit_observe::sampling::Sums;
 use cohabit_observe::weigh::{Scales, Seen};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -141,7 +142,9 @@ impl Session {
             ..faults::Options::default()
         };
         let source = source(options, &mut log)?;
-        let extra = Extra::start(args, runs_program, source.samples(), &mut ledger, &mut log);
+        // Nothing that others would notice is done where nothing can be gained by it.
+        let may_change = !are_alike(&topology, &[]);
+        let extra = Extra::start(args, runs_program, (source.samples(), may_change), &mut ledger, &mut log);
         let messages = command.and_then(|command| Messages::start(args.faults, command, &mut log));
         Ok(Self {
             source,
@@ -328,10 +331,7 @@ impl Session {
         let (what, text) = match self.source.sample_switches(wanted) {
             Ok(false) => return,
             Ok(true) if std::mem::replace(&mut self.said_switches, true) => return,
-            Ok(true) => (
-                "source",
-                "samples shortly after switches to tasks too, while the others mostly find them waiting".to_owned(),
-            ),
+            Ok(true) => ("source", switches_too(self.counters.sampled).to_owned()),
             Err(error) => {
                 self.no_switches = true;
                 ("warning", format!("no samples after switches to tasks: {}", error.cause))
@@ -592,6 +592,9 @@ impl Session {
         let keep = |log: &mut Log, reason: &'static str, text: String| log.keep(now, reason, text, self.args.verbose);
         let log = &mut self.log;
         match decision.verdict {
+            Verdict::AllAlike => {
+                keep(log, "alike", "all PUs are equally far from one another, so nothing is moved".to_owned());
+            }
             Verdict::TooFewEvents => keep(log, "few", "too few events yet to say anything".to_owned()),
             Verdict::NoStructure => {
                 keep(log, "flat", "no structure: all tasks communicate alike, so no placement is better".to_owned());
@@ -628,6 +631,15 @@ impl Session {
     }
 }
 
+/// That samples are taken shortly after switches too, and what the others show that tell too little.
+fn switches_too(sampled: Sums) -> &'static str {
+    if sampled.waiting > sampled.samples / 2 {
+        "samples shortly after switches to tasks too, while the others mostly find them waiting"
+    } else {
+        "samples shortly after switches to tasks too, while the others tell too little"
+    }
+}
+
 /// The mapper's own terms for what the policy asks.
 fn map(request: &Request) -> Result<Vec<usize>> {
     let options = Options {
@@ -640,4 +652,17 @@ fn map(request: &Request) -> Result<Vec<usize>> {
     };
     let problem = Problem { weight: request.weight, load: request.load, topology: request.topology, options: &options };
     mapper("best")?.map(&problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_said_to_wait_where_no_sample_shows_it() {
+        for (samples, waiting, says_so) in [(0, 0, false), (100, 0, false), (100, 40, false), (100, 60, true)] {
+            let text = switches_too(Sums { samples, waiting, ..Sums::default() });
+            assert_eq!(text.contains("waiting"), says_so, "{samples} {waiting}");
+        }
+    }
 }

@@ -27,8 +27,9 @@ pub struct Living {
     pub pu: Option<u32>,
     /// Who placed it.
     pub held: Held,
-    ticks: u64,
-    /// Clock ticks it ran between the last two looks.
+    /// How long it had run and waited for a PU when last looked at: what it would have run alone.
+    wanted: Option<Duration>,
+    /// How long it wanted to run between the last two looks, in us: who shares a PU with many runs little, and is no lighter for it.
     load: u64,
     /// How long it has run since it is followed.
     pub ran: Duration,
@@ -52,6 +53,9 @@ struct Process {
 /// of that before the kernel has given it its environment.
 const ASKS: u32 = 3;
 
+/// A clock tick of proc_pid_stat(5), as Linux has it everywhere (USER_HZ).
+const TICK: Duration = Duration::from_millis(10);
+
 /// All that live, by their number.
 #[derive(Debug, Default)]
 pub struct Tasks {
@@ -71,8 +75,14 @@ pub struct Tasks {
 impl Living {
     fn new(tid: i32, name: String) -> Self {
         let (ran, waited) = (Duration::ZERO, Duration::ZERO);
-        let (rank, thread, pu, held, ticks, load) = (None, 0, None, Held::Free, 0, 0);
-        Self { tid, process: tid, name, rank, thread, pu, held, ticks, load, ran, waited, before: (ran, waited) }
+        let (rank, thread, pu, held, wanted, load) = (None, 0, None, Held::Free, None, 0);
+        Self { tid, process: tid, name, rank, thread, pu, held, wanted, load, ran, waited, before: (ran, waited) }
+    }
+
+    /// Takes note of how long it has wanted to run so far.
+    fn wants(&mut self, wanted: Duration) {
+        let before = self.wanted.replace(wanted).unwrap_or(wanted);
+        self.load = u64::try_from(wanted.saturating_sub(before).as_micros()).unwrap_or(u64::MAX);
     }
 
     /// `rank 3`, and its further threads `rank 3.1`, `rank 3.2`.
@@ -185,8 +195,10 @@ impl Tasks {
         let usual = placer.usual();
         for living in self.living.values_mut() {
             let Some(thread) = threads::look(living.tid) else { continue };
-            living.load = if living.ticks == 0 { 0 } else { thread.ticks.saturating_sub(living.ticks) };
-            (living.ticks, living.name) = (thread.ticks, thread.name);
+            let run_and_wait = threads::run_and_wait(living.tid);
+            // Where the kernel does not say how long it waited, what it ran.
+            living.wants(run_and_wait.map_or(TICK * thread.ticks as u32, |(ran, waited)| ran + waited));
+            living.name = thread.name;
             living.rank = self.processes.get(&living.process).and_then(|process| process.rank);
             living.name_by_rank();
             living.held = placer.look(ledger, living.tid, &usual);
@@ -194,7 +206,7 @@ impl Tasks {
                 Held::Ours(pu) => Some(pu),
                 Held::Free | Held::Own => Some(thread.pu),
             };
-            if let Some((ran, waited)) = threads::run_and_wait(living.tid) {
+            if let Some((ran, waited)) = run_and_wait {
                 let (ran_before, waited_before) = living.before;
                 (living.ran, living.waited) = (ran.saturating_sub(ran_before), waited.saturating_sub(waited_before));
             }
@@ -289,6 +301,22 @@ mod tests {
         assert_eq!((tasks.living[&0].rank, tasks.living[&0].name.as_str()), (Some(7), "rank 7"));
         // And no more often than that.
         assert_eq!(tasks.processes[&process].asks, ASKS - 2);
+    }
+
+    /// Five threads on one PU run a fifth of the time each: a mapper that took them for light would leave them there.
+    #[test]
+    fn who_waits_for_a_pu_is_as_heavy_as_who_runs() {
+        let millis = Duration::from_millis;
+        let mut tasks = Tasks::default();
+        for (task, ran, waited) in [(0, 100, 0), (1, 20, 80)] {
+            tasks.add_for_test(task, "t", 0, Held::Free);
+            let living = tasks.living.get_mut(&task).unwrap();
+            living.wants(millis(7));
+            assert_eq!(living.load, 0);
+            living.wants(millis(7 + ran + waited));
+        }
+        let view = tasks.view(&Topology::load("core:2 pu:1").unwrap(), |_| false);
+        assert_eq!(view.iter().map(|task| task.load).collect::<Vec<_>>(), [100_001, 100_001]);
     }
 
     #[test]

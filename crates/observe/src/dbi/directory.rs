@@ -3,8 +3,9 @@
 use super::abi;
 use super::image::Image;
 use cohabit_model::file::cannot_read;
-use cohabit_model::{Error, Result};
-use nix::fcntl::{Flock, FlockArg};
+use cohabit_model::{Error, Result, private};
+use nix::fcntl::Flock;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -16,8 +17,8 @@ const PREFIX: &str = "cohabit-";
 /// Room that shared memory has to have to be preferred: containers are often given 64 MB of it.
 const ROOM_BYTES: u64 = 1 << 30;
 
-/// Held, as flock(2) has it, for as long as this process lives.
-const LOCK: &str = "lock";
+/// Made for DynamoRIO in every such directory, and in no other.
+const CONFIGURATION: &str = "configuration";
 
 /// What the processes of a run know together of the memory that they share (`native/dbi/common.c`).
 const COMMON: &str = "common";
@@ -48,12 +49,8 @@ impl Directory {
                 .remedy("set TMPDIR to a directory that can be written to")
         })?;
         // DynamoRIO looks for its configuration below this one and makes no directories on the way to it.
-        fs::create_dir(directory.path().join("configuration"))?;
-        // Under its name it is locked from the first moment: another run might take the directory for a stale one.
-        let new = directory.path().join("lock.new");
-        let lock = Flock::lock(File::create(&new)?, FlockArg::LockExclusiveNonblock);
-        let lock = lock.map_err(|(_, errno)| Error::new(format!("{}: {errno}", new.display())))?;
-        fs::rename(&new, directory.path().join(LOCK))?;
+        fs::create_dir(directory.path().join(CONFIGURATION))?;
+        let lock = lock(directory.path())?;
         Ok(Self { directory, _lock: lock })
     }
 
@@ -79,7 +76,7 @@ impl Directory {
 
     /// Where DynamoRIO's configuration goes.
     pub fn configuration(&self) -> PathBuf {
-        self.path().join("configuration")
+        self.path().join(CONFIGURATION)
     }
 
     /// The images of the run, in no order; and what could not be read, a sentence each.
@@ -125,19 +122,16 @@ impl Directory {
     }
 }
 
-/// Removes what runs left behind whose cohabit was killed, once no process of theirs is left. What belongs to others, or
-/// cannot be read, stays.
-fn remove_stale(place: &Path) {
-    let Ok(entries) = fs::read_dir(place) else { return };
-    for entry in entries.flatten() {
-        let path = entry.path();
-        let ours = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
-        let lock = if ours { File::open(path.join(LOCK)).ok() } else { None };
-        let Some(lock) = lock else { continue };
-        if Flock::lock(lock, FlockArg::LockExclusiveNonblock).is_ok() && !in_use(&path) {
-            let _ = fs::remove_dir_all(&path);
-        }
-    }
+/// Removes what runs left behind whose cohabit was killed, once no process of theirs is left. What belongs to others, or is
+/// no directory of a run (as the ledger of `cohabit run` is none), stays.
+fn remove_stale(place: &Path) -> Vec<PathBuf> {
+    private::remove_abandoned(place, PREFIX, &|path| !path.join(CONFIGURATION).is_dir() || in_use(path))
+}
+
+/// Removes what killed runs have left wherever such directories may be; these.
+pub fn remove_abandoned() -> Vec<PathBuf> {
+    let places = BTreeSet::from([PathBuf::from(MEMORY), std::env::temp_dir()]);
+    places.iter().flat_map(|place| remove_stale(place)).collect()
 }
 
 /// Whether a process has a part mapped that lies, or lay, in the directory.
@@ -148,6 +142,17 @@ fn in_use(directory: &Path) -> bool {
         let maps = fs::read(process.path().join("maps")).unwrap_or_default();
         maps.windows(within.len()).any(|bytes| bytes == within)
     })
+}
+
+/// Locks a new directory for as long as this process lives. Under its name the lock is held from the first moment: another run might
+/// take the directory for a stale one.
+pub(crate) fn lock(directory: &Path) -> Result<Flock<File>> {
+    let new = directory.join("lock.new");
+    let lock = File::create(&new)
+        .map_err(Error::from)
+        .and_then(|file| private::try_lock(file).map_err(|errno| Error::new(format!("{}: {errno}", new.display()))))?;
+    fs::rename(&new, directory.join(private::LOCK))?;
+    Ok(lock)
 }
 
 /// What an ordinary user may still write there; 0 where nothing can be told.
@@ -167,15 +172,20 @@ mod tests {
         let place = tempfile::tempdir().expect("a place");
         let make = |name: &str, lock: bool| {
             let path = place.path().join(name);
-            fs::create_dir(&path).expect("a directory");
+            fs::create_dir_all(path.join(CONFIGURATION)).expect("a directory");
             if lock {
-                File::create(path.join(LOCK)).expect("a lock");
+                File::create(path.join(private::LOCK)).expect("a lock");
             }
             path
         };
         let stale = make("cohabit-stale", true);
         let [held, foreign, unlocked] = [make("cohabit-held", true), make("other", true), make("cohabit-data", false)];
-        let lock = Flock::lock(File::open(held.join(LOCK)).expect("a lock"), FlockArg::LockExclusiveNonblock);
+        let lock = private::try_lock(File::open(held.join(private::LOCK)).expect("a lock"));
+        // The ledger of another cohabit; a pipe that nobody answers.
+        let ledger = make("cohabit-1000", true);
+        fs::remove_dir(ledger.join(CONFIGURATION)).expect("the directory made above");
+        let piped = make("cohabit-x", false);
+        nix::unistd::mkfifo(&piped.join(private::LOCK), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
         let mapped = make("cohabit-mapped", true);
         let part = mapped.join("1.part");
         fs::write(&part, [0; 4096]).expect("a part");
@@ -188,7 +198,7 @@ mod tests {
         assert_ne!(mapping, libc::MAP_FAILED);
         remove_stale(place.path());
         assert!(!stale.exists());
-        for kept in [&held, &foreign, &unlocked, &mapped] {
+        for kept in [&held, &foreign, &unlocked, &mapped, &ledger, &piped] {
             assert!(kept.exists(), "{}", kept.display());
         }
         // SAFETY: the mapping made above.

@@ -26,6 +26,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
+pub use directory::remove_abandoned;
 pub use install::Installation;
 pub use launch::profile;
 pub use program::{Program, check_profilable};

@@ -8,6 +8,7 @@ use super::mappings::armable;
 use super::sample::{Places, Protect};
 use crate::dbi::install::{LIBDIR_VARIABLE, candidates};
 use cohabit_model::{Error, Result};
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::socket::{
     AddressFamily, Backlog, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, accept4, bind, getsockopt,
     listen, recvmsg, socket, sockopt::PeerCredentials,
@@ -28,6 +29,12 @@ const SOCKET_VARIABLE: &str = "COHABIT_AGENT";
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 /// How often pages are protected, at most.
 pub const EVERY: Duration = Duration::from_millis(10);
+/// Connections that are heard in one go, at most.
+const MOST_AT_ONCE: usize = 1024;
+/// Descriptors that a message may carry (SCM_MAX_FD of unix(7)).
+const MOST_DESCRIPTORS: usize = 253;
+/// Of the files that this process may have open, the part that programs' may be: two for each process.
+const PART_OF_FILES: u64 = 4;
 /// Pages protected in one go, at most.
 const MOST_PAGES: u64 = 4096;
 
@@ -37,6 +44,8 @@ pub struct Agent {
     name: String,
     listener: OwnedFd,
     processes: BTreeMap<i32, Armed>,
+    /// Those of which files are kept open, at most.
+    most_processes: usize,
     armed_at: Duration,
     /// Pages that have been protected.
     pub armed_pages: u64,
@@ -73,6 +82,7 @@ impl Agent {
             name,
             listener,
             processes: BTreeMap::new(),
+            most_processes: most_processes(),
             armed_at: Duration::ZERO,
             armed_pages: 0,
             announced: 0,
@@ -89,13 +99,17 @@ impl Agent {
         [(SOCKET_VARIABLE, OsString::from(&self.name)), (PRELOAD_VARIABLE, preload)]
     }
 
-    /// Takes what agents hand over, from processes that are followed.
+    /// Takes what agents hand over, from processes that are followed. Anybody may come to the socket: who is not followed is turned
+    /// away, and no more than so many are heard in one go.
     pub fn welcome(&mut self, is_followed: impl Fn(i32) -> bool) {
-        while let Ok(fd) = accept4(self.listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK) {
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        for _ in 0..MOST_AT_ONCE {
+            let Ok(fd) = accept4(self.listener.as_raw_fd(), flags) else { return };
             // SAFETY: a descriptor that nobody else has.
             let connection = unsafe { OwnedFd::from_raw_fd(fd) };
-            let Ok(peer) = getsockopt(&connection, PeerCredentials) else { continue };
-            let Some(userfaultfd) = received(&connection).filter(|_| is_followed(peer.pid())) else { continue };
+            let peer = getsockopt(&connection, PeerCredentials).ok().filter(|peer| is_followed(peer.pid()));
+            let Some(peer) = peer.filter(|_| self.processes.len() < self.most_processes) else { continue };
+            let Some(userfaultfd) = received(&connection) else { continue };
             let Ok(pagemap) = File::open(format!("/proc/{}/pagemap", peer.pid())) else { continue };
             self.announced += 1;
             let armed = Armed { userfaultfd, pagemap, ranges: Vec::new(), places: Places::default(), credit: 0.0 };
@@ -152,20 +166,28 @@ impl Agent {
     }
 }
 
-/// The descriptor that came with a message.
+fn most_processes() -> usize {
+    let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1024, 1024));
+    usize::try_from(soft / (2 * PART_OF_FILES)).unwrap_or(usize::MAX)
+}
+
+/// The descriptor that came with a message, where it is the only one. All that came are taken, however many: one that is left
+/// would stay open for good.
 fn received(connection: &OwnedFd) -> Option<File> {
     let mut byte = [0];
     let mut content = [IoSliceMut::new(&mut byte)];
-    let mut control = nix::cmsg_space!([i32; 1]);
+    let mut control = nix::cmsg_space!([i32; MOST_DESCRIPTORS]);
     // The agent sends before it is scheduled away; one that has not is not waited for.
     let message = recvmsg::<()>(connection.as_raw_fd(), &mut content, Some(&mut control), MsgFlags::MSG_CMSG_CLOEXEC);
     let message = message.ok()?;
-    let mut descriptors = message.cmsgs().ok()?.filter_map(|control| match control {
-        ControlMessageOwned::ScmRights(descriptors) => descriptors.first().copied(),
-        _ => None,
-    });
-    // SAFETY: a descriptor that was just received, and nobody else has.
-    descriptors.next().map(|descriptor| unsafe { File::from_raw_fd(descriptor) })
+    let mut files: Vec<File> = Vec::new();
+    for control in message.cmsgs().ok()? {
+        if let ControlMessageOwned::ScmRights(descriptors) = control {
+            // SAFETY: descriptors that were just received, and nobody else has.
+            files.extend(descriptors.into_iter().map(|descriptor| unsafe { File::from_raw_fd(descriptor) }));
+        }
+    }
+    files.pop().filter(|_| files.is_empty())
 }
 
 /// `struct uffdio_register` (linux/userfaultfd.h).
@@ -268,4 +290,52 @@ fn nonce() -> u64 {
     // SAFETY: the kernel writes as many bytes as there are.
     let count = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
     if count == 8 { u64::from_ne_bytes(bytes) } else { u64::from(std::process::id()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::socket::{ControlMessage, sendmsg, socketpair};
+    use std::io::IoSlice;
+    use std::os::unix::fs::MetadataExt;
+
+    /// As where cohabit is stopped, or others crowd its socket.
+    #[test]
+    fn a_program_goes_on_where_nobody_answers_its_agent() {
+        let Ok(library) = find() else {
+            println!("skipped: the agent is not built (make native)");
+            return;
+        };
+        let name = format!("cohabit-test-{}-{:x}", std::process::id(), nonce());
+        let listener = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None).unwrap();
+        bind(listener.as_raw_fd(), &UnixAddr::new_abstract(name.as_bytes()).unwrap()).unwrap();
+        listen(&listener, Backlog::new(0).unwrap()).unwrap();
+        let forks = "i=0; while [ $i -lt 20 ]; do (exit 0); i=$((i + 1)); done";
+        let mut program = std::process::Command::new("timeout");
+        program.args(["-s", "KILL", "60", "sh", "-c", forks]).env(SOCKET_VARIABLE, name).env(PRELOAD_VARIABLE, library);
+        assert!(program.status().unwrap().success());
+    }
+
+    #[test]
+    fn a_message_leaves_no_descriptor_but_the_one_that_is_expected() {
+        let held = tempfile::tempfile().unwrap();
+        // Each open file of this process that is this one.
+        let count = || {
+            let inode = held.metadata().unwrap().ino();
+            let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
+            open.filter(|entry| fs::metadata(entry.path()).is_ok_and(|metadata| metadata.ino() == inode)).count()
+        };
+        for (sent, is_taken) in [(0, false), (1, true), (2, false), (3, false), (MOST_DESCRIPTORS, false)] {
+            let (ours, theirs) =
+                socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).unwrap();
+            let descriptors = vec![held.as_raw_fd(); sent];
+            let rights = [ControlMessage::ScmRights(&descriptors)];
+            let rights = if sent == 0 { &[][..] } else { &rights[..] };
+            sendmsg::<()>(theirs.as_raw_fd(), &[IoSlice::new(b"x")], rights, MsgFlags::empty(), None).unwrap();
+            let taken = received(&ours);
+            assert_eq!((taken.is_some(), count()), (is_taken, 1 + usize::from(is_taken)), "{sent}");
+            drop(taken);
+            assert_eq!(count(), 1, "{sent}");
+        }
+    }
 }

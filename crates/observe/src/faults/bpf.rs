@@ -258,7 +258,8 @@ impl BpfFaults {
             let by_tick = sample.delay == abi::COHABIT_BY_TICK;
             let taken = if by_tick { Taken::Regularly } else { Taken::AfterSwitch };
             let at = (Duration::from_nanos(sample.time_ns), taken);
-            let tells = sampler.add(at, living.task, &registers, &code, place);
+            let value = |address| super::perf::word(process, address);
+            let tells = sampler.add(at, living.task, &registers, &code, place, value);
             if !by_tick {
                 self.delays.add(sample.delay as usize, tells);
             }

@@ -172,7 +172,8 @@ impl PerfFaults {
         let mut code = [0; 2 * CODE_BYTES];
         let code = code_around(living.process, registers.instruction, &mut code);
         let place = |address| mappings::place(&process.shared, (living.process, process.threads), address);
-        sampler.add((Duration::from_nanos(time), Taken::Regularly), living.task, registers, &code, place);
+        let value = |address| word(living.process, address);
+        sampler.add((Duration::from_nanos(time), Taken::Regularly), living.task, registers, &code, place, value);
     }
 
     fn record(&mut self, record: Record) {
@@ -293,6 +294,12 @@ fn code_around(process: i32, instruction: u64, bytes: &mut [u8; 2 * CODE_BYTES])
         _ => (instruction, read(process, instruction, bytes)),
     };
     Code { start, bytes: &bytes[..length] }
+}
+
+/// Eight bytes of a process's memory; fewer, and then zeroes, where the rest cannot be read.
+pub(super) fn word(process: i32, address: u64) -> Option<u64> {
+    let mut bytes = [0; size_of::<u64>()];
+    (read(process, address, &mut bytes) > 0).then(|| u64::from_ne_bytes(bytes))
 }
 
 /// Reads memory of a process: how many bytes could be read.

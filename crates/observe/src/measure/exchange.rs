@@ -1,6 +1,8 @@
 //! Messages between pinned threads through shared memory: a copy into a buffer, a flag, a copy out of it.
 
+use super::busy::{Busy, Disturbance};
 use super::{Point, Way};
+use nix::time::{ClockId, clock_gettime};
 use std::cell::UnsafeCell;
 use std::io;
 use std::sync::Barrier;
@@ -57,28 +59,43 @@ impl Channel {
 ///
 /// # Errors
 /// A PU that a thread may not run on.
-pub fn measure(pairs: &[(u32, u32)], length: u64, way: Way, time: Duration) -> io::Result<Point> {
+pub fn measure(pairs: &[(u32, u32)], length: u64, way: Way, time: Duration, busy: &mut Busy) -> io::Result<Point> {
     let mut rounds = 8;
     loop {
-        let slowest = |seconds: &[f64]| seconds.iter().copied().fold(0.0, f64::max);
-        let mut seconds = run(pairs, length as usize, way, rounds)?;
-        let took = slowest(&seconds) * rounds as f64;
+        let mut best = run(pairs, length as usize, way, rounds)?;
+        let took = best.slowest() * rounds as f64;
         if took >= time.as_secs_f64() || rounds >= 1 << 24 {
+            let mut longest = best.slowest();
             for _ in 1..REPEATS {
                 let again = run(pairs, length as usize, way, rounds)?;
-                seconds = if slowest(&again) < slowest(&seconds) { again } else { seconds };
+                longest = longest.max(again.slowest());
+                best = if again.slowest() < best.slowest() { again } else { best };
             }
+            busy.add(Disturbance { lost: best.lost, spread: longest / best.slowest() });
             // A message of a one-way exchange takes half the round trip.
             let messages = if way == Way::OneWay { 2.0 } else { 1.0 };
-            return Ok(Point { length, seconds: seconds.into_iter().map(|seconds| seconds / messages).collect() });
+            return Ok(Point { length, seconds: best.seconds.into_iter().map(|seconds| seconds / messages).collect() });
         }
         let wanted = time.as_secs_f64() / took.max(1e-9) * 1.2;
         rounds = (rounds as f64 * wanted.clamp(2.0, 100.0)) as u64;
     }
 }
 
-/// Seconds a round of each pair.
-fn run(pairs: &[(u32, u32)], length: usize, way: Way, rounds: u64) -> io::Result<Vec<f64>> {
+/// One run.
+struct Run {
+    /// Seconds a round of each pair.
+    seconds: Vec<f64>,
+    /// Of the time, the part in which the thread that ran least did not run.
+    lost: f64,
+}
+
+impl Run {
+    fn slowest(&self) -> f64 {
+        self.seconds.iter().copied().fold(0.0, f64::max)
+    }
+}
+
+fn run(pairs: &[(u32, u32)], length: usize, way: Way, rounds: u64) -> io::Result<Run> {
     let channels: Vec<[Channel; 2]> = pairs.iter().map(|_| [Channel::new(length), Channel::new(length)]).collect();
     let start = Barrier::new(2 * pairs.len());
     std::thread::scope(|scope| {
@@ -103,19 +120,27 @@ fn run(pairs: &[(u32, u32)], length: usize, way: Way, rounds: u64) -> io::Result
                     };
                     (1..=WARM_UP).for_each(&mut round);
                     start.wait();
-                    let began = Instant::now();
+                    let (began, ran) = (Instant::now(), cpu_seconds());
                     (WARM_UP + 1..=WARM_UP + rounds).for_each(&mut round);
-                    pinned.map(|()| began.elapsed().as_secs_f64() / rounds as f64)
+                    let (took, ran) = (began.elapsed().as_secs_f64(), cpu_seconds() - ran);
+                    pinned.map(|()| (took / rounds as f64, (1.0 - ran / took).clamp(0.0, 1.0)))
                 })?);
             }
         }
         let times = threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread broke down"))));
-        let times = times.collect::<io::Result<Vec<f64>>>()?;
+        let times = times.collect::<io::Result<Vec<(f64, f64)>>>()?;
         // Both ends of a pair saw the same rounds.
-        Ok(times.chunks(2).map(|ends| ends[0].max(ends[1])).collect())
+        let seconds = times.chunks(2).map(|ends| ends[0].0.max(ends[1].0)).collect();
+        Ok(Run { seconds, lost: times.iter().map(|time| time.1).fold(0.0, f64::max) })
     })
+}
+
+/// What the calling thread has run.
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from);
+    time.as_secs_f64()
 }
 
 /// Keeps the calling thread on a PU.

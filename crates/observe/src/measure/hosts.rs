@@ -2,6 +2,7 @@
 //! for each switch, its neighbouring ports: a pair one way, both ways, as many pairs as there are ranks, and all ports of the
 //! switch at once (IBM report, Figure 1: in a subnet, across subnets, two tasks, four tasks).
 
+use super::busy::{busy_before, busy_share};
 use super::{Options, Point, SHARED, Series, Way};
 use crate::mpi::install::pingpong;
 use crate::mpi::launcher::{is_launcher, version};
@@ -13,6 +14,7 @@ use cohabit_model::{Error, Result, Topology};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// What each of the program's own lines begins with.
 const MARK: &str = "cohabit-pingpong ";
@@ -34,6 +36,8 @@ pub struct Hosts {
     pub one_at_a_time: Option<u64>,
     /// Whose program measured.
     pub family: Family,
+    /// What other work there was on this host before, in a sentence; none where it was idle.
+    pub busy: Option<String>,
 }
 
 /// An experiment of the program.
@@ -90,6 +94,7 @@ pub fn measure_hosts(
     let lengths: Vec<String> = options.lengths.iter().map(u64::to_string).collect();
     let mut words = vec![format!("{}", options.time.as_secs_f64() * 1e3), lengths.join(",")];
     words.extend(plan.experiments.iter().map(Experiment::word));
+    let busy = work_here().and_then(busy_before);
     let lines = run(command, &program, &words)?;
     if hosts_of(&lines)? != ranks {
         return Err(Error::new("the launcher put the ranks on other hosts the second time")
@@ -100,7 +105,16 @@ pub fn measure_hosts(
     plan.fill(&mut file, &topology, &series);
     let one_at_a_time = plan.one_at_a_time(&series);
     file.port.iter_mut().filter(|port| port.level.is_none()).for_each(|port| port.set_asks_from(one_at_a_time));
-    Ok(Hosts { one_at_a_time, ranks, series, file, family })
+    Ok(Hosts { one_at_a_time, ranks, series, file, family, busy })
+}
+
+/// Of this host's time, how much its PUs are busy now.
+fn work_here() -> Option<f64> {
+    const LOOK: Duration = Duration::from_millis(200);
+    let stat = || std::fs::read_to_string("/proc/stat").ok();
+    let before = stat()?;
+    std::thread::sleep(LOOK);
+    busy_share(&before, &stat()?)
 }
 
 /// The program for the launcher's MPI, and which MPI that is.

@@ -1,11 +1,13 @@
 //! What messages take on the hardware at hand, by their length (IBM report, section 2 and Figure 1): one way and both ways,
 //! pairs alone and several at once. Between PUs of a node ([`node`]) by threads, between hosts ([`hosts`]) by MPI; what is
-//! found becomes ports of a cluster file.
+//! found becomes ports of a cluster file. `busy` tells whether other work disturbed it.
 
+mod busy;
 mod exchange;
 pub mod hosts;
 pub mod node;
 
+pub use busy::Busy;
 use cohabit_model::topology::cluster::PortTable;
 use std::time::Duration;
 

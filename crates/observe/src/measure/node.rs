@@ -1,7 +1,7 @@
 //! A node: messages between PUs that part at each level of its tree, and the latency between every two PUs.
 
 use super::exchange::measure;
-use super::{Options, SHARED, Series, Way};
+use super::{Busy, Options, SHARED, Series, Way};
 use cohabit_model::topology::cluster::{ClusterFile, HostTable, Names, PlaceTable};
 use cohabit_model::topology::{Level, NodeId};
 use cohabit_model::{Error, Result, Topology};
@@ -23,6 +23,8 @@ pub struct Node {
     pub pus: Vec<u32>,
     /// Seconds of a cache line one way between two PUs, row by row; 0 on the diagonal. Empty for too many PUs.
     pub latency_s: Vec<f64>,
+    /// Whether other work disturbed the measurement.
+    pub busy: Busy,
 }
 
 /// Messages between neighbouring places of a level, which are the children of one node.
@@ -51,15 +53,16 @@ pub fn measure_node(live: &Topology, options: &Options) -> Result<Node> {
     if topology.pus.len() < 2 {
         return Err(Error::new("there is only one PU to use, and messages need two").remedy("widen the affinity mask"));
     }
-    let mut levels: Vec<AtLevel> = Vec::new();
+    let (mut levels, mut busy): (Vec<AtLevel>, _) = (Vec::new(), Busy::begin());
     for (node, level) in partings(&topology) {
         if levels.iter().all(|known| known.level != level) {
-            levels.push(at_level(&topology, node, level, options)?);
+            levels.push(at_level(&topology, node, level, options, &mut busy)?);
         }
     }
     let pus: Vec<u32> = topology.pus.iter().map(|pu| pu.os_index).collect();
-    let latency_s = if pus.len() <= MOST_PUS { matrix(&pus, options.time / 4)? } else { Vec::new() };
-    Ok(Node { levels, pus, latency_s })
+    let latency_s = if pus.len() <= MOST_PUS { matrix(&pus, options.time / 4, &mut busy)? } else { Vec::new() };
+    busy.end();
+    Ok(Node { levels, pus, latency_s, busy })
 }
 
 /// The first node that branches into places of each level, from the root down, with that level.
@@ -75,12 +78,12 @@ fn partings(topology: &Topology) -> Vec<(NodeId, Level)> {
     found
 }
 
-fn at_level(topology: &Topology, node: NodeId, level: Level, options: &Options) -> Result<AtLevel> {
+fn at_level(topology: &Topology, node: NodeId, level: Level, options: &Options, busy: &mut Busy) -> Result<AtLevel> {
     let all = pairs_across(topology, &topology.nodes[node].children);
     let pairs = pairs_across(topology, &topology.nodes[node].children[..2]);
     let between = format!("{level}s");
-    let series = |between: &str, pairs: &[(u32, u32)], way| {
-        let points = options.lengths.iter().map(|&length| figure(pairs, length, way, options.time));
+    let mut series = |between: &str, pairs: &[(u32, u32)], way| {
+        let points = options.lengths.iter().map(|&length| figure(pairs, length, way, options.time, busy));
         let points = points.collect::<Result<_>>()?;
         Ok::<_, Error>(Series { between: between.to_owned(), way, pairs: pairs.len(), points })
     };
@@ -103,19 +106,19 @@ fn pairs_across(topology: &Topology, places: &[NodeId]) -> Vec<(u32, u32)> {
     pairs.take(MOST_PAIRS).collect()
 }
 
-fn figure(pairs: &[(u32, u32)], length: u64, way: Way, time: Duration) -> Result<super::Point> {
-    measure(pairs, length, way, time).map_err(|error| {
+fn figure(pairs: &[(u32, u32)], length: u64, way: Way, time: Duration, busy: &mut Busy) -> Result<super::Point> {
+    measure(pairs, length, way, time, busy).map_err(|error| {
         Error::new(format!("cannot measure between PUs {} and {}: {error}", pairs[0].0, pairs[0].1))
             .remedy("see 'cohabit topology' for the PUs that may be used")
     })
 }
 
-fn matrix(pus: &[u32], time: Duration) -> Result<Vec<f64>> {
+fn matrix(pus: &[u32], time: Duration, busy: &mut Busy) -> Result<Vec<f64>> {
     let count = pus.len();
     let mut latency_s = vec![0.0; count * count];
     for a in 0..count {
         for b in a + 1..count {
-            let seconds = figure(&[(pus[a], pus[b])], LINE_BYTES, Way::OneWay, time)?.slowest();
+            let seconds = figure(&[(pus[a], pus[b])], LINE_BYTES, Way::OneWay, time, busy)?.slowest();
             (latency_s[a * count + b], latency_s[b * count + a]) = (seconds, seconds);
         }
     }
@@ -191,7 +194,7 @@ mod tests {
             let all = Some(series(4, all));
             let at =
                 AtLevel { level, one_way: series(1, 10e9), both_ways: series(1, 10e9), several: None, through, all };
-            let node = Node { levels: vec![at], pus: Vec::new(), latency_s: Vec::new() };
+            let node = Node { levels: vec![at], pus: Vec::new(), latency_s: Vec::new(), busy: Busy::default() };
             (node.cluster("here", &topology), through)
         };
         let bounds = |file: &ClusterFile, through: Level| {

@@ -4,12 +4,14 @@ use super::callers::{self, Called};
 use super::launcher::{Additions, may_start_processes, recognise, srun_without_pmix};
 use super::{abi, files, install, merge, monitoring};
 use crate::dbi::Outcome;
-use crate::dbi::directory::Directory;
+use crate::dbi::directory::{Directory, lock};
 use crate::dbi::signals::Passing;
-use cohabit_model::Error;
 use cohabit_model::command::CommandError;
 use cohabit_model::launcher::{Family, Recognised};
+use cohabit_model::{Error, file};
+use nix::fcntl::Flock;
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -39,7 +41,7 @@ pub(crate) struct Prepared {
     /// What it finds in its environment beside what it inherits.
     pub environment: Vec<(OsString, OsString)>,
     parts: Directory,
-    shared: tempfile::TempDir,
+    shared: Shared,
     /// Why ranks may not start.
     doubt: Option<&'static str>,
 }
@@ -49,7 +51,7 @@ pub(crate) fn prepare(command: &[OsString], options: &Options) -> Result<Prepare
     let recognised = recognise(command)?;
     let library = install::library(recognised.family)?;
     let parts = Directory::create()?;
-    let shared = shared_folder(&options.shared)?;
+    let shared = Shared::create(&options.shared)?;
     let additions = Additions {
         library,
         variables: variables(parts.path(), shared.path(), options),
@@ -105,19 +107,39 @@ fn ended_early(found: &files::Found) -> Option<String> {
 /// [`CommandError::NotFound`] and [`CommandError::CannotRun`] for a launcher that is not there or not known, [`CommandError::Failed`]
 /// where there is no library for its MPI, or no rank was seen.
 pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, CommandError> {
+    // From the first moment: who is asked to end before the launcher is there still removes the folders.
+    let passing = options.pass_signals.then(Passing::install);
     let prepared = prepare(command, options)?;
     let mut launcher = Command::new(&prepared.words[0]);
     launcher.args(&prepared.words[1..]).envs(prepared.environment.iter().cloned());
-    let status = run(&mut launcher, options.pass_signals)?;
+    let status = run(&mut launcher, passing.as_ref())?;
     Ok(collect(&prepared, command, status)?.0)
 }
 
-pub(super) fn shared_folder(place: &Path) -> Result<tempfile::TempDir, Error> {
-    let place = std::path::absolute(if place.as_os_str().is_empty() { Path::new(".") } else { place })?;
-    tempfile::Builder::new().prefix(".cohabit-mpi-").tempdir_in(&place).map_err(|error| {
-        Error::new(format!("{}: {error}", place.display()))
-            .remedy("name a profile in a folder that can be written to, with -o")
-    })
+/// A folder beside the profile, for the time of a run.
+pub(super) struct Shared {
+    folder: tempfile::TempDir,
+    _lock: Option<Flock<File>>,
+}
+
+impl Shared {
+    /// Makes one. What killed runs have left there is removed first.
+    pub(super) fn create(place: &Path) -> Result<Self, Error> {
+        let place = std::path::absolute(if place.as_os_str().is_empty() { Path::new(".") } else { place })?;
+        file::remove_abandoned(&place);
+        let made = tempfile::Builder::new().prefix(".cohabit-mpi-").tempdir_in(&place);
+        let folder = made.map_err(|error| {
+            Error::new(format!("{}: {error}", place.display()))
+                .remedy("name a profile in a folder that can be written to, with -o")
+        })?;
+        // Where files cannot be locked, nobody takes it for abandoned either.
+        let lock = lock(folder.path()).ok();
+        Ok(Self { folder, _lock: lock })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.folder.path()
+    }
 }
 
 fn variables(parts: &Path, shared: &Path, options: &Options) -> Vec<(String, OsString)> {
@@ -156,11 +178,10 @@ fn parameters(
     ]
 }
 
-pub(super) fn run(launcher: &mut Command, pass_signals: bool) -> Result<ExitStatus, Error> {
-    let passing = pass_signals.then(Passing::install);
+pub(super) fn run(launcher: &mut Command, passing: Option<&Passing>) -> Result<ExitStatus, Error> {
     let name = launcher.get_program().to_string_lossy().into_owned();
     let mut child = launcher.spawn().map_err(|error| Error::new(format!("{name}: {error}")))?;
-    if let Some(passing) = &passing {
+    if let Some(passing) = passing {
         passing.to(child.id());
     }
     Ok(child.wait()?)

@@ -2,14 +2,12 @@
 
 use super::abi;
 use cohabit_model::{Error, Result};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::mem::size_of;
 
 /// Ranks of a world at most: more are damage.
 pub const MOST_RANKS: u32 = 1 << 20;
-
-/// Rows of a list that is followed at most: longer ones are damaged.
-const LIST_LIMIT: usize = 1 << 24;
 
 /// A record of the header.
 ///
@@ -200,14 +198,15 @@ pub fn head(bytes: &[u8]) -> Result<Option<abi::cohabit_mpi_part_t>> {
 /// Another version, or a list that leads out of the part.
 pub fn read(bytes: &[u8]) -> Result<Option<Rank>> {
     let Some(head) = head(bytes)? else { return Ok(None) };
+    let bytes = &Records::new(bytes);
     let damaged = |what: &str| Error::new(format!("the part of rank {} is damaged: {what}", head.rank));
     if head.rank >= head.size.min(MOST_RANKS) {
         return Err(damaged(&format!("it is of {} ranks", head.size)));
     }
-    let cell_records = array::<abi::cohabit_mpi_cell_t>(bytes, head.cells, head.cell_capacity);
+    let cell_records = bytes.array::<abi::cohabit_mpi_cell_t>(head.cells, head.cell_capacity);
     let (mut cells, mut before) = (Vec::new(), HashMap::new());
     let mut series = Vec::new();
-    let threads = array::<abi::cohabit_mpi_thread_t>(bytes, head.threads, head.thread_count.into());
+    let threads = bytes.array::<abi::cohabit_mpi_thread_t>(head.threads, head.thread_count.into());
     let threads: Vec<_> = threads.ok_or_else(|| damaged("its threads are not all there"))?.collect();
     let mut callers = Vec::new();
     for cell in cell_records.ok_or_else(|| damaged("its cells are not all there"))? {
@@ -227,17 +226,23 @@ pub fn read(bytes: &[u8]) -> Result<Option<Rank>> {
             series.push((head.window_shift, head.window_bin, peer, amount));
         }
     }
-    follow::<abi::cohabit_mpi_page_t>(bytes, head.pages, |page| {
-        for row in page.rows.iter().take(page.count as usize) {
-            if let Some((peer, _)) = key(row.key.wrapping_add(1)) {
-                series.push((page.window_shift, row.bin, peer, Amount { messages: row.messages, bytes: row.bytes }));
+    bytes
+        .follow::<abi::cohabit_mpi_page_t>(head.pages, |page| {
+            for row in page.rows.iter().take(page.count as usize) {
+                if let Some((peer, _)) = key(row.key.wrapping_add(1)) {
+                    series.push((
+                        page.window_shift,
+                        row.bin,
+                        peer,
+                        Amount { messages: row.messages, bytes: row.bytes },
+                    ));
+                }
             }
-        }
-        page.next
-    })
-    .ok_or_else(|| damaged("its series leads nowhere"))?;
-    let site_records = array::<abi::cohabit_mpi_site_t>(bytes, head.sites, head.site_capacity);
-    let rounds = array::<u32>(bytes, head.rounds, head.round_count.min(abi::COHABIT_MPI_MAX_ROUNDS.into()));
+            page.next
+        })
+        .ok_or_else(|| damaged("its series leads nowhere"))?;
+    let site_records = bytes.array::<abi::cohabit_mpi_site_t>(head.sites, head.site_capacity);
+    let rounds = bytes.array::<u32>(head.rounds, head.round_count.min(abi::COHABIT_MPI_MAX_ROUNDS.into()));
     let rounds: Vec<u32> = rounds.ok_or_else(|| damaged("its rounds are not all there"))?.collect();
     let site = |site: abi::cohabit_mpi_site_t| {
         let (peer, class) = key(site.key)?;
@@ -249,32 +254,33 @@ pub fn read(bytes: &[u8]) -> Result<Option<Rank>> {
     let operations = operations(bytes, &head).ok_or_else(|| damaged("its operations are not all there"))?;
     let mut worlds = Vec::new();
     let mut whole = true;
-    follow::<abi::cohabit_mpi_world_t>(bytes, head.worlds, |world| {
-        let spawners = array::<u32>(bytes, world.ranks, world.rank_count.into());
-        whole &= spawners.is_some();
-        worlds.push(World {
-            kind: world.kind,
-            size: world.size,
-            known_ns: (world.began_ns, world.ended_ns),
-            spawners: spawners.into_iter().flatten().collect(),
-        });
-        world.next
-    })
-    .filter(|()| whole)
-    .ok_or_else(|| damaged("its list of worlds leads nowhere"))?;
+    bytes
+        .follow::<abi::cohabit_mpi_world_t>(head.worlds, |world| {
+            let spawners = bytes.array::<u32>(world.ranks, world.rank_count.into());
+            whole &= spawners.is_some();
+            worlds.push(World {
+                kind: world.kind,
+                size: world.size,
+                known_ns: (world.began_ns, world.ended_ns),
+                spawners: spawners.into_iter().flatten().collect(),
+            });
+            world.next
+        })
+        .filter(|()| whole)
+        .ok_or_else(|| damaged("its list of worlds leads nowhere"))?;
     worlds.reverse();
-    let maps = slice(bytes, head.maps, head.maps_bytes).unwrap_or_default();
+    let maps = bytes.take(head.maps, head.maps_bytes).unwrap_or_default();
     let maps = String::from_utf8_lossy(if head.maps == 0 { &[] } else { maps }).into_owned();
     Ok(Some(Rank { head, cells, before, callers, series, sites, operations, worlds, threads, maps }))
 }
 
-fn operations(bytes: &[u8], head: &abi::cohabit_mpi_part_t) -> Option<Vec<Operation>> {
+fn operations(bytes: &Records, head: &abi::cohabit_mpi_part_t) -> Option<Vec<Operation>> {
     let count = head.operation_count.min(abi::COHABIT_MPI_MAX_OPERATIONS);
     let mut found = Vec::new();
     let pages = u64::from(count.div_ceil(abi::COHABIT_MPI_OPERATIONS_PER_PAGE));
-    for (number, page) in (0..).zip(array::<u64>(bytes, head.operations, pages)?) {
+    for (number, page) in (0..).zip(bytes.array::<u64>(head.operations, pages)?) {
         let here = (count - number * abi::COHABIT_MPI_OPERATIONS_PER_PAGE).min(abi::COHABIT_MPI_OPERATIONS_PER_PAGE);
-        for record in array::<abi::cohabit_mpi_operation_t>(bytes, page, here.into())? {
+        for record in bytes.array::<abi::cohabit_mpi_operation_t>(page, here.into())? {
             let (peer, does) = key(record.key.wrapping_add(1)).unzip();
             let does = does.unwrap_or(0) & abi::COHABIT_MPI_DOES_MASK;
             let peer = peer.filter(|_| does & (abi::COHABIT_MPI_DOES_SEND | abi::COHABIT_MPI_DOES_POST) != 0);
@@ -322,20 +328,71 @@ fn record<T: Record>(bytes: &[u8], offset: u64) -> Option<T> {
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
-/// `count` records at `offset`; none of them where the offset is 0.
-fn array<T: Record>(bytes: &[u8], offset: u64, count: u64) -> Option<impl Iterator<Item = T> + '_> {
-    let count = if offset == 0 { 0 } else { count };
-    let all = slice(bytes, offset, count.checked_mul(size_of::<T>() as u64)?)?;
-    Some(all.chunks_exact(size_of::<T>()).filter_map(|chunk| record(chunk, 0)))
+/// The records of a part, each of which has one owner: no byte is handed out twice, and so time and memory are bounded whatever the
+/// offsets and the lengths say.
+struct Records<'a> {
+    bytes: &'a [u8],
+    unread: Cell<u64>,
 }
 
-/// Goes along a list; `each` gives the next offset. None where it leads out of the part, or around.
-fn follow<T: Record>(bytes: &[u8], mut offset: u64, mut each: impl FnMut(T) -> u64) -> Option<()> {
-    for _ in 0..LIST_LIMIT {
-        if offset == 0 {
-            return Some(());
-        }
-        offset = each(record(bytes, offset)?);
+impl<'a> Records<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, unread: Cell::new(bytes.len() as u64) }
     }
-    None
+
+    fn take(&self, offset: u64, length: u64) -> Option<&'a [u8]> {
+        let found = slice(self.bytes, offset, length)?;
+        self.unread.set(self.unread.get().checked_sub(length)?);
+        Some(found)
+    }
+
+    /// `count` records at `offset`; none of them where the offset is 0.
+    fn array<T: Record>(&self, offset: u64, count: u64) -> Option<impl Iterator<Item = T> + use<'a, T>> {
+        let count = if offset == 0 { 0 } else { count };
+        let all = self.take(if count == 0 { 0 } else { offset }, count.checked_mul(size_of::<T>() as u64)?)?;
+        Some(all.chunks_exact(size_of::<T>()).filter_map(|chunk| record(chunk, 0)))
+    }
+
+    /// Goes along a list; `each` gives the next offset. None where it leads out of the part, or around.
+    fn follow<T: Record>(&self, mut offset: u64, mut each: impl FnMut(T) -> u64) -> Option<()> {
+        while offset != 0 {
+            offset = each(record(self.take(offset, size_of::<T>() as u64)?, 0)?);
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::many_tests::part_of;
+    use super::*;
+
+    #[test]
+    fn lists_that_lead_around_end_before_they_take_memory() {
+        let bytes_of = |head: &abi::cohabit_mpi_part_t| {
+            // SAFETY: a structure of integers.
+            unsafe { std::slice::from_raw_parts(std::ptr::from_ref(head).cast::<u8>(), size_of_val(head)) }.to_vec()
+        };
+        let whole = part_of(0, &[(1, 2, 200)]);
+        assert_eq!(read(&whole).unwrap().unwrap().cells.len(), 1);
+        type Change = fn(&mut abi::cohabit_mpi_part_t, u64);
+        let changes: [(&str, Change); 3] = [
+            ("its list of worlds leads nowhere", |head, at| head.worlds = at),
+            ("its series leads nowhere", |head, at| head.pages = at),
+            ("its cells are not all there", |head, _| head.cell_capacity = 1 << 28),
+        ];
+        for (what, change) in changes {
+            let mut damaged = whole.clone();
+            let at = damaged.len().next_multiple_of(64) as u64;
+            // A record that names itself as the next one, wherever it keeps that.
+            damaged.resize(at as usize, 0);
+            damaged.extend(at.to_le_bytes().repeat(1024));
+            let mut head = head(&damaged).unwrap().unwrap();
+            change(&mut head, at);
+            head.used = damaged.len() as u64;
+            damaged.splice(..size_of_val(&head), bytes_of(&head));
+            let error = read(&damaged).unwrap_err();
+            assert!(error.cause.contains(what), "{what}: {}", error.cause);
+        }
+    }
 }

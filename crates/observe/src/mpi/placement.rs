@@ -5,6 +5,7 @@
 use super::launcher::{Additions, recognise, srun_without_pmix};
 use super::{abi, files, install};
 use crate::dbi::directory::Directory;
+use crate::dbi::signals::Passing;
 use cohabit_model::command::CommandError;
 use cohabit_model::{Error, Result};
 use std::ffi::OsString;
@@ -64,8 +65,9 @@ pub fn run(
     shared: &Path,
     pass_signals: bool,
 ) -> Result<Ran, CommandError> {
+    let passing = pass_signals.then(Passing::install);
     let parts = Directory::create()?;
-    let shared = super::launch::shared_folder(shared)?;
+    let shared = super::launch::Shared::create(shared)?;
     let mut notes = Vec::new();
     let recognised = recognise(command);
     let doubt =
@@ -96,7 +98,7 @@ pub fn run(
     };
     let mut launcher = Command::new(&words[0]);
     launcher.args(&words[1..]).envs(environment).envs(variables.iter().map(|(name, value)| (name, value)));
-    let status = super::launch::run(&mut launcher, pass_signals)?;
+    let status = super::launch::run(&mut launcher, passing.as_ref())?;
     let found = files::read_all(&[shared.path(), parts.path()])?;
     notes.extend(found.notes.iter().cloned());
     notes.extend(doubt.filter(|_| found.ranks.is_empty()).map(str::to_owned));

@@ -5,10 +5,10 @@
 
 use super::Registers;
 use iced_x86::{
-    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
-    UsedMemory,
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic, OpAccess,
+    OpKind, Register, UsedMemory,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// Accesses that are taken of one moment (docs/benchmarks-online.md).
 pub(super) const ACCESSES: usize = 8;
@@ -32,6 +32,8 @@ pub struct Code<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Access {
     pub(super) address: u64,
+    /// How many bytes, at least 1.
+    pub(super) bytes: u64,
     pub(super) writes: bool,
 }
 
@@ -40,8 +42,10 @@ pub(super) struct Access {
 pub(super) struct Moment {
     /// The next accesses to memory other than the stack and thread-local storage, the first ones, at most `ACCESSES`.
     pub(super) accesses: Vec<Access>,
-    /// It goes round a loop that reads the same places each time and writes nothing: until somebody else writes there.
-    pub(super) waits: bool,
+    /// It goes round a loop that reads the same places each time and writes nothing: that says nothing of what it works with.
+    pub(super) repeats: bool,
+    /// And it computes nothing but how often it has gone round: it goes on until somebody else writes there, if anybody does.
+    pub(super) may_wait: bool,
 }
 
 /// Decodes instructions of x86-64.
@@ -64,6 +68,7 @@ impl Decode {
         let mut decoder = Decoder::with_ip(64, code.bytes, code.start, DecoderOptions::NONE);
         let mut accesses = Vec::with_capacity(ACCESSES);
         let (mut next, mut goes_round, mut knows_all) = (registers.instruction, false, true);
+        let mut carried = Carried::default();
         for _ in 0..INSTRUCTIONS {
             let at = next.wrapping_sub(code.start);
             if at >= code.bytes.len() as u64 || decoder.set_position(at as usize).is_err() {
@@ -75,6 +80,7 @@ impl Decode {
                 break;
             }
             let info = self.factory.info(&instruction);
+            carried.run(&instruction, info);
             for memory in info.used_memory().iter().filter(|memory| is_shareable(memory)) {
                 let access = known.access(memory);
                 knows_all &= access.is_some();
@@ -100,9 +106,44 @@ impl Decode {
             }
         }
         accesses.truncate(ACCESSES);
-        let waits = goes_round && knows_all && reads_the_same(&accesses);
-        Moment { accesses, waits }
+        let repeats = goes_round && knows_all && reads_the_same(&accesses);
+        Moment { accesses, repeats, may_wait: repeats && !carried.computes }
     }
+}
+
+/// What a loop carries from one round to the next in registers: a loop that makes something of it, other than counting, computes.
+#[derive(Default)]
+struct Carried {
+    /// When an instruction was first run, and when a register last got a value that does not come of its own.
+    first_run: HashMap<u64, usize>,
+    renewed: HashMap<Register, usize>,
+    steps: usize,
+    computes: bool,
+}
+
+impl Carried {
+    fn run(&mut self, instruction: &Instruction, info: &InstructionInfo) {
+        self.steps += 1;
+        let first = *self.first_run.entry(instruction.ip()).or_insert(self.steps);
+        let used = || info.used_registers().iter().map(|used| (used.register().full_register(), used.access()));
+        for (register, _) in used().filter(|(_, access)| writes(*access)) {
+            let of_its_own = used().any(|(other, access)| other == register && reads(access));
+            if !of_its_own {
+                self.renewed.insert(register, self.steps);
+            } else if first < self.steps && !is_a_place_or_count(instruction, register) {
+                self.computes |= self.renewed.get(&register).is_none_or(|&renewed| renewed < first);
+            }
+        }
+    }
+}
+
+/// Whether a register that an instruction makes another of says no more than where the program is, or how often it went round.
+fn is_a_place_or_count(instruction: &Instruction, register: Register) -> bool {
+    let counts = matches!(instruction.mnemonic(), Mnemonic::Inc | Mnemonic::Dec | Mnemonic::Lea)
+        || matches!(instruction.mnemonic(), Mnemonic::Add | Mnemonic::Sub)
+            && instruction.op_count() == 2
+            && !matches!(instruction.op1_kind(), OpKind::Register | OpKind::Memory);
+    counts || register == Register::RSP
 }
 
 /// Whether accesses read every place twice and more, and write nothing.
@@ -135,7 +176,8 @@ impl Known {
         // Of gathers the registers are vectors, which nobody has seen.
         let address = memory.try_virtual_address(0, value);
         let address = address.filter(|address| (FIRST_ADDRESS..USER_ADDRESSES).contains(address))?;
-        Some(Access { address, writes: writes(memory.access()) })
+        let bytes = (memory.memory_size().size() as u64).max(1);
+        Some(Access { address, bytes, writes: writes(memory.access()) })
     }
 
     fn value(&self, register: Register) -> Option<u64> {
@@ -191,6 +233,11 @@ impl Known {
 /// Whether an operand is written, or may be.
 fn writes(access: OpAccess) -> bool {
     !matches!(access, OpAccess::None | OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess)
+}
+
+/// Whether an operand is read, or may be; of one that is written perhaps, what was there may stay.
+fn reads(access: OpAccess) -> bool {
+    !matches!(access, OpAccess::None | OpAccess::Write | OpAccess::NoMemAccess)
 }
 
 /// The number of the general register that a register is, or is a part of.
@@ -328,8 +375,8 @@ mod tests {
     }
 
     #[test]
-    fn loops_that_wait_for_somebody_are_told() {
-        let rows: [(&str, &[u8], bool); 10] = [
+    fn loops_that_may_wait_for_somebody_are_told() {
+        let rows: [(&str, &[u8], bool); 15] = [
             ("cmp dword [rbx], 0; je back", &[0x83, 0x3b, 0, 0x74, 0xfb], true),
             (
                 "mov eax, [rbx]; lock or qword [rsp], 0; test eax, eax; je back",
@@ -352,10 +399,24 @@ mod tests {
             ("mov eax, [rbx]; mov ecx, [rbx] (no loop)", &[0x8b, 0x03, 0x8b, 0x0b], false),
             ("mov rax, [rax]; mov ecx, [rbx]; jmp back (a list)", &[0x48, 0x8b, 0, 0x8b, 0x0b, 0xeb, 0xf9], false),
             ("jmp to itself", &[0xeb, 0xfe], false),
+            (
+                "mulsd xmm0, xmm1; addsd xmm0, xmm2; inc rax; cmp [rbx], rax; jg back",
+                &[0xf2, 0x0f, 0x59, 0xc1, 0xf2, 0x0f, 0x58, 0xc2, 0x48, 0xff, 0xc0, 0x48, 0x39, 0x03, 0x7f, 0xf0],
+                false,
+            ),
+            ("imul eax, eax, 5; cmp dword [rbx], 0; je back", &[0x6b, 0xc0, 5, 0x83, 0x3b, 0, 0x74, 0xf8], false),
+            ("xor eax, ecx; cmp dword [rbx], 0; je back", &[0x31, 0xc8, 0x83, 0x3b, 0, 0x74, 0xf9], false),
+            ("add eax, ecx; cmp dword [rbx], 0; je back", &[0x01, 0xc8, 0x83, 0x3b, 0, 0x74, 0xf9], false),
+            (
+                "mov eax, [rbx]; shl eax, 2; test eax, eax; je back (of what it has read)",
+                &[0x8b, 0x03, 0xc1, 0xe0, 2, 0x85, 0xc0, 0x74, 0xf7],
+                true,
+            ),
         ];
-        for (text, code, waits) in rows {
+        for (text, code, may_wait) in rows {
             let moment = Decode::default().next(&registers(), &Code { start: NEXT, bytes: code });
-            assert_eq!(moment.waits, waits, "{text}: {moment:?}");
+            assert_eq!(moment.may_wait, may_wait, "{text}: {moment:?}");
+            assert!(moment.repeats || !moment.may_wait, "{text}");
         }
     }
 

@@ -10,16 +10,18 @@ mod delays;
 mod neighbourhoods;
 mod scales;
 mod sorted;
+mod waits;
 
 use crate::allowance::OVERHEAD_PERCENT;
 use crate::weigh::Seen;
 pub use decode::Code;
-use decode::{Decode, Moment};
+use decode::{Access, Decode, Moment};
 pub use delays::{DELAYS, DRAWN, Delays};
 use neighbourhoods::{LINE_BYTES, Neighbour, Neighbourhoods};
 use scales::{MEETING, Scales};
 use std::collections::BTreeSet;
 use std::time::Duration;
+use waits::{Span, Waits};
 
 /// How much time there is at least from one sample on a PU to the next where detection may take 1 % of what the tasks run, at the
 /// timer's own interrupts. These come 100 to 1,000 times a second, mostly 250.
@@ -126,7 +128,7 @@ pub struct Sums {
     pub samples: u64,
     /// Those that showed any access of a task at work to memory that others can come to.
     pub telling: u64,
-    /// Those of tasks that waited for somebody in a loop.
+    /// Those of tasks that waited in a loop for what others write.
     pub waiting: u64,
     /// Taken shortly after a switch to the task, besides the others, and those that showed such an access.
     pub after_switches: u64,
@@ -149,13 +151,15 @@ pub struct Sampler {
     /// That showed an access since then.
     recent_samples: u32,
     scales: Scales,
+    waits: Waits,
     /// So far.
     pub sums: Sums,
 }
 
 impl Sampler {
     /// A task was before an instruction of `code`. `place` finds the memory of an address, and where in it that is; none where
-    /// nobody else can come to it, which says nothing. `now` is since any moment. Whether it tells anything.
+    /// nobody else can come to it, which says nothing, and `value` what is there now, where that can be read. `now` is since any moment.
+    /// Whether it tells anything.
     pub fn add(
         &mut self,
         (now, taken): (Duration, Taken),
@@ -163,21 +167,32 @@ impl Sampler {
         registers: &Registers,
         code: &Code,
         place: impl Fn(u64) -> Option<(u64, u64)>,
+        value: impl Fn(u64) -> Option<u64>,
     ) -> bool {
-        let Moment { accesses, waits } = self.decode.next(registers, code);
+        let Moment { accesses, repeats, may_wait } = self.decode.next(registers, code);
         let sums = &mut self.sums;
         let (samples, telling) = match taken {
             Taken::Regularly => (&mut sums.samples, &mut sums.telling),
             Taken::AfterSwitch => (&mut sums.after_switches, &mut sums.telling_after_switches),
         };
         *samples += 1;
-        if waits {
-            // Again and again until it is run no longer: that says nothing of what it works with.
-            sums.waiting += u64::from(taken == Taken::Regularly);
+        if repeats {
+            // Again and again the same: that says nothing of what it works with.
+            if may_wait && taken == Taken::Regularly {
+                let of_others = accesses.iter().filter_map(|access| Some((place(access.address)?, access)));
+                let (reads, read): (Vec<Span>, Vec<&Access>) =
+                    of_others.map(|(place, access)| (Span::of(place, access.bytes), access)).unzip();
+                let value = |at: usize| Some(value(read[at].address)? & mask(read[at].bytes));
+                sums.waiting += if reads.is_empty() { 0 } else { self.waits.reads(task, reads, value) };
+            }
             return false;
         }
-        let accesses: Vec<_> =
-            accesses.into_iter().filter_map(|access| Some((place(access.address)?, access.writes))).collect();
+        let of_others = accesses.into_iter().filter_map(|access| Some((place(access.address)?, access)));
+        let accesses: Vec<_> = of_others.collect();
+        let written = accesses.iter().filter(|(_, access)| access.writes);
+        sums.waiting +=
+            written.map(|&(place, access)| self.waits.writes(task, Span::of(place, access.bytes))).sum::<u64>();
+        let accesses: Vec<_> = accesses.into_iter().map(|(place, access)| (place, access.writes)).collect();
         *telling += u64::from(!accesses.is_empty());
         sums.accesses += accesses.len() as u64;
         let lines = lines(&accesses);
@@ -221,6 +236,11 @@ impl Sampler {
     }
 }
 
+/// The bits that so many bytes of a word have.
+fn mask(bytes: u64) -> u64 {
+    if bytes < 8 { (1 << (8 * bytes)) - 1 } else { u64::MAX }
+}
+
 /// Accesses to places of memories, with those of a line made one: its first, which writes if any does.
 fn lines(accesses: &[((u64, u64), bool)]) -> Vec<((u64, u64), bool)> {
     let mut lines: Vec<((u64, u64), bool)> = Vec::with_capacity(accesses.len());
@@ -244,6 +264,8 @@ mod tests {
     const STORE: Code = Code { start: 0x40_1000, bytes: &[0x48, 0x89, 0x03] };
     const LOAD: Code = Code { start: 0x40_1000, bytes: &[0x48, 0x8b, 0x03] };
 
+    const NO_VALUE: fn(u64) -> Option<u64> = |_| None;
+
     fn at(address: u64) -> Registers {
         let mut general = [0; 16];
         general[3] = address;
@@ -260,9 +282,14 @@ mod tests {
     fn samples_of_the_same_place_are_events() {
         let mut sampler = Sampler::default();
         let mut sample = |time, task, address| {
-            sampler.add((Duration::from_secs(time), Taken::Regularly), task, &at(address), &STORE, |address| {
-                Some((1, address))
-            });
+            sampler.add(
+                (Duration::from_secs(time), Taken::Regularly),
+                task,
+                &at(address),
+                &STORE,
+                |address| Some((1, address)),
+                NO_VALUE,
+            );
             taken(&mut sampler)
         };
         assert_eq!(sample(1, 5, 0x1000), []);
@@ -271,15 +298,29 @@ mod tests {
         assert_eq!(sampler.sums, Sums { samples: 3, telling: 2, accesses: 2, events: 1, ..Sums::default() });
         // Those after switches are counted by themselves.
         let after = (Duration::from_secs(3), Taken::AfterSwitch);
-        assert!(sampler.add(after, 3, &at(0x8000), &STORE, |address| Some((1, address))));
-        assert!(!sampler.add(after, 3, &at(0), &STORE, |address| Some((1, address))));
+        assert!(sampler.add(after, 3, &at(0x8000), &STORE, |address| Some((1, address)), NO_VALUE));
+        assert!(!sampler.add(after, 3, &at(0), &STORE, |address| Some((1, address)), NO_VALUE));
         assert_eq!((sampler.sums.samples, sampler.sums.after_switches, sampler.sums.telling_after_switches), (3, 2, 1));
         // Tasks that have ended, and what is forgotten, are nobody's partners.
         sampler.end(&BTreeSet::from([3]));
-        sampler.add((Duration::from_secs(4), Taken::Regularly), 6, &at(0x1000), &STORE, |address| Some((1, address)));
+        sampler.add(
+            (Duration::from_secs(4), Taken::Regularly),
+            6,
+            &at(0x1000),
+            &STORE,
+            |address| Some((1, address)),
+            NO_VALUE,
+        );
         assert_eq!(taken(&mut sampler), [(5, 6, 1)]);
         sampler.forget();
-        sampler.add((Duration::from_secs(5), Taken::Regularly), 7, &at(0x1000), &STORE, |address| Some((1, address)));
+        sampler.add(
+            (Duration::from_secs(5), Taken::Regularly),
+            7,
+            &at(0x1000),
+            &STORE,
+            |address| Some((1, address)),
+            NO_VALUE,
+        );
         assert_eq!(taken(&mut sampler), []);
     }
 
@@ -294,6 +335,7 @@ mod tests {
                     &at(0x1000),
                     &code,
                     |address| Some((1, address)),
+                    NO_VALUE,
                 );
             }
             taken(&mut sampler)[0].2
@@ -308,14 +350,26 @@ mod tests {
         let code = Code { start: 0x40_1000, bytes: &round };
         let mut sampler = Sampler::default();
         for task in 0..2 {
-            sampler.add((Duration::from_secs(task.into()), Taken::Regularly), task, &at(0x1000), &code, |address| {
-                Some((1, address))
-            });
+            sampler.add(
+                (Duration::from_secs(task.into()), Taken::Regularly),
+                task,
+                &at(0x1000),
+                &code,
+                |address| Some((1, address)),
+                NO_VALUE,
+            );
         }
         assert_eq!((taken(&mut sampler), sampler.sums.accesses), (vec![(0, 1, 1)], 16));
         for task in 2..4 {
             let memory = |address: u64| Some((2 + (address >> 5 & 1), address));
-            sampler.add((Duration::from_secs(task.into()), Taken::Regularly), task, &at(0x1000), &code, memory);
+            sampler.add(
+                (Duration::from_secs(task.into()), Taken::Regularly),
+                task,
+                &at(0x1000),
+                &code,
+                memory,
+                NO_VALUE,
+            );
         }
         assert_eq!(taken(&mut sampler), [(2, 3, 1)]);
     }
@@ -329,9 +383,14 @@ mod tests {
             let mut sampler = Sampler::default();
             let mut sample = |time: u64, task, place: u64| {
                 let now = Duration::from_millis(10_000 + time);
-                sampler.add((now, Taken::Regularly), task, &at(0x1000 + (place << 22)), &STORE, |address| {
-                    Some((1, address))
-                });
+                sampler.add(
+                    (now, Taken::Regularly),
+                    task,
+                    &at(0x1000 + (place << 22)),
+                    &STORE,
+                    |address| Some((1, address)),
+                    NO_VALUE,
+                );
             };
             (0..samples).for_each(|at| sample(at, 3, at));
             sample(milliseconds, 5, 0);
@@ -371,10 +430,38 @@ mod tests {
     }
 
     #[test]
+    fn a_bound_that_a_loop_reads_is_not_waited_for() {
+        // cmp qword [rbx], rdx; inc rdx; jmp back: until it has come to the bound, or the bound to it.
+        let code = Code { start: 0x40_1000, bytes: &[0x48, 0x39, 0x13, 0x48, 0xff, 0xc2, 0xeb, 0xf8] };
+        let waiting = |value: fn(u64) -> u64, is_shared: bool| {
+            let mut sampler = Sampler::default();
+            for second in 0..100 {
+                let place = |address| is_shared.then_some((1, address));
+                let now = (Duration::from_secs(second), Taken::Regularly);
+                assert!(!sampler.add(now, 3, &at(0x1000), &code, place, |_| Some(value(second))));
+            }
+            (sampler.sums.samples, sampler.sums.waiting)
+        };
+        assert_eq!(waiting(|_| 600_000_000, true), (100, 0));
+        assert_eq!(waiting(|second| second, true), (100, 100));
+        assert_eq!(waiting(|second| second, false), (100, 0));
+        // addsd xmm0, xmm1 besides: a bound that all read is nothing that they share, and nobody waits.
+        let code =
+            Code { start: 0x40_1000, bytes: &[0xf2, 0x0f, 0x58, 0xc1, 0x48, 0x39, 0x13, 0x48, 0xff, 0xc2, 0xeb, 0xf4] };
+        let mut sampler = Sampler::default();
+        for second in 0..100 {
+            let now = (Duration::from_secs(second), Taken::Regularly);
+            let task = second as u32 % 4;
+            assert!(!sampler.add(now, task, &at(0x1000), &code, |address| Some((1, address)), |_| Some(second)));
+        }
+        assert_eq!((taken(&mut sampler), sampler.sums), (vec![], Sums { samples: 100, ..Sums::default() }));
+    }
+
+    #[test]
     fn memory_of_one_task_says_nothing() {
         let mut sampler = Sampler::default();
         for task in 0..4 {
-            assert!(!sampler.add((Duration::ZERO, Taken::Regularly), task, &at(0x1000), &STORE, |_| None));
+            assert!(!sampler.add((Duration::ZERO, Taken::Regularly), task, &at(0x1000), &STORE, |_| None, NO_VALUE));
         }
         assert_eq!((taken(&mut sampler), sampler.sums), (Vec::new(), Sums { samples: 4, ..Sums::default() }));
     }
@@ -383,9 +470,14 @@ mod tests {
     fn nothing_is_shared_between_memories() {
         let mut sampler = Sampler::default();
         for task in 0..8 {
-            sampler.add((Duration::ZERO, Taken::Regularly), task, &at(0x1000), &STORE, |address| {
-                Some((task.into(), address))
-            });
+            sampler.add(
+                (Duration::ZERO, Taken::Regularly),
+                task,
+                &at(0x1000),
+                &STORE,
+                |address| Some((task.into(), address)),
+                NO_VALUE,
+            );
         }
         assert_eq!(taken(&mut sampler), []);
     }
