@@ -8,8 +8,17 @@ use cohabit_apply::online::ledger;
 use cohabit_model::Error;
 use serde_json::json;
 
+const EXAMPLES: &str = "\
+Examples:
+  cohabit restore           after a cohabit was killed: affinities and settings
+                            that it changed are put back
+  sudo cohabit restore      where root ran it
+
+What a cohabit that still runs uses is left alone.";
+
 /// Arguments of `cohabit restore`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Restore {
     #[command(flatten)]
     json: JsonArgs,
