@@ -49,7 +49,7 @@ const PLAIN: [Advice; 12] = [
 ];
 
 /// Of profiles, and so where the profiler works.
-const PROFILED: [Advice; 5] = [
+const PROFILED: [Advice; 4] = [
     advice("; -v ", "show p.npz", "show p.npz -v"),
     advice("next: cohabit show p.npz", "profile -o p.npz -- true", "show p.npz"),
     advice(
@@ -57,7 +57,6 @@ const PROFILED: [Advice; 5] = [
         "profile -o p.npz -- ./script",
         "profile -o p.npz --detector dbi -- ./script",
     ),
-    advice("`cohabit profile --hot`", "show p.npz --hot", "show hot.npz --hot"),
     advice("`cohabit profile --hot`", "show p.npz --hot", "show p.npz"),
 ];
 
@@ -89,9 +88,7 @@ fn advice_that_was_followed_is_not_given_again() {
 fn advice_about_profiles_that_was_followed_is_not_given_again() {
     let Some(room) = Room::to_profile("advice about profiles") else { return };
     executable(&room.file("script", "#!/bin/sh\nexit 0\nmpirun -n 2 ./solver\n"));
-    for line in ["profile -o p.npz -- true", "profile -o hot.npz --hot -- true"] {
-        assert_eq!(run(&room, line).status, Some(0), "{line}");
-    }
+    assert_eq!(run(&room, "profile -o p.npz -- true").status, Some(0));
     PROFILED.iter().for_each(|advice| check(&room, advice));
 }
 

@@ -18,7 +18,7 @@ pub fn totals(profile: &Profile, palette: Palette) -> String {
     let [one, _] = noun(profile.meta.kind);
     let mut out = heading("totals", palette);
     let of_memory = profile.meta.detector == "dbi" && profile.meta.block_bytes > 0;
-    let what = format!("first reads by a {one} of what another wrote, in {}-byte blocks", profile.meta.block_bytes);
+    let what = format!("first reads of what another wrote, in {}-byte blocks", profile.meta.block_bytes);
     out += &explained("messages", &grouped(profile.messages.total()), if of_memory { &what } else { "" });
     out += &figure("bytes", &bytes(profile.bytes.total()));
     let known = |name: &str, matrix: &Option<Matrix>, what: &str| {

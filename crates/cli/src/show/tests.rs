@@ -135,7 +135,7 @@ fn figures_say_what_they_mean() {
     profile.invalidations = Some(profile.messages.clone());
     let text = text(&profile);
     for expected in [
-        "  messages                  4,000     first reads by a thread of what another wrote, in 64-byte blocks\n",
+        "  messages                  4,000     first reads of what another wrote, in 64-byte blocks\n",
         "  invalidations             4,000     copies that a write made stale\n",
         "  accessed by a thread      9.8 KiB\n",
         "  pairs that communicate    4 of 6\n",
