@@ -18,8 +18,8 @@ declare -A packages=(
     # clang and libbpf's headers for the eBPF object; numpy reads the profiles back; gcc brings OpenMP for the workloads;
     # both MPIs, and gfortran for their programs; ip and tc for the emulated cluster
     [test]="clang libbpf-dev python3 python3-numpy libomp-dev hwloc-nox likwid metis openmpi-bin libopenmpi-dev mpich libmpich-dev gfortran iproute2"
-    # the multi-threaded program that the demo profiles
-    [demo]="x264"
+    # the multi-threaded program that the demo profiles; what the eBPF object is built from, for its run without a profile
+    [demo]="x264 clang libbpf-dev"
     # the emulated machine of `make test-numa`; its kernel is fetched by scripts/guest/kernel.sh and not installed
     [guest]="qemu-system-x86 busybox-static cpio"
 )

@@ -1,6 +1,7 @@
 //! What `cohabit evaluate` says: a line a mapping, what communication waits for, and whether to leave the default mapping.
 
 use crate::number;
+use crate::words::tasks_of;
 use cohabit_evaluate::{Cost, Prediction, advised, largest, mpi_share};
 use cohabit_model::estimator::Resource;
 use cohabit_model::hct::Direction;
@@ -84,8 +85,8 @@ impl Evaluation<'_> {
 /// The table for people.
 pub fn text(evaluation: &Evaluation) -> String {
     let Evaluation { topology, profile, weight, weights, phases, replays, mappings } = evaluation;
-    let mut text =
-        format!("{} tasks on {} PUs; weight: {}", profile.tasks(), topology.allowed().len(), name_of(*weight));
+    let tasks = tasks_of(profile.meta.kind, profile.tasks());
+    let mut text = format!("{tasks} on {} PUs; weight: {}", topology.allowed().len(), name_of(*weight));
     if *phases > 1.0 {
         text += &format!("; {phases} phases");
     }
@@ -96,6 +97,7 @@ pub fn text(evaluation: &Evaluation) -> String {
         Some(share) => text += &format!("; {:.1} % of the time in MPI\n", 100.0 * share),
         None => text += "; the profile does not know the time in MPI, so gains are of communication alone\n",
     }
+    text += &format!("J is the distance cost: {} of each pair times the distance of its PUs\n", name_of(*weight));
     let predictions = evaluation.predictions();
     let name_width = mappings.iter().map(|mapping| mapping.name.chars().count()).max().unwrap_or(0);
     let cost_width = mappings.iter().map(|mapping| mapping.distance.to_string().len()).max().unwrap_or(0);

@@ -11,7 +11,9 @@ mod json;
 mod machine;
 mod mapping;
 mod measurement;
+mod narration;
 mod number;
+mod numbered;
 mod online;
 mod output;
 mod picture;
@@ -19,9 +21,10 @@ mod progress;
 mod show;
 mod usage;
 mod verdict;
+mod words;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
+use clap::{ColorChoice, CommandFactory, Parser};
 use cohabit_model::Error;
 use exit::{End, Failure};
 use std::any::Any;
@@ -37,12 +40,18 @@ const BUGS: &str = "this is a bug in cohabit: please report this line with the c
     version,
     max_term_width = 100,
     arg_required_else_help = true,
-    disable_help_subcommand = true,
     after_help = usage::EXAMPLES
 )]
 struct Cli {
     #[command(subcommand)]
     command: commands::Command,
+    /// Say nothing on standard error but errors
+    #[arg(short, long, global = true)]
+    quiet: bool,
+    /// When to use colours: auto (on a terminal, unless NO_COLOR is set), always or never
+    #[arg(long, value_name = "WHEN", global = true, default_value = "auto")]
+    #[arg(hide_possible_values = true, hide_default_value = true)]
+    color: ColorChoice,
 }
 
 fn main() -> ExitCode {
@@ -54,8 +63,13 @@ fn main() -> ExitCode {
         output::die_of_closed_pipes();
     }
     report_panics();
+    // Help and complaints about the command line come before it is parsed, and are coloured or not all the same.
+    output::configure(false, usage::colour_named(std::env::args_os()));
     let ended = match Cli::try_parse() {
-        Ok(cli) => std::panic::catch_unwind(|| cli.command.run()),
+        Ok(cli) => {
+            output::configure(cli.quiet, cli.color);
+            std::panic::catch_unwind(|| cli.command.run())
+        }
         Err(error) => Ok(not_parsed(&error, named.as_deref())),
     };
     match ended {

@@ -3,6 +3,48 @@
 use anstyle::{AnsiColor, Style};
 use cohabit_model::{Error, Result};
 use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+/// `--quiet`.
+static QUIET: AtomicBool = AtomicBool::new(false);
+/// `--color`.
+static COLOUR: Mutex<clap::ColorChoice> = Mutex::new(clap::ColorChoice::Auto);
+
+/// `--quiet` and `--color`, which every command takes.
+pub fn configure(quiet: bool, colour: clap::ColorChoice) {
+    QUIET.store(quiet, Ordering::Relaxed);
+    *colour_choice() = colour;
+}
+
+/// Whether nothing but errors is to be told.
+pub fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
+/// Whether what goes to standard output may be coloured.
+pub fn stdout_is_coloured() -> bool {
+    is_coloured(std::io::stdout().is_terminal())
+}
+
+/// Whether colours were asked for, whatever the terminal says of itself.
+pub fn colours_are_forced() -> bool {
+    *colour_choice() == clap::ColorChoice::Always
+}
+
+/// As `--color` says; else where there is a terminal and NO_COLOR (<https://no-color.org>) is unset or empty.
+fn is_coloured(is_terminal: bool) -> bool {
+    match *colour_choice() {
+        clap::ColorChoice::Always => true,
+        clap::ColorChoice::Never => false,
+        clap::ColorChoice::Auto => is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+    }
+}
+
+/// A thread that panicked has left it whole.
+fn colour_choice() -> MutexGuard<'static, clap::ColorChoice> {
+    COLOUR.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
 
 /// Writes a result to standard output, whole.
 ///
@@ -19,13 +61,13 @@ pub fn print(text: &str) -> Result<()> {
 /// # Errors
 /// As [`print`].
 pub fn print_styled(text: &clap::builder::StyledStr) -> Result<()> {
-    let styled = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    print(&if styled { text.ansi().to_string() } else { text.to_string() })
+    print(&if stdout_is_coloured() { text.ansi().to_string() } else { text.to_string() })
 }
 
 /// Tells an error: one line with the cause, one with the remedy.
 pub fn error(error: &Error) {
-    let bold = if stderr_is_coloured() { AnsiColor::Red.on_default().bold() } else { Style::new() };
+    let bold =
+        if is_coloured(std::io::stderr().is_terminal()) { AnsiColor::Red.on_default().bold() } else { Style::new() };
     let mut lines = format!("{bold}cohabit:{bold:#} {}\n", one_line(&error.cause));
     if let Some(remedy) = &error.remedy {
         lines.push_str(&format!("  {}\n", one_line(remedy)));
@@ -33,8 +75,11 @@ pub fn error(error: &Error) {
     write_stderr(&lines);
 }
 
-/// Tells something worth knowing that is no error; each line is marked as cohabit's own.
+/// Tells something worth knowing that is no error, unless `--quiet`; each line is marked as cohabit's own.
 pub fn note(text: &str) {
+    if is_quiet() {
+        return;
+    }
     let lines: String = text.lines().flat_map(|line| ["cohabit: ", line, "\n"]).collect();
     write_stderr(&lines);
 }
@@ -43,10 +88,6 @@ pub fn note(text: &str) {
 pub fn die_of_closed_pipes() {
     // SAFETY: sets a disposition before any other thread exists.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-}
-
-fn stderr_is_coloured() -> bool {
-    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
 
 /// A standard error that is closed or full is no reason to fail: there is nobody left to tell.

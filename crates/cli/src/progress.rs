@@ -1,5 +1,6 @@
 //! Progress of whatever takes more than two seconds: on standard error, and only where that is a terminal.
 
+use crate::output::is_quiet;
 use cohabit_model::{Profile, Result};
 use cohabit_observe::npz;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -33,7 +34,7 @@ pub fn read_profile(path: &Path) -> Result<Profile> {
 
 impl Progress {
     fn of(what: &str) -> Self {
-        if !std::io::stderr().is_terminal() {
+        if !std::io::stderr().is_terminal() || is_quiet() {
             return Self { shown: None };
         }
         let (done, until_done) = channel();

@@ -23,11 +23,11 @@ pub struct Verdict {
     pub text: String,
 }
 
-/// The verdict on a mapping of `weight` to the allowed PUs of `topology`.
-pub fn verdict(weight: &Matrix, topology: &Topology, costs: Costs) -> Verdict {
+/// The verdict on a mapping of `weight` to the allowed PUs of `topology`, by `mapper`.
+pub fn verdict(weight: &Matrix, topology: &Topology, costs: Costs, mapper: &str) -> Verdict {
     match hopeless(weight, topology) {
         Some(reason) => Verdict { can_gain: false, text: format!("nothing to gain: {reason}") },
-        None => Verdict { can_gain: true, text: compared(costs) },
+        None => Verdict { can_gain: true, text: compared(costs, mapper) },
     }
 }
 
@@ -70,14 +70,25 @@ fn shared(topology: &Topology) -> String {
     }
 }
 
-fn compared(costs: Costs) -> String {
+fn compared(costs: Costs, mapper: &str) -> String {
     let Costs { mapped, packed, scatter } = costs;
-    if mapped >= packed.min(scatter) {
-        let (name, cost) = if packed <= scatter { ("packed", packed) } else { ("scatter", scatter) };
-        let than = if mapped == cost { "as good as this mapping" } else { "better than this mapping" };
-        return format!("'--mapper {name}' is {than} ({cost}): the tasks' order already suits the machine");
+    if mapped < packed.min(scatter) {
+        return format!("J is {} packed and {} scatter", below(mapped, packed), below(mapped, scatter));
     }
-    format!("J is {} packed and {} scatter", below(mapped, packed), below(mapped, scatter))
+    let (name, cost) = if packed <= scatter { ("packed", packed) } else { ("scatter", scatter) };
+    match (mapper, mapped == cost) {
+        ("packed" | "scatter", true) => {
+            format!("{mapper} ignores who communicates: without --mapper {mapper} a mapping is searched for")
+        }
+        (_, true) => {
+            format!("'--mapper {name}' is as good as this mapping ({cost}): the tasks' order already suits the machine")
+        }
+        (_, false) => {
+            format!(
+                "'--mapper {name}' is better than this mapping ({cost}): the tasks' order already suits the machine"
+            )
+        }
+    }
 }
 
 /// `38 % below` the other cost.
@@ -113,18 +124,24 @@ mod tests {
             (chain.clone(), "core:2 pu:1", "(distance 20), so all that J counts is which tasks take turns on a PU"),
             (all_to_all(4, 50), "pack:2 core:2 pu:1", "every two tasks communicate alike"),
         ] {
-            let verdict = verdict(&weight, &Topology::load(machine).unwrap(), costs);
+            let verdict = verdict(&weight, &Topology::load(machine).unwrap(), costs, "best");
             assert!(!verdict.can_gain && verdict.text.contains(expected), "{machine}: {}", verdict.text);
         }
         let machine = Topology::load("pack:2 core:2 pu:1").unwrap();
-        assert_eq!(verdict(&chain, &machine, costs).text, "J is 50 % below packed and 75 % below scatter");
+        assert_eq!(verdict(&chain, &machine, costs, "best").text, "J is 50 % below packed and 75 % below scatter");
     }
 
     #[test]
     fn a_mapping_no_better_than_packed_is_called_so() {
-        for (mapped, expected) in [(20, "as good as"), (21, "better than")] {
-            let text = compared(Costs { mapped, packed: 20, scatter: 40 });
-            assert!(text.contains(expected) && text.contains("--mapper packed"), "{text}");
+        for (mapped, mapper, expected) in [
+            (20, "best", "'--mapper packed' is as good as"),
+            (21, "best", "'--mapper packed' is better than"),
+            (40, "scatter", "'--mapper packed' is better than"),
+            (20, "packed", "without --mapper packed a mapping is searched for"),
+        ] {
+            let text = compared(Costs { mapped, packed: 20, scatter: 40 }, mapper);
+            assert!(text.contains(expected), "{text}");
+            assert!(!text.contains(&format!("'--mapper {mapper}'")), "what was done is not advised: {text}");
         }
     }
 }

@@ -25,10 +25,11 @@ fn wrong_usage() {
         ("run --profile p.npz --always -- true", 125, "--always is for runs without a profile"),
         ("attach", 2, "<PID>"),
         ("attach --block 100 1", 2, "power of two"),
-        ("run --profile p.npz", 125, "<CMD>"),
+        ("run --profile p.npz", 125, "there is no program to run"),
         ("run --profile p.npz --json - -- true", 125, "standard output belongs to the program"),
         ("run --profile p.npz --mapping m.json -- true", 125, "cannot be used with"),
-        ("profile", 125, "<CMD>"),
+        ("profile", 125, "there is no program to run"),
+        ("show --top x p.npz", 2, "it is no whole number"),
         ("profile true", 125, "unexpected argument 'true'"),
         ("profile --block 100 -- true", 125, "a power of two"),
         ("profile --block 8 -- true", 125, "16"),
@@ -69,6 +70,10 @@ fn programs_that_cannot_be_run() {
     ] {
         room.run(&format!("profile -- {program}")).assert_fails(status, cause);
         room.run(&format!("run --profile p.npz -- {program}")).assert_fails(status, cause);
+        // Nothing is said of watching what cannot be run. (What the kernel alone refuses is only known when it is started.)
+        if program != "./lost-interpreter" {
+            room.run(&format!("run -- {program}")).assert_fails(status, cause);
+        }
     }
     for (program, cause) in [
         ("./32-bit", "it is a 32-bit program"),

@@ -25,7 +25,7 @@ fn several_formats_at_once() {
     let ran =
         room.run(&format!("map ranks.npz {MAP} -o m.json --export open-mpi-4=rf --export metis=g --export svg=p.svg"));
     assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""));
-    assert!(ran.stdout.contains("4 tasks on 4 PUs"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("4 MPI ranks on 4 PUs"), "{}", ran.stdout);
     assert_eq!(
         read(&room, "rf"),
         "rank 0=localhost slot=2\nrank 1=localhost slot=3\nrank 2=localhost slot=0\nrank 3=localhost slot=1\n"

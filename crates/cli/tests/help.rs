@@ -9,8 +9,12 @@ fn commands(room: &Room) -> Vec<String> {
     let help = room.run("--help").stdout;
     let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
     let named = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    named.map(|line| line.split_whitespace().next().unwrap().to_owned()).collect()
+    let names = named.map(|line| line.split_whitespace().next().unwrap().to_owned());
+    names.filter(|name| name != "help").collect()
 }
+
+/// Those that are for packagers, and so not listed.
+const UNLISTED: [&str; 2] = ["man", "completions"];
 
 #[test]
 fn every_command_has_help_a_manual_page_and_completions() {
@@ -32,6 +36,88 @@ fn every_command_has_help_a_manual_page_and_completions() {
         let completions = room.run(&format!("completions {shell}")).stdout;
         assert!(names.iter().all(|name| completions.contains(name.as_str())), "{shell}");
     }
+}
+
+#[test]
+fn every_command_has_examples_that_are_of_it() {
+    let room = Room::new();
+    let names = commands(&room);
+    assert!(names.len() > 12, "{names:?}");
+    for name in names.iter().map(String::as_str).chain(UNLISTED) {
+        let help = room.run(&format!("{name} --help")).stdout;
+        let (_, examples) = help.split_once("\nExamples:\n").unwrap_or_else(|| panic!("{name} has none: {help}"));
+        assert!(examples.contains(&format!("cohabit {name}")), "{name}: {examples}");
+        // `cohabit help NAME` is what people type first.
+        let asked = room.run(&format!("help {name}"));
+        assert_eq!(
+            (asked.status, asked.stderr.as_str(), asked.stdout.as_str()),
+            (Some(0), "", help.as_str()),
+            "{name}"
+        );
+    }
+    room.run("help nonsense").assert_fails(2, "nonsense");
+}
+
+#[test]
+fn every_command_is_in_the_readme_and_every_importer() {
+    let room = Room::new();
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
+    let rows: String = readme.lines().filter(|line| line.starts_with("| `cohabit ")).collect();
+    for name in commands(&room) {
+        assert!(rows.contains(&format!("`cohabit {name}")), "{name} is in no row of the README's table");
+    }
+    let help = room.run("help import").stdout;
+    let formats = help.split("possible values:").nth(1).map_or_else(
+        || {
+            let listed = help.lines().skip_while(|line| !line.contains("Possible values:")).skip(1);
+            let named = listed.take_while(|line| !line.trim().is_empty());
+            let named = named.filter_map(|line| line.trim().strip_prefix("- ")?.split(':').next());
+            named.map(str::to_owned).collect::<Vec<_>>()
+        },
+        |list| list.split([',', ']']).map(|name| name.trim().to_owned()).collect(),
+    );
+    assert!(formats.iter().any(|name| name == "perf-script"), "{formats:?}");
+    for name in formats {
+        assert!(readme.contains(&format!("`{name}`")), "the format {name} is not in the README");
+    }
+}
+
+#[test]
+fn colours_and_quiet_go_with_every_command() {
+    let room = Room::new();
+    room.chain("p.npz", 4, 10);
+    for name in commands(&room).iter().map(String::as_str).chain(UNLISTED) {
+        let help = room.run(&format!("{name} --help")).stdout;
+        assert!(help.contains("--quiet") && help.contains("--color <WHEN>"), "{name}: {help}");
+    }
+    let run = |line: &str, no_color: &str| {
+        let mut command = room.command(line.split(' '));
+        common::Ran::of(
+            command.env("NO_COLOR", no_color).env("TERM", "xterm").env_remove("COLORTERM").output().unwrap(),
+        )
+    };
+    for (line, no_color, coloured) in [
+        ("show p.npz", "", false),
+        ("show p.npz --color auto", "", false),
+        ("show p.npz --color always", "", true),
+        ("show p.npz --color always", "1", true),
+        ("show p.npz --color=never", "", false),
+        ("--color always show p.npz", "", true),
+        ("show --help --color always", "", true),
+        ("--color always help show", "", true),
+        ("help show", "", false),
+    ] {
+        let ran = run(line, no_color);
+        assert_eq!((ran.status, ran.stdout.contains('\x1b')), (Some(0), coloured), "{line}, NO_COLOR={no_color}");
+    }
+    assert!(run("show nowhere.npz --color always", "").stderr.starts_with("\x1b[1m"));
+    run("show p.npz --color sometimes", "").assert_fails(2, "invalid value 'sometimes'");
+    // An option of the program's own is the program's.
+    let ran = run("run --profile p.npz -- echo --color always -q", "");
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(0), "--color always -q\n"), "{}", ran.stderr);
+    let (told, quiet) = (run("run --profile p.npz -- true", ""), run("run -q --profile p.npz -- true", ""));
+    assert_eq!((quiet.status, quiet.stderr.as_str()), (Some(0), ""));
+    assert!(told.stderr.contains("never started"), "{}", told.stderr);
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn profile(room: &Room, mpi: &Mpi, options: &[&str], ranks: u32, program: &Path,
     words.extend(arguments);
     let mut command = room.command(words);
     settle_open_mpi(&mut command).env("MPI_EXPECT", room.path("expected"));
-    Ran::of(command.output().unwrap())
+    Ran::of(command.output().unwrap()).without_narration()
 }
 
 #[track_caller]

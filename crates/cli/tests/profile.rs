@@ -7,6 +7,10 @@ use common::{Ran, Room};
 use std::process::Stdio;
 
 fn profiled(room: &Room, program: &[&str]) -> Ran {
+    narrated(room, program).without_narration()
+}
+
+fn narrated(room: &Room, program: &[&str]) -> Ran {
     Ran::of(room.command(["profile", "-o", "p.npz", "--json", "p.json", "--"].iter().chain(program)).output().unwrap())
 }
 
@@ -25,7 +29,7 @@ fn status_streams_and_arguments_pass_through() {
         assert_eq!(told(&room)["coverage"]["exact"], true);
     }
     let input = room.file("input", "x".repeat(100_000));
-    let mut command = room.command(["profile", "--", "cat"]);
+    let mut command = room.command(["profile", "--quiet", "--", "cat"]);
     let ran = Ran::of(command.stdin(Stdio::from(std::fs::File::open(input).unwrap())).output().unwrap());
     assert_eq!((ran.status, ran.stdout.len(), ran.stderr.as_str()), (Some(0), 100_000, ""));
     assert!(room.path("cohabit.npz").exists(), "the profile's name where none is given");
@@ -62,5 +66,50 @@ fn the_four_steps_hang_together() {
 #[test]
 fn a_full_disk_is_told() {
     let Some(room) = Room::to_profile("a full disk at the end of a profile") else { return };
-    room.run("profile -o /dev/full -- true").assert_fails(125, "No space left on device");
+    room.run("profile -q -o /dev/full -- true").assert_fails(125, "No space left on device");
+}
+
+#[test]
+fn what_runs_what_was_found_and_what_to_type_is_told() {
+    let Some(room) = Room::to_profile("profile tells what it does") else { return };
+    let ran = narrated(&room, &["sh", "-c", "echo err >&2"]);
+    let lines: Vec<&str> = ran.stderr.lines().collect();
+    assert_eq!(lines.len(), 3, "{}", ran.stderr);
+    assert_eq!(
+        lines[..2],
+        ["cohabit: sh runs under the profiler, slower and with the same results; its profile goes to p.npz", "err"]
+    );
+    assert!(lines[2].starts_with("cohabit: p.npz: 1 thread, 0 messages in "), "{}", lines[2]);
+    let (_, next) = lines[2].split_once("; next: cohabit ").unwrap();
+    assert_eq!(room.run(next).status, Some(0), "what is to be typed works: {next}");
+    // Of what never starts nothing is told but why.
+    room.run("profile -o p.npz -- no-such-program").assert_fails(127, "command not found");
+    room.run("profile -o p.npz --roi --detector mpi -- sh").assert_fails(125, "--roi is about memory");
+    let quiet = room.run("profile -o p.npz --quiet -- true");
+    assert_eq!((quiet.status, quiet.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn under_the_default_name_nothing_is_lost() {
+    let Some(room) = Room::to_profile("profiles under the default name") else { return };
+    let kept = |name: &str| std::fs::read(room.path(name)).unwrap_or_default();
+    room.file("cohabit.npz", "what there was");
+    let ran = room.run("profile -- true");
+    assert!(
+        ran.stderr.contains(" (the one before is cohabit-1.npz now); next: cohabit show cohabit.npz\n"),
+        "{}",
+        ran.stderr
+    );
+    let first = kept("cohabit.npz");
+    assert_eq!((kept("cohabit-1.npz"), room.run("show cohabit.npz").status), (b"what there was".to_vec(), Some(0)));
+    // Nor is it touched by a run of which no profile comes.
+    room.run("profile -- no-such-program").assert_fails(127, "command not found");
+    assert_eq!((kept("cohabit.npz"), room.path("cohabit-2.npz").exists()), (first.clone(), false));
+    room.run("profile -q -- true");
+    assert_eq!((kept("cohabit-1.npz"), kept("cohabit-2.npz")), (b"what there was".to_vec(), first));
+    // A name that was given is the user's to write over.
+    room.file("p.npz", "what there was");
+    let ran = room.run("profile -o p.npz -- true");
+    assert!(!ran.stderr.contains("the one before"), "{}", ran.stderr);
+    assert!(!room.path("p-1.npz").exists() && room.run("show p.npz").status == Some(0));
 }

@@ -52,7 +52,7 @@ impl Under<'_> {
     fn profile(&self, options: &[&str], pattern: &str) -> Option<Profile> {
         let program = self.built("workloads/mpi").join(format!("patterns-{}", self.mpi));
         let pattern = [pattern, "--rounds", "5", "--expect", "expected"];
-        let ours = [env!("CARGO_BIN_EXE_cohabit"), "profile", "-o", "p.npz", "--"];
+        let ours = [env!("CARGO_BIN_EXE_cohabit"), "profile", "-q", "-o", "p.npz", "--"];
         let ran = until_it_ends(self.srun(&ours, options, program.to_str().unwrap()).args(pattern));
         if ran.status != Some(0) {
             let alone =

@@ -76,8 +76,10 @@ pub enum Structure {
 const ALIKE: f64 = 0.10;
 /// A task with such a share of everything is a hub.
 const HUB_SHARE: f64 = 0.80;
-/// Neighbours with such a share make the pattern theirs.
+/// Neighbours with such a share of what goes beyond pairs that are all alike make the pattern theirs.
 const NEIGHBOUR_SHARE: f64 = 0.60;
+/// Of the others that a task could talk to, so many at most are few.
+const FEW_OF_OTHERS: f64 = 0.75;
 
 /// The figures of `weight`, in time proportional to its entries.
 pub fn metrics(weight: &Matrix) -> Metrics {
@@ -126,6 +128,10 @@ impl Metrics {
     /// What kind of pattern these figures are of.
     pub fn structure(&self) -> Structure {
         let (hub, hub_share) = self.busiest.unwrap_or_default();
+        let others = self.tasks.saturating_sub(1).max(1) as f64;
+        // Of four tasks that all talk alike two thirds is between neighbours.
+        let neighbours = NEIGHBOUR_SHARE + (1.0 - NEIGHBOUR_SHARE) * (2.0 / others).min(1.0);
+        let few = (self.communicating_tasks as f64 / 4.0).max(2.5).min(FEW_OF_OTHERS * others);
         if self.total == 0 {
             Structure::Silent
         } else if self.pairs == 1 {
@@ -134,9 +140,9 @@ impl Metrics {
             Structure::Uniform
         } else if hub_share >= HUB_SHARE && self.communicating_tasks > 3 {
             Structure::Hub { task: hub, share: hub_share }
-        } else if self.neighbour_share >= NEIGHBOUR_SHARE && self.tasks > 3 {
+        } else if self.neighbour_share >= neighbours && self.tasks > 3 {
             Structure::Neighbours { share: self.neighbour_share }
-        } else if self.effective_partners <= (self.communicating_tasks as f64 / 4.0).max(2.5) {
+        } else if self.effective_partners <= few {
             Structure::FewPartners { partners: self.effective_partners }
         } else {
             Structure::Weak
@@ -152,25 +158,30 @@ impl Structure {
 
     /// One sentence for people.
     pub fn sentence(self) -> String {
+        self.sentence_of(["task", "tasks"])
+    }
+
+    /// The same of tasks that are called otherwise: one of them, and several.
+    pub fn sentence_of(self, [one, several]: [&str; 2]) -> String {
         let percent = |share: f64| format!("{:.0} %", 100.0 * share);
         match self {
-            Self::Silent => "no two tasks communicate: no placement can help".into(),
-            Self::OnePair => "one pair of tasks communicates: put the two together".into(),
+            Self::Silent => format!("no two {several} communicate: no placement can help"),
+            Self::OnePair => format!("one pair of {several} communicates: put the two together"),
             Self::Uniform => "all pairs communicate alike: no placement can help".into(),
             Self::Hub { task, share } => {
                 let share = percent(share);
                 format!(
-                    "task {task} takes part in {share} of all communication: what matters is how near it is to the rest"
+                    "{one} {task} takes part in {share} of all communication: what matters is how near it is to the rest"
                 )
             }
             Self::Neighbours { share } => {
                 format!(
-                    "each task talks mostly to its 2 neighbours ({} of all communication): placement can help",
+                    "each {one} talks mostly to its 2 neighbours ({} of all communication): placement can help",
                     percent(share)
                 )
             }
             Self::FewPartners { partners } => {
-                format!("each task talks mostly to {partners:.1} others: placement can help")
+                format!("each {one} talks mostly to {partners:.1} others: placement can help")
             }
             Self::Weak => "most pairs communicate, some more than others: placement can help a little".into(),
         }
@@ -240,6 +251,11 @@ mod tests {
             (of(8, |a, b| u64::from(a == 2) * u64::from(b != 2)), Structure::Hub { task: 2, share: 1.0 }),
             (of(16, |a, b| u64::from(a + 8 == b)), Structure::FewPartners { partners: 1.0 }),
             (of(8, |a, b| if a == b { 0 } else { u64::from((a * b) % 3 + 1) }), Structure::Weak),
+            // Few tasks have few others, and most of those are neighbours: that says nothing by itself.
+            (of(4, |a, b| if a == b { 0 } else { 4 + u64::from(a + b == 3) }), Structure::Weak),
+            (of(4, |a, b| if a == b { 0 } else { 6 - 3 * u64::from(a + b == 2) }), Structure::Weak),
+            (of(3, |a, b| if a == b { 0 } else { 4 + u64::from(a + b) }), Structure::Weak),
+            (of(3, |a, b| u64::from(a == 0 && b > 0)), Structure::FewPartners { partners: 4.0 / 3.0 }),
         ];
         for (metrics, expected) in cases {
             assert_eq!(metrics.structure(), expected, "{metrics:?}");

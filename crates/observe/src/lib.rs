@@ -1,6 +1,7 @@
 //! Who talks to whom: sources of events (a file or folder each) and the detectors that turn them into a profile.
 
 pub mod allowance;
+pub mod begin;
 pub mod dbi;
 pub mod faults;
 pub mod hybrid;

@@ -9,6 +9,7 @@ use crate::online::Session;
 use crate::online::args::OnlineArgs;
 use crate::online::stop::until_signalled;
 use cohabit_model::file::check_writable;
+use cohabit_observe::faults::check_process;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,6 +41,7 @@ impl Attach {
             check_writable(path)?;
         }
         self.json.check()?;
+        self.pids.iter().try_for_each(|&pid| check_process(pid))?;
         let stop = until_signalled();
         let mut session = Session::start(&self.online, &self.machine, false, None)?;
         self.pids.iter().try_for_each(|&pid| session.follow(pid))?;

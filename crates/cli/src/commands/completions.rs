@@ -4,8 +4,14 @@ use super::Outcome;
 use crate::{Cli, exit::End, output};
 use clap::CommandFactory;
 
+const EXAMPLES: &str = "\
+Examples:
+  cohabit completions bash > ~/.local/share/bash-completion/completions/cohabit
+  cohabit completions zsh > ~/.zfunc/_cohabit";
+
 /// Arguments of `cohabit completions`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Completions {
     /// The shell
     shell: clap_complete::Shell,

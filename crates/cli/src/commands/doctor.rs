@@ -21,8 +21,15 @@ use std::process::Command;
 /// A program that does nothing.
 const PROBE: &str = "/bin/true";
 
+const EXAMPLES: &str = "\
+Examples:
+  cohabit doctor            what works for this user
+  sudo cohabit doctor       what works for root
+  cohabit doctor --json -   the same for a program";
+
 /// Arguments of `cohabit doctor`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Doctor {
     #[command(flatten)]
     json: JsonArgs,
@@ -132,9 +139,7 @@ fn maps_two_tasks(mapper: &dyn Mapper) -> Result<Vec<usize>> {
 }
 
 fn privileges() -> Check {
-    // SAFETY: reads this process's user id.
-    let root = unsafe { libc::geteuid() } == 0;
-    let found = match (root, has_sys_admin()) {
+    let found = match (is_root(), has_sys_admin()) {
         (true, true) => "root",
         (true, false) => "root without capabilities, as in a container",
         (false, true) => "an ordinary user with capabilities",
@@ -147,6 +152,10 @@ fn privileges() -> Check {
         needed_for: "profiling and placing one's own programs need none",
         remedy: None,
     }
+}
+
+fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
 }
 
 /// Whether this process may do what administrators may (CAP_SYS_ADMIN, capabilities(7)).
@@ -245,7 +254,7 @@ fn ptrace() -> Check {
 
 fn perf() -> Check {
     let level = first_word("/proc/sys/kernel/perf_event_paranoid").and_then(|word| word.parse::<i32>().ok());
-    let allowed = level.is_some_and(|level| level <= 2);
+    let allowed = level.is_some_and(|level| level <= 2 || is_root() && has_sys_admin());
     Check {
         name: "perf events",
         state: if allowed { State::Works } else { State::Limited },
@@ -297,6 +306,9 @@ fn hint_faults() -> Check {
         needed_for: "online detection: seeing pages more than once, reads as well as writes",
         remedy: match (&now, works, rate) {
             (None, ..) => Some("a kernel built with CONFIG_NUMA_BALANCING=y has it".to_owned()),
+            (_, false, _) if is_root() => {
+                Some("root of a container may not: on its host, sysctl kernel.numa_balancing=1".to_owned())
+            }
             (_, false, _) => Some("run as root, or as root: sysctl kernel.numa_balancing=1".to_owned()),
             (_, true, false) => {
                 Some("mount debugfs, without lockdown; until then detection is slow to begin, and backs off".to_owned())
@@ -351,8 +363,9 @@ fn copies() -> Check {
             |()| "process_vm_readv and process_vm_writev can be seen, by eBPF".to_owned(),
         ),
         needed_for: "online detection with attach: large messages of MPI ranks (cohabit run counts messages in the ranks)",
-        remedy: tried.err().map(|_| {
-            "root, and a kernel that allows fentry programs (CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS)".to_owned()
+        remedy: tried.err().map(|error| match error.remedy {
+            Some(remedy) if !is_root() => remedy,
+            _ => "a kernel that allows fentry programs (CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS)".to_owned(),
         }),
     }
 }

@@ -5,8 +5,15 @@ use crate::{exit::End, json::JsonArgs};
 use cohabit_apply::{EXPORTERS, Exporter};
 use serde_json::json;
 
+const EXAMPLES: &str = "\
+Examples:
+  cohabit exporters                               what there is, and what uses it
+  cohabit map p.npz --export open-mpi-4=rankfile  write one of them
+  cohabit exporters --json -                      the table for a program";
+
 /// Arguments of `cohabit exporters`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Exporters {
     #[command(flatten)]
     json: JsonArgs,

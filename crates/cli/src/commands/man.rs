@@ -6,8 +6,13 @@ use clap::CommandFactory;
 use cohabit_model::Error;
 use std::path::PathBuf;
 
+const EXAMPLES: &str = "\
+Examples:
+  cohabit man pages && man ./pages/cohabit-profile.1";
+
 /// Arguments of `cohabit man`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Man {
     /// Folder to write cohabit.1 and a page a command to
     #[arg(value_name = "DIR")]

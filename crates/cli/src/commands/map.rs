@@ -9,11 +9,12 @@ use crate::mapping::{Made, MappingArgs};
 use crate::number::seconds as seconds_of;
 use crate::progress::read_profile;
 use crate::verdict::{Costs, Verdict, verdict};
+use crate::words::{noun, tasks_of};
 use cohabit_apply::Placement;
 use cohabit_map::{Options, Problem, mapper};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::file::check_writable;
-use cohabit_model::profile::Coverage;
+use cohabit_model::profile::{Coverage, Meta};
 use cohabit_model::topology::NodeId;
 use cohabit_model::{Mapping, Result, Topology};
 use serde::Serialize;
@@ -79,7 +80,7 @@ impl Map {
         let made = self.how.map(&profile, &topology, self.machine.level_costs()?)?;
         let usable = usable(&topology, &made.options);
         let costs = costs(&made, &topology)?;
-        let mut verdict = verdict(&made.weight, &usable, costs);
+        let mut verdict = verdict(&made.weight, &usable, costs, &made.mapping.mapper);
         if let (Some(text), true) = (timed(&made), verdict.can_gain) {
             verdict.text = text;
         }
@@ -89,7 +90,7 @@ impl Map {
         }
         let text = match exported_to_stdout {
             true => String::new(),
-            false => text(&made, &topology, costs, &verdict, profile.meta.coverage.exact),
+            false => text(&made, &topology, costs, &verdict, &profile.meta),
         };
         let fields = Fields {
             mapping: &made.mapping,
@@ -132,23 +133,33 @@ fn timed(made: &Made) -> Option<String> {
     })
 }
 
-fn text(made: &Made, topology: &Topology, costs: Costs, verdict: &Verdict, exact: bool) -> String {
+fn text(made: &Made, topology: &Topology, costs: Costs, verdict: &Verdict, meta: &Meta) -> String {
     let weight = serde_json::to_value(made.mapping.weight).ok().and_then(|name| name.as_str().map(str::to_owned));
+    let weight = weight.unwrap_or_default();
+    let [one, several] = noun(meta.kind);
     let mut text = format!(
-        "{} tasks on {} PUs, by {}, seed {}; weight: {}{}\n",
-        made.placement.len(),
+        "{} on {} PUs, by {}, seed {}; weight: {weight}{}\n",
+        tasks_of(meta.kind, made.placement.len()),
         topology.allowed().len(),
         made.mapping.mapper,
         made.mapping.seed,
-        weight.unwrap_or_default(),
-        if exact { "" } else { " (the profile is not exact: see its coverage)" },
+        if meta.coverage.exact { "" } else { " (the profile is not exact: see its coverage)" },
     );
-    text.push_str(&table(&made.placement, topology));
-    let bound = made.mapping.cost.lower_bound.filter(|&bound| bound > 0).map(|bound| ("at least", bound));
-    let rows = [(made.mapping.mapper.as_str(), costs.mapped), ("packed", costs.packed), ("scatter", costs.scatter)];
+    text.push_str(&format!("PU:{several}\n{}", table(&made.placement, topology)));
+    text.push_str(&format!("J, the distance cost: {weight} of each pair times the distance of its PUs\n"));
+    let bound = made.mapping.cost.lower_bound.filter(|&bound| bound > 0);
+    let mapper = made.mapping.mapper.as_str();
+    let others = [
+        ("packed", Some(costs.packed), format!("{one} after {one}, side by side")),
+        ("scatter", Some(costs.scatter), "as far apart as they can be".to_owned()),
+        ("at least", bound, "no mapping costs less".to_owned()),
+    ];
+    let others = others.into_iter().filter(|other| other.0 != mapper);
+    let others = others.filter_map(|(name, cost, what)| Some((name, cost?, what)));
+    let rows: Vec<_> = std::iter::once((mapper, costs.mapped, "this mapping".to_owned())).chain(others).collect();
     let width = rows.iter().map(|row| row.1.to_string().len()).max().unwrap_or(0);
-    for (name, cost) in rows.into_iter().chain(bound) {
-        writeln!(text, "J  {name:<9} {cost:>width$}").expect("a String takes everything");
+    for (name, cost, what) in rows {
+        writeln!(text, "J  {name:<9} {cost:>width$}  {what}").expect("a String takes everything");
     }
     if let Some([time, linear]) = &made.times {
         let rows = [(made.mapping.mapper.as_str(), time.run.total.seconds), ("linear", linear.run.total.seconds)];
@@ -175,7 +186,7 @@ fn table(placement: &[usize], topology: &Topology) -> String {
     }
     let names: BTreeMap<NodeId, String> = parts.keys().map(|&node| (node, name_of(node, topology))).collect();
     let width = names.values().map(String::len).max().unwrap_or(0);
-    let mut text = "PU:tasks\n".to_owned();
+    let mut text = String::new();
     for (node, entries) in parts {
         let mut name = names[&node].as_str();
         for line in wrapped(&entries, WIDTH - width - 4) {
@@ -222,7 +233,7 @@ mod tests {
     #[test]
     fn the_table_has_a_line_for_each_package() {
         let topology = Topology::load("pack:2 core:2 pu:1").unwrap();
-        assert_eq!(table(&[2, 0, 2], &topology), "PU:tasks\n  package 0  P0:1\n  package 1  P2:0,2\n");
+        assert_eq!(table(&[2, 0, 2], &topology), "  package 0  P0:1\n  package 1  P2:0,2\n");
     }
 
     #[test]

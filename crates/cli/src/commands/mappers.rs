@@ -5,8 +5,15 @@ use crate::{exit::End, json::JsonArgs};
 use cohabit_map::MAPPERS;
 use serde_json::json;
 
+const EXAMPLES: &str = "\
+Examples:
+  cohabit mappers                         what there is, and who published it
+  cohabit map p.npz --mapper treematch    map by another one than best
+  cohabit mappers --json -                the table for a program";
+
 /// Arguments of `cohabit mappers`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Mappers {
     #[command(flatten)]
     json: JsonArgs,

@@ -3,11 +3,15 @@
 use super::Outcome;
 use crate::exit::{End, Failure};
 use crate::json::{JsonFileArgs, name_of};
-use crate::number;
+use crate::narration::Narration;
 use crate::output::note;
+use crate::words::noun;
+use crate::{number, numbered};
 use clap::ValueEnum;
 use cohabit_model::Error;
 use cohabit_model::file::check_writable;
+use cohabit_model::profile::Kind;
+use cohabit_observe::begin::OnBegin;
 use cohabit_observe::mpi::launcher::is_launcher;
 use cohabit_observe::mpi::scripts::called_within;
 use cohabit_observe::npz::write_profile;
@@ -21,7 +25,8 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  cohabit profile -- ./solver input              write cohabit.npz
+  cohabit profile -- ./solver input              write cohabit.npz (one that is
+                                                 there is kept as cohabit-1.npz)
   cohabit profile -o p.npz --hot -- ./solver     which data and code communicate
   cohabit profile --roi -- ./solver              only between markers (cohabit.h)
   cohabit profile --burst 10ms,90ms -- ./solver  a tenth of a long run
@@ -30,7 +35,11 @@ Examples:
 
 The program runs under DynamoRIO: slower, and with the same results. Ranks of
 mpirun, mpiexec and srun run at full speed, with a library that sees their
-calls of MPI. Streams, signals and exit status pass through.";
+calls of MPI. Streams, signals and exit status pass through; what cohabit has to
+say comes on standard error.";
+
+/// Where the profile goes unless the user says.
+const DEFAULT_OUTPUT: &str = "cohabit.npz";
 
 /// What looks at the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -41,13 +50,40 @@ enum Detector {
     Mpi,
 }
 
+/// What of the program is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Observed {
+    Memory,
+    Ranks,
+    Both,
+}
+
+impl Observed {
+    /// What the tasks are called while they run, one and several.
+    fn noun(self) -> [&'static str; 2] {
+        match self {
+            Self::Memory | Self::Both => noun(Kind::Threads),
+            Self::Ranks => noun(Kind::Ranks),
+        }
+    }
+
+    /// How the program runs, for the line that says so.
+    fn how(self) -> &'static str {
+        match self {
+            Self::Memory => "runs under the profiler, slower and with the same results",
+            Self::Ranks => "runs with the messages of its ranks counted",
+            Self::Both => "runs under the profiler, slower and with the same results, its messages counted",
+        }
+    }
+}
+
 /// Arguments of `cohabit profile`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Profile {
-    /// Write the profile to P
-    #[arg(short, long, value_name = "P", default_value = "cohabit.npz")]
-    output: PathBuf,
+    /// Write the profile to P, over what is there [default: cohabit.npz; what is there is kept under a number]
+    #[arg(short, long, value_name = "P")]
+    output: Option<PathBuf>,
     /// Bytes of memory in which a write and a read count as communication: a power of two from 16 to 4096
     #[arg(long, value_name = "N", default_value = "64", value_parser = block_bytes)]
     block: u32,
@@ -85,18 +121,24 @@ pub struct Profile {
 impl Profile {
     /// Runs the program under the profiler, writes the profile, and ends as the program ended.
     pub fn run(self) -> Outcome {
-        check_writable(&self.output)?;
+        let output = self.output();
+        check_writable(output)?;
         self.json.check()?;
-        let outcome = self.observe()?;
+        let observed = self.observed()?;
+        let program = self.command[0].to_string_lossy();
+        let (narration, on_begin) = Narration::new(&program, observed.how(), observed.noun(), output);
+        let outcome = self.observe(observed, on_begin)?;
         for line in &outcome.notes {
             note(line);
         }
         let profile = &outcome.profile;
-        write_profile(&self.output, profile)?;
+        let kept = if self.output.is_none() { numbered::keep(output)? } else { None };
+        write_profile(output, profile)?;
+        narration.end(output, kept.as_deref(), profile);
         self.json.emit(
             "profile",
             json!({
-                "profile": name_of(&self.output), "tasks": profile.tasks(), "messages": number::sum(profile.messages.total()),
+                "profile": name_of(&output), "tasks": profile.tasks(), "messages": number::sum(profile.messages.total()),
                 "bytes": number::sum(profile.bytes.total()), "coverage": profile.meta.coverage,
                 "status": status_fields(outcome.status), "notes": outcome.notes,
             }),
@@ -104,21 +146,18 @@ impl Profile {
         Ok(End::of(outcome.status))
     }
 
-    fn observe(&self) -> Result<dbi::Outcome, Failure> {
+    fn output(&self) -> &Path {
+        self.output.as_deref().unwrap_or(Path::new(DEFAULT_OUTPUT))
+    }
+
+    /// What looks at the program, where that goes together with the other options.
+    fn observed(&self) -> Result<Observed, Failure> {
         let (memory, ranks) = match &self.detector[..] {
             [] => (!is_launcher(&self.command), is_launcher(&self.command)),
             given => (given.contains(&Detector::Dbi), given.contains(&Detector::Mpi)),
         };
-        if memory && ranks {
-            return hybrid::profile(&self.command, &self.options(), &self.rank_options()).map_err(Failure::from);
-        }
         if memory {
-            if self.detector.is_empty() && called_within(&self.command).is_some() {
-                note(
-                    "a launcher of MPI is called within: what is seen is memory that processes share (put 'cohabit profile --' before mpirun, mpiexec or srun to see what ranks send)",
-                );
-            }
-            return dbi::profile(&self.command, &self.options()).map_err(Failure::from);
+            return Ok(if ranks { Observed::Both } else { Observed::Memory });
         }
         let (region, signal) = (self.roi, self.roi_signal.is_some());
         let given = [
@@ -127,24 +166,46 @@ impl Profile {
             ("--roi-signal", signal),
             ("--burst", self.burst.is_some()),
         ];
-        if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
-            let error = Error::new(format!("{option} is about memory, and ranks are observed by their messages"));
-            return Err(Failure::usage(error.remedy("leave it out, or look at memory with --detector dbi")));
+        match given.iter().find(|(_, given)| *given) {
+            None => Ok(Observed::Ranks),
+            Some((option, _)) => {
+                let error = Error::new(format!("{option} is about memory, and ranks are observed by their messages"));
+                Err(Failure::usage(error.remedy("leave it out, or look at memory with --detector dbi")))
+            }
         }
-        mpi::profile(&self.command, &self.rank_options()).map_err(Failure::from)
     }
 
-    fn rank_options(&self) -> mpi::Options {
+    fn observe(&self, observed: Observed, on_begin: OnBegin) -> Result<dbi::Outcome, Failure> {
+        let outcome = match observed {
+            Observed::Both => {
+                let ranks = self.rank_options(OnBegin::default());
+                hybrid::profile(&self.command, &self.options(on_begin), &ranks)
+            }
+            Observed::Memory => {
+                if self.detector.is_empty() && called_within(&self.command).is_some() {
+                    note(
+                        "a launcher of MPI is called within: what is seen is memory that processes share (put 'cohabit profile --' before mpirun, mpiexec or srun to see what ranks send)",
+                    );
+                }
+                dbi::profile(&self.command, &self.options(on_begin))
+            }
+            Observed::Ranks => mpi::profile(&self.command, &self.rank_options(on_begin)),
+        };
+        outcome.map_err(Failure::from)
+    }
+
+    fn rank_options(&self, on_begin: OnBegin) -> mpi::Options {
         mpi::Options {
             window: self.window,
             sites: self.hot,
             monitoring: !self.no_monitoring,
-            shared: self.output.parent().unwrap_or(Path::new(".")).to_path_buf(),
+            shared: self.output().parent().unwrap_or(Path::new(".")).to_path_buf(),
             pass_signals: true,
+            on_begin,
         }
     }
 
-    fn options(&self) -> dbi::Options {
+    fn options(&self, on_begin: OnBegin) -> dbi::Options {
         dbi::Options {
             block_bytes: self.block,
             window: self.window,
@@ -154,6 +215,7 @@ impl Profile {
             region_signal: self.roi_signal,
             burst: self.burst,
             pass_signals: true,
+            on_begin,
             ..dbi::Options::default()
         }
     }

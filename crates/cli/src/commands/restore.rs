@@ -23,8 +23,17 @@ pub(super) fn removed_text(removed: &[PathBuf]) -> String {
     if removed.is_empty() { list } else { format!("removed what killed runs have left: {list}") }
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  cohabit restore           after a cohabit was killed: affinities and settings
+                            that it changed are put back
+  sudo cohabit restore      where root ran it
+
+What a cohabit that still runs uses is left alone.";
+
 /// Arguments of `cohabit restore`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Restore {
     #[command(flatten)]
     json: JsonArgs,

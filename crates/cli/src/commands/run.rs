@@ -14,6 +14,7 @@ use crate::picture::label::list;
 use crate::progress::read_profile;
 use clap::ValueEnum;
 use cohabit_apply::{BeforeStart, Identify, LaunchPlan, Method, Options, Status, launch};
+use cohabit_model::command::find;
 use cohabit_model::file::check_writable;
 use cohabit_model::profile::Kind;
 use cohabit_model::{Error, Mapping, Result};
@@ -162,6 +163,8 @@ impl Run {
 
     /// Runs the program and moves its threads while it runs.
     fn run_online(mut self) -> Outcome {
+        // Before anything is watched, or said of that.
+        find(&self.command)?;
         let node = match node::role() {
             Role::Joined(environment) => return Err(become_program(&self.command, environment)),
             Role::Leads(node) => Some(node),

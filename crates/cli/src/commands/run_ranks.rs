@@ -133,7 +133,7 @@ fn decide(launcher: (Launcher, u32), command: &[OsString], given: &Given, plan: 
 /// the IBM report), else by distance.
 fn no_gain(profile: &Profile, topology: &Topology, made: &Made) -> Result<Option<String>> {
     let costs = costs(made, topology)?;
-    let verdict = verdict(&made.weight, &usable(topology, &made.options), costs);
+    let verdict = verdict(&made.weight, &usable(topology, &made.options), costs, &made.mapping.mapper);
     if !verdict.can_gain {
         return Ok(Some(verdict.text));
     }

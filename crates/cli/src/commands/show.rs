@@ -11,7 +11,8 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   cohabit show p.npz          who talks to whom, and whether placement can help
-  cohabit show p.npz --hot    also through which data and from which code";
+  cohabit show p.npz --hot    also through which data and from which code
+  cohabit show p.npz -v       also what was not seen, and every rank's time in MPI";
 
 /// Arguments of `cohabit show`.
 #[derive(clap::Args)]
@@ -29,6 +30,9 @@ pub struct Show {
     /// Which matrix to draw and judge [default: messages for threads and processes, bytes for MPI ranks]
     #[arg(long, value_name = "WHAT", value_parser = ["messages", "bytes"])]
     weight: Option<String>,
+    /// List all that was not seen, and every rank
+    #[arg(short, long)]
+    verbose: bool,
     #[command(flatten)]
     json: JsonArgs,
 }
@@ -38,7 +42,8 @@ impl Show {
     pub fn run(self) -> Outcome {
         self.json.check()?;
         let profile = read_profile(&self.profile)?;
-        let mut options = ShowOptions { hot: self.hot, top: self.top, ..ShowOptions::detect(&profile) };
+        let (hot, top, verbose) = (self.hot, self.top, self.verbose);
+        let mut options = ShowOptions { hot, top, verbose, ..ShowOptions::detect(&profile) };
         match self.weight.as_deref() {
             Some("bytes") => options.weight = Weight::Bytes,
             Some(_) => options.weight = Weight::Messages,

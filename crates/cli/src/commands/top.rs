@@ -11,6 +11,7 @@ use crate::online::stop::until_signalled;
 use crate::online::{Session, Snapshot};
 use cohabit_model::Error;
 use cohabit_model::file::check_writable;
+use cohabit_observe::faults::check_process;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
@@ -53,6 +54,7 @@ impl Top {
             check_writable(path)?;
         }
         self.json.check()?;
+        self.pids.iter().try_for_each(|&pid| check_process(pid))?;
         self.online.dry_run = !self.moves && !self.online.always;
         let stop = until_signalled();
         let mut session = Session::start(&self.online, &self.machine, true, None)?;

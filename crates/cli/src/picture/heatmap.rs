@@ -73,7 +73,7 @@ impl HeatMap<'_> {
                 self.palette.reset()
             ));
         }
-        out.push_str(&self.legend(&cells));
+        out.push_str(&self.legend(&cells, cell));
         out
     }
 
@@ -175,27 +175,50 @@ impl HeatMap<'_> {
         }
     }
 
-    fn legend(&self, cells: &Cells) -> String {
-        // A linear scale starts at nothing, a logarithmic one cannot.
-        let least = short(if cells.logarithmic { cells.least } else { 0 });
-        let most = short(cells.most);
+    /// What the cells' letters, colours and blanks stand for: those that are drawn, and no others.
+    fn legend(&self, cells: &Cells, cell: Cell) -> String {
         if cells.most == 0 {
             return format!("\n {} all zero\n", self.unit);
         }
-        let step = |at: u32| f64::from(at) / 23.0;
-        let bar: String = match self.palette {
-            Palette::Ascii => (0..9).map(|at| Palette::letter(f64::from(at) / 8.0)).collect(),
-            palette => (0..24).map(|at| palette.set(None, Some(step(at))) + " ").collect::<String>() + palette.reset(),
+        let scale = match (self.palette, cell) {
+            (Palette::Ascii, Cell::Number) => String::new(),
+            (Palette::Ascii, _) => format!(" {}", Self::letters(cells)),
+            _ => format!(" {}", self.colours(cells)),
         };
-        let scale = if cells.logarithmic { ", log scale" } else { "" };
-        let zero = if self.palette == Palette::Ascii { "blank" } else { "no colour" };
+        let nothing = match (self.palette, cell) {
+            (_, Cell::Number) => ".",
+            (Palette::Ascii, _) => "blank",
+            (_, Cell::Wide) => "\u{b7}",
+            _ => "no colour",
+        };
+        let nothing = if cells.values.contains(&0) { format!("; {nothing}: none") } else { String::new() };
         let block = match cells.block {
             1 => String::new(),
             block => {
                 format!("\n each cell is the sum over {block} x {block} tasks: the terminal is too small for more")
             }
         };
-        format!("\n {} {least} {bar} {most}{scale}; {zero}: none{block}\n", self.unit)
+        format!("\n {}{scale}{nothing}{block}\n", self.unit)
+    }
+
+    /// `12 .-+@ 4.00k`: the letters that occur, between the least value and the most.
+    fn letters(cells: &Cells) -> String {
+        let values = (0..cells.side).flat_map(|row| (0..cells.side).map(move |column| (row, column)));
+        let strengths = values.filter_map(|(row, column)| cells.strength(row, column));
+        let used: std::collections::HashSet<char> = strengths.map(Palette::letter).collect();
+        let ramp: String = Palette::letters().filter(|letter| used.contains(letter)).collect();
+        match cells.least == cells.most {
+            true => format!("{ramp}: {}", short(cells.most)),
+            false => format!("{} {ramp} {}{}", short(cells.least), short(cells.most), cells.scale()),
+        }
+    }
+
+    fn colours(&self, cells: &Cells) -> String {
+        // A linear scale starts at nothing, a logarithmic one cannot.
+        let least = short(if cells.logarithmic { cells.least } else { 0 });
+        let step = |at: u32| f64::from(at) / 23.0;
+        let bar: String = (0..24).map(|at| self.palette.set(None, Some(step(at))) + " ").collect();
+        format!("{least} {bar}{} {}{}", self.palette.reset(), short(cells.most), cells.scale())
     }
 }
 
@@ -221,6 +244,11 @@ impl Cells {
         let (least, most) = (present().min().unwrap_or(0), present().max().unwrap_or(0));
         let logarithmic = most as f64 > least as f64 * LINEAR_RANGE;
         Self { side, block, values, least, most, logarithmic }
+    }
+
+    /// What is to be said of the scale.
+    fn scale(&self) -> &'static str {
+        if self.logarithmic { ", log scale" } else { "" }
     }
 
     fn get(&self, row: usize, column: usize) -> u128 {
@@ -264,13 +292,39 @@ mod tests {
         let expected = "                reader\n writer            0      1      2      3\n \
             0 worker 0       .    1.00k    .      .\n 1 worker 1       .      .    2.00k    .\n \
             2 worker 2       .      .      .    3.00k\n 3 worker 3     4.00k    .      .      .\n\n \
-            messages 0 .:-=+*#%@ 4.00k; blank: none\n";
+            messages; .: none\n";
         let squeezed = |text: &str| text.lines().map(|line| line.trim_end().to_string()).collect::<Vec<_>>();
         let lines = |text: &str| {
             squeezed(text).iter().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
         };
         assert_eq!(lines(&draw(4, Palette::Ascii, 80, 40)), lines(expected));
         assert_eq!(lines(&without_colours(&draw(4, Palette::TrueColour, 80, 40)))[2..6], lines(expected)[2..6]);
+    }
+
+    #[test]
+    fn the_legend_is_of_what_is_drawn() {
+        let legend = |picture: &str| picture.lines().skip_while(|line| !line.is_empty()).nth(1).unwrap().to_owned();
+        let bar = " ".repeat(26);
+        for (tasks, palette, expected) in [
+            (4, Palette::Ascii, "messages; .: none".to_owned()),
+            (20, Palette::Ascii, "messages 1.00k .:-=+*#%@ 20.0k; blank: none".to_owned()),
+            (4, Palette::TrueColour, format!("messages 0{bar}4.00k; .: none")),
+            (20, Palette::TrueColour, format!("messages 0{bar}20.0k; \u{b7}: none")),
+            (60, Palette::TrueColour, format!("messages 1.00k{bar}60.0k, log scale; no colour: none")),
+        ] {
+            let picture = without_colours(&draw(tasks, palette, 80, 60));
+            assert_eq!(legend(&picture).trim(), expected, "{tasks} {palette:?}");
+        }
+        let of = |value: fn(u32, u32) -> u64| {
+            let entries = (0..20).flat_map(|a| (0..20).map(move |b| (a, b, value(a, b))));
+            let matrix = Matrix::from_triplets(20, entries);
+            let (names, rows, columns, unit) = (&[][..], "writer", "reader", "messages");
+            let palette = Palette::Ascii;
+            legend(&HeatMap { matrix: &matrix, names, rows, columns, unit, palette, width: 80, height: 40 }.draw())
+        };
+        assert_eq!(of(|a, b| u64::from(a != b) * 7), " messages @: 7; blank: none");
+        assert_eq!(of(|_, _| 7), " messages @: 7");
+        assert_eq!(of(|a, b| if a < b { 10 } else { 20 }), " messages 10 +@ 20");
     }
 
     #[test]

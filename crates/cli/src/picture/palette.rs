@@ -1,6 +1,6 @@
 //! Colours by what the terminal can show: 24 bits, 256, or none but letters.
 
-use std::io::IsTerminal;
+use crate::output;
 
 /// What a picture may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub enum Palette {
     TrueColour,
     /// The 6 x 6 x 6 cube of 256-colour terminals.
     Colours256,
-    /// Letters only: no terminal, NO_COLOR, or one that knows no colours.
+    /// Letters only: no terminal, no colours wanted, or a terminal that knows none.
     Ascii,
 }
 
@@ -20,22 +20,28 @@ const GRADIENT: [[u8; 3]; 6] =
 const LETTERS: &[u8] = b".:-=+*#%@";
 
 impl Palette {
-    /// What standard output can show, by the environment.
+    /// What standard output can show, by `--color` and the environment.
     pub fn detect() -> Self {
         let variable = |name: &str| std::env::var(name).unwrap_or_default();
-        Self::choose(std::io::stdout().is_terminal(), &variable("NO_COLOR"), &variable("COLORTERM"), &variable("TERM"))
+        let (coloured, forced) = (output::stdout_is_coloured(), output::colours_are_forced());
+        Self::choose(coloured, forced, &variable("COLORTERM"), &variable("TERM"))
     }
 
-    fn choose(is_terminal: bool, no_color: &str, colorterm: &str, term: &str) -> Self {
-        if !is_terminal || !no_color.is_empty() || term.is_empty() || term == "dumb" {
+    fn choose(coloured: bool, forced: bool, colorterm: &str, term: &str) -> Self {
+        if !coloured || !forced && (term.is_empty() || term == "dumb") {
             Self::Ascii
         } else if matches!(colorterm, "truecolor" | "24bit") || term.ends_with("-direct") {
             Self::TrueColour
-        } else if term.contains("256") || !colorterm.is_empty() {
+        } else if forced || term.contains("256") || !colorterm.is_empty() {
             Self::Colours256
         } else {
             Self::Ascii
         }
+    }
+
+    /// The letters there are, from the least to the most.
+    pub fn letters() -> impl Iterator<Item = char> {
+        LETTERS.iter().copied().map(char::from)
     }
 
     /// The letter for a strength from 0 to 1.
@@ -108,20 +114,19 @@ mod tests {
     #[test]
     fn the_terminal_decides() {
         let cases = [
-            ((true, "", "truecolor", "xterm-256color"), Palette::TrueColour),
-            ((true, "", "", "xterm-direct"), Palette::TrueColour),
-            ((true, "", "", "screen-256color"), Palette::Colours256),
-            ((true, "", "", "vt100"), Palette::Ascii),
-            ((true, "", "truecolor", "dumb"), Palette::Ascii),
-            ((true, "1", "truecolor", "xterm-256color"), Palette::Ascii),
-            ((false, "", "truecolor", "xterm-256color"), Palette::Ascii),
+            ((true, false, "truecolor", "xterm-256color"), Palette::TrueColour),
+            ((true, false, "", "xterm-direct"), Palette::TrueColour),
+            ((true, false, "", "screen-256color"), Palette::Colours256),
+            ((true, false, "", "vt100"), Palette::Ascii),
+            ((true, false, "", ""), Palette::Ascii),
+            ((true, false, "truecolor", "dumb"), Palette::Ascii),
+            ((true, true, "", ""), Palette::Colours256),
+            ((true, true, "", "dumb"), Palette::Colours256),
+            ((true, true, "truecolor", ""), Palette::TrueColour),
+            ((false, false, "truecolor", "xterm-256color"), Palette::Ascii),
         ];
-        for ((is_terminal, no_color, colorterm, term), expected) in cases {
-            assert_eq!(
-                Palette::choose(is_terminal, no_color, colorterm, term),
-                expected,
-                "{no_color} {colorterm} {term}"
-            );
+        for ((coloured, forced, colorterm, term), expected) in cases {
+            assert_eq!(Palette::choose(coloured, forced, colorterm, term), expected, "{coloured} {colorterm} {term}");
         }
     }
 

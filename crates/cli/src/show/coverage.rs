@@ -3,8 +3,9 @@
 use crate::picture::text::{clean, grouped};
 use cohabit_model::profile::Coverage;
 
-/// `coverage: exact, no event lost`, and a line with what was not seen where there is such; lines end in newlines.
-pub fn coverage_lines(coverage: &Coverage) -> String {
+/// `coverage: exact, no event lost`, on one line, and what was not seen: how much there is of that, or where `all` is wanted
+/// a line each; lines end in newlines.
+pub fn coverage_lines(coverage: &Coverage, all: bool) -> String {
     let rate = coverage.sample_rate;
     let how = match (coverage.exact, rate < 1.0) {
         (true, false) => "exact".to_string(),
@@ -20,9 +21,15 @@ pub fn coverage_lines(coverage: &Coverage) -> String {
         1 => ", 1 event lost".to_string(),
         lost => format!(", {} events lost", grouped(lost.into())),
     };
-    let mut lines = format!("coverage: {how}{lost}\n");
-    for what in &coverage.not_seen {
-        lines.push_str(&format!("not seen: {}\n", clean(what)));
+    let (unseen, more) = match (coverage.not_seen.len(), all) {
+        (0, _) => (&[][..], String::new()),
+        (_, true) => (&coverage.not_seen[..], String::new()),
+        (1, false) => (&[][..], "; -v says what was not seen".to_owned()),
+        (count, false) => (&[][..], format!("; -v lists {} things that were not seen", grouped(count as u128))),
+    };
+    let mut lines = format!("coverage: {how}{lost}{more}\n");
+    for what in unseen {
+        lines.push_str(&format!("  not seen: {}\n", clean(what)));
     }
     lines
 }

@@ -1,7 +1,7 @@
 //! The same for programs: the fields of `cohabit show --json`, described in docs/json.md. Matrices are the profile's
 //! own and stay in its file.
 
-use super::{ShowOptions, matrix, unit};
+use super::{ShowOptions, matrix, ranks, summary, unit};
 use crate::number::sum;
 use cohabit_model::Profile;
 use cohabit_model::metrics::{communication_to_memory, metrics};
@@ -15,6 +15,8 @@ pub fn document(profile: &Profile, options: &ShowOptions) -> Value {
     pairs.sort_unstable_by_key(|&(source, destination, value)| (std::cmp::Reverse(value), source, destination));
     pairs.truncate(options.top);
     let pair = |&(source, destination, value): &(u32, u32, u64)| json!({"source": source, "destination": destination, "value": value});
+    let size =
+        |(class, (messages, bytes)): (&u32, &(u64, u64))| json!({"class": class, "messages": messages, "bytes": bytes});
     let metrics = metrics(matrix);
     let structure = metrics.structure();
     let meta = &profile.meta;
@@ -28,6 +30,8 @@ pub fn document(profile: &Profile, options: &ShowOptions) -> Value {
             "sharing": profile.sharing.as_ref().map(|matrix| sum(matrix.total())),
         },
         "phases": profile.phase_totals().iter().map(|(messages, bytes)| json!({"messages": messages, "bytes": bytes})).collect::<Vec<_>>(),
+        "message_sizes": ranks::classes(profile).iter().map(size).collect::<Vec<_>>(),
+        "task_mpi_ns": profile.mpi_ns, "task_run_ns": profile.run_ns,
         "accessed_bytes": profile.accessed_bytes, "loads": profile.loads, "stores": profile.stores,
         "strongest_pairs": pairs.iter().map(pair).collect::<Vec<_>>(),
         "metrics": {
@@ -40,7 +44,7 @@ pub fn document(profile: &Profile, options: &ShowOptions) -> Value {
         },
         "structure": structure,
         "can_gain": structure.can_gain(),
-        "verdict": structure.sentence(),
+        "verdict": summary::verdict(profile, options),
     });
     if options.hot {
         document["hot"] = json!(meta.hot);

@@ -3,15 +3,18 @@
 mod coverage;
 mod document;
 mod hot;
+mod ranks;
 mod summary;
 
-pub use coverage::coverage_lines;
 pub use document::document;
+
+use coverage::coverage_lines;
 
 use crate::mapping::default_weight;
 use crate::picture::heatmap::HeatMap;
 use crate::picture::palette::Palette;
-use crate::picture::text::{clean, grouped};
+use crate::picture::text::clean;
+use crate::words::tasks_of;
 use cohabit_model::mapping::Weight;
 use cohabit_model::profile::Kind;
 use cohabit_model::{Matrix, Profile, Task};
@@ -25,6 +28,8 @@ pub struct ShowOptions {
     pub hot: bool,
     /// How many of the strongest pairs, and of the hottest blocks, are listed.
     pub top: usize,
+    /// Whether all that was not seen is listed, and every rank.
+    pub verbose: bool,
     /// Colours to use.
     pub palette: Palette,
     /// Columns of the terminal.
@@ -44,7 +49,8 @@ impl ShowOptions {
         let size = terminal_size::terminal_size();
         let (width, height) = size.map_or(DEFAULT_SIZE, |(width, height)| (width.0.into(), height.0.into()));
         let height = height.saturating_sub(LINES_AROUND).max(16);
-        Self { weight: default_weight(profile), hot: false, top: 8, palette: Palette::detect(), width, height }
+        let palette = Palette::detect();
+        Self { weight: default_weight(profile), hot: false, top: 8, verbose: false, palette, width, height }
     }
 }
 
@@ -56,36 +62,33 @@ pub fn show(profile: &Profile, options: &ShowOptions) -> String {
     let (unit, palette) = (unit(options.weight), options.palette);
     let (width, height) = (options.width, options.height);
     let map = HeatMap { matrix, names: &names, rows, columns, unit, palette, width, height };
-    let mut out = heading(profile, palette);
-    out += &coverage_lines(&profile.meta.coverage);
+    let mut out = heading(profile, options);
     if profile.tasks() > 0 {
         out += &format!("\n{}", map.draw());
     }
-    out += &summary::totals(profile, palette);
+    out += &format!("\n{}\n", palette.bold(&summary::verdict(profile, options)));
     out += &summary::strongest_pairs(profile, options);
+    out += &ranks::time_in_mpi(profile, options);
+    out += &ranks::message_sizes(profile, options);
+    out += &summary::totals(profile, palette);
     out += &summary::structure(profile, options);
     if options.hot {
         out += &hot::hot_blocks(profile, options);
     }
-    out
+    out + &format!("\n{}", coverage_lines(&profile.meta.coverage, options.verbose))
 }
 
-fn heading(profile: &Profile, palette: Palette) -> String {
+fn heading(profile: &Profile, options: &ShowOptions) -> String {
     let meta = &profile.meta;
-    let noun = match (meta.kind, profile.tasks()) {
-        (Kind::Threads, 1) => "thread",
-        (Kind::Threads, _) => "threads",
-        (Kind::Processes, 1) => "process",
-        (Kind::Processes, _) => "processes",
-        (Kind::Ranks, 1) => "MPI rank",
-        (Kind::Ranks, _) => "MPI ranks",
-        (Kind::Hybrid, _) => "ranks and threads",
-    };
     let command =
         if meta.command.is_empty() { String::new() } else { format!(" of {}", clean(&meta.command.join(" "))) };
+    let title = options.palette.bold(&format!("{}{command}", tasks_of(meta.kind, profile.tasks())));
+    if !options.verbose {
+        return format!("{title}\n");
+    }
     let block = if meta.block_bytes > 0 { format!(", {}-byte blocks", meta.block_bytes) } else { String::new() };
-    let title = palette.bold(&format!("{} {noun}{command}", grouped(profile.tasks() as u128)));
-    format!("{title}\nby {}{block}\n", clean(&meta.detector))
+    let made = if meta.created.is_empty() { String::new() } else { format!(", {}", clean(&meta.created)) };
+    format!("{title}\nby {}{block}{made}\n", clean(&meta.detector))
 }
 
 /// The task's name where its id stands beside it: none for names that only repeat the id (`rank 3`).

@@ -4,26 +4,32 @@ use super::{ShowOptions, axes, matrix, name_beside_id, unit};
 use crate::picture::label::size;
 use crate::picture::palette::Palette;
 use crate::picture::text::{fit, grouped, short, width};
+use crate::words::noun;
 use cohabit_model::metrics::{communication_to_memory, metrics};
 use cohabit_model::{Matrix, Profile};
 
 /// Columns of the figures' names.
 const NAME: usize = 26;
+/// Columns of figures that are explained.
+const VALUE: usize = 9;
 
 /// Messages, bytes, invalidations, and what each task accessed.
 pub fn totals(profile: &Profile, palette: Palette) -> String {
+    let [one, _] = noun(profile.meta.kind);
     let mut out = heading("totals", palette);
-    out += &figure("messages", &grouped(profile.messages.total()));
+    let of_memory = profile.meta.detector == "dbi" && profile.meta.block_bytes > 0;
+    let what = format!("first reads of what another wrote, in {}-byte blocks", profile.meta.block_bytes);
+    out += &explained("messages", &grouped(profile.messages.total()), if of_memory { &what } else { "" });
     out += &figure("bytes", &bytes(profile.bytes.total()));
-    let known = |name: &str, matrix: &Option<Matrix>| {
-        matrix.as_ref().map_or(String::new(), |matrix| figure(name, &grouped(matrix.total())))
+    let known = |name: &str, matrix: &Option<Matrix>, what: &str| {
+        matrix.as_ref().map_or(String::new(), |matrix| explained(name, &grouped(matrix.total()), what))
     };
     out += &phases(profile);
-    out += &known("invalidations", &profile.invalidations);
-    out += &known("sharing", &profile.sharing);
-    out += &spread("accessed by a task", &profile.accessed_bytes, bytes);
-    out += &spread("loads of a task", &profile.loads, short);
-    out + &spread("stores of a task", &profile.stores, short)
+    out += &known("invalidations", &profile.invalidations, "copies that a write made stale");
+    out += &known("sharing", &profile.sharing, "blocks that two touched at about the same time");
+    out += &spread(&format!("accessed by a {one}"), &profile.accessed_bytes, bytes);
+    out += &spread(&format!("loads of a {one}"), &profile.loads, short);
+    out + &spread(&format!("stores of a {one}"), &profile.stores, short)
 }
 
 /// The pairs of tasks that communicate most, both directions told apart.
@@ -37,9 +43,10 @@ pub fn strongest_pairs(profile: &Profile, options: &ShowOptions) -> String {
     entries.sort_unstable_by_key(|&(source, destination, value)| (std::cmp::Reverse(value), source, destination));
     entries.truncate(options.top);
     let (rows, columns) = axes(profile.meta.kind);
+    let [one, _] = noun(profile.meta.kind);
     let name = |task: u32| {
         let name = name_beside_id(&profile.meta.tasks[task as usize]);
-        if name.is_empty() { format!("task {task}") } else { format!("{task} {name}") }
+        if name.is_empty() { format!("{one} {task}") } else { format!("{task} {name}") }
     };
     let longest = entries.iter().flat_map(|entry| [width(&name(entry.0)), width(&name(entry.1))]).max().unwrap_or(0);
     let column = longest.min(24);
@@ -53,23 +60,55 @@ pub fn strongest_pairs(profile: &Profile, options: &ShowOptions) -> String {
     out
 }
 
-/// The metrics and the verdict.
+/// The metrics, each with what it says; nothing where nothing is communicated, of which they say nothing.
 pub fn structure(profile: &Profile, options: &ShowOptions) -> String {
     let metrics = metrics(matrix(profile, options.weight));
-    let mut out = heading(&format!("structure (of {})", unit(options.weight)), options.palette);
+    if metrics.total == 0 {
+        return String::new();
+    }
+    let [one, several] = noun(profile.meta.kind);
+    let unit = unit(options.weight);
+    let mut out = heading(&format!("structure (of {unit})"), options.palette);
     let possible = metrics.tasks as u64 * (metrics.tasks as u64).saturating_sub(1) / 2;
+    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
     out += &figure(
         "pairs that communicate",
         &format!("{} of {}", grouped(metrics.pairs.into()), grouped(possible.into())),
     );
-    out += &figure("partners of a task", &format!("{:.1} effectively", metrics.effective_partners));
-    out += &figure("with neighbours in number", &format!("{:.0} % of all", 100.0 * metrics.neighbour_share));
-    out += &figure("locality (CommLoc)", &format!("{:.3}   0: all pairs alike", metrics.locality));
-    out += &figure("imbalance of the tasks", &format!("{:.0} %   largest over mean volume", 100.0 * metrics.imbalance));
+    let mut row = |name: &str, value: &str, what: &str| out += &explained(name, value, what);
+    row(
+        &format!("partners of a {one}"),
+        &format!("{:.1}", metrics.effective_partners),
+        &format!("others it talks to, those with few {unit} counting less"),
+    );
+    row(
+        "with neighbours in number",
+        &percent(metrics.neighbour_share),
+        &format!("of all {unit} are between {several} k and k + 1"),
+    );
+    row(
+        "locality (CommLoc)",
+        &format!("{:.3}", metrics.locality),
+        "0: all pairs alike; the more, the more a few pairs stand out",
+    );
+    row(&format!("imbalance of the {several}"), &percent(metrics.imbalance), "how far the busiest is above the mean");
     if let Some(ratio) = communication_to_memory(profile) {
-        out += &figure("communication to memory", &format!("{:.2} % of all bytes accessed (CommR)", 100.0 * ratio));
+        row(
+            "communication to memory",
+            &format!("{:.2} %", 100.0 * ratio),
+            "of all bytes accessed are communicated (CommR)",
+        );
     }
-    out + &format!("\n{}\n", options.palette.bold(&metrics.structure().sentence()))
+    out
+}
+
+/// What the metrics come to, in a sentence.
+pub fn verdict(profile: &Profile, options: &ShowOptions) -> String {
+    let noun = noun(profile.meta.kind);
+    match profile.tasks() {
+        1 => format!("there is only one {}: no placement can help", noun[0]),
+        _ => metrics(matrix(profile, options.weight)).structure().sentence_of(noun),
+    }
 }
 
 /// How many phases are told apart.
@@ -89,12 +128,19 @@ fn figure(name: &str, value: &str) -> String {
     format!("  {name:<NAME$}{value}\n")
 }
 
+/// With what it says, where that is told.
+fn explained(name: &str, value: &str, what: &str) -> String {
+    let line = format!("  {name:<NAME$}{value:<VALUE$} {what}");
+    format!("{}\n", line.trim_end())
+}
+
 fn spread(name: &str, values: &[u64], print: impl Fn(u128) -> String) -> String {
     let mut sorted: Vec<u64> = values.to_vec();
     sorted.sort_unstable();
     let (Some(least), Some(most)) = (sorted.first(), sorted.last()) else { return String::new() };
-    let [least, median, most] = [*least, sorted[sorted.len() / 2], *most].map(|value| print(value.into()));
-    figure(name, &format!("{least} to {most}, median {median}"))
+    let [lower, median, upper] = [*least, sorted[sorted.len() / 2], *most].map(|value| print(value.into()));
+    let all = if least == most { lower } else { format!("{lower} to {upper}, median {median}") };
+    figure(name, &all)
 }
 
 fn bytes(value: u128) -> String {

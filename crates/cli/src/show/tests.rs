@@ -31,7 +31,7 @@ fn ring(tasks: u32) -> Profile {
 }
 
 fn options(palette: Palette) -> ShowOptions {
-    ShowOptions { weight: Weight::Messages, hot: true, top: 3, palette, width: 80, height: 30 }
+    ShowOptions { weight: Weight::Messages, hot: true, top: 3, verbose: false, palette, width: 80, height: 30 }
 }
 
 fn text(profile: &Profile) -> String {
@@ -41,14 +41,15 @@ fn text(profile: &Profile) -> String {
 #[test]
 fn patterns_have_their_verdicts() {
     let cases = [
-        (ring(8), "each task talks mostly to its 2 neighbours (100 % of all communication): placement can help"),
+        (ring(8), "each thread talks mostly to its 2 neighbours (100 % of all communication): placement can help"),
         (profile(8, Kind::Threads, |a, b| u64::from(a != b)), "all pairs communicate alike: no placement can help"),
         (
             profile(8, Kind::Threads, |a, b| u64::from(a == 0 && b > 0)),
-            "task 0 takes part in 100 % of all communication",
+            "thread 0 takes part in 100 % of all communication",
         ),
-        (profile(8, Kind::Threads, |_, _| 0), "no two tasks communicate: no placement can help"),
-        (profile(0, Kind::Threads, |_, _| 0), "no two tasks communicate: no placement can help"),
+        (profile(8, Kind::Threads, |_, _| 0), "no two threads communicate: no placement can help"),
+        (profile(1, Kind::Processes, |_, _| 0), "there is only one process: no placement can help"),
+        (profile(0, Kind::Threads, |_, _| 0), "no two threads communicate: no placement can help"),
     ];
     for (profile, verdict) in cases {
         let text = text(&profile);
@@ -64,26 +65,104 @@ fn axes_are_labelled_by_what_tasks_do() {
         threads.contains("writer") && threads.contains("reader") && threads.contains("4 threads of ./prog"),
         "{threads}"
     );
-    let ranks = text(&profile(4, Kind::Ranks, |a, b| u64::from(a < b)));
-    assert!(
-        ranks.contains("sender") && ranks.contains("receiver -> ") || ranks.contains("sender -> receiver"),
-        "{ranks}"
-    );
+}
+
+#[test]
+fn ranks_are_called_ranks() {
+    let mut ranks = profile(5, Kind::Ranks, |a, b| u64::from(a + 1 == b) * 1000);
+    for task in &mut ranks.meta.tasks {
+        task.name = format!("rank {}", task.id);
+    }
+    (ranks.mpi_ns, ranks.run_ns) = (vec![100, 0, 900, 300, 500], vec![1000, 0, 1000, 1000, 1000]);
+    let size = |source, class, bytes| SizeRow { source, destination: source + 1, class, messages: 10, bytes };
+    ranks.sizes = vec![size(0, 0, 10), size(1, 10, 12_000), size(2, 10, 12_000)];
+    let text = text(&ranks);
+    for expected in [
+        "5 MPI ranks of ./prog\n",
+        "receiver\n sender ",
+        "strongest pairs (sender -> receiver, messages, share of all)\n  rank 0 -> rank 1 ",
+        "each rank talks mostly to its 2 neighbours",
+        "partners of a rank ",
+        "imbalance of the ranks ",
+        "time in MPI (waiting for others included)\n  10 to 90 % of a rank's time, median 30 %\n",
+        "  rank 2   90 %  900 ns of 1.00 us\n  rank 4   50 %  500 ns of 1.00 us\n  rank 3   30 %",
+        "  0 or 1 B                10       10 B    0.0 %\n",
+        "  1 KiB to 2 KiB          20   23.4 KiB  100.0 %\n",
+    ] {
+        assert!(text.contains(expected), "{expected:?} in {text}");
+    }
+    assert!(!text.contains("task") && !text.contains("thread"), "{text}");
+    let ids = document(&ranks, &options(Palette::Ascii));
+    assert_eq!(ids["message_sizes"][1], serde_json::json!({"class": 10, "messages": 20, "bytes": 24_000}));
+    assert_eq!(ids["task_mpi_ns"][2], 900);
+    let threads = text_of_ring();
+    assert!(!threads.contains("time in MPI") && !threads.contains("message sizes"), "{threads}");
+}
+
+fn text_of_ring() -> String {
+    text(&ring(4))
+}
+
+#[test]
+fn the_picture_comes_first_and_coverage_last() {
+    let mut profile = ring(4);
+    profile.meta.coverage.not_seen = vec!["the first".into(), "the second".into()];
+    let parts = |text: &str| {
+        let heads =
+            ["4 threads", " writer", "each thread talks", "strongest pairs", "totals", "structure", "coverage: "];
+        heads.map(|head| text.find(&format!("\n{head}")).map_or(0, |at| at + 1))
+    };
+    let brief = text(&profile);
+    assert!(parts(&brief).is_sorted() && parts(&brief)[1] > 0, "{:?} in {brief}", parts(&brief));
+    assert!(brief.ends_with("\ncoverage: exact, no event lost; -v lists 2 things that were not seen\n"), "{brief}");
+    assert!(!brief.contains("by dbi") && !brief.contains("the second"), "{brief}");
+    let all = show(&profile, &ShowOptions { verbose: true, ..options(Palette::Ascii) });
+    assert!(all.contains("\nby dbi\n"), "{all}");
+    let end = "coverage: exact, no event lost\n  not seen: the first\n  not seen: the second\n";
+    assert!(all.ends_with(end) && !all.contains("-v"), "{all}");
+}
+
+#[test]
+fn of_silence_no_figures_are_given() {
+    let silent = text(&profile(4, Kind::Threads, |_, _| 0));
+    assert!(!silent.contains("structure") && !silent.contains("locality"), "{silent}");
+}
+
+#[test]
+fn figures_say_what_they_mean() {
+    let mut profile = ring(4);
+    (profile.accessed_bytes, profile.meta.block_bytes) = (vec![10_000; 4], 64);
+    profile.invalidations = Some(profile.messages.clone());
+    let text = text(&profile);
+    for expected in [
+        "  messages                  4,000     first reads of what another wrote, in 64-byte blocks\n",
+        "  invalidations             4,000     copies that a write made stale\n",
+        "  accessed by a thread      9.8 KiB\n",
+        "  pairs that communicate    4 of 6\n",
+        "  partners of a thread      2.0       others it talks to, those with few messages counting less\n",
+        "  with neighbours in number 100 %     of all messages are between threads k and k + 1\n",
+        "  locality (CommLoc)        0.333     0: all pairs alike; the more, the more a few pairs stand out\n",
+        "  imbalance of the threads  0 %       how far the busiest is above the mean\n",
+        "  communication to memory   10.00 %   of all bytes accessed are communicated (CommR)\n",
+    ] {
+        assert!(text.contains(expected), "{expected:?} in {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
 }
 
 #[test]
 fn coverage_is_always_said() {
     let coverage = |exact, sample_rate, events_lost, not_seen: &[&str]| {
         let not_seen = not_seen.iter().map(ToString::to_string).collect();
-        coverage_lines(&Coverage { exact, sample_rate, events_lost, not_seen, unknown: Default::default() })
+        coverage_lines(&Coverage { exact, sample_rate, events_lost, not_seen, unknown: Default::default() }, false)
     };
     assert_eq!(coverage(true, 1.0, 0, &[]), "coverage: exact, no event lost\n");
     assert_eq!(coverage(false, 0.001, 1234, &[]), "coverage: sampled, 0.10 % looked at, 1,234 events lost\n");
-    assert_eq!(coverage(true, 1.0, 1, &["io_uring"]), "coverage: exact, 1 event lost\nnot seen: io_uring\n");
+    assert_eq!(coverage(true, 1.0, 1, &["io_uring"]), "coverage: exact, 1 event lost; -v says what was not seen\n");
     assert_eq!(coverage(false, 1.0, 0, &[]), "coverage: not exact\n");
     assert_eq!(coverage(false, 1.0, 2, &[]), "coverage: not exact, 2 events lost\n");
     assert_eq!(coverage(false, 0.0, 0, &[]), "coverage: sampled, how much of it is not known\n");
-    assert!(text(&ring(4)).contains("coverage: exact, no event lost\n"));
+    assert!(text(&ring(4)).ends_with("coverage: exact, no event lost\n"));
 }
 
 #[test]

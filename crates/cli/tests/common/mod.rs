@@ -105,6 +105,14 @@ impl Ran {
         lines.filter(|line| line.starts_with("cohabit: ")).collect()
     }
 
+    /// Without the lines that tell of a profile that it is made and was made: only what is worth a line besides is left.
+    pub fn without_narration(mut self) -> Self {
+        let narrated = |line: &&str| line.contains("; its profile goes to ") || line.contains("; next: cohabit show ");
+        let lines = self.stderr.split_inclusive('\n');
+        self.stderr = lines.filter(|line| !(line.starts_with("cohabit: ") && narrated(line))).collect();
+        self
+    }
+
     /// Asserts a failure as cohabit tells it: this status, one line that holds `cause`, at most one with the remedy.
     #[track_caller]
     pub fn assert_fails(&self, status: i32, cause: &str) {

@@ -247,3 +247,19 @@ pub fn unknown_syscalls(head: &abi::cohabit_part_t) -> impl Iterator<Item = u32>
         .zip(head.unknown_syscalls)
         .flat_map(|(word, bits)| (0..64).filter(move |bit| (bits >> bit) & 1 == 1).map(move |bit| 64 * word + bit))
 }
+/// The thread ids of the tasks in a part, of a process that may still run.
+///
+/// # Errors
+/// As [`Part::open`] and [`Part::records`].
+pub fn thread_ids<S: Source + ?Sized>(source: &S) -> Result<Vec<u32>> {
+    let Some(mut part) = Part::open(source)? else { return Ok(Vec::new()) };
+    let mut tids = Vec::new();
+    let pages = part.head.tasks.div_ceil(abi::COHABIT_TASKS_PER_PAGE) as usize;
+    let offsets: Vec<u64> = part.head.task_pages.iter().copied().take(pages).collect();
+    for offset in offsets {
+        let records: Vec<abi::cohabit_task_t> = part.records(offset, abi::COHABIT_TASKS_PER_PAGE as usize)?;
+        tids.extend(records.iter().map(|task| task.tid));
+    }
+    tids.truncate(part.head.tasks as usize);
+    Ok(tids)
+}

@@ -49,6 +49,7 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Comma
     launcher.arg(&program.image).args(&program.arguments[1..]);
     launcher.envs(options.environment.iter().cloned());
     launcher.env("DYNAMORIO_CONFIGDIR", directory.configuration());
+    options.on_begin.now(directory.path());
     let status = run(&mut launcher, options.pass_signals, || directory.has_begun())?;
     let (mut images, mut notes) = images_at_their_end(&directory)?;
     if images.is_empty() {

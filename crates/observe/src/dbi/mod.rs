@@ -22,15 +22,17 @@ pub(crate) mod signals;
 pub(crate) mod symbols;
 pub(crate) mod tasks;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
 pub use directory::remove_abandoned;
+pub(crate) use image::thread_ids;
 pub use install::Installation;
 pub use launch::profile;
 pub use program::{Program, check_profilable};
 
+use crate::begin::OnBegin;
 use cohabit_model::Profile;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -38,7 +40,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 /// What to count, and how.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Bytes of a block: a power of two from 16 to 4096.
     pub block_bytes: u32,
@@ -65,6 +67,8 @@ pub struct Options {
     /// Signals that somebody sends to this process are passed on to the program; those of the terminal reach it by
     /// themselves, and this process outlives them. What a command line tool wants: handlers are installed meanwhile.
     pub pass_signals: bool,
+    /// Called once the program is about to be started.
+    pub on_begin: OnBegin,
 }
 
 impl Default for Options {
@@ -82,6 +86,7 @@ impl Default for Options {
             recording: None,
             environment: Vec::new(),
             pass_signals: false,
+            on_begin: OnBegin::default(),
         }
     }
 }

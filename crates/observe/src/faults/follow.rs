@@ -17,10 +17,9 @@ const LISTINGS: usize = 100;
 /// # Errors
 /// Where there is no such process, it is another user's and this one is not root, or `follow` fails.
 pub(crate) fn threads(process: i32, mut follow: impl FnMut(i32) -> Result<()>) -> Result<()> {
-    let gone = || Error::new(format!("no process {process}")).remedy("it may have ended; `ps` lists what runs");
     let mut known = BTreeSet::new();
     for _ in 0..LISTINGS {
-        let listing = listed(process).ok_or_else(gone)?;
+        let listing = listed(process).ok_or_else(|| gone(process))?;
         let new: Vec<i32> = listing.filter(|tid| known.insert(*tid)).collect();
         if new.is_empty() {
             return Ok(());
@@ -28,6 +27,18 @@ pub(crate) fn threads(process: i32, mut follow: impl FnMut(i32) -> Result<()>) -
         new.into_iter().try_for_each(&mut follow)?;
     }
     Ok(())
+}
+
+/// Makes sure that there is a process, before anything is done to follow it.
+///
+/// # Errors
+/// Where there is none.
+pub fn check_process(process: i32) -> Result<()> {
+    listed(process).map(drop).ok_or_else(|| gone(process))
+}
+
+fn gone(process: i32) -> Error {
+    Error::new(format!("no process {process}")).remedy("it may have ended; `ps` lists what runs")
 }
 
 /// The threads of a process; none where it is gone.

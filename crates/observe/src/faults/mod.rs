@@ -28,6 +28,7 @@ mod tests;
 pub use agent::{Agent, EVERY as ARM_EVERY};
 pub use bpf::BpfFaults;
 pub use budget::{HintBudget, LEAST_A_TASK, Others, PageAllowance, PageBudget, Watched};
+pub use follow::check_process;
 pub use object::{OBJECT, copies_check, load_check};
 pub use perf::PerfFaults;
 pub use progress::ProgressPage;

@@ -193,12 +193,16 @@ fn warnings() -> Vec<String> {
 pub(crate) fn refused(doing: &str, error: &libbpf_rs::Error) -> Error {
     use libbpf_rs::ErrorKind::{NotFound, PermissionDenied};
     let warned = warnings();
+    // What libbpf makes of it is guesswork then (RLIMIT_MEMLOCK, the kernel's configuration), and long.
+    if error.kind() == PermissionDenied {
+        let remedy = Kernel::running().remedy_for_denial(nix::unistd::geteuid().is_root());
+        return Error::new(format!("{doing} {OBJECT} is not permitted here")).remedy(remedy);
+    }
     let said = warned.iter().map(|line| line.trim()).find(|line| !line.is_empty());
     let said: Vec<&str> = said.into_iter().chain(verifiers_cause(&warned)).collect();
     let detail = if said.is_empty() { String::new() } else { format!(" ({})", said.join(": ")) };
     let failed = Error::new(format!("{doing} {OBJECT}: {error}{detail}"));
     match error.kind() {
-        PermissionDenied => failed.remedy(Kernel::running().remedy_for_denial(nix::unistd::geteuid().is_root())),
         NotFound => failed.remedy("this kernel lacks what is attached to: Linux 6.1 or later on x86-64 is needed"),
         _ => failed.remedy("Linux 6.1 or later with CONFIG_BPF_SYSCALL is needed"),
     }

@@ -3,6 +3,7 @@
 use super::callers::{self, Called};
 use super::launcher::{Additions, may_start_processes, recognise, srun_without_pmix};
 use super::{abi, files, install, merge, monitoring};
+use crate::begin::OnBegin;
 use crate::dbi::Outcome;
 use crate::dbi::directory::{Directory, lock};
 use crate::dbi::signals::Passing;
@@ -17,7 +18,7 @@ use std::process::{Command, ExitStatus};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What to look at, and how.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Width of a bin of the time series.
     pub window: Duration,
@@ -29,6 +30,8 @@ pub struct Options {
     pub shared: PathBuf,
     /// See `dbi::Options`.
     pub pass_signals: bool,
+    /// See `dbi::Options`.
+    pub on_begin: OnBegin,
 }
 
 /// Rows of a rank's series before its windows are doubled.
@@ -112,6 +115,7 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Comma
     let prepared = prepare(command, options)?;
     let mut launcher = Command::new(&prepared.words[0]);
     launcher.args(&prepared.words[1..]).envs(prepared.environment.iter().cloned());
+    options.on_begin.now(prepared.parts.path());
     let status = run(&mut launcher, passing.as_ref())?;
     Ok(collect(&prepared, command, status)?.0)
 }

@@ -30,6 +30,7 @@ mod trace;
 mod worlds;
 
 pub use callers::Called;
+pub(crate) use files::PART;
 pub use launch::{Options, profile};
 pub(crate) use launch::{collect, prepare};
 pub use live::{Messages, Sent};
