@@ -1,1 +1,28 @@
 //! A machine that is not at hand: caches, coherence, TLBs and NUMA memory, driven by a recording.
+//!
+//! [`simulate`] takes a [`cohabit_access::Recording`], a [`Machine`] and a mapping, and says what each task would have met
+//! there ([`Report`]). It shares no code with the estimators. docs/simulator.md says what is modelled and what is not.
+
+mod cache;
+pub mod clock;
+mod coherence;
+mod core;
+mod engine;
+mod fabric;
+mod hash;
+mod lines;
+pub mod machine;
+mod order;
+mod pages;
+mod queue;
+mod replacement;
+pub mod report;
+mod scheduler;
+mod task;
+mod tlb;
+mod walk;
+
+pub use engine::{Observer, Options, Unobserved, simulate, simulate_observed};
+pub use machine::Machine;
+pub use pages::Placement;
+pub use report::Report;

@@ -1,0 +1,164 @@
+//! What a core makes of one task's instructions: how fast they are begun, and what holds them up.
+//!
+//! Instructions are begun at a given rate, in order. A load that is not served by the L1 takes a fill buffer until its line
+//! is there; so many instructions as the window has are begun behind it, then the core waits for it. Stores wait in the
+//! store buffer: they take a fill buffer and hold up nobody.
+
+use crate::clock::Time;
+
+/// A line under way.
+#[derive(Debug, Clone, Copy)]
+struct Fill {
+    line: u64,
+    done: Time,
+    /// The instruction that wants it, where that is a load.
+    load: Option<u64>,
+}
+
+/// The clock of one task.
+#[derive(Debug, Clone)]
+pub(crate) struct CoreClock {
+    /// When the next instruction is begun.
+    pub time: Time,
+    /// Instructions begun.
+    pub begun: u64,
+    /// How long it was held up.
+    pub stalled: Time,
+    window: u64,
+    buffers: usize,
+    /// In the order in which they were asked for.
+    fills: Vec<Fill>,
+}
+
+impl CoreClock {
+    pub fn new(window: u64, buffers: usize) -> Self {
+        Self { time: 0, begun: 0, stalled: 0, window, buffers, fills: Vec::new() }
+    }
+
+    fn wait_until(&mut self, time: Time) {
+        if time > self.time {
+            self.stalled += time - self.time;
+            self.time = time;
+        }
+    }
+
+    /// Begins `count` instructions, each of which takes `each`.
+    #[inline]
+    pub fn advance(&mut self, count: u64, each: Time) {
+        if self.fills.is_empty() {
+            self.begun += count;
+            self.time += count * each;
+        } else {
+            self.advance_behind_loads(count, each);
+        }
+    }
+
+    fn advance_behind_loads(&mut self, mut count: u64, each: Time) {
+        loop {
+            let time = self.time;
+            self.fills.retain(|fill| fill.done > time);
+            let oldest = self.fills.iter().find_map(|fill| Some((fill.load?, fill.done)));
+            let room = oldest.map_or(u64::MAX, |(begun, _)| (begun + self.window).saturating_sub(self.begun));
+            let now = count.min(room);
+            self.begun += now;
+            self.time += now * each;
+            count -= now;
+            match oldest {
+                Some((_, done)) if count > 0 => self.wait_until(done),
+                _ => return,
+            }
+        }
+    }
+
+    /// Whether the line is under way; a load of it waits for it as the one before does.
+    #[inline]
+    pub fn joins(&mut self, line: u64, load: bool) -> bool {
+        if self.fills.is_empty() {
+            return false;
+        }
+        let Some(index) = self.fills.iter().position(|fill| fill.line == line && fill.done > self.time) else {
+            return false;
+        };
+        if load && self.fills[index].load.is_none() {
+            let fill = self.fills.remove(index);
+            self.fills.push(Fill { load: Some(self.begun), ..fill });
+        }
+        true
+    }
+
+    /// How long the line is still under way.
+    pub fn under_way(&self, line: u64) -> Time {
+        let fill = self.fills.iter().find(|fill| fill.line == line);
+        fill.map_or(0, |fill| fill.done.saturating_sub(self.time))
+    }
+
+    /// Waits for a free fill buffer.
+    pub fn wait_for_buffer(&mut self) {
+        let time = self.time;
+        self.fills.retain(|fill| fill.done > time);
+        if self.fills.len() >= self.buffers {
+            let next = self.fills.iter().map(|fill| fill.done).min().unwrap_or(time);
+            self.wait_until(next);
+        }
+    }
+
+    /// Waits for all lines under way.
+    pub fn drain(&mut self) {
+        if let Some(last) = self.fills.iter().map(|fill| fill.done).max() {
+            self.wait_until(last);
+            self.fills.clear();
+        }
+    }
+
+    /// Held up for so long by something else.
+    pub fn stall(&mut self, time: Time) {
+        self.wait_until(self.time + time);
+    }
+
+    /// A line is under way from now on.
+    pub fn start(&mut self, line: u64, latency: Time, load: bool) {
+        self.fills.push(Fill { line, done: self.time + latency, load: load.then_some(self.begun) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Instructions of 1, loads of 100: by hand.
+    #[test]
+    fn loads_hold_up_what_is_beyond_the_window() {
+        for (window, buffers, after, stalled) in [
+            // In order: the load begins at 1, the next instruction not before 101.
+            (0, 10, 111, 100),
+            // Four instructions behind it, at 5; six more from 101 on.
+            (4, 10, 107, 96),
+            (10, 10, 11, 0),
+            (200, 1, 11, 0),
+        ] {
+            let mut clock = CoreClock::new(window, buffers);
+            clock.advance(1, 1);
+            clock.start(7, 100, true);
+            clock.advance(10, 1);
+            assert_eq!((clock.time, clock.stalled), (after, stalled), "window {window}");
+            // A second line needs a second buffer.
+            clock.wait_for_buffer();
+            assert_eq!(clock.time, if buffers == 1 { 101 } else { after });
+        }
+    }
+
+    #[test]
+    fn stores_hold_up_nobody_until_somebody_reads_or_drains() {
+        let mut clock = CoreClock::new(2, 10);
+        clock.start(7, 100, false);
+        clock.advance(10, 1);
+        assert_eq!(clock.time, 10);
+        assert!(clock.joins(7, true) && !clock.joins(8, true));
+        assert_eq!(clock.under_way(7), 90);
+        clock.advance(3, 1);
+        assert_eq!(clock.time, 101);
+        clock.start(9, 50, false);
+        clock.drain();
+        assert_eq!(clock.time, 151);
+    }
+}

@@ -1,0 +1,490 @@
+//! The simulation: each task in its own time, and in one order whatever is not a core's own affair.
+//!
+//! What a core's L1 and first TLB serve is done as soon as the task comes to it, up to [`Options::lookahead`] ahead of all others;
+//! everything else waits for its turn: the earliest first, the lowest PU among equals. So a copy that is taken away by
+//! another core's store may still be read for that long, and not longer. One host thread does one simulation: the result
+//! depends on nothing but the recording, the machine, the mapping and the options.
+
+use crate::clock::{LONGEST, NEVER, NS, Time};
+use crate::coherence::{Hierarchy, Miss};
+use crate::core::CoreClock;
+use crate::machine::Machine;
+use crate::order::Order;
+use crate::pages::Placement;
+use crate::report::{MissKinds, Report, TaskReport};
+use crate::scheduler::Pu;
+use crate::task::{State, Task, Work};
+use crate::tlb::Tlb;
+use cohabit_access::{Recording, Step};
+use cohabit_model::{Error, Result};
+use std::ops::Range;
+
+/// How to simulate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Where pages go.
+    pub placement: Placement,
+    /// How far a task may run ahead of all others with what its own L1 serves.
+    pub lookahead: Time,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { placement: Placement::FirstTouch, lookahead: 100 * NS }
+    }
+}
+
+/// Is told what happens, in the order in which it does.
+pub trait Observer {
+    /// Whether it wants to be told.
+    const WATCHES: bool = true;
+    /// A task touches a line from a core. Polling counts.
+    fn access(&mut self, task: usize, core: usize, line: u64, write: bool);
+    /// The memory at these addresses is new from now on.
+    fn unmap(&mut self, range: &Range<u64>);
+}
+
+/// Nobody.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    const WATCHES: bool = false;
+    fn access(&mut self, _: usize, _: usize, _: u64, _: bool) {}
+    fn unmap(&mut self, _: &Range<u64>) {}
+}
+
+/// Simulates a recording on a machine, task `n` on PU `mapping[n]` (an index into the topology's PUs).
+///
+/// # Errors
+/// The mapping does not fit; the recording cannot be read or contradicts itself; it takes more than an hour there.
+pub fn simulate(recording: &dyn Recording, machine: &Machine, mapping: &[usize], options: &Options) -> Result<Report> {
+    simulate_observed(recording, machine, mapping, options, &mut Unobserved)
+}
+
+/// The same, and tells an observer.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_observed<O: Observer>(
+    recording: &dyn Recording,
+    machine: &Machine,
+    mapping: &[usize],
+    options: &Options,
+    observer: &mut O,
+) -> Result<Report> {
+    let mut engine = Engine::new(recording, machine, mapping, options, observer)?;
+    engine.run_all()?;
+    engine.check_ended()?;
+    Ok(engine.report())
+}
+
+/// Why a task cannot go on at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// It is too far ahead.
+    Ahead,
+    /// What is next has to be done in its turn.
+    Turn,
+    /// It sleeps until then.
+    Sleeps(Time),
+    /// It has ended.
+    Ended,
+}
+
+pub(crate) struct Engine<'a, 'o, O> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) lookahead: Time,
+    /// None: that one runs right now.
+    tasks: Vec<Option<Box<Task<'a>>>>,
+    pus: Vec<Pu>,
+    /// PUs of each core.
+    pus_of_core: Vec<Vec<usize>>,
+    /// PUs of each core on which a task is.
+    busy: Vec<usize>,
+    pub(crate) tlbs: Vec<Tlb>,
+    pub(crate) caches: Hierarchy<'a>,
+    order: Order,
+    switches: u64,
+    pub(crate) observer: &'o mut O,
+}
+
+impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
+    fn new(
+        recording: &'a dyn Recording,
+        machine: &'a Machine,
+        mapping: &[usize],
+        options: &Options,
+        observer: &'o mut O,
+    ) -> Result<Self> {
+        check_mapping(recording, machine, mapping)?;
+        options.placement.check(machine.memory.nodes)?;
+        let mut pus_of_core = vec![Vec::new(); machine.cores];
+        machine.core_of_pu.iter().enumerate().for_each(|(pu, &core)| pus_of_core[core].push(pu));
+        let mut engine = Self {
+            machine,
+            lookahead: options.lookahead,
+            tasks: Vec::new(),
+            pus: (0..machine.core_of_pu.len()).map(|_| Pu::default()).collect(),
+            busy: vec![0; machine.cores],
+            tlbs: machine.tlb.iter().flat_map(|tlb| vec![Tlb::new(tlb); machine.cores]).collect(),
+            caches: Hierarchy::new(machine, options.placement.clone()),
+            order: Order::new(machine.core_of_pu.len()),
+            switches: 0,
+            pus_of_core,
+            observer,
+        };
+        for (number, info) in recording.tasks().iter().enumerate() {
+            let pu = mapping[number];
+            let core = machine.core_of_pu[pu];
+            // SMT siblings in use share the fill buffers evenly.
+            let sharing = engine.pus_of_core[core].iter().filter(|pu| mapping.contains(pu)).count().max(1);
+            let clock = CoreClock::new(machine.core.window, (machine.core.fill_buffers / sharing).max(1));
+            let report = TaskReport { name: info.name.clone(), pu, ..TaskReport::default() };
+            let steps = recording.steps(number as u32)?;
+            let task = Task::new(steps, number, info.process, core, clock, report);
+            engine.tasks.push(Some(Box::new(task)));
+            engine.pus[pu].enter(number, 0);
+            engine.order.set(pu, 0);
+        }
+        Ok(engine)
+    }
+
+    fn run_all(&mut self) -> Result<()> {
+        loop {
+            let (now, pu) = self.order.first();
+            if now == NEVER {
+                return Ok(());
+            }
+            if now > LONGEST {
+                return Err(
+                    Error::new("the program takes more than an hour of simulated time").remedy("simulate a part of it")
+                );
+            }
+            self.turn(pu, now)?;
+        }
+    }
+
+    /// A PU's turn.
+    fn turn(&mut self, pu: usize, now: Time) -> Result<()> {
+        if let Some(task) = self.pus[pu].current.filter(|_| self.pus[pu].must_switch(now)) {
+            self.leave(pu);
+            self.pus[pu].enter(task, now);
+        }
+        if self.pus[pu].current.is_none() && !self.take_next(pu, now) {
+            return Ok(());
+        }
+        let Some(number) = self.pus[pu].current else { return Ok(()) };
+        let task = self.tasks[number].as_ref().expect("no other runs");
+        match task.state {
+            State::Polls { line, .. } => self.poll(number, pu, line, now),
+            _ if task.clock.time > now => self.order.set(pu, task.clock.time),
+            _ => self.run(number, pu, now)?,
+        }
+        Ok(())
+    }
+
+    /// Puts the task that has been ready for longest on a free PU, where there is one.
+    fn take_next(&mut self, pu: usize, now: Time) -> bool {
+        let Some((since, number)) = self.pus[pu].take(now) else {
+            self.order.set(pu, self.pus[pu].next_ready().unwrap_or(NEVER));
+            return false;
+        };
+        let place = &mut self.pus[pu];
+        let changes = place.last.is_some_and(|last| last != number);
+        place.current = Some(number);
+        place.last = Some(number);
+        place.slice_end = now.saturating_add(self.machine.system.slice);
+        self.busy[self.machine.core_of_pu[pu]] += 1;
+        let task = self.tasks[number].as_mut().expect("no other runs");
+        task.report.queued_fs += now - since;
+        task.clock.time = task.clock.time.max(now);
+        if changes {
+            self.switches += 1;
+            task.clock.time += self.machine.system.switch;
+        }
+        self.order.set(pu, task.clock.time);
+        task.clock.time == now
+    }
+
+    /// The current task leaves its PU.
+    fn leave(&mut self, pu: usize) {
+        self.pus[pu].current = None;
+        self.busy[self.machine.core_of_pu[pu]] -= 1;
+        self.order.set(pu, self.pus[pu].next_ready().unwrap_or(NEVER));
+    }
+
+    /// Runs a task until others come first.
+    fn run(&mut self, number: usize, pu: usize, mut now: Time) -> Result<()> {
+        let mut task = self.tasks[number].take().expect("no other runs");
+        self.order.set(pu, NEVER);
+        let each = self.machine.core.instruction[self.busy[task.core]];
+        loop {
+            task.note(now);
+            if self.begin_turn(&mut task, now)? {
+                break;
+            }
+            let stop = self.go_on(&mut task, each, now.saturating_add(self.lookahead))?;
+            task.note(now);
+            self.wake_waiters(&mut task);
+            match stop {
+                Stop::Ended => {
+                    task.state = State::Ended;
+                    task.report.end_fs = task.clock.time;
+                    self.leave(pu);
+                    break;
+                }
+                Stop::Sleeps(until) => {
+                    task.clock.time = until;
+                    self.leave(pu);
+                    self.enter(pu, number, until);
+                    break;
+                }
+                Stop::Ahead | Stop::Turn => {}
+            }
+            let next = task.clock.time;
+            if (next, pu) > self.order.first() || self.pus[pu].must_switch(next) || next > LONGEST {
+                self.order.set(pu, next);
+                break;
+            }
+            now = next;
+        }
+        self.tasks[number] = Some(task);
+        Ok(())
+    }
+
+    /// What has to be done in its turn, now. True where the task cannot go on.
+    fn begin_turn(&mut self, task: &mut Task<'a>, now: Time) -> Result<bool> {
+        match &task.work {
+            Work::Walk if task.walk.begun => {
+                if self.access_alone(task) {
+                    task.walk.line += 1;
+                } else {
+                    self.access_in_turn(task);
+                }
+                self.tell_losers(now);
+                Ok(false)
+            }
+            Work::Step(Step::Wait { task: on, position, polled, .. }) => {
+                let (on, position, polled) = (*on as usize, *position, *polled);
+                self.wait(task, on, position, polled, now)
+            }
+            Work::Step(Step::Unmap { range }) => {
+                let range = range.clone();
+                for page in self.caches.unmap(&range) {
+                    let key = crate::tlb::key(task.process, page);
+                    self.tlbs.iter_mut().for_each(|tlb| tlb.forget(key));
+                }
+                if O::WATCHES {
+                    self.observer.unmap(&range);
+                }
+                task.page = (u64::MAX, u64::MAX);
+                task.work = Work::Nothing;
+                Ok(false)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// The time at which a task had made so many accesses; none where it has not, or is the one that runs.
+    pub(crate) fn passed(&self, on: usize, position: u64) -> Option<Time> {
+        self.tasks[on].as_ref().and_then(|task| task.passed(position))
+    }
+
+    /// Whether a task may wait for another's position.
+    pub(crate) fn check_wait(&self, task: &Task, on: usize, position: u64) -> Result<()> {
+        let damaged = |what: String| {
+            Err(Error::new(format!("the recording is damaged: task {} waits for {what}", task.number))
+                .remedy("record it again"))
+        };
+        if on >= self.tasks.len() {
+            return damaged(format!("task {on}, which is not in it"));
+        }
+        if on == task.number && position > task.position {
+            return damaged("itself".to_owned());
+        }
+        Ok(())
+    }
+
+    /// A wait, in its turn. True where the task cannot go on.
+    fn wait(&mut self, task: &mut Task<'a>, on: usize, position: u64, polled: Option<u64>, now: Time) -> Result<bool> {
+        task.work = Work::Nothing;
+        if on == task.number {
+            return Ok(false);
+        }
+        if let Some(passed) = self.passed(on, position) {
+            task.report.waiting_fs += passed.saturating_sub(task.clock.time);
+            task.clock.time = task.clock.time.max(passed);
+            return Ok(false);
+        }
+        let other = self.tasks[on].as_mut().expect("the one that runs is another");
+        if other.state == State::Ended {
+            return Err(never(task.number, on, position));
+        }
+        other.waiters.push((position, task.number));
+        task.clock.drain();
+        let since = task.clock.time;
+        match polled {
+            None => {
+                task.state = State::Asleep { on, position, since };
+                self.leave(task.pu);
+            }
+            Some(address) => {
+                let line = address >> self.machine.line_bits;
+                task.state = State::Polls { on, position, since, line };
+                self.read_polled(task, line, now);
+                self.order.set(task.pu, self.until_switch(task.pu));
+            }
+        }
+        Ok(true)
+    }
+
+    /// When the task that polls on a PU may have to make room.
+    fn until_switch(&self, pu: usize) -> Time {
+        let pu = &self.pus[pu];
+        pu.next_ready().map_or(NEVER, |ready| ready.max(pu.slice_end))
+    }
+
+    fn read_polled(&mut self, task: &mut Task<'a>, line: u64, now: Time) {
+        if O::WATCHES {
+            self.observer.access(task.number, task.core, line, false);
+        }
+        if !self.caches.hits_first(task.core, line, false) {
+            let outcome = self.caches.access(task.core, line, false, now);
+            task.report.snoops += outcome.snoops;
+            task.report.polls += 1;
+        }
+        self.tell_losers(now);
+    }
+
+    /// A task that polls finds its line changed, or has its PU again.
+    fn poll(&mut self, number: usize, pu: usize, line: u64, now: Time) {
+        let mut task = self.tasks[number].take().expect("no other runs");
+        task.clock.time = task.clock.time.max(now);
+        self.order.set(pu, self.until_switch(pu));
+        self.read_polled(&mut task, line, now);
+        self.tasks[number] = Some(task);
+    }
+
+    /// Tells tasks that poll, and counts, that copies were taken away.
+    fn tell_losers(&mut self, now: Time) {
+        while let Some((core, line)) = self.caches.lost.pop() {
+            for &pu in &self.pus_of_core[core] {
+                let Some(task) = self.pus[pu].current.and_then(|number| self.tasks[number].as_mut()) else { continue };
+                task.report.copies_lost += 1;
+                if matches!(task.state, State::Polls { line: polled, .. } if polled == line) {
+                    self.order.set(pu, self.order.time(pu).min(now.max(task.clock.time)));
+                }
+            }
+        }
+    }
+
+    /// A task wants its PU from a time on.
+    fn enter(&mut self, pu: usize, number: usize, time: Time) {
+        self.pus[pu].enter(number, time);
+        let next = match self.pus[pu].current {
+            None => time,
+            Some(current) => match self.tasks[current].as_ref().map(|task| task.state) {
+                Some(State::Polls { .. }) => time.max(self.pus[pu].slice_end),
+                _ => NEVER,
+            },
+        };
+        self.order.set(pu, self.order.time(pu).min(next));
+    }
+
+    /// Wakes those whose wait for the task is over.
+    fn wake_waiters(&mut self, task: &mut Task<'a>) {
+        let mut index = 0;
+        while index < task.waiters.len() {
+            let (position, waiter) = task.waiters[index];
+            match task.passed(position) {
+                Some(time) => {
+                    task.waiters.remove(index);
+                    self.wake(waiter, time);
+                }
+                None => index += 1,
+            }
+        }
+    }
+
+    fn wake(&mut self, number: usize, time: Time) {
+        let task = self.tasks[number].as_mut().expect("the one that runs is another");
+        let state = std::mem::replace(&mut task.state, State::Runs);
+        let pu = task.pu;
+        let time = time.max(task.clock.time);
+        match state {
+            State::Asleep { since, .. } => {
+                task.report.waiting_fs += time - since;
+                task.clock.time = time;
+                self.enter(pu, number, time);
+            }
+            State::Polls { since, .. } => {
+                task.report.polling_fs += time - since;
+                task.clock.time = time;
+                if self.pus[pu].current == Some(number) {
+                    self.order.set(pu, time);
+                }
+            }
+            State::Runs | State::Ended => {}
+        }
+    }
+
+    fn check_ended(&self) -> Result<()> {
+        for task in self.tasks.iter().flatten() {
+            if let State::Asleep { on, position, .. } | State::Polls { on, position, .. } = task.state {
+                return Err(never(task.number, on, position));
+            }
+        }
+        Ok(())
+    }
+
+    fn report(self) -> Report {
+        let tasks: Vec<_> = self.tasks.into_iter().flatten().map(|task| finished(*task)).collect();
+        let mut total = TaskReport { name: "all".to_owned(), ..TaskReport::default() };
+        tasks.iter().for_each(|task| total.add(task));
+        Report {
+            time_fs: total.end_fs,
+            tasks,
+            total,
+            caches: self.caches.report(),
+            servers: self.caches.fabric.report(),
+            switches: self.switches,
+        }
+    }
+}
+
+fn finished(task: Task) -> TaskReport {
+    TaskReport { stalled_fs: task.clock.stalled, instructions: task.clock.begun, ..task.report }
+}
+
+/// Counts a miss by its kind.
+pub(crate) fn count_miss(kinds: &mut MissKinds, miss: Option<Miss>) {
+    match miss {
+        None => {}
+        Some(Miss::Compulsory) => kinds.compulsory += 1,
+        Some(Miss::Replacement) => kinds.replacement += 1,
+        Some(Miss::Coherence) => kinds.coherence += 1,
+    }
+}
+
+fn never(task: usize, on: usize, position: u64) -> Error {
+    Error::new(format!(
+        "the recording cannot go on: task {task} waits for task {on} to have made {position} accesses, which never happens"
+    ))
+    .remedy("record it again")
+}
+
+fn check_mapping(recording: &dyn Recording, machine: &Machine, mapping: &[usize]) -> Result<()> {
+    let (tasks, pus) = (recording.tasks().len(), machine.core_of_pu.len());
+    if mapping.len() != tasks {
+        return Err(Error::new(format!("a mapping of {} tasks for a recording of {tasks}", mapping.len()))
+            .remedy("make the mapping again from this recording"));
+    }
+    match mapping.iter().find(|&&pu| pu >= pus) {
+        None => Ok(()),
+        Some(pu) => {
+            Err(Error::new(format!("PU {pu} of a machine with {pus}"))
+                .remedy("make the mapping again for this machine"))
+        }
+    }
+}

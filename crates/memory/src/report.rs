@@ -1,0 +1,335 @@
+//! What a simulation found, as plain numbers. Times are in fs ([`crate::clock`]).
+
+use serde::Serialize;
+
+/// Where an access was served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Served {
+    /// The L1, or a line on its way to it.
+    L1,
+    /// A line that an access before had asked for already.
+    FillBuffer,
+    /// The level-2 cache.
+    L2,
+    /// The level-3 cache.
+    L3,
+    /// A cache further out.
+    L4,
+    /// Another core's caches, the last cache being the same.
+    NearCache,
+    /// Caches behind another last cache.
+    FarCache,
+    /// Memory of the core's own node.
+    LocalMemory,
+    /// Memory of another node.
+    RemoteMemory,
+}
+
+impl Served {
+    /// All, nearest first.
+    pub const ALL: [Self; 9] = [
+        Self::L1,
+        Self::FillBuffer,
+        Self::L2,
+        Self::L3,
+        Self::L4,
+        Self::NearCache,
+        Self::FarCache,
+        Self::LocalMemory,
+        Self::RemoteMemory,
+    ];
+
+    /// The cache of a level.
+    pub(crate) fn level(number: u8) -> Self {
+        match number {
+            1 => Self::L1,
+            2 => Self::L2,
+            3 => Self::L3,
+            _ => Self::L4,
+        }
+    }
+}
+
+/// Accesses to lines by where they were served.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct ServedCounts {
+    /// The L1.
+    pub l1: u64,
+    /// Lines that an access before had asked for already.
+    pub fill_buffer: u64,
+    /// The level-2 cache.
+    pub l2: u64,
+    /// The level-3 cache.
+    pub l3: u64,
+    /// A cache further out.
+    pub l4: u64,
+    /// Another core's caches, the last cache being the same.
+    pub near_cache: u64,
+    /// Caches behind another last cache.
+    pub far_cache: u64,
+    /// Memory of the core's own node.
+    pub local_memory: u64,
+    /// Memory of another node.
+    pub remote_memory: u64,
+}
+
+impl ServedCounts {
+    /// The count of one place.
+    pub fn at(&mut self, served: Served) -> &mut u64 {
+        match served {
+            Served::L1 => &mut self.l1,
+            Served::FillBuffer => &mut self.fill_buffer,
+            Served::L2 => &mut self.l2,
+            Served::L3 => &mut self.l3,
+            Served::L4 => &mut self.l4,
+            Served::NearCache => &mut self.near_cache,
+            Served::FarCache => &mut self.far_cache,
+            Served::LocalMemory => &mut self.local_memory,
+            Served::RemoteMemory => &mut self.remote_memory,
+        }
+    }
+
+    /// All together.
+    pub fn total(mut self) -> u64 {
+        Served::ALL.into_iter().map(|served| *self.at(served)).sum()
+    }
+}
+
+/// Misses by why the line was not there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct MissKinds {
+    /// Nobody had touched the line before.
+    pub compulsory: u64,
+    /// It was never here, or had made room for others.
+    pub replacement: u64,
+    /// It was lost to a write of others.
+    pub coherence: u64,
+}
+
+impl MissKinds {
+    /// All together.
+    pub fn total(self) -> u64 {
+        self.compulsory + self.replacement + self.coherence
+    }
+}
+
+/// What one task did.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct TaskReport {
+    /// Its name.
+    pub name: String,
+    /// Where it ran: an index into the topology's PUs.
+    pub pu: usize,
+    /// When it ended.
+    pub end_fs: u64,
+    /// Instructions, polling not counted.
+    pub instructions: u64,
+    /// Loads of lines, read-modify-writes not counted.
+    pub loads: u64,
+    /// Stores to lines, read-modify-writes counted.
+    pub stores: u64,
+    /// Where loads were served.
+    pub loads_served: ServedCounts,
+    /// Where stores were served.
+    pub stores_served: ServedCounts,
+    /// How long loads that missed the L1 took, together.
+    pub load_latency_fs: u64,
+    /// How many of them took up to 2^n ns (the last: all others).
+    pub load_latency: [u64; 16],
+    /// Accesses that the core's own caches could not serve, by why.
+    pub private_misses: MissKinds,
+    /// Accesses that no cache behind the core's last cache could serve, by why.
+    pub last_misses: MissKinds,
+    /// Stores to lines that others could read too.
+    pub upgrades: u64,
+    /// Copies in other cores' caches that its stores took away.
+    pub invalidations: u64,
+    /// Copies that others' stores took away from its core while it ran there.
+    pub copies_lost: u64,
+    /// Caches asked on its behalf.
+    pub snoops: u64,
+    /// Pages not found in the first TLB of data.
+    pub data_tlb_misses: u64,
+    /// Pages not found in the first TLB of code.
+    pub code_tlb_misses: u64,
+    /// Walks of the page table.
+    pub page_walks: u64,
+    /// Pages that it was the first to touch.
+    pub first_touches: u64,
+    /// Held up by loads, full fill buffers and the page table.
+    pub stalled_fs: u64,
+    /// Waiting for other tasks, asleep.
+    pub waiting_fs: u64,
+    /// Waiting for other tasks, polling.
+    pub polling_fs: u64,
+    /// Polls that found the line changed.
+    pub polls: u64,
+    /// Asleep for what is not recorded.
+    pub idle_fs: u64,
+    /// Ready to run, another task being on its PU.
+    pub queued_fs: u64,
+}
+
+impl TaskReport {
+    /// Notes what a load that missed the L1 took.
+    pub(crate) fn note_latency(&mut self, latency_fs: u64) {
+        self.load_latency_fs += latency_fs;
+        let ns = latency_fs.div_ceil(crate::clock::NS).max(1);
+        let bucket = (u64::BITS - (ns - 1).leading_zeros()) as usize;
+        self.load_latency[bucket.min(15)] += 1;
+    }
+
+    /// Adds another's counts; the end is the later one.
+    pub fn add(&mut self, other: &Self) {
+        self.end_fs = self.end_fs.max(other.end_fs);
+        for (sum, counts) in
+            [(&mut self.loads_served, other.loads_served), (&mut self.stores_served, other.stores_served)]
+        {
+            let mut counts = counts;
+            Served::ALL.into_iter().for_each(|served| *sum.at(served) += *counts.at(served));
+        }
+        for (sum, kinds) in
+            [(&mut self.private_misses, other.private_misses), (&mut self.last_misses, other.last_misses)]
+        {
+            sum.compulsory += kinds.compulsory;
+            sum.replacement += kinds.replacement;
+            sum.coherence += kinds.coherence;
+        }
+        self.load_latency.iter_mut().zip(other.load_latency).for_each(|(sum, count)| *sum += count);
+        for (sum, count) in [
+            (&mut self.instructions, other.instructions),
+            (&mut self.loads, other.loads),
+            (&mut self.stores, other.stores),
+            (&mut self.load_latency_fs, other.load_latency_fs),
+            (&mut self.upgrades, other.upgrades),
+            (&mut self.invalidations, other.invalidations),
+            (&mut self.copies_lost, other.copies_lost),
+            (&mut self.snoops, other.snoops),
+            (&mut self.data_tlb_misses, other.data_tlb_misses),
+            (&mut self.code_tlb_misses, other.code_tlb_misses),
+            (&mut self.page_walks, other.page_walks),
+            (&mut self.first_touches, other.first_touches),
+            (&mut self.stalled_fs, other.stalled_fs),
+            (&mut self.waiting_fs, other.waiting_fs),
+            (&mut self.polling_fs, other.polling_fs),
+            (&mut self.polls, other.polls),
+            (&mut self.idle_fs, other.idle_fs),
+            (&mut self.queued_fs, other.queued_fs),
+        ] {
+            *sum += count;
+        }
+    }
+}
+
+/// What one server of requests did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Usage {
+    /// Requests.
+    pub requests: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Time that they waited, together.
+    pub wait_fs: u64,
+    /// Time that it was at work.
+    pub busy_fs: u64,
+}
+
+impl Usage {
+    /// Adds another's.
+    pub fn add(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.wait_fs += other.wait_fs;
+        self.busy_fs += other.busy_fs;
+    }
+}
+
+/// A controller, a direction of a link, or the bus.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct ServerReport {
+    /// What it is: `memory 0.1` is controller 1 of node 0, `package 1 out` the way out of package 1.
+    pub name: String,
+    /// What it did.
+    #[serde(flatten)]
+    pub usage: Usage,
+}
+
+/// A cache.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct CacheReport {
+    /// Its level.
+    pub level: u8,
+    /// Its number among those of the level.
+    pub number: usize,
+    /// Lines that came in.
+    pub fills: u64,
+    /// Lines that made room for others.
+    pub evictions: u64,
+    /// Of these and of lines given away, those written to the next level or to memory.
+    pub write_backs: u64,
+    /// Lines taken away by writes of others.
+    pub invalidations: u64,
+    /// Lines taken away because a cache that holds all that this one holds dropped them.
+    pub back_invalidations: u64,
+}
+
+/// What a simulation found.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// When the last task ended.
+    pub time_fs: u64,
+    /// The tasks.
+    pub tasks: Vec<TaskReport>,
+    /// All together.
+    pub total: TaskReport,
+    /// The caches, level by level.
+    pub caches: Vec<CacheReport>,
+    /// Controllers, links, bus.
+    pub servers: Vec<ServerReport>,
+    /// Changes from one task to another on a PU.
+    pub switches: u64,
+}
+
+impl Report {
+    /// Lines that came from another core's caches.
+    pub fn cache_to_cache(&self) -> u64 {
+        let served = |counts: ServedCounts| counts.near_cache + counts.far_cache;
+        served(self.total.loads_served) + served(self.total.stores_served)
+    }
+
+    /// Lines that came from behind another last cache, or from another node's memory.
+    pub fn remote(&self) -> u64 {
+        let served = |counts: ServedCounts| counts.remote_memory + counts.far_cache;
+        served(self.total.loads_served) + served(self.total.stores_served)
+    }
+
+    /// Misses of all caches of a level: what was served further out.
+    pub fn misses(&self, level: u8) -> u64 {
+        let beyond = |counts: ServedCounts| {
+            let mut counts = counts;
+            let farther = |served: &Served| *served > Served::level(level);
+            Served::ALL
+                .into_iter()
+                .filter(farther)
+                .filter(|&served| served != Served::FillBuffer)
+                .map(|served| *counts.at(served))
+                .sum::<u64>()
+        };
+        beyond(self.total.loads_served) + beyond(self.total.stores_served)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_go_to_powers_of_two() {
+        for (ns, bucket) in [(0, 0), (1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (64, 6), (65, 7), (1 << 40, 15)] {
+            let mut report = TaskReport::default();
+            report.note_latency(ns * crate::clock::NS);
+            assert_eq!(report.load_latency.iter().position(|&count| count == 1), Some(bucket), "{ns} ns");
+        }
+    }
+}

@@ -1,0 +1,612 @@
+//! The slow and obvious simulator: one access after another, no directory, every question answered by looking at all
+//! caches. Copies carry the number of the write that made them, so that a read of an old value is found at once.
+
+use cohabit_memory::machine::{Contents, Machine, Protocol, Replacement, Write};
+use cohabit_memory::report::{MissKinds, Served, ServedCounts};
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Copy {
+    line: u64,
+    dirty: bool,
+    /// Of a write-through L1: it was written there.
+    written: bool,
+    version: u64,
+    used: u64,
+}
+
+pub struct Cache {
+    sets: u64,
+    replacement: Replacement,
+    places: Vec<Vec<Option<Copy>>>,
+    trees: Vec<Tree>,
+    random: u64,
+    clock: u64,
+    pub fills: u64,
+    pub evictions: u64,
+    pub invalidations: u64,
+    pub back_invalidations: u64,
+}
+
+/// A binary tree over `ways` places: which half was used less recently.
+#[derive(Clone)]
+struct Tree {
+    upper_is_older: bool,
+    halves: Option<Box<(Tree, Tree)>>,
+    first: usize,
+    places: usize,
+}
+
+impl Tree {
+    fn new(first: usize, places: usize) -> Self {
+        let half = places / 2;
+        let halves = (places > 1).then(|| Box::new((Self::new(first, half), Self::new(first + half, half))));
+        Self { upper_is_older: false, halves, first, places }
+    }
+
+    fn touch(&mut self, way: usize) {
+        if let Some(halves) = &mut self.halves {
+            let upper = way >= self.first + self.places / 2;
+            self.upper_is_older = !upper;
+            if upper { halves.1.touch(way) } else { halves.0.touch(way) }
+        }
+    }
+
+    fn victim(&self, ways: usize) -> usize {
+        match &self.halves {
+            None => self.first,
+            Some(halves) if self.upper_is_older && halves.1.first < ways => halves.1.victim(ways),
+            Some(halves) => halves.0.victim(ways),
+        }
+    }
+}
+
+impl Cache {
+    fn new(sets: u64, ways: usize, replacement: Replacement) -> Self {
+        Self {
+            sets,
+            replacement,
+            places: vec![vec![None; ways]; sets as usize],
+            trees: vec![Tree::new(0, ways.next_power_of_two()); sets as usize],
+            random: 0x9e37_79b9_7f4a_7c15,
+            clock: 0,
+            fills: 0,
+            evictions: 0,
+            invalidations: 0,
+            back_invalidations: 0,
+        }
+    }
+
+    fn get(&mut self, line: u64) -> Option<&mut Copy> {
+        let set = (line % self.sets) as usize;
+        self.places[set].iter_mut().flatten().find(|copy| copy.line == line)
+    }
+
+    fn has(&self, line: u64) -> bool {
+        self.places[(line % self.sets) as usize].iter().flatten().any(|copy| copy.line == line)
+    }
+
+    fn touch(&mut self, line: u64) {
+        self.clock += 1;
+        let now = self.clock;
+        let set = (line % self.sets) as usize;
+        let way = self.places[set].iter().position(|copy| copy.is_some_and(|copy| copy.line == line)).unwrap();
+        self.places[set][way].as_mut().unwrap().used = now;
+        self.trees[set].touch(way);
+    }
+
+    fn put(&mut self, copy: Copy) -> Option<Copy> {
+        assert!(!self.has(copy.line));
+        self.fills += 1;
+        let set = (copy.line % self.sets) as usize;
+        let ways = self.places[set].len();
+        let way = match self.places[set].iter().position(Option::is_none) {
+            Some(free) => free,
+            None => match self.replacement {
+                Replacement::Lru => (0..ways).min_by_key(|&way| self.places[set][way].unwrap().used).unwrap(),
+                Replacement::TreePlru => self.trees[set].victim(ways),
+                Replacement::Random => {
+                    self.random ^= self.random << 13;
+                    self.random ^= self.random >> 7;
+                    self.random ^= self.random << 17;
+                    (self.random % ways as u64) as usize
+                }
+            },
+        };
+        let old = self.places[set][way].replace(copy);
+        self.evictions += u64::from(old.is_some());
+        self.touch(copy.line);
+        old
+    }
+
+    fn take(&mut self, line: u64) -> Option<Copy> {
+        let set = (line % self.sets) as usize;
+        let place = self.places[set].iter_mut().find(|copy| copy.is_some_and(|copy| copy.line == line))?;
+        place.take()
+    }
+}
+
+/// A line in a domain: E is E or M.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rights {
+    E,
+    O,
+    F,
+    S,
+}
+
+/// What one task met.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub loads: ServedCounts,
+    pub stores: ServedCounts,
+    pub private: MissKinds,
+    pub last: MissKinds,
+    pub upgrades: u64,
+    pub invalidations: u64,
+}
+
+pub struct Reference<'a> {
+    machine: &'a Machine,
+    /// `[level][core]`.
+    pub own: Vec<Vec<Cache>>,
+    /// `[domain]`; empty where each core is one.
+    pub last: Vec<Cache>,
+    may_write: BTreeMap<u64, usize>,
+    rights: BTreeMap<(u64, usize), Rights>,
+    memory: BTreeMap<u64, u64>,
+    truth: BTreeMap<u64, u64>,
+    touched: BTreeSet<u64>,
+    lost: BTreeSet<(u64, usize)>,
+    lost_by_domain: BTreeSet<(u64, usize)>,
+    pages: BTreeMap<u64, usize>,
+    pub memory_writes: u64,
+    pub counts: Vec<Counts>,
+}
+
+impl<'a> Reference<'a> {
+    pub fn new(machine: &'a Machine, tasks: usize) -> Self {
+        let cache = |level: usize| {
+            let level = &machine.levels[level];
+            Cache::new(level.sets, level.ways, level.replacement)
+        };
+        let own = (0..machine.private_levels).map(|level| (0..machine.cores).map(|_| cache(level)).collect()).collect();
+        let last = if machine.levels.len() > machine.private_levels {
+            (0..machine.domains()).map(|_| cache(machine.levels.len() - 1)).collect()
+        } else {
+            Vec::new()
+        };
+        Self {
+            machine,
+            own,
+            last,
+            may_write: BTreeMap::new(),
+            rights: BTreeMap::new(),
+            memory: BTreeMap::new(),
+            truth: BTreeMap::new(),
+            touched: BTreeSet::new(),
+            lost: BTreeSet::new(),
+            lost_by_domain: BTreeSet::new(),
+            pages: BTreeMap::new(),
+            memory_writes: 0,
+            counts: vec![Counts::default(); tasks],
+        }
+    }
+
+    fn through(&self) -> bool {
+        self.machine.levels[0].write == Write::Through
+    }
+
+    fn contents(&self, level: usize) -> Contents {
+        self.machine.levels[level].contents
+    }
+
+    fn last_contents(&self) -> Option<Contents> {
+        (!self.last.is_empty()).then(|| self.contents(self.machine.levels.len() - 1))
+    }
+
+    fn core_has(&self, core: usize, line: u64) -> bool {
+        self.own.iter().any(|level| level[core].has(line))
+    }
+
+    fn cores_of(&self, domain: usize) -> Vec<usize> {
+        (0..self.machine.cores).filter(|&core| self.machine.domain(core) == domain).collect()
+    }
+
+    fn domain_has(&self, domain: usize, line: u64) -> bool {
+        self.last.get(domain).is_some_and(|cache| cache.has(line))
+            || self.cores_of(domain).into_iter().any(|core| self.core_has(core, line))
+    }
+
+    fn served(&mut self, task: usize, write: bool, served: Served) {
+        let counts = &mut self.counts[task];
+        *(if write { &mut counts.stores } else { &mut counts.loads }).at(served) += 1;
+    }
+
+    fn level_name(&self, level: usize) -> Served {
+        [Served::L1, Served::L2, Served::L3, Served::L4][usize::from(self.machine.levels[level].number) - 1]
+    }
+
+    /// One access.
+    pub fn access(&mut self, task: usize, core: usize, line: u64, write: bool) {
+        let mine = self.may_write.get(&line) == Some(&core);
+        let held = (0..self.machine.private_levels).find(|&level| self.own[level][core].has(line));
+        if let Some(level) = held {
+            let through = self.through();
+            let allowed = !write || mine && (level > 0 || !through || self.own[0][core].get(line).unwrap().written);
+            self.own[level][core].touch(line);
+            if allowed {
+                let served = self.level_name(level);
+                self.served(task, write, served);
+                self.pull_up(core, line, level);
+                self.finish(core, line, write);
+                return;
+            }
+            if mine {
+                let served = self.level_name(1);
+                self.served(task, write, served);
+                self.pull_up(core, line, level);
+                self.finish(core, line, write);
+                return;
+            }
+        }
+        self.beyond(task, core, line, write, held);
+        self.finish(core, line, write);
+        self.check_line(line);
+    }
+
+    /// The data is in the L1, or was and had to go at once: read or write it.
+    fn finish(&mut self, core: usize, line: u64, write: bool) {
+        let through = self.through();
+        if write {
+            let version = self.truth.entry(line).or_default();
+            *version += 1;
+            let version = *version;
+            let copy = self.own[0][core].get(line).expect("what is written is in the L1");
+            copy.version = version;
+            if through {
+                copy.written = true;
+                let domain = self.machine.domain(core);
+                let outer =
+                    if self.machine.private_levels > 1 { &mut self.own[1][core] } else { &mut self.last[domain] };
+                let copy = outer.get(line).expect("an L1 that writes through has what the L2 has");
+                (copy.version, copy.dirty) = (version, true);
+            } else {
+                copy.dirty = true;
+            }
+        } else {
+            let copy = self.own[0][core].get(line).expect("what is read is in the L1");
+            assert_eq!(copy.version, self.truth.get(&line).copied().unwrap_or(0), "line {line}: an old value");
+        }
+    }
+
+    /// One writer or many readers; only one domain may have it for itself.
+    fn check_line(&self, line: u64) {
+        let domains: Vec<usize> = (0..self.machine.domains()).filter(|&d| self.domain_has(d, line)).collect();
+        if let Some(&writer) = self.may_write.get(&line) {
+            let others = (0..self.machine.cores).filter(|&core| core != writer && self.core_has(core, line)).count();
+            assert_eq!(others, 0, "line {line}: a writer and readers");
+            assert_eq!(domains, [self.machine.domain(writer)], "line {line}: a writer and other domains");
+        }
+        let exclusive = domains.iter().filter(|&&d| self.rights[&(line, d)] == Rights::E).count();
+        assert!(exclusive == 0 || domains.len() == 1, "line {line}: exclusive and elsewhere");
+        let givers = domains.iter().filter(|&&d| self.rights[&(line, d)] != Rights::S).count();
+        assert!(givers <= 1, "line {line}: two that give it");
+        assert_eq!(self.rights.range((line, 0)..=(line, usize::MAX)).count(), domains.len());
+    }
+
+    fn pull_up(&mut self, core: usize, line: u64, level: usize) {
+        let mut copy = *self.own[level][core].get(line).unwrap();
+        if level == 0 {
+            return;
+        }
+        if self.contents(level) == Contents::Exclusive {
+            self.own[level][core].take(line);
+        } else {
+            copy.dirty = false;
+        }
+        self.fill_own(core, copy, level);
+    }
+
+    fn fill_own(&mut self, core: usize, copy: Copy, levels: usize) {
+        for level in 0..levels {
+            if level == 0 || self.contents(level) != Contents::Exclusive {
+                let dirty = copy.dirty && level == 0 && !self.through();
+                self.put_own(level, core, Copy { dirty, written: false, ..copy });
+            }
+        }
+    }
+
+    fn beyond(&mut self, task: usize, core: usize, line: u64, write: bool, held: Option<usize>) {
+        let domain = self.machine.domain(core);
+        let near: Vec<usize> =
+            self.cores_of(domain).into_iter().filter(|&other| other != core && self.core_has(other, line)).collect();
+        let in_last = self.last.get(domain).is_some_and(|cache| cache.has(line));
+        let in_domain = held.is_some() || in_last || !near.is_empty();
+        let far: Vec<usize> =
+            (0..self.machine.domains()).filter(|&d| d != domain && self.domain_has(d, line)).collect();
+        let first = self.touched.insert(line);
+        let kind = |lost: bool, kinds: &mut MissKinds| match (lost, first) {
+            (true, _) => kinds.coherence += 1,
+            (false, true) => kinds.compulsory += 1,
+            (false, false) => kinds.replacement += 1,
+        };
+        // What was lost is forgotten once nobody has the line.
+        let anywhere = in_domain || !far.is_empty();
+        if held.is_none() {
+            kind(anywhere && self.lost.contains(&(line, core)), &mut self.counts[task].private);
+        }
+        if !in_domain {
+            kind(anywhere && self.lost_by_domain.contains(&(line, domain)), &mut self.counts[task].last);
+        }
+        let alone = self.rights.get(&(line, domain)) == Some(&Rights::E);
+        let giver = far.iter().copied().find(|&d| self.rights[&(line, d)] != Rights::S);
+        let writer = self.may_write.get(&line).copied();
+        let writer_near = writer.filter(|writer| near.contains(writer));
+        let nearest = near.iter().copied().min_by_key(|&other| self.machine.transfer(core, other));
+
+        // Where it is served, and the data.
+        let mut dirty = false;
+        let (served, version) = if held.is_some() {
+            (Served::L1, self.newest(core, line).unwrap().version)
+        } else if let Some(writer) = writer_near {
+            let copy = self.newest(writer, line).unwrap();
+            let changed = self.own.iter_mut().any(|level| level[writer].get(line).is_some_and(|copy| copy.dirty));
+            if in_last {
+                self.last[domain].touch(line);
+            }
+            if !write {
+                self.give_up_writing(writer, line);
+            }
+            let last = self.level_name(self.machine.levels.len() - 1);
+            (if changed || !in_last { Served::NearCache } else { last }, copy.version)
+        } else if in_last {
+            self.last[domain].touch(line);
+            (self.level_name(self.machine.levels.len() - 1), self.last[domain].get(line).unwrap().version)
+        } else if let Some(near) = nearest {
+            (Served::NearCache, self.newest(near, line).unwrap().version)
+        } else if let Some(giver) = giver {
+            let version = self.newest_of_domain(giver, line);
+            (Served::FarCache, version)
+        } else {
+            let page = line << self.machine.line_bits >> self.machine.page_bits();
+            let own = self.machine.memory.node_of_core[core];
+            let node = *self.pages.entry(page).or_insert(own);
+            let version = self.memory.get(&line).copied().unwrap_or(0);
+            (if node == own { Served::LocalMemory } else { Served::RemoteMemory }, version)
+        };
+        self.served(task, write, served);
+
+        if write {
+            let lost_caches = far.iter().filter(|&&d| self.last.get(d).is_some_and(|cache| cache.has(line))).count();
+            let others: Vec<usize> =
+                (0..self.machine.cores).filter(|&other| other != core && self.core_has(other, line)).collect();
+            self.counts[task].invalidations += (others.len() + lost_caches) as u64;
+            self.counts[task].upgrades += u64::from(held.is_some() && (!alone || !near.is_empty()));
+            for other in others {
+                for level in &mut self.own {
+                    level[other].invalidations += u64::from(level[other].take(line).is_some());
+                }
+                self.lost.insert((line, other));
+            }
+            for &other in &far {
+                if let Some(cache) = self.last.get_mut(other) {
+                    cache.invalidations += u64::from(cache.take(line).is_some());
+                }
+                self.rights.remove(&(line, other));
+                self.lost_by_domain.insert((line, other));
+            }
+            self.may_write.insert(line, core);
+            self.rights.insert((line, domain), Rights::E);
+        } else if !in_domain {
+            self.share(line, domain, &far, writer);
+        }
+        if !anywhere {
+            self.lost.retain(|&(lost, _)| lost != line);
+            self.lost_by_domain.retain(|&(lost, _)| lost != line);
+        }
+        let alone = self.rights.get(&(line, domain)) == Some(&Rights::E) && near.is_empty();
+        if alone {
+            self.may_write.insert(line, core);
+        }
+        self.lost.remove(&(line, core));
+        self.lost_by_domain.remove(&(line, domain));
+
+        // Where it goes.
+        if in_last && self.last_contents() == Some(Contents::Exclusive) {
+            dirty |= self.last[domain].take(line).unwrap().dirty;
+        }
+        let copy = Copy { line, dirty, written: false, version, used: 0 };
+        match held {
+            Some(0) => {
+                if dirty {
+                    self.own[0][core].get(line).unwrap().dirty = true;
+                }
+            }
+            Some(level) => {
+                let mut copy = copy;
+                if self.contents(level) == Contents::Exclusive {
+                    copy.dirty |= self.own[level][core].take(line).unwrap().dirty;
+                }
+                self.fill_own(core, copy, level);
+            }
+            None => {
+                self.fill_own(core, copy, self.machine.private_levels);
+                if self.last_contents().is_some_and(|contents| contents != Contents::Exclusive)
+                    && !self.last[domain].has(line)
+                {
+                    self.put_last(domain, Copy { dirty: false, ..copy });
+                }
+            }
+        }
+    }
+
+    /// A read by a domain that has no copy.
+    fn share(&mut self, line: u64, domain: usize, far: &[usize], writer: Option<usize>) {
+        let protocol = self.machine.protocol;
+        let mut own = if far.is_empty() { Rights::E } else { Rights::S };
+        if let Some(&owner) = far.iter().find(|&&d| self.rights[&(line, d)] == Rights::E) {
+            if let Some(writer) = writer {
+                self.give_up_writing(writer, line);
+            }
+            let version = self.newest_of_domain(owner, line);
+            let dirty = self.domain_is_dirty(owner, line, protocol != Protocol::Moesi);
+            let keeps = dirty && protocol == Protocol::Moesi;
+            if dirty && !keeps {
+                self.memory_writes += 1;
+                self.memory.insert(line, version);
+            }
+            self.rights.insert((line, owner), if keeps { Rights::O } else { Rights::S });
+        }
+        if protocol == Protocol::Mesif && !far.is_empty() {
+            for &other in far {
+                self.rights.insert((line, other), Rights::S);
+            }
+            own = Rights::F;
+        }
+        self.rights.insert((line, domain), own);
+    }
+
+    fn newest(&mut self, core: usize, line: u64) -> Option<Copy> {
+        (0..self.machine.private_levels).find_map(|level| self.own[level][core].get(line).copied())
+    }
+
+    fn newest_of_domain(&mut self, domain: usize, line: u64) -> u64 {
+        let cores = self.cores_of(domain);
+        let of_cores: Vec<u64> =
+            cores.into_iter().filter_map(|core| self.newest(core, line)).map(|copy| copy.version).collect();
+        let last = self.last.get_mut(domain).and_then(|cache| cache.get(line)).map(|copy| copy.version);
+        of_cores.into_iter().chain(last).max().expect("it has the line")
+    }
+
+    fn domain_is_dirty(&mut self, domain: usize, line: u64, clean: bool) -> bool {
+        let cores = self.cores_of(domain);
+        let mut dirty = false;
+        for level in &mut self.own {
+            for &core in &cores {
+                if let Some(copy) = level[core].get(line) {
+                    dirty |= copy.dirty;
+                    copy.dirty &= !clean;
+                }
+            }
+        }
+        if let Some(copy) = self.last.get_mut(domain).and_then(|cache| cache.get(line)) {
+            dirty |= copy.dirty;
+            copy.dirty &= !clean;
+        }
+        dirty
+    }
+
+    fn give_up_writing(&mut self, writer: usize, line: u64) {
+        self.may_write.remove(&line);
+        let takes = self.last_contents().is_some_and(|contents| contents != Contents::Exclusive);
+        let newest = self.newest(writer, line).unwrap();
+        let mut dirty = false;
+        for level in &mut self.own {
+            if let Some(copy) = level[writer].get(line) {
+                dirty |= copy.dirty;
+                copy.written = false;
+                copy.dirty &= !takes;
+                // What is read from now on is the newest.
+                copy.version = newest.version;
+            }
+        }
+        if dirty && takes {
+            let domain = self.machine.domain(writer);
+            match self.last[domain].get(line) {
+                Some(copy) => (copy.dirty, copy.version) = (true, newest.version),
+                None => self.put_last(domain, Copy { dirty: true, ..newest }),
+            }
+        }
+    }
+
+    fn write_memory(&mut self, domain: usize, copy: Copy) {
+        self.memory_writes += 1;
+        self.memory.insert(copy.line, copy.version);
+        if self.rights.get(&(copy.line, domain)) == Some(&Rights::O) {
+            self.rights.insert((copy.line, domain), Rights::S);
+        }
+    }
+
+    fn put_own(&mut self, level: usize, core: usize, copy: Copy) {
+        let Some(mut gone) = self.own[level][core].put(copy) else { return };
+        let line = gone.line;
+        if self.contents(level) == Contents::Inclusive {
+            for below in (0..level).rev() {
+                if let Some(inner) = self.own[below][core].take(line) {
+                    self.own[below][core].back_invalidations += 1;
+                    if inner.dirty {
+                        gone = inner;
+                    }
+                }
+            }
+        }
+        let below = (0..level).find(|&below| self.own[below][core].has(line));
+        let outer = level + 1;
+        let exclusive = outer < self.machine.levels.len() && self.contents(outer) == Contents::Exclusive;
+        if let (true, true, Some(below)) = (gone.dirty, exclusive, below) {
+            self.own[below][core].get(line).unwrap().dirty = true;
+            return;
+        }
+        if outer < self.machine.private_levels {
+            if let Some(copy) = self.own[outer][core].get(line) {
+                if gone.dirty {
+                    (copy.dirty, copy.version) = (true, gone.version);
+                }
+                return;
+            }
+            if gone.dirty || exclusive && below.is_none() {
+                self.put_own(outer, core, Copy { written: false, ..gone });
+                return;
+            }
+        } else if self.last.is_empty() {
+            if gone.dirty {
+                self.write_memory(core, gone);
+            }
+        } else {
+            let domain = self.machine.domain(core);
+            match self.last[domain].get(line) {
+                Some(copy) if gone.dirty => (copy.dirty, copy.version) = (true, gone.version),
+                Some(_) => {}
+                None if gone.dirty || exclusive && below.is_none() => self.put_last(domain, gone),
+                None => {}
+            }
+        }
+        if !self.core_has(core, line) {
+            if self.may_write.get(&line) == Some(&core) {
+                self.may_write.remove(&line);
+            }
+            self.forget_rights(self.machine.domain(core), line);
+        }
+    }
+
+    fn put_last(&mut self, domain: usize, copy: Copy) {
+        let Some(mut gone) = self.last[domain].put(copy) else { return };
+        let line = gone.line;
+        if self.last_contents() == Some(Contents::Inclusive) {
+            for core in self.cores_of(domain) {
+                for level in (0..self.machine.private_levels).rev() {
+                    if let Some(inner) = self.own[level][core].take(line) {
+                        self.own[level][core].back_invalidations += 1;
+                        if inner.dirty {
+                            gone = inner;
+                        }
+                    }
+                }
+                if self.may_write.get(&line) == Some(&core) {
+                    self.may_write.remove(&line);
+                }
+            }
+        }
+        if gone.dirty {
+            self.write_memory(domain, gone);
+        }
+        self.forget_rights(domain, line);
+    }
+
+    fn forget_rights(&mut self, domain: usize, line: u64) {
+        if !self.domain_has(domain, line) {
+            self.rights.remove(&(line, domain));
+        }
+    }
+}
