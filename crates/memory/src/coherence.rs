@@ -177,10 +177,12 @@ impl<'a> Hierarchy<'a> {
     /// Puts a line into those of a core's caches that are filled with what passes.
     fn fill_private(&mut self, core: usize, line: u64, bits: u64, levels: Range<usize>) {
         for level in levels {
+            let through = self.machine.levels[0].write == Write::Through;
             let bits = match level {
-                // What is written there at once must be seen to be.
-                0 if self.machine.levels[0].write == Write::Through => 0,
+                // What is written there at once must be seen to be; what was written is in the next level.
+                0 if through => 0,
                 0 => bits,
+                1 if through => bits,
                 _ => bits & WRITABLE,
             };
             if level == 0 || self.machine.levels[level].contents != Contents::Exclusive {
@@ -579,9 +581,6 @@ impl<'a> Hierarchy<'a> {
                     self.insert_shared(domain, line, 0);
                 }
             }
-        }
-        if bits & DIRTY != 0 && self.machine.levels[0].write == Write::Through {
-            self.mark_written(core, line);
         }
         if write {
             self.mark_written(core, line);

@@ -219,6 +219,8 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
         let mut task = self.tasks[number].take().expect("no other runs");
         self.order.set(pu, NEVER);
         let each = self.machine.core.instruction[self.busy[task.core]];
+        // Others may have come in between: what the L1 served before, it need not serve again.
+        task.walk.hits = 0;
         loop {
             task.note(now);
             if self.begin_turn(&mut task, now)? {
@@ -256,7 +258,7 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
     /// What has to be done in its turn, now. True where the task cannot go on.
     fn begin_turn(&mut self, task: &mut Task<'a>, now: Time) -> Result<bool> {
         match &task.work {
-            Work::Walk if task.walk.begun => {
+            Work::Walk if task.walk.begun && task.walk.line <= task.walk.last => {
                 if self.access_alone(task) {
                     task.walk.line += 1;
                 } else {

@@ -31,8 +31,10 @@ pub(crate) struct Walk {
     pub begun: bool,
     pub line: u64,
     pub last: u64,
-    /// Accesses of this iteration that were one line each, served by the L1.
+    /// Lines of this iteration that the L1 served.
     pub hits: usize,
+    /// An access of this iteration is of several lines.
+    pub straddles: bool,
     /// Of one iteration.
     pub instructions: u64,
     pub loads: u64,

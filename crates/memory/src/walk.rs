@@ -90,7 +90,7 @@ impl<'a, O: Observer> Engine<'a, '_, O> {
                 let address = access.address(walk.iteration);
                 let end = address.saturating_add(u64::from(access.size_bytes.max(1)) - 1);
                 (walk.line, walk.last) = (address >> self.machine.line_bits, end >> self.machine.line_bits);
-                walk.hits = if walk.line == walk.last { walk.hits } else { 0 };
+                walk.straddles |= walk.line != walk.last;
                 walk.begun = true;
                 task.clock.advance(u64::from(access.instructions), each);
                 if access.atomic {
@@ -174,7 +174,8 @@ impl<'a, O: Observer> Engine<'a, '_, O> {
         }
         walk.index = 0;
         walk.iteration += 1;
-        let all_hit = walk.hits == walk.accesses.len();
+        let all_hit = walk.hits == walk.accesses.len() && !walk.straddles;
+        walk.straddles = false;
         walk.hits = 0;
         if all_hit && walk.iteration < walk.iterations {
             self.repeat(task, each, horizon);

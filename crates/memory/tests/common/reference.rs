@@ -311,7 +311,7 @@ impl<'a> Reference<'a> {
     fn fill_own(&mut self, core: usize, copy: Copy, levels: usize) {
         for level in 0..levels {
             if level == 0 || self.contents(level) != Contents::Exclusive {
-                let dirty = copy.dirty && level == 0 && !self.through();
+                let dirty = copy.dirty && level == usize::from(self.through());
                 self.put_own(level, core, Copy { dirty, written: false, ..copy });
             }
         }
