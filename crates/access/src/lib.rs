@@ -12,6 +12,7 @@ pub mod order;
 mod recording;
 pub mod segment;
 mod step;
+pub mod synthetic;
 
 pub use access::{Access, AccessKind};
 pub use recording::{InMemory, Recording, Steps, TaskInfo};

@@ -204,7 +204,10 @@ impl<'a> Hierarchy<'a> {
             }
         }
         if through && self.machine.private_levels == 1 {
-            self.mark_shared_dirty(self.machine.domain(core), line);
+            let cache = &mut self.shared[self.machine.domain(core)];
+            if let Some(place) = cache.find(line) {
+                cache.set_bits(place, DIRTY);
+            }
         }
     }
 
@@ -215,14 +218,13 @@ impl<'a> Hierarchy<'a> {
         self.mark_written(core, line);
     }
 
-    /// Whether the domain's shared cache has it; it is then dirty.
+    /// Whether the domain's shared cache has it; it is then dirty, and used at this moment.
     fn mark_shared_dirty(&mut self, domain: usize, line: u64) -> bool {
         let Some(cache) = self.shared.get_mut(domain) else { return false };
-        let place = cache.find(line);
-        if let Some(place) = place {
-            cache.set_bits(place, DIRTY);
-        }
-        place.is_some()
+        let Some(place) = cache.find(line) else { return false };
+        let place = cache.touch(place);
+        cache.set_bits(place, DIRTY);
+        true
     }
 
     fn beyond(
@@ -622,7 +624,11 @@ impl<'a> Hierarchy<'a> {
         }
         if level + 1 < self.machine.private_levels {
             if let Some(place) = self.private[level + 1][core].find(line) {
-                self.private[level + 1][core].set_bits(place, bits & DIRTY);
+                let cache = &mut self.private[level + 1][core];
+                if dirty {
+                    let place = cache.touch(place);
+                    cache.set_bits(place, DIRTY);
+                }
                 return;
             }
             if dirty || exclusive && below.is_none() {

@@ -151,6 +151,10 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
     }
 
     fn run_all(&mut self) -> Result<()> {
+        // All begin at once: none has its core to itself because its siblings have not been looked at yet.
+        for pu in 0..self.pus.len() {
+            self.take_next(pu, 0);
+        }
         loop {
             let (now, pu) = self.order.first();
             if now == NEVER {
@@ -194,7 +198,6 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
         let changes = place.last.is_some_and(|last| last != number);
         place.current = Some(number);
         place.last = Some(number);
-        place.slice_end = now.saturating_add(self.machine.system.slice);
         self.busy[self.machine.core_of_pu[pu]] += 1;
         let task = self.tasks[number].as_mut().expect("no other runs");
         task.report.queued_fs += now - since;
@@ -203,6 +206,7 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
             self.switches += 1;
             task.clock.time += self.machine.system.switch;
         }
+        self.pus[pu].slice_end = task.clock.time.saturating_add(self.machine.system.slice);
         self.order.set(pu, task.clock.time);
         task.clock.time == now
     }
@@ -223,9 +227,10 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
         task.walk.hits = 0;
         loop {
             task.note(now);
-            if self.begin_turn(&mut task, now)? {
+            if self.begin_turn(&mut task, each, now)? {
                 break;
             }
+            task.note(now);
             let stop = self.go_on(&mut task, each, now.saturating_add(self.lookahead))?;
             task.note(now);
             self.wake_waiters(&mut task);
@@ -256,13 +261,16 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
     }
 
     /// What has to be done in its turn, now. True where the task cannot go on.
-    fn begin_turn(&mut self, task: &mut Task<'a>, now: Time) -> Result<bool> {
+    fn begin_turn(&mut self, task: &mut Task<'a>, each: Time, now: Time) -> Result<bool> {
         match &task.work {
             Work::Walk if task.walk.begun && task.walk.line <= task.walk.last => {
                 if self.access_alone(task) {
                     task.walk.line += 1;
                 } else {
                     self.access_in_turn(task);
+                }
+                if task.walk.line > task.walk.last {
+                    self.finish_access(task, each, now);
                 }
                 self.tell_losers(now);
                 Ok(false)

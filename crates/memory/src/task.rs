@@ -88,6 +88,8 @@ pub(crate) struct Task<'a> {
     pub clock: CoreClock,
     /// Accesses made.
     pub position: u64,
+    /// When it made the last of them.
+    pub made_at: Time,
     /// Positions and when they were passed, ascending; those before the first are of no interest any more.
     history: VecDeque<(u64, Time)>,
     /// Tasks that wait for a position of this one.
@@ -117,6 +119,7 @@ impl<'a> Task<'a> {
             walk: Walk::default(),
             clock,
             position: 0,
+            made_at: 0,
             history: VecDeque::from([(0, 0)]),
             waiters: Vec::new(),
             page: (u64::MAX, u64::MAX),
@@ -124,14 +127,20 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Notes that the position is passed now; nobody asks any more for what was before `now`.
+    /// Notes where it is now; nobody asks any more for what was before `now`.
     pub fn note(&mut self, now: Time) {
-        let here = (self.position, self.clock.time);
-        if self.history.back() != Some(&here) {
-            self.history.push_back(here);
-        }
+        // An access that has begun is not made yet, and the one before it was made before this one began.
+        let begun = matches!(self.work, Work::Walk) && self.walk.begun;
+        self.note_at(if begun { self.made_at } else { self.clock.time });
         while self.history.len() > 1 && self.history[1].1 <= now {
             self.history.pop_front();
+        }
+    }
+
+    /// Notes that it had made all accesses of its position by `time`.
+    pub fn note_at(&mut self, time: Time) {
+        if self.history.back().is_none_or(|&(position, noted)| position < self.position || noted < time) {
+            self.history.push_back((self.position, time));
         }
     }
 

@@ -46,9 +46,14 @@ impl<'a, O: Observer> Engine<'a, '_, O> {
                         return Ok(Stop::Sleeps(task.clock.time.saturating_add(time).min(crate::clock::NEVER - 1)));
                     }
                     Step::Compute { instructions } => {
-                        // A step that takes longer than anything can is told where times are checked.
-                        let most = crate::clock::LONGEST / each.max(1);
-                        task.clock.advance((*instructions).min(most), each);
+                        let (instructions, most) = (*instructions, crate::clock::LONGEST / each.max(1));
+                        task.note_at(task.clock.time);
+                        if instructions > most {
+                            // Told where times are checked.
+                            task.clock.time = crate::clock::LONGEST + 1;
+                        } else {
+                            task.clock.advance(instructions, each);
+                        }
                         task.work = Work::Nothing;
                         if task.clock.time > horizon {
                             return Ok(Stop::Ahead);
@@ -100,6 +105,7 @@ impl<'a, O: Observer> Engine<'a, '_, O> {
             if task.clock.time > horizon {
                 return Some(Stop::Ahead);
             }
+            debug_assert!(task.walk.line <= task.walk.last, "what is finished is not begun");
             while task.walk.line <= task.walk.last {
                 if !self.access_alone(task) {
                     task.walk.hits = 0;
@@ -164,8 +170,9 @@ impl<'a, O: Observer> Engine<'a, '_, O> {
         }
     }
 
-    fn finish_access(&mut self, task: &mut Task<'a>, each: Time, horizon: Time) {
+    pub(crate) fn finish_access(&mut self, task: &mut Task<'a>, each: Time, horizon: Time) {
         task.position += 1;
+        task.made_at = task.clock.time;
         let walk = &mut task.walk;
         walk.begun = false;
         walk.index += 1;
@@ -225,6 +232,7 @@ impl<'a, O: Observer> Engine<'a, '_, O> {
         task.position += count * walk.accesses.len() as u64;
         task.clock.advance(count * walk.instructions, each);
         task.clock.stall(count * stall);
+        task.made_at = task.clock.time;
         task.walk.iteration += count;
     }
 

@@ -514,7 +514,10 @@ impl<'a> Reference<'a> {
         if dirty && takes {
             let domain = self.machine.domain(writer);
             match self.last[domain].get(line) {
-                Some(copy) => (copy.dirty, copy.version) = (true, newest.version),
+                Some(copy) => {
+                    (copy.dirty, copy.version) = (true, newest.version);
+                    self.last[domain].touch(line);
+                }
                 None => self.put_last(domain, Copy { dirty: true, ..newest }),
             }
         }
@@ -552,6 +555,7 @@ impl<'a> Reference<'a> {
             if let Some(copy) = self.own[outer][core].get(line) {
                 if gone.dirty {
                     (copy.dirty, copy.version) = (true, gone.version);
+                    self.own[outer][core].touch(line);
                 }
                 return;
             }
@@ -566,7 +570,10 @@ impl<'a> Reference<'a> {
         } else {
             let domain = self.machine.domain(core);
             match self.last[domain].get(line) {
-                Some(copy) if gone.dirty => (copy.dirty, copy.version) = (true, gone.version),
+                Some(copy) if gone.dirty => {
+                    (copy.dirty, copy.version) = (true, gone.version);
+                    self.last[domain].touch(line);
+                }
                 Some(_) => {}
                 None if gone.dirty || exclusive && below.is_none() => self.put_last(domain, gone),
                 None => {}
