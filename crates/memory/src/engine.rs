@@ -172,7 +172,7 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
     /// A PU's turn.
     fn turn(&mut self, pu: usize, now: Time) -> Result<()> {
         if let Some(task) = self.pus[pu].current.filter(|_| self.pus[pu].must_switch(now)) {
-            self.leave(pu);
+            self.leave(pu, now);
             self.pus[pu].enter(task, now);
         }
         if self.pus[pu].current.is_none() && !self.take_next(pu, now) {
@@ -212,10 +212,11 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
     }
 
     /// The current task leaves its PU.
-    fn leave(&mut self, pu: usize) {
-        self.pus[pu].current = None;
+    fn leave(&mut self, pu: usize, now: Time) {
         self.busy[self.machine.core_of_pu[pu]] -= 1;
-        self.order.set(pu, self.pus[pu].next_ready().unwrap_or(NEVER));
+        let place = &mut self.pus[pu];
+        (place.current, place.free_from) = (None, now);
+        self.order.set(pu, place.next_ready().map_or(NEVER, |ready| ready.max(now)));
     }
 
     /// Runs a task until others come first.
@@ -238,12 +239,12 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
                 Stop::Ended => {
                     task.state = State::Ended;
                     task.report.end_fs = task.clock.time;
-                    self.leave(pu);
+                    self.leave(pu, task.clock.time);
                     break;
                 }
                 Stop::Sleeps(until) => {
+                    self.leave(pu, task.clock.time);
                     task.clock.time = until;
-                    self.leave(pu);
                     self.enter(pu, number, until);
                     break;
                 }
@@ -337,7 +338,7 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
         match polled {
             None => {
                 task.state = State::Asleep { on, position, since };
-                self.leave(task.pu);
+                self.leave(task.pu, since);
             }
             Some(address) => {
                 let line = address >> self.machine.line_bits;
@@ -393,7 +394,7 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
     fn enter(&mut self, pu: usize, number: usize, time: Time) {
         self.pus[pu].enter(number, time);
         let next = match self.pus[pu].current {
-            None => time,
+            None => time.max(self.pus[pu].free_from),
             Some(current) => match self.tasks[current].as_ref().map(|task| task.state) {
                 Some(State::Polls { .. }) => time.max(self.pus[pu].slice_end),
                 _ => NEVER,

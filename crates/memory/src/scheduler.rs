@@ -12,6 +12,8 @@ pub(crate) struct Pu {
     pub current: Option<usize>,
     /// The task that was on it last.
     pub last: Option<usize>,
+    /// When the last task left it.
+    pub free_from: Time,
     /// When the current task may have to go.
     pub slice_end: Time,
     /// Tasks that want it, with when from; in the order in which they came.
