@@ -18,6 +18,7 @@ mod online;
 mod output;
 mod picture;
 mod progress;
+mod recording;
 mod show;
 mod usage;
 mod verdict;

@@ -19,6 +19,7 @@ mod restore;
 mod run;
 mod run_ranks;
 mod show;
+mod simulate;
 mod top;
 mod topology;
 
@@ -40,6 +41,8 @@ pub enum Command {
     Map(map::Map),
     /// Says what mappings of a profile are worth: distance cost, estimated time of communication, predicted gain
     Evaluate(evaluate::Evaluate),
+    /// Says what mappings of a recorded program are worth on a machine that is not at hand: caches, coherence and memory
+    Simulate(simulate::Simulate),
     /// Runs a program with each thread on its PU, or watches it and moves its threads
     Run(run::Run),
     /// Watches programs that run already, and moves their threads
@@ -86,6 +89,7 @@ impl Command {
             Command::Show(command) => command.run(),
             Command::Map(command) => command.run(),
             Command::Evaluate(command) => command.run(),
+            Command::Simulate(command) => command.run(),
             Command::Run(command) => command.run(),
             Command::Attach(command) => command.run(),
             Command::Top(command) => command.run(),

@@ -1,0 +1,233 @@
+//! `cohabit simulate`: what mappings of a recorded program would be worth on a machine that is not at hand.
+
+use super::Outcome;
+use crate::exit::{End, Failure};
+use crate::json::JsonArgs;
+use crate::number;
+use crate::progress;
+use crate::recording::open_recording;
+use cohabit_access::{Recording, order};
+use cohabit_map::{Options as MapOptions, Problem, mapper};
+use cohabit_memory::{Machine, Options, Placement, Report, simulate};
+use cohabit_model::{Error, Mapping, Matrix, Result, Topology};
+use cohabit_observe::reference::ReferenceDetector;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const EXAMPLES: &str = "\
+Examples:
+  cohabit simulate synthetic:ring:8 --machine harpertown --mapper packed scatter best
+  cohabit simulate synthetic:pairs:28:64 --machine purple --mapping a.json b.json
+  cohabit simulate synthetic:ring:8 --machine mine.toml --memory interleave
+
+Rankings of mappings are what is claimed, not seconds (docs/simulator.md).";
+
+/// Arguments of `cohabit simulate`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Simulate {
+    /// The recording: synthetic:KIND:TASKS[:KIB[:ROUNDS]], KIND being ring, pairs, distant, all or alone
+    #[arg(value_name = "R")]
+    recording: String,
+    /// The machine: harpertown, xeon32, xeon64, purple, deloc, epyc, mesh, or a machine file (.toml)
+    #[arg(long, value_name = "M")]
+    machine: String,
+    /// Mappings onto the machine, as `cohabit map -o` writes them
+    #[arg(long, value_name = "MAP", num_args = 1..)]
+    mapping: Vec<String>,
+    /// Mapping algorithms to try, on what the recording's tasks communicate [default: packed scatter best]
+    #[arg(long, value_name = "A", num_args = 1.., value_delimiter = ',')]
+    mapper: Vec<String>,
+    /// Where pages go: first-touch, interleave, or bind:N
+    #[arg(long, value_name = "WHERE", default_value = "first-touch")]
+    memory: String,
+    /// How many mappings are simulated at a time; the result is the same for any number
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    threads: u16,
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+/// A mapping with what it led to.
+struct Simulated {
+    name: String,
+    placement: Vec<usize>,
+    report: Report,
+}
+
+impl Simulate {
+    /// Simulates all mappings, and prints them side by side.
+    pub fn run(self) -> Outcome {
+        let placement = Placement::parse(&self.memory).map_err(|error| Failure::usage(error.at("--memory")))?;
+        let machine = Machine::load(&self.machine)?;
+        placement.check(machine.memory.nodes).map_err(|error| Failure::usage(error.at("--memory")))?;
+        let recording = open_recording(&self.recording)?;
+        let placements = self.placements(&*recording, &machine.topology)?;
+        let options = Options { placement, ..Options::default() };
+        let simulated = progress::during("simulating", || {
+            all(&*recording, &machine, placements, &options, usize::from(self.threads))
+        })?;
+        let fields = json!({
+            "recording": self.recording,
+            "machine": self.machine,
+            "memory": self.memory,
+            "mappings": simulated.iter().map(fields).collect::<Vec<_>>(),
+        });
+        self.json.emit("simulate", fields, &text(&self.machine, &machine, &*recording, &simulated))?;
+        Ok(End::Done)
+    }
+
+    /// Where each mapping puts each task: indices into the machine's PUs.
+    fn placements(&self, recording: &dyn Recording, topology: &Topology) -> Result<Vec<(String, Vec<usize>)>> {
+        let tasks = recording.tasks().len();
+        let mut placements = Vec::new();
+        for path in &self.mapping {
+            let mapping = Mapping::read(Path::new(path))?;
+            placements.push((path.clone(), placement(&mapping, tasks, topology).map_err(|error| error.at(path))?));
+        }
+        let default = ["packed", "scatter", "best"].map(String::from);
+        let names: &[String] = if self.mapper.is_empty() && self.mapping.is_empty() { &default } else { &self.mapper };
+        if names.is_empty() {
+            return Ok(placements);
+        }
+        let (weight, load) = communication(recording)?;
+        for name in names {
+            let options = MapOptions::default();
+            let problem = Problem { weight: &weight, load: &load, topology, options: &options };
+            placements.push((name.clone(), mapper(name)?.map(&problem)?));
+        }
+        Ok(placements)
+    }
+}
+
+/// Who communicates with whom in a recording, by the definition: first reads of each value; and the bytes each accesses.
+fn communication(recording: &dyn Recording) -> Result<(Matrix, Vec<u64>)> {
+    let mut detector = ReferenceDetector::new(64, u64::MAX);
+    order::in_turns(recording, 1000, &mut |event| {
+        match event {
+            order::Event::Access(access) => detector.access(&access),
+            order::Event::Clear(range) => detector.clear(range),
+            order::Event::Code { .. } => {}
+        }
+        Ok(())
+    })?;
+    let counts = detector.finish(recording.tasks().len());
+    Ok((counts.messages, counts.accessed_bytes))
+}
+
+/// Simulates mappings, so many at a time, and returns them in their order.
+fn all(
+    recording: &dyn Recording,
+    machine: &Machine,
+    placements: Vec<(String, Vec<usize>)>,
+    options: &Options,
+    threads: usize,
+) -> Result<Vec<Simulated>> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some((name, placement)) = placements.get(index) else { return done };
+            let report = simulate(recording, machine, placement, options).map_err(|error| error.at(name));
+            done.push((index, report));
+        }
+    };
+    let mut reports: Vec<(usize, Result<Report>)> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads.min(placements.len())).map(|_| scope.spawn(&work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("a simulation does not panic")).collect()
+    });
+    reports.sort_by_key(|&(index, _)| index);
+    let simulated = |((name, placement), (_, report)): ((String, Vec<usize>), (usize, Result<Report>))| {
+        Ok(Simulated { name, placement, report: report? })
+    };
+    placements.into_iter().zip(reports).map(simulated).collect()
+}
+
+/// Where a mapping file puts each task.
+fn placement(mapping: &Mapping, tasks: usize, topology: &Topology) -> Result<Vec<usize>> {
+    if mapping.tasks.len() != tasks {
+        return Err(Error::new(format!("the mapping has {} tasks, the recording {tasks}", mapping.tasks.len()))
+            .remedy("make the mapping from a profile of the same program"));
+    }
+    let mut placement = vec![0; tasks];
+    for task in &mapping.tasks {
+        let entry = placement.get_mut(task.task as usize).ok_or_else(|| {
+            Error::new(format!("the recording has no task {}", task.task))
+                .remedy("make the mapping from a profile of the same program")
+        })?;
+        *entry = topology.pu_index(task.pu).ok_or_else(|| {
+            Error::new(format!("task {} is on PU {}, which the machine lacks", task.task, task.pu))
+                .remedy("make the mapping with the machine's topology")
+        })?;
+    }
+    Ok(placement)
+}
+
+fn text(name: &str, machine: &Machine, recording: &dyn Recording, simulated: &[Simulated]) -> String {
+    let mut text = format!("{name}: {}; {} tasks\n\n", machine.about, recording.tasks().len());
+    let width = simulated.iter().map(|one| one.name.chars().count()).max().unwrap_or(0).max("mapping".len());
+    let levels = machine.levels.len() as u8;
+    let misses: String = (2..=levels).map(|level| format!("  {:>12}", format!("L{level} misses"))).collect();
+    text += &format!(
+        "{:<width$}  {:>9}  {:>8}{misses}  {:>13}  {:>14}  {:>10}\n",
+        "mapping", "time", "relative", "invalidations", "cache-to-cache", "remote"
+    );
+    let first = simulated.first().map_or(0, |one| one.report.time_fs).max(1);
+    for one in simulated {
+        let report = &one.report;
+        let misses: String = (2..=levels).map(|level| format!("  {:>12}", report.misses(level))).collect();
+        text += &format!(
+            "{:<width$}  {:>9}  {:>8.3}{misses}  {:>13}  {:>14}  {:>10}\n",
+            one.name,
+            number::seconds(report.time_fs as f64 / 1e15),
+            report.time_fs as f64 / first as f64,
+            report.total.invalidations,
+            report.cache_to_cache(),
+            report.remote(),
+        );
+    }
+    text
+}
+
+fn fields(one: &Simulated) -> Value {
+    json!({ "name": one.name, "pus": one.placement, "report": one.report })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cohabit_memory::machine::given::MACHINES;
+
+    #[test]
+    fn the_help_names_all_machines_and_kinds() {
+        let command = <Simulate as clap::Args>::augment_args(clap::Command::new("simulate"));
+        let help = command.clone().render_long_help().to_string();
+        for name in MACHINES.iter().map(|given| given.name).chain(cohabit_access::synthetic::kinds().map(|kind| kind.0))
+        {
+            assert!(help.contains(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn any_number_of_threads_gives_the_same() {
+        let machine = Machine::load("harpertown").unwrap();
+        let recording = open_recording("synthetic:ring:4:4:2").unwrap();
+        let placements: Vec<_> =
+            (0..5).map(|shift| (shift.to_string(), (0..4).map(|n| (n + shift) % 8).collect())).collect();
+        let run = |threads| {
+            let all = all(&*recording, &machine, placements.clone(), &Options::default(), threads).unwrap();
+            all.into_iter().map(|one| (one.name, one.report)).collect::<Vec<_>>()
+        };
+        assert_eq!(run(1), run(3));
+    }
+
+    #[test]
+    fn communication_is_that_of_the_recording() {
+        let (weight, load) = communication(&*open_recording("synthetic:pairs:4:1:2").unwrap()).unwrap();
+        // 16 lines of 64 bytes, read by the other in each of 2 rounds.
+        assert_eq!((weight.get(0, 1), weight.get(1, 0), weight.get(1, 2)), (32, 32, 0));
+        assert_eq!(load, vec![2 * 2 * 1024; 4]);
+    }
+}
