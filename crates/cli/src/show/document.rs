@@ -18,6 +18,7 @@ pub fn document(profile: &Profile, options: &ShowOptions) -> Value {
     let metrics = metrics(matrix);
     let structure = metrics.structure();
     let meta = &profile.meta;
+    let channels = meta.unseen_channels();
     let mut document = json!({
         "kind": meta.kind, "detector": meta.detector, "block_bytes": meta.block_bytes, "window_ns": meta.window_ns,
         "profiled_command": meta.command, "tasks": meta.tasks, "coverage": meta.coverage, "weight": unit(options.weight),
@@ -39,8 +40,8 @@ pub fn document(profile: &Profile, options: &ShowOptions) -> Value {
             "communication_to_memory": communication_to_memory(profile),
         },
         "structure": structure,
-        "can_gain": structure.can_gain(),
-        "verdict": structure.sentence(),
+        "can_gain": structure.can_gain() || !channels.is_empty(),
+        "verdict": structure.sentence_beside(&channels),
     });
     if options.hot {
         document["hot"] = json!(meta.hot);

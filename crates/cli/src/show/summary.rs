@@ -69,7 +69,10 @@ pub fn structure(profile: &Profile, options: &ShowOptions) -> String {
     if let Some(ratio) = communication_to_memory(profile) {
         out += &figure("communication to memory", &format!("{:.2} % of all bytes accessed (CommR)", 100.0 * ratio));
     }
-    out + &format!("\n{}\n", options.palette.bold(&metrics.structure().sentence()))
+    out + &format!(
+        "\n{}\n",
+        options.palette.bold(&metrics.structure().sentence_beside(&profile.meta.unseen_channels()))
+    )
 }
 
 /// How many phases are told apart.
