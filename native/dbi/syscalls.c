@@ -265,6 +265,18 @@ is_idle(int number)
     }
 }
 
+/* DynamoRIO ends a program that cannot have the address space it needs, with a line that says neither why nor what to do. */
+static void
+warn_of_limit(const char *path)
+{
+    uint64_t bytes = system_address_space_limit();
+    if (bytes < shadow_space_bytes && system_identify_path(path).kind == FILE_REGULAR)
+        dr_fprintf(STDERR,
+                   "cohabit: process %d starts a program under ulimit -v (%llu KiB), in which the profiler has no room: it ends\n"
+                   "  leave the limit out where you profile\n",
+                   (int)dr_get_process_id(), (unsigned long long)(bytes / 1024));
+}
+
 static bool
 event_before(void *drcontext, int number)
 {
@@ -288,6 +300,7 @@ event_before(void *drcontext, int number)
     if (number == __NR_exit)
         tasks_wait_begun();
     if (number == __NR_execve || number == __NR_execveat) {
+        warn_of_limit((const char *)me->syscall_args[number == __NR_execve ? 0 : 1]);
         part_flush_window(me);
         counting_account();
         part()->end = COHABIT_END_EXEC;

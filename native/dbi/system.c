@@ -304,11 +304,24 @@ system_start_thread(void (*run)(void), void *stack_top, int *tid)
     return result > 0;
 }
 
+static struct rlimit64
+limit_of(int resource)
+{
+    struct rlimit64 limit = { ~0ull, ~0ull };
+    call6(__NR_prlimit64, 0, resource, 0, (long)&limit, 0, 0);
+    return limit;
+}
+
+uint64_t
+system_address_space_limit(void)
+{
+    return limit_of(RLIMIT_AS).rlim_cur;
+}
+
 uint64_t
 system_descriptor_limit(void)
 {
-    struct rlimit64 limit;
-    return call6(__NR_prlimit64, 0, RLIMIT_NOFILE, 0, (long)&limit, 0, 0) == 0 ? limit.rlim_max : ~0ull;
+    return limit_of(RLIMIT_NOFILE).rlim_max;
 }
 
 static int64_t

@@ -63,6 +63,8 @@ void system_wake(const int *word);
  * must not use any. `tid` holds its id until it has ended. */
 bool system_start_thread(void (*run)(void), void *stack_top, int *tid);
 
+/* What the program may have of address space at most (RLIMIT_AS). */
+uint64_t system_address_space_limit(void);
 /* One more than the greatest number that a file descriptor may ever have. */
 uint64_t system_descriptor_limit(void);
 /* The greatest open file descriptor below that number; -1: none. Without /proc, the greatest there may be. */
