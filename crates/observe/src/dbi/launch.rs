@@ -268,7 +268,7 @@ mod tests {
             ((RLIM_INFINITY, RLIM_INFINITY), None),
             ((enough, enough), None),
             ((some, RLIM_INFINITY), Some("ulimit -v unlimited")),
-            ((some, some), Some("a hard limit")),
+            ((some, some), Some("a hard one")),
         ] {
             let found = check_address_space(enough, limits).err();
             assert_eq!(found.is_some(), said.is_some(), "{limits:?}: {found:?}");
