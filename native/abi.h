@@ -51,6 +51,13 @@
 #define COHABIT_FLAG_HOT 32u        /* hot blocks were followed */
 #define COHABIT_FLAG_ALONE 64u      /* memory shared with other processes was counted as if it were not */
 #define COHABIT_FLAG_SEGMENTS 128u  /* more of such memory was touched than COHABIT_COMMON_SEGMENTS hold: that is not counted */
+/* Code lies in memory that others may write to unseen, and was not compared with what it was translated from: what ran may be
+ * old code. */
+#define COHABIT_FLAG_STALE_CODE 256u
+/* What tasks may exchange data through that is no memory: made, or opened, in this image. */
+#define COHABIT_FLAG_SOCKETS 512u
+#define COHABIT_FLAG_PIPES 1024u  /* pipes and message queues */
+#define COHABIT_FLAG_FILES 2048u  /* a file was opened to be written */
 
 /* What one task exchanged with one partner. Rows belong to the counting task: `messages` and `bytes` to the reader
  * (partner = writer), `invalidations` to the writer (partner = holder of the copy that went stale), `sharing` to the

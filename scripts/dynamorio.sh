@@ -4,7 +4,8 @@
 # What is missing or out of date is built.
 #
 # DynamoRIO comes from COHABIT_DYNAMORIO (the root of a release or of a build: the folder with
-# cmake/DynamoRIOConfig.cmake), else from the sources in the Cargo package named in native/dynamorio/Cargo.toml.
+# cmake/DynamoRIOConfig.cmake), else from the sources in the Cargo package named in native/dynamorio/Cargo.toml, with the
+# patches beside it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -52,15 +53,19 @@ sources() {
         sed 's|"manifest_path":"\(.*\)/Cargo.toml"|\1/dynamorio|'
 }
 
+# What is mended in it, each with its reason.
+patches=(native/dynamorio/patches/*.patch)
+
 # How DynamoRIO is built: what the client needs of it. Its annotations would tell programs that they run on Valgrind, and
 # they would run otherwise (workloads/probes/client_request.c).
 settings=(-DCMAKE_BUILD_TYPE=Release -DANNOTATIONS=OFF -DBUILD_CLIENTS=OFF -DBUILD_DOCS=OFF -DBUILD_SAMPLES=OFF
     -DBUILD_TESTS=OFF -DBUILD_TOOLS=OFF -DBUILD_DRSTATS=OFF)
 
-# Built once: the stamp holds the lock file's checksum and the settings, so that another version is another build.
+# Built once: the stamp holds the checksum of the lock file and the patches, and the settings, so that another version is
+# another build.
 build_dynamorio() {
     local stamp=$own/.cohabit-built wanted
-    wanted="$(sha256sum <native/dynamorio/Cargo.lock) ${settings[*]}"
+    wanted="$(cat native/dynamorio/Cargo.lock "${patches[@]}" | sha256sum) ${settings[*]}"
     if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
         return
     fi
@@ -71,6 +76,10 @@ build_dynamorio() {
     rm -rf "$own" "$build/dynamorio-src"
     mkdir -p "$own"
     cp -r "$source" "$build/dynamorio-src" # its cmake may write beside its sources; cargo's cache is not ours
+    chmod -R u+w "$build/dynamorio-src"
+    for patch in "${patches[@]}"; do
+        quietly "$build/patch.log" patch -d "$build/dynamorio-src" -p1 -i "$PWD/$patch"
+    done
     quietly "$own/configure.log" cmake -S "$build/dynamorio-src" -B "$own" "${settings[@]}"
     quietly "$own/make.log" make -C "$own" -j "$jobs"
     echo "$wanted" >"$stamp"

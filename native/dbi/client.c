@@ -1,4 +1,5 @@
 /* The DynamoRIO client: which events are watched, and who answers them. */
+#include "aliases.h"
 #include "codewrites.h"
 #include "clock.h"
 #include "cold.h"
@@ -47,8 +48,8 @@ event_analysis(void *drcontext, void *tag, instrlist_t *block, bool for_trace, b
     *user_data = on ? plan_create(drcontext, block) : NULL;
     if (on && *user_data == NULL)
         part()->events_lost++;
-    /* Made again later, for a fault in old code, the block might come out as the other kind. */
-    return counting_partly() ? DR_EMIT_STORE_TRANSLATIONS : DR_EMIT_DEFAULT;
+    /* Made again later, for a fault in old code, the block might come out as the other kind, or of other code. */
+    return counting_partly() || aliases_possible(tag) ? DR_EMIT_STORE_TRANSLATIONS : DR_EMIT_DEFAULT;
 }
 
 static void
@@ -63,8 +64,10 @@ static dr_emit_flags_t
 event_insert(void *drcontext, void *tag, instrlist_t *block, instr_t *instr, bool for_trace, bool translating,
              void *user_data)
 {
-    (void)tag, (void)for_trace, (void)translating;
+    (void)for_trace, (void)translating;
     plan_t *plan = user_data;
+    if (drmgr_is_first_instr(drcontext, instr))
+        aliases_insert(drcontext, tag, block, instr);
     if (instr_is_app(instr) && marker_of(instr) != 0)
         marker_insert(drcontext, block, instr);
     if (plan == NULL)

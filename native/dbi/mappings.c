@@ -85,9 +85,19 @@ find(uint64_t address, mapping_t *found, uint64_t *when)
     }
 }
 
+bool
+mappings_hold(uint64_t address)
+{
+    mapping_t found;
+    uint64_t when;
+    return mappings_any() && find(address, &found, &when);
+}
+
 word_t *
 mappings_word(task_t *me, uint64_t block)
 {
+    if (!common_there())
+        return NULL;
     uint64_t address = block << shadow_block_shift, now = __atomic_load_n(&version, __ATOMIC_ACQUIRE);
     __typeof__(&me->mapped[0]) lately = &me->mapped[(address >> 22) % 4];
     if (lately->version == now && block >= lately->first && block < lately->end)
@@ -181,7 +191,9 @@ object_of_mapping(uint64_t flags, int fd)
         file = system_identify(fd);
     if (file.kind == FILE_REGULAR)
         return object_of_file(&file);
-    return file.kind == FILE_ZERO ? mix(OBJECT_ANONYMOUS, common_new_object()) : 0;
+    if (file.kind != FILE_ZERO)
+        return 0;
+    return mix(OBJECT_ANONYMOUS, common_there() ? common_new_object() : 0);
 }
 
 static void
@@ -239,15 +251,13 @@ remember_file(task_t *me, file_identity_t file, uint64_t start, uint64_t end)
 static void
 forget(const task_t *me)
 {
-    if (me->remapped.object != 0 && me->remapped.offset < me->remapped.end)
+    if (common_there() && me->remapped.object != 0 && me->remapped.offset < me->remapped.end)
         common_clear(me->remapped.object, me->remapped.offset, me->remapped.end);
 }
 
 void
 mappings_before(task_t *me, int number, const uint64_t *argument)
 {
-    if (!common_there())
-        return;
     mapping_t found;
     uint64_t when;
     switch (number) {
@@ -279,8 +289,6 @@ mappings_before(task_t *me, int number, const uint64_t *argument)
 void
 mappings_after(task_t *me, int number, const uint64_t *argument, uint64_t result)
 {
-    if (!common_there())
-        return;
     switch (number) {
     case __NR_mmap: mapped(argument, result); break;
     case __NR_shmat: attached(argument[0], result); break;
@@ -308,6 +316,6 @@ mappings_after(task_t *me, int number, const uint64_t *argument, uint64_t result
 void
 mappings_failed(task_t *me, int number, const uint64_t *argument)
 {
-    if (common_there() && number == __NR_mremap && me->remapped.object != 0)
+    if (number == __NR_mremap && me->remapped.object != 0)
         place(me, argument[0], argument[1]);
 }

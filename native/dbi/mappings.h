@@ -21,6 +21,9 @@ mappings_any(void)
     return __builtin_expect(__atomic_load_n(&mappings_some, __ATOMIC_RELAXED), 0);
 }
 
+/* Whether the address is of such memory. */
+bool mappings_hold(uint64_t address);
+
 /* The word of a block of such memory (common.h); NULL where the block is the process's own. */
 word_t *mappings_word(task_t *me, uint64_t block);
 

@@ -18,7 +18,7 @@
 
 uint32_t shadow_block_shift;
 uint64_t shadow_base;
-static uint64_t shadow_bytes;
+uint64_t shadow_space_bytes;
 
 static struct {
     uint64_t start;
@@ -30,8 +30,8 @@ bool
 shadow_init(uint32_t block_bytes)
 {
     shadow_block_shift = (uint32_t)__builtin_ctz(block_bytes);
-    shadow_bytes = (1ull << (ADDRESS_BITS - shadow_block_shift)) * sizeof(uint64_t);
-    void *base = system_map_reserve(shadow_bytes);
+    shadow_space_bytes = (1ull << (ADDRESS_BITS - shadow_block_shift)) * sizeof(uint64_t);
+    void *base = system_map_reserve(shadow_space_bytes);
     shadow_base = (uint64_t)base;
     return base != NULL && reader_sets_init();
 }
@@ -222,7 +222,7 @@ shadow_settled(const task_t *me, uint64_t address, uint64_t bytes, access_kind_t
 void
 shadow_clear_all(void)
 {
-    system_discard((void *)shadow_base, shadow_bytes);
+    system_discard((void *)shadow_base, shadow_space_bytes);
     reader_sets_reset();
     modes_clear_all();
 }

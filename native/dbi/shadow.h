@@ -31,6 +31,8 @@ typedef enum {
 extern uint32_t shadow_block_shift;
 /* Address of the word of block 0. */
 extern uint64_t shadow_base;
+/* Address space that the words have. */
+extern uint64_t shadow_space_bytes;
 
 /* How many bytes of an access lie in one of its blocks. */
 static inline uint32_t

@@ -1,8 +1,11 @@
 /* System calls (syscalls.h): their memory effects by table, memory that comes and goes, and threads being created. */
 #include "syscalls.h"
+#include "aliases.h"
+#include "channels.h"
 #include "codewrites.h"
 #include "clock.h"
 #include "counting.h"
+#include "descriptors.h"
 #include "shadow.h"
 #include "slots.h"
 #include "heap.h"
@@ -12,6 +15,7 @@
 #include "recorder.h"
 #include "syscall_table.h"
 #include "system.h"
+#include "tasks.h"
 #include "vectors.h"
 #include "drmgr.h"
 #include <asm/unistd.h>
@@ -261,6 +265,18 @@ is_idle(int number)
     }
 }
 
+/* DynamoRIO ends a program that cannot have the address space it needs, with a line that says neither why nor what to do. */
+static void
+warn_of_limit(const char *path)
+{
+    uint64_t bytes = system_address_space_limit();
+    if (bytes < shadow_space_bytes && system_identify_path(path).kind == FILE_REGULAR)
+        dr_fprintf(STDERR,
+                   "cohabit: process %d starts a program under ulimit -v (%llu KiB), in which the profiler has no room: it ends\n"
+                   "  leave the limit out where you profile\n",
+                   (int)dr_get_process_id(), (unsigned long long)(bytes / 1024));
+}
+
 static bool
 event_before(void *drcontext, int number)
 {
@@ -279,7 +295,12 @@ event_before(void *drcontext, int number)
         me->idle_since_ns = system_monotonic_ns();
     if (number == __NR_clone3)
         me->clone_flags = clone_flags(number, me->syscall_args);
+    if (number == __NR_close_range)
+        descriptors_before(drcontext, me);
+    if (number == __NR_exit)
+        tasks_wait_begun();
     if (number == __NR_execve || number == __NR_execveat) {
+        warn_of_limit((const char *)me->syscall_args[number == __NR_execve ? 0 : 1]);
         part_flush_window(me);
         counting_account();
         part()->end = COHABIT_END_EXEC;
@@ -299,14 +320,20 @@ event_after(void *drcontext, int number)
     int64_t result = (int64_t)info.value;
     if (counting_partly() && interrupted_after(drcontext, me, number, result))
         return;
+    if (number == __NR_close_range)
+        descriptors_after(drcontext, me, result);
     if (number == __NR_execve || number == __NR_execveat)
         part()->end = COHABIT_END_RUNNING; /* it failed: the image goes on */
     if (result < 0 && result > -4096) {
         mappings_failed(me, number, me->syscall_args);
         return;
     }
+    if (number == __NR_vfork)
+        tasks_made();
     if (number == __NR_clone || number == __NR_clone3) {
         uint64_t flags = number == __NR_clone ? me->syscall_args[0] : me->clone_flags;
+        if ((flags & CLONE_VM) != 0)
+            tasks_made();
         uint32_t made = (flags & CLONE_THREAD) != 0 ? part_register((uint32_t)result, me->id) : COHABIT_NO_TASK;
         if (made != COHABIT_NO_TASK)
             recorder_started(me, made);
@@ -317,6 +344,8 @@ event_after(void *drcontext, int number)
     }
     memory_changed(number, me->syscall_args, (uint64_t)result);
     mappings_after(me, number, me->syscall_args, (uint64_t)result);
+    aliases_syscall(number, me->syscall_args, (uint64_t)result);
+    channels_syscall(number, me->syscall_args, (uint64_t)result);
     me->pc = me->syscall_pc;
     if (number == __NR_mmap || number == __NR_mprotect || number == __NR_pkey_mprotect)
         codewrites_mapped(me->syscall_args[2]);
@@ -337,6 +366,7 @@ void
 syscalls_init(void)
 {
     sort_table();
+    descriptors_init();
     dr_register_filter_syscall_event(event_filter);
     drmgr_register_pre_syscall_event(event_before);
     drmgr_register_post_syscall_event(event_after);

@@ -12,8 +12,10 @@
 #include <signal.h>
 #include <sys/ipc.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/shm.h>
 #include <time.h>
+#include <unistd.h>
 
 static long
 call6(long number, long a, long b, long c, long d, long e, long f)
@@ -118,6 +120,8 @@ identify(long fd, const char *path, long flags)
         return file;
     if ((found.stx_mode & S_IFMT) == S_IFREG)
         file.kind = FILE_REGULAR;
+    else if ((found.stx_mode & S_IFMT) == S_IFIFO)
+        file.kind = FILE_PIPE;
     else if ((found.stx_mode & S_IFMT) == S_IFCHR && found.stx_rdev_major == 1 && found.stx_rdev_minor == 5)
         file.kind = FILE_ZERO;
     file.device = (uint64_t)found.stx_dev_major << 32 | found.stx_dev_minor;
@@ -298,6 +302,78 @@ system_start_thread(void (*run)(void), void *stack_top, int *tid)
     long result = clone_thread(run, stack_top, tid);
     call6(__NR_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof(before), 0, 0);
     return result > 0;
+}
+
+static struct rlimit64
+limit_of(int resource)
+{
+    struct rlimit64 limit = { ~0ull, ~0ull };
+    call6(__NR_prlimit64, 0, resource, 0, (long)&limit, 0, 0);
+    return limit;
+}
+
+uint64_t
+system_address_space_limit(void)
+{
+    return limit_of(RLIMIT_AS).rlim_cur;
+}
+
+uint64_t
+system_descriptor_limit(void)
+{
+    return limit_of(RLIMIT_NOFILE).rlim_max;
+}
+
+static int64_t
+number_in(const char *text)
+{
+    int64_t value = *text >= '0' && *text <= '9' ? 0 : -1;
+    for (; *text >= '0' && *text <= '9'; text++)
+        value = value * 10 + (*text - '0');
+    return value;
+}
+
+int64_t
+system_last_descriptor(uint32_t below)
+{
+    struct entry { /* getdents64(2) */
+        uint64_t inode;
+        int64_t next;
+        uint16_t bytes;
+        uint8_t kind;
+        char name[];
+    };
+    const uint32_t most = 1u << 20; /* the kernel's default of fs.nr_open */
+    char entries[1024];
+    int64_t last = -1;
+    long got, fd = call6(__NR_open, (long)"/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, 0, 0, 0);
+    if (fd < 0)
+        return (below < most ? below : most) - 1;
+    while ((got = call6(__NR_getdents64, fd, (long)entries, sizeof(entries), 0, 0, 0)) > 0) {
+        for (long at = 0; at < got; at += ((struct entry *)(entries + at))->bytes) {
+            int64_t number = number_in(((struct entry *)(entries + at))->name);
+            if (number > last && number < below && number != fd)
+                last = number;
+        }
+    }
+    call6(__NR_close, fd, 0, 0, 0, 0, 0);
+    return last;
+}
+
+bool
+system_descriptor_path(int fd, char *path, size_t bytes)
+{
+    char name[32];
+    dr_snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+    long length = call6(__NR_readlink, (long)name, (long)path, (long)bytes - 1, 0, 0, 0);
+    path[length > 0 ? length : 0] = '\0';
+    return length > 0;
+}
+
+int64_t
+system_file_position(int fd)
+{
+    return call6(__NR_lseek, fd, 0, SEEK_CUR, 0, 0, 0);
 }
 
 void

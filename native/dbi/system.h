@@ -29,7 +29,7 @@ void system_discard(void *start, size_t bytes);
 void system_yield(void);
 
 /* What a file descriptor stands for. */
-typedef enum { FILE_OTHER, FILE_REGULAR, FILE_ZERO /* /dev/zero */ } file_kind_t;
+typedef enum { FILE_OTHER, FILE_REGULAR, FILE_PIPE, FILE_ZERO /* /dev/zero */ } file_kind_t;
 typedef struct {
     file_kind_t kind;
     uint64_t device;
@@ -62,6 +62,17 @@ void system_wake(const int *word);
 /* A thread that nobody but the kernel knows of, with all signals blocked. It has no thread-local storage of its own and
  * must not use any. `tid` holds its id until it has ended. */
 bool system_start_thread(void (*run)(void), void *stack_top, int *tid);
+
+/* What the program may have of address space at most (RLIMIT_AS). */
+uint64_t system_address_space_limit(void);
+/* One more than the greatest number that a file descriptor may ever have. */
+uint64_t system_descriptor_limit(void);
+/* The greatest open file descriptor below that number; -1: none. Without /proc, the greatest there may be. */
+int64_t system_last_descriptor(uint32_t below);
+/* What /proc/self/fd says of a descriptor: false where it cannot be told. */
+bool system_descriptor_path(int fd, char *path, size_t bytes);
+/* Where the descriptor's file is read or written next; negative where it has no such place. */
+int64_t system_file_position(int fd);
 
 /* A lock for short sections, taken by threads that may be descheduled while they hold it. */
 void system_lock(int *lock);

@@ -43,9 +43,31 @@ begin_task(void *drcontext, task_t *task)
     vectors_suspect(task);
 }
 
+/* Threads that were made and have not begun; below 0 for a moment, where one begins before its maker has returned. */
+static int beginning = 1; /* the first thread: nobody makes it */
+
+void
+tasks_made(void)
+{
+    __atomic_add_fetch(&beginning, 1, __ATOMIC_RELEASE);
+}
+
+void
+tasks_wait_begun(void)
+{
+    const uint64_t step_ns = 1000000, most_steps = 5000; /* a child may have been killed before it began */
+    for (uint64_t steps = 0; steps < most_steps; steps++) {
+        int value = __atomic_load_n(&beginning, __ATOMIC_ACQUIRE);
+        if (value <= 0)
+            return;
+        system_wait(&beginning, value, step_ns);
+    }
+}
+
 static void
 event_thread_init(void *drcontext)
 {
+    __atomic_sub_fetch(&beginning, 1, __ATOMIC_RELEASE);
     task_t *task = system_map_private(sizeof(task_t));
     task->stack = system_map_private(STACK_BYTES);
     task->stack_top = (uint64_t)task->stack + STACK_BYTES;
@@ -97,6 +119,7 @@ event_fork(void *drcontext)
     modules_fork();
     shadow_clear_all();
     free_private(task);
+    __atomic_store_n(&beginning, 0, __ATOMIC_RELEASE);
     begin_task(drcontext, task);
 }
 

@@ -239,6 +239,14 @@ void trace_collective_wait(uint32_t first); /* for all operations from number `f
 /* gather.c */
 void gather(void);
 
+/* joined.c */
+void joined_mark(void);   /* before MPI_Init */
+void joined_unmark(void); /* after it, where the rank cannot be observed */
+/* A byte for each rank, 1 where it has the library; `marks` is all zeroes. False where that cannot be told. */
+bool joined_read(char *marks, uint32_t size);
+/* Whether all ranks of the world are on this host, as far as a launcher says so. */
+bool joined_one_host(void);
+
 /* threads.c: the threads of a rank, each on its PU (`cohabit run`). */
 void threads_begin(bool spawned); /* when the part is there */
 void threads_end(void);           /* reads them back, and no more */
@@ -248,5 +256,7 @@ bool threads_former(uint64_t cpus[16]);
 uint64_t caller_key(void);
 /* The rank that the launcher has told the process in its environment; NULL where none has. */
 const char *told_rank(void);
+/* Tells worlds of a run apart by the launcher's name for them. */
+uint64_t job(void);
 
 #endif

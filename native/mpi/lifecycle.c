@@ -207,7 +207,7 @@ measure_ticks_per_second(instant_t from)
 }
 
 /* Tells spawned worlds of a run apart; ranks of one world have the same. */
-static uint64_t
+uint64_t
 job(void)
 {
     const char *name = getenv("PMIX_NAMESPACE");
@@ -236,8 +236,12 @@ begin(instant_t before)
 {
     const char *directory = getenv("COHABIT_MPI_PARTS");
     char version[256];
-    if (directory == NULL || part() != NULL || !find_reals(version) || !part_create(directory))
+    if (directory == NULL || part() != NULL)
         return;
+    if (!find_reals(version) || !part_create(directory)) {
+        joined_unmark();
+        return;
+    }
     cohabit_mpi_part_t *head = part();
     MPI_Comm parent = real.null_comm;
     int level = MPI_THREAD_SINGLE;
@@ -316,6 +320,8 @@ finish(void)
         int (*next)(LIST PARAMETERS) = (int (*)(LIST PARAMETERS))next_function(#PREFIX #NAME);                         \
         bool outermost = depth++ == 0;                                                                                 \
         instant_t before = instant();                                                                                  \
+        if (outermost)                                                                                                 \
+            joined_mark();                                                                                             \
         MARK(COHABIT_MPI_MARK_BEGIN);                                                                                  \
         int result = next(LIST ARGUMENTS);                                                                             \
         MARK(COHABIT_MPI_MARK_END);                                                                                    \

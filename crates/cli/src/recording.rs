@@ -13,9 +13,6 @@ const SYNTHETIC: &str = "synthetic:";
 pub fn open_recording(path: &str) -> Result<Box<dyn Recording>> {
     match path.strip_prefix(SYNTHETIC) {
         Some(text) => Ok(Box::new(synthetic::parse(text)?)),
-        None => {
-            Err(Error::new(format!("{path}: no recording"))
-                .remedy("give one that is made up, such as synthetic:ring:8"))
-        }
+        None => Ok(Box::new(RecordingFile::open(Path::new(path))?)),
     }
 }

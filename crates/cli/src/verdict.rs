@@ -23,6 +23,18 @@ pub struct Verdict {
     pub text: String,
 }
 
+impl Verdict {
+    /// The same, of a profile in which tasks had `channels` that nobody looked into: but on a machine where it does not matter
+    /// where they run, nothing is known to be gained, which is not to say that nothing can be.
+    pub fn beside(mut self, channels: &[String], tasks: usize, topology: &Topology) -> Self {
+        if !self.can_gain && !channels.is_empty() && all_alike(tasks, topology).is_none() {
+            let channels = channels.join(" and ");
+            self.text = format!("{}, as far as memory goes; what goes through {channels} is not seen", self.text);
+        }
+        self
+    }
+}
+
 /// The verdict on a mapping of `weight` to the allowed PUs of `topology`, by `mapper`.
 pub fn verdict(weight: &Matrix, topology: &Topology, costs: Costs, mapper: &str) -> Verdict {
     match hopeless(weight, topology) {
@@ -129,6 +141,25 @@ mod tests {
         }
         let machine = Topology::load("pack:2 core:2 pu:1").unwrap();
         assert_eq!(verdict(&chain, &machine, costs, "best").text, "J is 50 % below packed and 75 % below scatter");
+    }
+
+    #[test]
+    fn what_nobody_looked_into_is_said_where_it_could_matter() {
+        let costs = Costs { mapped: 10, packed: 20, scatter: 40 };
+        let sockets = ["sockets".to_owned()];
+        let silent = Matrix::from_triplets(4, [(0, 0, 7)]);
+        let chain = Matrix::from_triplets(4, [(0, 1, 9), (1, 2, 9), (2, 3, 9)]);
+        for (weight, machine, channels, said) in [
+            (&silent, "pack:2 core:2 pu:1", &sockets[..], true),
+            (&silent, "pack:2 core:2 pu:1", &[], false),
+            // Wherever the tasks run, it is the same.
+            (&silent, "core:4 pu:1", &sockets, false),
+            (&chain, "pack:2 core:2 pu:1", &sockets, false),
+        ] {
+            let topology = Topology::load(machine).unwrap();
+            let verdict = verdict(weight, &topology, costs, "best").beside(channels, 4, &topology);
+            assert_eq!(verdict.text.contains("what goes through sockets is not seen"), said, "{}", verdict.text);
+        }
     }
 
     #[test]

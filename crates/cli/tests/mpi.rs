@@ -420,6 +420,53 @@ fn what_cannot_be_observed_is_said_in_a_line() {
     }
 }
 
+/// Programs in several contexts are one world; `-x` is of one context only.
+#[test]
+fn every_context_of_a_command_is_observed() {
+    for mpi in installed() {
+        let room = Room::new();
+        let patterns = program(&mpi, "patterns");
+        let patterns = patterns.to_str().unwrap();
+        let context = ["-n", "2", patterns, "ring"].map(str::to_owned);
+        let mut commands = vec![[&context[..], &[":".to_owned()], &context[..]].concat()];
+        if mpi.name == "openmpi" {
+            let lines = format!("# two contexts\n{0}\n{0}\n", context.join(" "));
+            commands.push(vec!["--app".to_owned(), room.file("contexts", lines).to_str().unwrap().to_owned()]);
+        }
+        for words in commands {
+            let mut command = room.command(["profile", "-o", "p.npz", "--"]);
+            command.args(&mpi.launcher).args(&words).env("OMPI_MCA_rmaps_base_oversubscribe", "1");
+            let ran = Ran::of(settle_open_mpi(&mut command).output().unwrap());
+            assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{words:?}");
+            let profile = read_profile(&room.path("p.npz")).unwrap();
+            assert_eq!(profile.tasks(), 4, "{words:?}");
+            assert!((0..4).all(|rank| profile.messages.get(rank, (rank + 1) % 4) > 0), "{words:?}");
+        }
+    }
+}
+
+#[test]
+fn ranks_without_the_library_are_not_waited_for() {
+    for mpi in installed() {
+        let room = Room::new();
+        let script =
+            "#!/bin/sh\ncase ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} in $LACK) unset LD_PRELOAD;; esac\nexec \"$@\"\n";
+        let script = room.file("start", script);
+        std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let patterns = program(&mpi, "patterns");
+        for (lack, said, seen) in [("[13]", "2 of 4 ranks were not observed (1, 3)", 0), ("0", "1 of 4 ranks", 1)] {
+            let mut command = room.command(["profile", "-o", "p.npz", "--"]);
+            command.args(&mpi.launcher).args(["-n", "4", script.to_str().unwrap(), patterns.to_str().unwrap(), "ring"]);
+            let ran = Ran::of(settle_open_mpi(&mut command).env("LACK", lack).output().unwrap());
+            assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+            assert!(ran.stderr.contains(said), "{lack}: {}", ran.stderr);
+            let profile = read_profile(&room.path("p.npz")).unwrap();
+            assert!(profile.tasks() == 4 && !profile.meta.coverage.exact, "{lack}: {:?}", profile.meta.coverage);
+            assert!(profile.messages.get(seen, seen + 1) > 0, "{lack}");
+        }
+    }
+}
+
 #[test]
 fn parts_are_joined_by_import() {
     for mpi in installed() {

@@ -113,3 +113,47 @@ fn under_the_default_name_nothing_is_lost() {
     assert!(!ran.stderr.contains("the one before"), "{}", ran.stderr);
     assert!(!room.path("p-1.npz").exists() && room.run("show p.npz").status == Some(0));
 }
+
+#[test]
+fn a_limit_on_address_space_is_said_in_a_line() {
+    let Some(room) = Room::to_profile("what ulimit -v does not allow") else { return };
+    let limited = "ulimit -Sv 4000000 && exec \"$0\" profile -o p.npz -- sh -c 'echo ran'";
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", limited, env!("CARGO_BIN_EXE_cohabit")]).current_dir(room.path("."));
+    let ran = Ran::of(shell.output().unwrap());
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(125), ""));
+    assert_eq!(ran.stderr.lines().count(), 2, "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("ulimit -v allows 3.8 GiB") && ran.stderr.contains("ulimit -v unlimited"),
+        "{}",
+        ran.stderr
+    );
+    // A script of the program's own that limits what it starts.
+    let ran = profiled(&room, &["sh", "-c", "ulimit -Sv 4000000; exec true"]);
+    assert!(ran.stderr.contains("starts a program under ulimit -v (4000000 KiB)"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_region_of_interest_that_never_began_is_said_and_not_called_exact() {
+    let Some(room) = Room::to_profile("a region of interest without markers") else { return };
+    let ran =
+        Ran::of(room.command(["profile", "--roi", "-o", "p.npz", "--json", "p.json", "--", "true"]).output().unwrap());
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.contains("--roi: anything: the program never began a region"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("cohabit_roi_begin"), "{}", ran.stderr);
+    assert_eq!(told(&room)["coverage"]["exact"], false);
+}
+
+#[test]
+fn tasks_that_talk_through_pipes_are_not_called_silent() {
+    let Some(room) = Room::to_profile("what goes through pipes") else { return };
+    for (script, through) in [("/bin/echo a | /bin/cat", true), ("/bin/true; /bin/true", false)] {
+        assert_eq!(profiled(&room, &["sh", "-c", script]).status, Some(0), "{script}");
+        let shown = room.run("show p.npz").stdout;
+        let map = room.command(["map", "p.npz", "--topology", "pack:2 core:4 pu:1"]).output().unwrap();
+        let mapped = Ran::of(map).stdout;
+        assert_eq!(shown.contains("no placement can help"), !through, "{script}: {shown}");
+        assert_eq!(shown.contains("what goes through pipes is not seen"), through, "{script}: {shown}");
+        assert_eq!(mapped.contains("what goes through pipes is not seen"), through, "{script}: {mapped}");
+    }
+}

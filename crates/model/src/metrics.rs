@@ -156,6 +156,22 @@ impl Structure {
         !matches!(self, Self::Silent | Self::Uniform)
     }
 
+    /// One sentence for people, of a pattern beside which tasks had `channels` that nobody looked into
+    /// ([`crate::profile::Meta::unseen_channels`]): what goes through these may be all there is.
+    pub fn sentence_beside(self, noun: [&str; 2], channels: &[String]) -> String {
+        if self.can_gain() || channels.is_empty() {
+            return self.sentence_of(noun);
+        }
+        let what = match self {
+            Self::Silent => format!("no two {} communicate", noun[1]),
+            _ => "all pairs communicate alike".to_owned(),
+        };
+        let channels = channels.join(" and ");
+        format!(
+            "{what} through memory; what goes through {channels} is not seen, so what placement can gain is not known"
+        )
+    }
+
     /// One sentence for people.
     pub fn sentence(self) -> String {
         self.sentence_of(["task", "tasks"])
@@ -261,6 +277,31 @@ mod tests {
             assert_eq!(metrics.structure(), expected, "{metrics:?}");
             assert!(!expected.sentence().is_empty());
             assert_eq!(expected.can_gain(), !expected.sentence().contains("no placement can help"));
+        }
+    }
+
+    #[test]
+    fn what_goes_through_unseen_channels_may_be_all_there_is() {
+        let rows = [
+            (Structure::Silent, &[][..], "no two tasks communicate: no placement can help"),
+            (Structure::Uniform, &[], "all pairs communicate alike: no placement can help"),
+            (
+                Structure::Silent,
+                &["sockets"],
+                "no two tasks communicate through memory; what goes through sockets is not",
+            ),
+            (
+                Structure::Uniform,
+                &["sockets", "pipes"],
+                "alike through memory; what goes through sockets and pipes is not",
+            ),
+            (Structure::OnePair, &["sockets"], "one pair of tasks communicates: put the two together"),
+        ];
+        for (structure, channels, expected) in rows {
+            let channels: Vec<String> = channels.iter().map(ToString::to_string).collect();
+            let said = structure.sentence_beside(["task", "tasks"], &channels);
+            assert!(said.contains(expected), "{said}");
+            assert!(channels.is_empty() || !said.contains("no placement can help"), "{said}");
         }
     }
 

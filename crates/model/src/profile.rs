@@ -312,7 +312,16 @@ pub struct UnknownArray {
     pub npy: Vec<u8>,
 }
 
+/// The key of [`Meta::unknown`] that names what tasks had beside memory to exchange data through, where that was not looked into.
+pub const UNSEEN_CHANNELS: &str = "unseen_channels";
+
 impl Meta {
+    /// What tasks had beside memory to exchange data through and nobody looked into: sockets, pipes, files.
+    pub fn unseen_channels(&self) -> Vec<String> {
+        let names = self.unknown.get(UNSEEN_CHANNELS).and_then(serde_json::Value::as_array);
+        names.into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned())).collect()
+    }
+
     /// The description of a run by `detector`, with nothing else known.
     pub fn new(kind: Kind, detector: impl Into<String>, tasks: Vec<Task>) -> Self {
         Self {

@@ -11,7 +11,7 @@ use crate::mpi::Called;
 use crate::series::{DEFAULT_BOUND, bound_profile_series};
 use crate::{dbi, mpi};
 use cohabit_model::command::CommandError;
-use cohabit_model::profile::{CodeSite, HotBlock, Kind, SeriesRow, SizeRow};
+use cohabit_model::profile::{CodeSite, HotBlock, Kind, SeriesRow, SizeRow, UNSEEN_CHANNELS};
 use cohabit_model::{Matrix, Profile, Task};
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -212,6 +212,8 @@ fn describe(profile: &mut Profile, threads: &Profile, ranks: Profile, numbering:
     meta.detector = DETECTOR.to_owned();
     meta.command = ranks.meta.command;
     meta.hosts = ranks.meta.hosts;
+    // What MPI sends, it sends through these.
+    meta.unknown.remove(UNSEEN_CHANNELS);
     meta.coverage.events_lost = meta.coverage.events_lost.saturating_add(ranks.meta.coverage.events_lost);
     meta.coverage.exact &= ranks.meta.coverage.exact;
     meta.coverage.not_seen.extend(ranks.meta.coverage.not_seen);

@@ -59,6 +59,29 @@ fn scripts_and_what_they_start_are_followed() {
 }
 
 #[test]
+fn a_program_is_told_its_name_as_it_was_typed() {
+    let (by_path, by_name) = ("[ \"$0\" = /bin/sh ]", "[ \"$0\" = sh ]");
+    for (typed, script) in [("/bin/sh", by_path), ("sh", by_name)] {
+        let Some(outcome) = profile(&[typed, "-c", script]) else { return };
+        let outcome = outcome.unwrap_or_else(|failure| panic!("{typed}: {failure}"));
+        assert!(outcome.status.success(), "{typed}: {}", outcome.status);
+    }
+}
+
+/// /proc, which DynamoRIO reads, is then of another namespace than the processes.
+#[test]
+fn processes_in_a_pid_namespace_of_their_own_are_followed() {
+    let within = ["unshare", "--pid", "--fork"];
+    let able = std::process::Command::new(within[0]).args(&within[1..]).arg("true").output();
+    if !able.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: no PID namespace can be made here (unshare, as root)");
+        return;
+    }
+    let Some(outcome) = profile(&[&within[..], &["/bin/sh", "-c", "/bin/true; exit 3"]].concat()) else { return };
+    assert_eq!(outcome.unwrap_or_else(|failure| panic!("{failure}")).status.code(), Some(3));
+}
+
+#[test]
 fn what_cannot_start_is_told_from_what_failed() {
     let rows = [("/no/such/program", "no/such"), ("/etc", "directory"), ("/etc/passwd", "denied")];
     for (program, cause) in rows {

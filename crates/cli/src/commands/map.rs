@@ -80,7 +80,11 @@ impl Map {
         let made = self.how.map(&profile, &topology, self.machine.level_costs()?)?;
         let usable = usable(&topology, &made.options);
         let costs = costs(&made, &topology)?;
-        let mut verdict = verdict(&made.weight, &usable, costs, &made.mapping.mapper);
+        let mut verdict = verdict(&made.weight, &usable, costs, &made.mapping.mapper).beside(
+            &profile.meta.unseen_channels(),
+            made.weight.tasks(),
+            &usable,
+        );
         if let (Some(text), true) = (timed(&made), verdict.can_gain) {
             verdict.text = text;
         }

@@ -20,6 +20,7 @@ pub fn document(profile: &Profile, options: &ShowOptions) -> Value {
     let metrics = metrics(matrix);
     let structure = metrics.structure();
     let meta = &profile.meta;
+    let channels = meta.unseen_channels();
     let mut document = json!({
         "kind": meta.kind, "detector": meta.detector, "block_bytes": meta.block_bytes, "window_ns": meta.window_ns,
         "profiled_command": meta.command, "tasks": meta.tasks, "coverage": meta.coverage, "weight": unit(options.weight),
@@ -43,7 +44,7 @@ pub fn document(profile: &Profile, options: &ShowOptions) -> Value {
             "communication_to_memory": communication_to_memory(profile),
         },
         "structure": structure,
-        "can_gain": structure.can_gain(),
+        "can_gain": structure.can_gain() || !channels.is_empty(),
         "verdict": summary::verdict(profile, options),
     });
     if options.hot {

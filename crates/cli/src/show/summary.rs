@@ -107,7 +107,10 @@ pub fn verdict(profile: &Profile, options: &ShowOptions) -> String {
     let noun = noun(profile.meta.kind);
     match profile.tasks() {
         1 => format!("there is only one {}: no placement can help", noun[0]),
-        _ => metrics(matrix(profile, options.weight)).structure().sentence_of(noun),
+        _ => {
+            let structure = metrics(matrix(profile, options.weight)).structure();
+            structure.sentence_beside(noun, &profile.meta.unseen_channels())
+        }
     }
 }
 

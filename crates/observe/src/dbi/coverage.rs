@@ -45,13 +45,18 @@ pub fn coverage(images: &[Image], tasks: &Tasks, run: &Run) -> Coverage {
             abi::COHABIT_COMMON_SEGMENTS
         ));
     }
+    if flagged(abi::COHABIT_FLAG_STALE_CODE) {
+        doubts.push(
+            "code that one process wrote into another (ptrace, process_vm_writev, /proc/PID/mem): what it replaced may have run on"
+                .to_owned(),
+        );
+    }
     doubts.extend(cut_short(images, tasks));
+    doubts.extend(never_counted(images, run));
     found.not_seen.extend(between_processes(images, tasks, run));
     found.exact &= doubts.is_empty();
     found.not_seen.extend(doubts);
-    if flagged(abi::COHABIT_FLAG_ROI_UNUSED) {
-        found.not_seen.push("anything: a region of interest was asked for, and the program never began one".to_owned());
-    } else if asked_burst {
+    if asked_burst {
         found.not_seen.push("what happened between the bursts".to_owned());
     } else if found.sample_rate < 1.0 {
         found.not_seen.push("what happened outside the region of interest".to_owned());
@@ -62,6 +67,31 @@ pub fn coverage(images: &[Image], tasks: &Tasks, run: &Run) -> Coverage {
         found.not_seen.push(format!("what these system calls did to memory: {}", names.join(", ")));
     }
     found
+}
+
+/// Why nothing was counted, where counting was to begin with a marker or a signal and never began in any process.
+fn never_counted(images: &[Image], run: &Run) -> Option<String> {
+    let unused = |image: &Image| image.head.flags & abi::COHABIT_FLAG_ROI_UNUSED != 0;
+    (!images.is_empty() && images.iter().all(unused)).then(|| match run.options.region_signal {
+        Some(_) => "--roi-signal: anything: the program never got the signal, so nothing was counted (send it while the program runs, or leave \
+                    --roi-signal out)"
+            .to_owned(),
+        None => "--roi: anything: the program never began a region of interest, so nothing was counted (mark one with cohabit_roi_begin and \
+                 cohabit_roi_end of cohabit.h, or leave --roi out)"
+            .to_owned(),
+    })
+}
+
+/// What the tasks had beside memory to exchange data through ([`cohabit_model::profile::UNSEEN_CHANNELS`]). A file is one between
+/// processes: that threads write files connects them to nobody.
+pub fn channels(images: &[Image], tasks: &Tasks) -> Vec<&'static str> {
+    let rows = [
+        (abi::COHABIT_FLAG_SOCKETS, tasks.tasks.len() > 1, "sockets"),
+        (abi::COHABIT_FLAG_PIPES, tasks.tasks.len() > 1, "pipes"),
+        (abi::COHABIT_FLAG_FILES, tasks.processes > 1, "files"),
+    ];
+    let used = |flag: u32| images.iter().any(|image| image.head.flags & flag != 0);
+    rows.into_iter().filter(|&(flag, several, _)| several && used(flag)).map(|(_, _, name)| name).collect()
 }
 
 /// What `--sharing` and `--hot` leave out, where several processes touched memory that they share.

@@ -11,6 +11,7 @@ use crate::recording::{Parts, collect};
 use cohabit_model::command::CommandError;
 use cohabit_model::file::cannot_write;
 use cohabit_model::{Error, Result};
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, rlim_t};
 use nix::sys::signal::Signal;
 use nix::time::{ClockId, clock_gettime};
 use std::ffi::{OsStr, OsString};
@@ -36,6 +37,8 @@ const DYNAMORIO_OPTIONS: &str = "-no_per_thread_guard_pages";
 /// where the profiler is missing or could not start, [`CommandError::Killed`] where a signal ended the program before it began.
 pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, CommandError> {
     let program = check_profilable(command)?;
+    let limits = getrlimit(Resource::RLIMIT_AS).unwrap_or((RLIM_INFINITY, RLIM_INFINITY));
+    check_address_space(address_space_bytes(options.block_bytes), limits)?;
     let installation = Installation::find()?;
     let ticks_per_second = clock::ticks_per_second()?;
     let directory = Directory::create()?;
@@ -46,7 +49,7 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Comma
     let recorded_to = recording.as_ref().map(|recording| recording.directory.path());
     let client_options = client_options(directory.path(), recorded_to, ticks_per_second, options)?;
     launcher.arg(client_options).arg(DYNAMORIO_OPTIONS).arg("--");
-    launcher.arg(&program.image).args(&program.arguments[1..]);
+    launcher.arg(&program.image).args(&program.arguments);
     launcher.envs(options.environment.iter().cloned());
     launcher.env("DYNAMORIO_CONFIGDIR", directory.configuration());
     options.on_begin.now(directory.path());
@@ -77,6 +80,32 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Comma
     // What an option that was asked for leaves out is said at once, too.
     notes.extend(profile.meta.coverage.not_seen.iter().filter(|line| line.starts_with("--")).cloned());
     Ok(Outcome { profile, status, notes, recorded_accesses })
+}
+
+/// Address space that the profiler reserves, next to nothing of which is ever memory: a word for each block that the program might
+/// touch, the state of memory that processes share, the part, and room for the program and DynamoRIO.
+fn address_space_bytes(block_bytes: u32) -> u64 {
+    const USER_BYTES: u64 = 1 << 47;
+    const PART_AND_REST: u64 = 1 << 39;
+    USER_BYTES / u64::from(block_bytes) * 8 + abi::COHABIT_COMMON_BYTES + PART_AND_REST
+}
+
+/// Refuses where address space is limited to less than `needed`: DynamoRIO, whose own is reserved first, ends the program with a
+/// line that says neither why nor what to do.
+fn check_address_space(needed: u64, (soft, hard): (rlim_t, rlim_t)) -> Result<()> {
+    if soft >= needed {
+        return Ok(());
+    }
+    let cause = format!(
+        "the profiler reserves {} GiB of address space (not memory), and ulimit -v allows {:.1} GiB",
+        needed >> 30,
+        soft as f64 / f64::from(1 << 30)
+    );
+    let remedy = match hard >= needed {
+        true => "lift the limit where you profile: ulimit -v unlimited",
+        false => "have the limit lifted (a hard one: ulimit -Hv); memory itself is better limited by a control group",
+    };
+    Err(Error::new(cause).remedy(remedy))
 }
 
 /// The client's options (`native/dbi/options.c`), as DynamoRIO parses them: words between spaces.
@@ -225,4 +254,29 @@ fn images_at_their_end(directory: &Directory) -> Result<(Vec<Image>, Vec<String>
 fn outlives(image: &Image) -> bool {
     let running = || std::fs::read_link(format!("/proc/{}/exe", image.head.pid)).is_ok();
     image.head.end == abi::COHABIT_END_RUNNING && running()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_address_space_is_said_with_what_to_do() {
+        let (some, enough) = (4_096_000_000, address_space_bytes(64));
+        assert_eq!(enough >> 30, 20_992);
+        assert!(address_space_bytes(4096) < enough && enough < address_space_bytes(16));
+        for (limits, said) in [
+            ((RLIM_INFINITY, RLIM_INFINITY), None),
+            ((enough, enough), None),
+            ((some, RLIM_INFINITY), Some("ulimit -v unlimited")),
+            ((some, some), Some("a hard one")),
+        ] {
+            let found = check_address_space(enough, limits).err();
+            assert_eq!(found.is_some(), said.is_some(), "{limits:?}: {found:?}");
+            if let (Some(error), Some(said)) = (found, said) {
+                assert!(error.cause.contains("ulimit -v allows 3.8 GiB"), "{error}");
+                assert!(error.remedy.is_some_and(|remedy| remedy.contains(said)));
+            }
+        }
+    }
 }

@@ -1,12 +1,12 @@
 //! Makes one profile of the images of a run.
 
-use super::coverage::coverage;
+use super::coverage::{channels, coverage};
 use super::hot::hot_blocks;
 use super::image::{Image, ImageRow};
 use super::tasks::{Tasks, identify};
 use super::{Options, abi};
 use crate::series::{DEFAULT_BOUND, bound_profile_series};
-use cohabit_model::profile::{Kind, Meta, SeriesRow};
+use cohabit_model::profile::{Kind, Meta, SeriesRow, UNSEEN_CHANNELS};
 use cohabit_model::{Matrix, Profile};
 
 /// The name of this detector in profiles.
@@ -44,6 +44,10 @@ pub fn merge(mut images: Vec<Image>, run: &Run) -> Profile {
     meta.command.clone_from(&run.command);
     meta.hosts = vec![run.host.to_owned()];
     meta.coverage = coverage(&images, &tasks, run);
+    let channels = channels(&images, &tasks);
+    if !channels.is_empty() {
+        meta.unknown.insert(UNSEEN_CHANNELS.to_owned(), channels.into());
+    }
     meta.hot = hot_blocks(&images, &tasks);
     meta.created = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
     let mut profile = Profile::new(meta, messages, bytes);

@@ -149,13 +149,14 @@ fn series_meet_at_the_widest_window() {
 #[test]
 fn what_was_not_seen_is_said() {
     type Change = fn(&mut cohabit_part_t);
-    let rows: [(Change, bool, u64, &str); 7] = [
+    let rows: [(Change, bool, u64, &str); 8] = [
+        (|head| head.flags = COHABIT_FLAG_STALE_CODE, false, 0, "code that one process wrote into another"),
         (|head| head.flags = COHABIT_FLAG_SEGMENTS, false, 0, "beyond the first 262144 pieces of 16 MiB"),
         (|head| head.end = COHABIT_END_RUNNING, false, 0, "killed"),
         (|head| head.flags = COHABIT_FLAG_NO_SPACE, false, 0, "no space"),
         (|head| head.flags = COHABIT_FLAG_TASKS_LOST, false, 0, "131072"),
         (|head| head.events_lost = 3, false, 3, "kernel"),
-        (|head| head.flags = COHABIT_FLAG_ROI_UNUSED, true, 0, "never began"),
+        (|head| head.flags = COHABIT_FLAG_ROI_UNUSED, false, 0, "never began"),
         (|head| head.unknown_syscalls[1] = 1 << 1 | 1 << 63, true, 0, "these system calls did to memory: semop, "),
     ];
     for (change, exact, lost, said) in rows {
@@ -164,6 +165,53 @@ fn what_was_not_seen_is_said() {
         let coverage = merged(vec![part], &Options::default()).meta.coverage;
         assert_eq!((coverage.exact, coverage.events_lost), (exact, lost), "{said}");
         assert!(coverage.not_seen.iter().any(|line| line.contains(said)), "{said}: {:?}", coverage.not_seen);
+    }
+}
+
+#[test]
+fn a_region_that_never_began_is_said_unless_one_process_began_it() {
+    for (unused, signal, said) in [
+        ([true, true], None, Some("--roi: anything")),
+        ([true, true], Some(12), Some("--roi-signal: anything")),
+        // A shell that starts the program has no markers.
+        ([true, false], None, None),
+        ([false, false], None, None),
+    ] {
+        let part = |pid: u32, unused: bool| {
+            let mut part = PartBuilder::new(pid, 1, u64::from(pid)).task(None, "a");
+            part.head.flags = if unused { COHABIT_FLAG_ROI_UNUSED } else { 0 };
+            part
+        };
+        let options = Options { region: signal.is_none(), region_signal: signal, ..Options::default() };
+        let coverage = merged(vec![part(5, unused[0]), part(6, unused[1])], &options).meta.coverage;
+        let found = coverage.not_seen.iter().find(|line| line.starts_with("--"));
+        assert_eq!(found.map(|line| line.split(": the").next().unwrap()), said);
+        assert_eq!(coverage.exact, said.is_none(), "{coverage:?}");
+    }
+}
+
+#[test]
+fn channels_that_are_no_memory_are_named_where_two_tasks_may_use_them() {
+    let (sockets, pipes, files) = (COHABIT_FLAG_SOCKETS, COHABIT_FLAG_PIPES, COHABIT_FLAG_FILES);
+    for (flags, threads, processes, expected) in [
+        (0, 2, 2, &[][..]),
+        (sockets | pipes | files, 1, 1, &[]),
+        (sockets | pipes | files, 2, 1, &["sockets", "pipes"]),
+        (sockets, 1, 2, &["sockets"]),
+        (files, 1, 2, &["files"]),
+    ] {
+        let part = |pid: u32, flags: u32| {
+            let task = PartBuilder::new(pid, 1, u64::from(pid)).task(None, "a");
+            let mut part = (1..threads).fold(task, |part, _| part.task(Some(0), "b"));
+            part.head.flags = flags;
+            part
+        };
+        let parts = (0..processes).map(|at| part(5 + at, if at == 0 { flags } else { 0 })).collect();
+        assert_eq!(
+            merged(parts, &Options::default()).meta.unseen_channels(),
+            expected,
+            "{flags} {threads} {processes}"
+        );
     }
 }
 

@@ -11,6 +11,7 @@ use cohabit_model::command::CommandError;
 use cohabit_model::launcher::{Family, Recognised};
 use cohabit_model::{Error, file};
 use nix::fcntl::Flock;
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -60,7 +61,7 @@ pub(crate) fn prepare(command: &[OsString], options: &Options) -> Result<Prepare
         variables: variables(parts.path(), shared.path(), options),
         parameters: parameters(&recognised, command, shared.path(), options),
     };
-    let (words, environment) = additions.apply(recognised.launcher, command);
+    let (words, environment) = additions.apply_in(recognised.launcher, command, shared.path())?;
     let doubt = srun_without_pmix(&recognised, command, |name| std::env::var_os(name));
     Ok(Prepared { words, environment, parts, shared, doubt })
 }
@@ -80,6 +81,7 @@ pub(crate) fn collect(
     }
     let mut notes = found.notes.clone();
     notes.extend(ended_early(&found));
+    notes.extend(not_observed(&found));
     let run = merge::Run {
         command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         monitored: monitoring::read(prepared.shared.path()),
@@ -102,6 +104,25 @@ fn ended_early(found: &files::Found) -> Option<String> {
             .map(|rank| format!("rank {} on {} ended without MPI_Finalize; {kept}", rank.head.rank, rank.host())),
         count => Some(format!("{count} ranks ended without MPI_Finalize (one was killed or crashed); {kept}")),
     }
+}
+
+/// A line for ranks of the first world that left nothing.
+fn not_observed(found: &files::Found) -> Option<String> {
+    let first: Vec<_> = found.ranks.iter().map(|rank| &rank.head).filter(|head| head.job == 0).collect();
+    let size = first.iter().map(|head| head.size).max()?;
+    let seen: HashSet<u32> = first.iter().map(|head| head.rank).collect();
+    let missing: Vec<u32> = (0..size).filter(|rank| !seen.contains(rank)).collect();
+    if missing.is_empty() {
+        return None;
+    }
+    let some: Vec<String> = missing.iter().take(8).map(u32::to_string).collect();
+    let more = if missing.len() > some.len() { ", ..." } else { "" };
+    Some(format!(
+        "{} of {size} ranks were not observed ({}{more}): the library was not in them, or what they left is on a host whose files are not \
+         seen here (static and setuid programs, and scripts that clear the environment, load no library)",
+        missing.len(),
+        some.join(", ")
+    ))
 }
 
 /// Runs `command`, a launcher or one rank's program, to its end and says which rank sent what to which.

@@ -193,50 +193,121 @@ pub struct Additions {
 const PRELOAD: &str = "LD_PRELOAD";
 
 impl Additions {
-    /// The words to run, and the variables to set for the first of them.
+    /// The words to run, and the variables to set for the first of them. What has to be in a file is written to `place`.
+    ///
+    /// # Errors
+    /// Those of [`Self::apply_to_app_file`].
+    pub fn apply_in(
+        &self,
+        launcher: Launcher,
+        command: &[OsString],
+        place: &Path,
+    ) -> Result<(Vec<OsString>, Vec<(OsString, OsString)>), Error> {
+        let contexts = match launcher {
+            Launcher::OpenMpi => self.apply_to_app_file(command, place)?,
+            _ => None,
+        };
+        Ok(contexts.map_or_else(|| self.apply(launcher, command), |words| (words, Vec::new())))
+    }
+
+    /// The same where nothing is in a file.
     pub fn apply(&self, launcher: Launcher, command: &[OsString]) -> (Vec<OsString>, Vec<(OsString, OsString)>) {
         let mut words = command.to_vec();
         let inherited = std::env::var_os(PRELOAD).filter(|value| !value.is_empty());
-        let asked = match launcher {
-            Launcher::OpenMpi => take_assignment(&mut words, &["-x"]),
-            Launcher::Hydra => take_pair(&mut words, &["-genv", "--genv"]),
-            Launcher::Srun | Launcher::Singleton => None,
-        };
-        let mut preload = self.library.clone().into_os_string();
-        if let Some(other) = asked.or(inherited) {
-            preload.push(":");
-            preload.push(other);
-        }
-        let mut variables = vec![(OsString::from(PRELOAD), preload)];
-        variables.extend(self.variables.iter().map(|(name, value)| (name.into(), value.clone())));
         match launcher {
             Launcher::OpenMpi => {
-                let exports = variables.iter().flat_map(|pair| [OsString::from("-x"), assignment(pair)]);
-                // What the user has set stays: a parameter may be given once.
-                let given = |name: &str| words.windows(2).any(|pair| is_parameter(&pair[0]) && pair[1] == *name);
-                let parameters = self.parameters.iter().filter(|(name, _)| !given(name));
-                let parameters = parameters.flat_map(|(name, value)| ["--mca".into(), name.into(), value.clone()]);
-                let added: Vec<OsString> = exports.chain(parameters).collect();
-                words.splice(1..1, added);
+                // Each context has an environment of its own: what stands before the first ':' is the first one's.
+                let contexts = command[1..].split(|word| word == ":");
+                let contexts: Vec<Vec<OsString>> =
+                    contexts.map(|context| self.in_context(context.to_vec(), command, &inherited)).collect();
+                words.truncate(1);
+                words.extend(contexts.join(&OsString::from(":")));
                 (words, Vec::new())
             }
             Launcher::Hydra => {
+                let asked = take_pair(&mut words, &["-genv", "--genv"]);
+                let variables = self.with_preload(asked.or(inherited));
                 let added: Vec<OsString> =
                     variables.into_iter().flat_map(|(name, value)| ["-genv".into(), name, value]).collect();
                 words.splice(1..1, added);
                 (words, Vec::new())
             }
             Launcher::Srun => {
+                let mut variables = self.with_preload(inherited);
                 variables.extend(self.as_variables());
                 let inherited = std::env::var(EXPORT).ok();
                 variables.extend(export(&mut words, inherited, &variables));
                 (words, variables)
             }
             Launcher::Singleton => {
+                let mut variables = self.with_preload(inherited);
                 variables.extend(self.as_variables());
                 (words, variables)
             }
         }
+    }
+
+    /// The variables of the ranks, the library before what else is to be preloaded.
+    fn with_preload(&self, other: Option<OsString>) -> Vec<(OsString, OsString)> {
+        let mut preload = self.library.clone().into_os_string();
+        if let Some(other) = other {
+            preload.push(":");
+            preload.push(other);
+        }
+        let variables = self.variables.iter().map(|(name, value)| (name.into(), value.clone()));
+        std::iter::once((PRELOAD.into(), preload)).chain(variables).collect()
+    }
+
+    /// The words of a context of Open MPI's mpirun, ours before them. `given` is the whole command: of what the user has set
+    /// there nothing is set again, since a parameter may be given once.
+    fn in_context(
+        &self,
+        mut context: Vec<OsString>,
+        given: &[OsString],
+        inherited: &Option<OsString>,
+    ) -> Vec<OsString> {
+        let asked = take_assignment(&mut context, &["-x"]);
+        let variables = self.with_preload(asked.or_else(|| inherited.clone()));
+        let exports = variables.iter().flat_map(|pair| [OsString::from("-x"), assignment(pair)]);
+        let is_given = |name: &str| given.windows(2).any(|pair| is_parameter(&pair[0]) && pair[1] == *name);
+        let parameters = self.parameters.iter().filter(|(name, _)| !is_given(name));
+        let parameters = parameters.flat_map(|(name, value)| ["--mca".into(), name.into(), value.clone()]);
+        exports.chain(parameters).chain(context).collect()
+    }
+
+    /// The same where the contexts of Open MPI's mpirun stand in a file (`--app`), a line each: mpirun then heeds nothing else. Such
+    /// a file is written to `place`; none where the command names none.
+    ///
+    /// # Errors
+    /// The file cannot be read, or a value holds a space, which such a file has no quotes for.
+    pub fn apply_to_app_file(&self, command: &[OsString], place: &Path) -> Result<Option<Vec<OsString>>, Error> {
+        let Some(at) = command.windows(2).position(|pair| pair[0] == "--app" || pair[0] == "-app") else {
+            return Ok(None);
+        };
+        let path = Path::new(&command[at + 1]);
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Error::new(format!("{}: {error}", path.display())).remedy("name the file with the contexts after --app")
+        })?;
+        let inherited = std::env::var_os(PRELOAD).filter(|value| !value.is_empty());
+        let mut lines = String::new();
+        for line in text.lines() {
+            let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+            let is_context = !line.trim_start().starts_with('#') && !words.is_empty();
+            let words = if is_context { self.in_context(words.clone(), &words, &inherited) } else { words };
+            let is_plain = |word: &OsString| !word.as_bytes().iter().any(u8::is_ascii_whitespace);
+            let Some(words) =
+                words.iter().map(|word| word.to_str().filter(|_| is_plain(word))).collect::<Option<Vec<_>>>()
+            else {
+                let cause = format!("{}: the ranks cannot be given a path with a space in such a file", path.display());
+                return Err(Error::new(cause).remedy("write the profile to a folder with a plain name (-o), or give the contexts to mpirun, with ':' between them"));
+            };
+            lines += &(words.join(" ") + "\n");
+        }
+        let file = place.join("contexts");
+        std::fs::write(&file, lines).map_err(|error| Error::new(format!("{}: {error}", file.display())))?;
+        let mut words = command.to_vec();
+        words[at + 1] = file.into();
+        Ok(Some(words))
     }
 
     /// Open MPI's parameters where no mpirun takes them. What the user has set stays.
@@ -351,6 +422,17 @@ mod tests {
                 "mpirun -x LD_PRELOAD=/o.so -n 2 ./a",
                 "mpirun -x LD_PRELOAD=/l.so:/o.so -x A=1 --mca p 2 -n 2 ./a",
             ),
+            (
+                Launcher::OpenMpi,
+                "mpirun -n 2 ./a : -x LD_PRELOAD=/o.so -n 1 ./b : ./c",
+                "mpirun -x LD_PRELOAD=/l.so -x A=1 --mca p 2 -n 2 ./a \
+                 : -x LD_PRELOAD=/l.so:/o.so -x A=1 --mca p 2 -n 1 ./b : -x LD_PRELOAD=/l.so -x A=1 --mca p 2 ./c",
+            ),
+            (
+                Launcher::OpenMpi,
+                "mpirun -n 2 ./a : --mca p 1 -n 1 ./b",
+                "mpirun -x LD_PRELOAD=/l.so -x A=1 -n 2 ./a : -x LD_PRELOAD=/l.so -x A=1 --mca p 1 -n 1 ./b",
+            ),
             (Launcher::Hydra, "mpiexec -n 2 ./a", "mpiexec -genv LD_PRELOAD /l.so -genv A 1 -n 2 ./a"),
             (
                 Launcher::Hydra,
@@ -374,6 +456,31 @@ mod tests {
                 Launcher::OpenMpi | Launcher::Hydra => assert!(names.is_empty()),
                 Launcher::Srun | Launcher::Singleton => assert_eq!(names, ["LD_PRELOAD", "A", "OMPI_MCA_p"]),
             }
+        }
+    }
+
+    #[test]
+    fn contexts_in_a_file_get_ours_in_a_file_of_their_own() {
+        if std::env::var_os(PRELOAD).is_some() {
+            eprintln!("skipped: LD_PRELOAD is set, and would show in what is compared");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("app");
+        std::fs::write(&file, "# ranks\n-n 2 ./a\n\n-x B=2  -n 1 ./b x\n").unwrap();
+        let command = ["mpirun".into(), "--app".into(), file.clone().into()];
+        let made = added().apply_to_app_file(&command, folder.path()).unwrap().unwrap();
+        assert_eq!(made[..2], command[..2]);
+        let ours = "-x LD_PRELOAD=/l.so -x A=1 --mca p 2";
+        let text = std::fs::read_to_string(&made[2]).unwrap();
+        assert_eq!(text, format!("# ranks\n{ours} -n 2 ./a\n\n{ours} -x B=2 -n 1 ./b x\n"));
+        assert_eq!(added().apply_to_app_file(&words("mpirun -n 2 ./a"), folder.path()).unwrap(), None);
+        let spaced = Additions { library: "/a b.so".into(), ..added() };
+        for (additions, command, cause) in
+            [(added(), words("mpirun --app no-such-file"), "no-such-file"), (spaced, command.to_vec(), "with a space")]
+        {
+            let error = additions.apply_to_app_file(&command, folder.path()).unwrap_err();
+            assert!(error.cause.contains(cause) && error.remedy.is_some(), "{error}");
         }
     }
 

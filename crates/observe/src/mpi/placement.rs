@@ -86,7 +86,7 @@ pub fn run(
                 std::fs::write(&file, lines(threads)).map_err(Error::from)?;
                 variables.push(("COHABIT_MPI_THREADS".to_owned(), file.into()));
             }
-            Additions { library, variables, parameters: Vec::new() }.apply(launcher, command)
+            Additions { library, variables, parameters: Vec::new() }.apply_in(launcher, command, shared.path())?
         }
         Err(failure) => {
             notes.push(format!("where the ranks are is not read back: {}", failure.error().cause));
