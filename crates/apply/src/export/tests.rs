@@ -36,7 +36,7 @@ fn mapping(rows: &[Row]) -> Mapping {
         spawn_index,
         parent: None,
         pu,
-        pus: Vec::new(),
+        pus: String::new(),
         unknown: Default::default(),
     };
     Mapping {
