@@ -53,6 +53,7 @@ fn main() -> ExitCode {
     if !runs_program {
         output::die_of_closed_pipes();
     }
+    output::outlive_file_limits();
     report_panics();
     let ended = match Cli::try_parse() {
         Ok(cli) => std::panic::catch_unwind(|| cli.command.run()),

@@ -11,6 +11,7 @@ use crate::recording::{Parts, collect};
 use cohabit_model::command::CommandError;
 use cohabit_model::file::cannot_write;
 use cohabit_model::{Error, Result};
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::Signal;
 use nix::time::{ClockId, clock_gettime};
 use std::ffi::{OsStr, OsString};
@@ -36,6 +37,7 @@ const DYNAMORIO_OPTIONS: &str = "-no_per_thread_guard_pages";
 /// where the profiler is missing or could not start, [`CommandError::Killed`] where a signal ended the program before it began.
 pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, CommandError> {
     let program = check_profilable(command)?;
+    check_descriptors()?;
     let installation = Installation::find()?;
     let ticks_per_second = clock::ticks_per_second()?;
     let directory = Directory::create()?;
@@ -76,6 +78,18 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Comma
     // What an option that was asked for leaves out is said at once, too.
     notes.extend(profile.meta.coverage.not_seen.iter().filter(|line| line.starts_with("--")).cloned());
     Ok(Outcome { profile, status, notes, recorded_accesses })
+}
+
+/// DynamoRIO opens files of its own, and tries for ever where it may not.
+fn check_descriptors() -> Result<(), CommandError> {
+    const NEEDED: u64 = 16;
+    // Of a limit that is not known it is not said that it is too low.
+    let allowed = getrlimit(Resource::RLIMIT_NOFILE).map_or(NEEDED, |(soft, _)| soft);
+    if allowed < NEEDED {
+        let cause = format!("{allowed} open files are allowed, and the profiler needs {NEEDED}");
+        return Err(Error::new(cause).remedy("raise the number of open files: ulimit -n").into());
+    }
+    Ok(())
 }
 
 /// The client's options (`native/dbi/options.c`), as DynamoRIO parses them: words between spaces.
