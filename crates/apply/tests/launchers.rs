@@ -74,7 +74,7 @@ impl Room {
             spawn_index: if kind == Kind::Ranks { 0 } else { id },
             parent: None,
             pu: self.pu(id as usize),
-            pus: Vec::new(),
+            pus: String::new(),
             unknown: Default::default(),
         };
         Mapping {

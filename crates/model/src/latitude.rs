@@ -3,20 +3,23 @@
 //! A thread that is confined to one PU waits there for whatever else runs on it while other PUs idle. Where it is
 //! confined only as far as the distance cost needs it, the scheduler can still dodge.
 
+use crate::topology::NodeId;
 use crate::{Matrix, Topology};
+use std::collections::HashSet;
 
-/// For each task the PUs (indices into [`Topology::pus`], ascending) among which it may move: as long as every task keeps to
-/// its own and no two are on one PU that were not before, J is at most what it is by `placement`.
+/// For each task the node of the tree among whose allowed PUs it may move: as long as every task keeps to its own and no two
+/// are on one PU that were not before, J is at most what it is by `placement`.
 ///
-/// The PUs are the allowed ones below a node of the tree, all of one core kind. A task in `fixed` stays on its PU, and so do
-/// all of them where distances are no tree's.
+/// All allowed PUs of such a node are of one core kind. A task in `fixed` has its PU's node, and so have all of them where
+/// distances are no tree's.
 ///
 /// # Panics
 /// If `placement` does not have one entry a task, or names a PU the topology lacks.
-pub fn latitude(weight: &Matrix, topology: &Topology, placement: &[usize], fixed: &[usize]) -> Vec<Vec<usize>> {
+pub fn latitude(weight: &Matrix, topology: &Topology, placement: &[usize], fixed: &HashSet<usize>) -> Vec<NodeId> {
     assert_eq!(placement.len(), weight.tasks(), "one PU for every task");
+    let own = |pu: usize| topology.pus[pu].node;
     if topology.matrix.is_some() {
-        return placement.iter().map(|&pu| vec![pu]).collect();
+        return placement.iter().map(|&pu| own(pu)).collect();
     }
     let widest = widest(topology);
     let mut too_wide = mixed_kinds(topology);
@@ -33,12 +36,8 @@ pub fn latitude(weight: &Matrix, topology: &Topology, placement: &[usize], fixed
         }
     }
     let room = |(task, &pu): (usize, &usize)| {
-        if fixed.contains(&task) {
-            return vec![pu];
-        }
-        let node = topology.ancestors(topology.pus[pu].node).take_while(|&node| !too_wide[node]).last();
-        let within = node.map_or(pu..pu + 1, |node| topology.nodes[node].pus.clone());
-        within.filter(|&other| topology.pus[other].allowed || other == pu).collect()
+        let above = topology.ancestors(own(pu)).take_while(|&node| !too_wide[node]);
+        if fixed.contains(&task) { own(pu) } else { above.last().unwrap_or(own(pu)) }
     };
     placement.iter().enumerate().map(room).collect()
 }
@@ -74,6 +73,13 @@ mod tests {
     use crate::cost::distance_cost;
     use proptest::prelude::*;
 
+    /// The allowed PUs that each task may move among.
+    fn rooms(weight: &Matrix, topology: &Topology, placement: &[usize], fixed: &[usize]) -> Vec<Vec<usize>> {
+        let allowed = |pu: &usize| topology.pus[*pu].allowed;
+        let pus = |node: NodeId| topology.nodes[node].pus.clone().filter(allowed).collect();
+        latitude(weight, topology, placement, &fixed.iter().copied().collect()).into_iter().map(pus).collect()
+    }
+
     fn pairs(pairs: &[(u32, u32)], tasks: usize) -> Matrix {
         Matrix::from_triplets(tasks, pairs.iter().map(|&(a, b)| (a, b, 5)))
     }
@@ -96,7 +102,7 @@ mod tests {
         ] {
             let topology = Topology::load(machine).unwrap();
             let expected: Vec<Vec<usize>> = expected.into_iter().map(Iterator::collect).collect();
-            assert_eq!(latitude(weight, &topology, &placement, &fixed), expected, "{machine} {placement:?}");
+            assert_eq!(rooms(weight, &topology, &placement, &fixed), expected, "{machine} {placement:?}");
         }
     }
 
@@ -105,9 +111,9 @@ mod tests {
         let mut topology = Topology::load("l3:2 core:2 pu:1").unwrap();
         let weight = pairs(&[(0, 1)], 2);
         topology.pus[3].allowed = false;
-        assert_eq!(latitude(&weight, &topology, &[0, 2], &[]), [[0, 1, 2], [0, 1, 2]]);
+        assert_eq!(rooms(&weight, &topology, &[0, 2], &[]), [[0, 1, 2], [0, 1, 2]]);
         topology.pus[0].core_kind = 1;
-        assert_eq!(latitude(&weight, &topology, &[0, 2], &[]), [[0], [2]]);
+        assert_eq!(rooms(&weight, &topology, &[0, 2], &[]), [[0], [2]]);
     }
 
     proptest! {
@@ -123,7 +129,7 @@ mod tests {
             let entries = entries.into_iter().filter(|(a, b, _)| a != b);
             let weight = Matrix::from_triplets(8, entries);
             let placement = &order[..8];
-            let rooms = latitude(&weight, &topology, placement, &[]);
+            let rooms = rooms(&weight, &topology, placement, &[]);
             let mut moved = placement.to_vec();
             for (task, pick) in picks.iter().enumerate() {
                 prop_assert!(rooms[task].contains(&placement[task]));

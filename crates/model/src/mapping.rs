@@ -41,9 +41,10 @@ pub struct Placed {
     pub parent: Option<u32>,
     /// OS index of the PU (hwloc P#).
     pub pu: u32,
-    /// OS indices of all PUs that serve as well: J does not rise while every task keeps to its own. Empty: `pu` alone.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pus: Vec<u32>,
+    /// OS indices of all PUs that serve as well, as a list (`0-3,8`): J does not rise while every task keeps to its own.
+    /// Empty: `pu` alone.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub pus: String,
     /// Keys of a later version, kept as they were.
     #[serde(flatten)]
     pub unknown: serde_json::Map<String, serde_json::Value>,
@@ -112,7 +113,7 @@ impl Placed {
             spawn_index: task.spawn_index,
             parent: task.parent,
             pu,
-            pus: Vec::new(),
+            pus: String::new(),
             unknown: Default::default(),
         }
     }

@@ -95,7 +95,7 @@ mod tests {
             spawn_index: task,
             parent: task.checked_sub(1),
             pu,
-            pus: vec![pu, pu + 4],
+            pus: format!("{pu},{}", pu + 4),
             unknown: Default::default(),
         }
     }

@@ -17,7 +17,7 @@ fn mapping(places: &[(&str, u32)]) -> Mapping {
         spawn_index: 0,
         parent: None,
         pu,
-        pus: Vec::new(),
+        pus: String::new(),
         unknown: Default::default(),
     };
     Mapping {
