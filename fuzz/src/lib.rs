@@ -4,7 +4,7 @@
 
 use cohabit_access::Recording;
 use cohabit_access::file::{Meta, RecordingFile, Writer};
-use cohabit_apply::{EXPORTERS, Identify, LaunchPlan, Placement};
+use cohabit_apply::{CpuMask, EXPORTERS, Identify, LaunchPlan, Pinning, Placement};
 use cohabit_map::{Options, Problem, mapper};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::topology::costs::parse_level_costs;
@@ -178,8 +178,10 @@ fn check_topology(topology: &Topology) {
 pub fn mapping(data: &[u8]) {
     let Ok(read) = Mapping::from_json(&String::from_utf8_lossy(data)) else { return };
     assert_eq!(Mapping::from_json(&read.to_json()).as_ref().map(Mapping::to_json), Ok(read.to_json()));
-    drop(LaunchPlan::from_mapping(&read, Identify::Order));
-    drop(LaunchPlan::from_mapping(&read, Identify::Tree));
+    let allowed = CpuMask::from_pus(0..8);
+    for (identify, pinning) in [(Identify::Order, Pinning::Needed), (Identify::Tree, Pinning::Always)] {
+        drop(LaunchPlan::from_mapping(&read, identify, pinning, &allowed));
+    }
     let Ok(topology) = Topology::parse_text(&read.topology) else { return };
     let weight = Matrix::zero(read.tasks.len());
     let Ok(placement) = Placement::new(&read, &topology, &weight) else { return };

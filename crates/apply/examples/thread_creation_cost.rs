@@ -5,7 +5,7 @@
 //! The command is this program itself, creating and joining threads one after the other. CPU time is that of the
 //! command and of the launcher together.
 
-use cohabit_apply::{Identify, LaunchPlan, Options, PlannedTask, Status, launch};
+use cohabit_apply::{CpuMask, LaunchPlan, Options, PlannedTask, Status, launch};
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
@@ -28,10 +28,12 @@ fn main() {
                 spawn_index: index,
                 parent: (index > 0).then_some(0),
                 pu: pus[index as usize % pus.len()],
+                pus: CpuMask::single(pus[index as usize % pus.len()]),
                 name: String::new(),
             })
             .collect(),
-        identify: Identify::Order,
+        may_crowd: true,
+        ..LaunchPlan::default()
     };
     println!("{threads} threads created and joined in turn, best of {rounds}; us a thread");
     println!("{:<42} {:>8} {:>8}", "", "CPU", "wall");

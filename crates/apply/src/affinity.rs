@@ -12,7 +12,7 @@ type Word = libc::c_ulong;
 const MOST_PUS: usize = 1 << 19;
 
 /// A set of PUs, by OS index.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CpuMask {
     /// Without zero words at the end, so that equal sets compare equal.
     words: Vec<Word>,

@@ -13,7 +13,7 @@ pub mod ranks;
 pub use affinity::{CpuMask, pu_allowed};
 pub use export::svg::topology_svg;
 pub use export::{EXPORTERS, Exporter, Placement, exporter};
-pub use launch::plan::{Identify, LaunchPlan, PlannedTask};
+pub use launch::plan::{Identify, LaunchPlan, Pinning, PlannedTask};
 pub use launch::{
-    BeforeStart, Method, Options, Outcome, PlacedReport, Refusal, Repinned, Status, UnknownThread, launch,
+    BeforeStart, MapAnew, Method, Options, Outcome, PlacedReport, Refusal, Repinned, Status, UnknownThread, launch,
 };

@@ -74,6 +74,7 @@ impl Room {
             spawn_index: if kind == Kind::Ranks { 0 } else { id },
             parent: None,
             pu: self.pu(id as usize),
+            pus: String::new(),
             unknown: Default::default(),
         };
         Mapping {
@@ -84,6 +85,8 @@ impl Room {
             objective: "distance".into(),
             level_costs: Vec::new(),
             topology: String::new(),
+            programs: Vec::new(),
+            no_gain: None,
             tasks: (0..).zip(hosts).map(placed).collect(),
             cost: Cost::default(),
             unknown: Default::default(),

@@ -2,9 +2,10 @@
 
 mod support;
 
-use cohabit_apply::{Identify, LaunchPlan, Method, Options, Outcome, Status, launch};
+use cohabit_apply::{CpuMask, Identify, LaunchPlan, MapAnew, Method, Options, Outcome, Status, launch};
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::sync::Arc;
 use support::{Programs, flat, plan, pu, pus};
 
 /// What the program wrote to `file`: the PUs of each label's affinity, and the PU it was on.
@@ -41,7 +42,7 @@ fn every_thread_starts_on_its_pu() {
             let command = programs.command("threads", &[path.to_str().unwrap(), "", &threads.to_string()]);
             let outcome = run(&command, &flat(identify, threads as u32));
             assert_eq!(outcome.status, Status::Exited(0));
-            assert_eq!(outcome.method, if threads == 1 { Method::NotNeeded } else { Method::Ptrace });
+            assert_eq!(outcome.method, Method::Ptrace);
             assert_eq!(outcome.placed.len(), threads);
             assert!(outcome.placed.iter().all(|placed| placed.affinity == [placed.pu] && placed.held), "{outcome:?}");
             assert_eq!(outcome.missing_tasks, Vec::<u32>::new());
@@ -150,21 +151,20 @@ fn other_threads_than_planned_are_told_and_keep_the_affinity_of_the_command() {
     assert_eq!((&saw["2"].0, &saw["4"].0), (&pus(), &pus()));
     assert_eq!((outcome.unknown_thread_count, outcome.missing_tasks), (2, vec![3]));
     assert!(outcome.unknown_threads.iter().all(|thread| thread.affinity == pus()));
-    assert!(outcome.notes.iter().any(|note| note.contains("OMP_NUM_THREADS")), "{:?}", outcome.notes);
 }
 
 #[test]
-fn once_all_are_placed_nobody_traces_and_late_threads_are_looked_after() {
+fn what_placed_threads_start_later_does_not_inherit_their_pus() {
     let Some(programs) = Programs::build(&["late"], &[]) else { return };
     let path = programs.path("late.txt");
     // Both tasks on one PU: the thread that pins itself to the first PU cannot seem to have inherited that.
     let last = *pus().last().unwrap();
     let mut plan = flat(Identify::Order, 2);
-    plan.tasks.iter_mut().for_each(|planned| planned.pu = last);
+    plan.tasks.iter_mut().for_each(|planned| (planned.pu, planned.pus) = (last, CpuMask::single(last)));
     let outcome = run(&programs.command("late", &[path.to_str().unwrap()]), &plan);
     let saw = seen(&programs, "late.txt");
     assert_eq!(outcome.status, Status::Exited(0));
-    assert_eq!((&saw["planned"].0[..], &saw["untraced"].0[..]), (&[last][..], &[last][..]));
+    assert_eq!((&saw["planned"].0[..], &saw["main"].0[..]), (&[last][..], &[last][..]));
     assert_eq!((&saw["late"].0, &saw["forked"].0), (&pus(), &pus()));
     assert_eq!(saw["own"].0, [pus()[0]]);
     assert_eq!(outcome.unknown_thread_count, 3, "{:?}", outcome.unknown_threads);
@@ -179,7 +179,7 @@ fn the_proc_watcher_places_threads_a_moment_later() {
     let Some(programs) = Programs::build(&["late"], &[]) else { return };
     let path = programs.path("watched.txt");
     let options = Options { watch_only: true, ..Options::default() };
-    let command = programs.command("late", &[path.to_str().unwrap()]);
+    let command = programs.command("late", &[path.to_str().unwrap(), "waits"]);
     let outcome = launch(&command, &flat(Identify::Tree, 2), &options).unwrap();
     assert_eq!((outcome.status, outcome.method), (Status::Exited(0), Method::ProcWatcher));
     assert_eq!(outcome.missing_tasks, Vec::<u32>::new());
@@ -193,7 +193,7 @@ fn the_proc_watcher_places_threads_a_moment_later() {
 fn where_tracing_is_not_permitted_proc_is_watched_and_that_is_said() {
     let Some(programs) = Programs::build(&["late"], &[]) else { return };
     let path = programs.path("refused.txt");
-    let command = programs.command("late", &[path.to_str().unwrap()]);
+    let command = programs.command("late", &[path.to_str().unwrap(), "waits"]);
     // The filter binds this thread and what it starts, not the other tests.
     let outcome = std::thread::spawn(move || {
         refuse_ptrace();
@@ -227,6 +227,129 @@ fn refuse_ptrace() {
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
         assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
     }
+}
+
+/// A plan for `program` with as many threads, of which every two in turn share a PU.
+fn of_program(program: &str, threads: u32) -> LaunchPlan {
+    LaunchPlan { programs: vec![format!("/elsewhere/{program}")], may_crowd: false, ..flat(Identify::Order, threads) }
+}
+
+#[test]
+fn a_program_is_placed_behind_wrappers_and_their_children_are_not() {
+    let Some(programs) = Programs::build(&["threads"], &[]) else { return };
+    let (threads, path) = (programs.path("threads"), programs.path("wrapped"));
+    let line = format!("taskset -p $$ >/dev/null; (true); {} {} p 2; exit 3", threads.display(), path.display());
+    let command: Vec<OsString> = ["sh", "-c", &line].map(OsString::from).into();
+    let plan = LaunchPlan { may_crowd: true, ..of_program("threads", 2) };
+    let outcome = run(&command, &plan);
+    assert_eq!((outcome.status, &outcome.missing_tasks[..]), (Status::Exited(3), &[][..]));
+    assert_eq!(outcome.unknown_thread_count, 0, "wrappers are no threads of the program");
+    assert_placed(&programs, "wrapped", &["p0", "p1"].map(String::from), &[0, 1]);
+    assert_eq!(seen(&programs, "wrapped")["pstart"].0, pus());
+}
+
+#[test]
+fn a_program_that_is_not_the_plans_is_left_alone() {
+    let Some(programs) = Programs::build(&["threads"], &[]) else { return };
+    let path = programs.path("another");
+    let command = programs.command("threads", &[path.to_str().unwrap(), "", "2"]);
+    let outcome = run(&command, &of_program("solver", 2));
+    assert_eq!((outcome.placed.len(), outcome.missing_tasks.len()), (0, 2));
+    assert!(seen(&programs, "another").values().all(|(affinity, _)| *affinity == pus()));
+    assert!(outcome.notes.iter().any(|note| note.contains("/elsewhere/solver")), "{:?}", outcome.notes);
+}
+
+#[test]
+fn what_something_else_has_bound_is_left_there() {
+    let Some(programs) = Programs::build(&["threads"], &[]) else { return };
+    let last = *pus().last().unwrap();
+    if std::process::Command::new("taskset").arg("-V").output().is_err() || pus().len() < 2 {
+        println!("SKIPPED: no taskset, or one PU only");
+        return;
+    }
+    let (threads, path) = (programs.path("threads"), programs.path("bound"));
+    let command = ["taskset", "-c", &last.to_string(), threads.to_str().unwrap(), path.to_str().unwrap(), "", "2"];
+    let outcome = run(&command.map(OsString::from), &of_program("threads", 2));
+    assert!(seen(&programs, "bound").values().all(|(affinity, _)| *affinity == [last]));
+    assert!(outcome.placed.is_empty() && outcome.notes.iter().any(|note| note.contains("left there")), "{outcome:?}");
+}
+
+#[test]
+fn several_at_once_of_what_the_plan_has_once_are_left_alone() {
+    if pus().len() < 2 {
+        println!("SKIPPED: one PU only");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    // Both wait for the pipe; they are looked at when the second executes what the first does.
+    let script = "cd \"$1\" && mkfifo pipe && { cat pipe & first=$!; cat pipe & second=$!; exec 9>pipe
+        until [ \"$(readlink /proc/$second/exe)\" = \"$(readlink /proc/$first/exe)\" ] &&
+            [ \"$(readlink /proc/$first/exe)\" != \"$(readlink /proc/$$/exe)\" ]; do sleep 0.01; done
+        grep -h Cpus_allowed_list /proc/$first/status /proc/$second/status; exec 9>&-; wait; } >seen";
+    let command = ["sh", "-c", script, "sh", directory.path().to_str().unwrap()].map(OsString::from);
+    let cat = std::fs::canonicalize(cohabit_model::command::find(&["cat".into()]).unwrap()).unwrap();
+    let plan = LaunchPlan { may_crowd: true, ..of_program(cat.file_name().unwrap().to_str().unwrap(), 1) };
+    let outcome = run(&command, &plan);
+    let line = format!("Cpus_allowed_list:\t{}\n", CpuMask::from_pus(pus()));
+    assert_eq!(std::fs::read_to_string(directory.path().join("seen")).unwrap(), line.repeat(2));
+    assert!(outcome.notes.iter().any(|note| note.contains("none of them is placed")), "{:?}", outcome.notes);
+    assert!(outcome.placed.is_empty(), "{outcome:?}");
+}
+
+#[test]
+fn fewer_threads_than_planned_do_not_share_a_pu() {
+    let Some(programs) = Programs::build(&["threads"], &[]) else { return };
+    let mut plan = of_program("threads", 3);
+    let all = CpuMask::from_pus(pus());
+    // The first two on one PU, as where three threads have two.
+    for (planned, pu) in plan.tasks.iter_mut().zip([pus()[0], pus()[0], *pus().last().unwrap()]) {
+        (planned.pu, planned.pus) = (pu, CpuMask::single(pu));
+    }
+    if pus().len() < 2 {
+        println!("SKIPPED: one PU only");
+        return;
+    }
+    let path = programs.path("fewer");
+    let command = programs.command("threads", &[path.to_str().unwrap(), "", "2"]);
+    let outcome = run(&command, &plan);
+    let saw = seen(&programs, "fewer");
+    assert_eq!((CpuMask::from_pus(saw["1"].0.clone()), outcome.missing_tasks), (all, vec![2]));
+    assert!(outcome.notes.iter().any(|note| note.starts_with("2 of the 3 tasks ran at once")), "{:?}", outcome.notes);
+}
+
+#[test]
+fn fewer_threads_than_planned_are_mapped_anew() {
+    let Some(programs) = Programs::build(&["late"], &[]) else { return };
+    let (first, last) = (pus()[0], *pus().last().unwrap());
+    if first == last {
+        println!("SKIPPED: one PU only");
+        return;
+    }
+    let mut plan = LaunchPlan { may_crowd: false, ..flat(Identify::Order, 3) };
+    for (planned, pu) in plan.tasks.iter_mut().zip([first, first, last]) {
+        (planned.pu, planned.pus) = (pu, CpuMask::single(pu));
+    }
+    let map = move |tasks: &[u32]| (tasks == [0, 1]).then(|| vec![CpuMask::single(last), CpuMask::single(first)]);
+    let options = Options { map_anew: Some(MapAnew(Arc::new(map))), ..Options::default() };
+    let path = programs.path("anew");
+    // Its first two threads wait until each has one PU.
+    let command = programs.command("late", &[path.to_str().unwrap(), "waits"]);
+    assert_eq!(launch(&command, &plan, &options).unwrap().status, Status::Exited(0));
+    assert_eq!(seen(&programs, "anew")["main"].0, [last]);
+}
+
+#[test]
+fn a_thread_that_is_scheduled_by_deadline_is_left_alone_and_told() {
+    let Some(programs) = Programs::build(&["deadline"], &[]) else { return };
+    let outcome = run(&programs.command("deadline", &[]), &flat(Identify::Order, 2));
+    if outcome.status == Status::Exited(77) {
+        println!("SKIPPED: scheduling by deadline is not permitted here");
+        return;
+    }
+    assert_eq!(outcome.status, Status::Exited(0));
+    let refused: Vec<_> = outcome.refused.iter().map(|refusal| refusal.task).collect();
+    assert!(refused == [0] && outcome.refused[0].cause.contains("SCHED_DEADLINE"), "{outcome:?}");
+    assert_eq!(outcome.placed.iter().filter(|placed| placed.held).count(), 1, "the other one");
 }
 
 #[test]

@@ -8,13 +8,13 @@ use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use support::{Programs, flat, plan};
 
-/// The ways to run a command: traced to its end, traced only until its threads are placed, watched, left alone.
+/// The ways to run a command: traced with threads to come, traced with all placed, watched, left alone.
 fn ways() -> [(&'static str, LaunchPlan, Options); 4] {
     let never_complete = plan(Identify::Order, &[(0, 0, None), (0, 900, Some(0))]);
     let watched = Options { watch_only: true, ..Options::default() };
     [
         ("traced", never_complete.clone(), Options::default()),
-        ("traced at first", flat(Identify::Order, 2), Options::default()),
+        ("placed", flat(Identify::Order, 2), Options::default()),
         ("watched", never_complete, watched),
         ("left alone", LaunchPlan::default(), Options::default()),
     ]

@@ -63,6 +63,7 @@ fn main() -> ExitCode {
     if !runs_program {
         output::die_of_closed_pipes();
     }
+    output::outlive_file_limits();
     report_panics();
     // Help and complaints about the command line come before it is parsed, and are coloured or not all the same.
     output::configure(false, usage::colour_named(std::env::args_os()));

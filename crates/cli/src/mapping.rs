@@ -1,16 +1,21 @@
 //! From a profile and a topology to a mapping: what `cohabit map` shows and `cohabit run --profile` uses at once.
 
+use crate::verdict::hopeless;
 use crate::{number, progress};
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser};
+use cohabit_apply::CpuMask;
 use cohabit_evaluate::comparison;
 use cohabit_evaluate::phases::{self, bursts};
 use cohabit_map::makespan::{self, Time};
 use cohabit_map::{MAPPERS, Options, Problem, lower_bound, mapper};
 use cohabit_model::cost::distance_cost;
+use cohabit_model::latitude::latitude;
 use cohabit_model::mapping::{Cost, FORMAT, Placed, Weight};
 use cohabit_model::profile::Kind;
+use cohabit_model::topology::NodeId;
 use cohabit_model::{Error, Hct, Mapping, Matrix, Profile, Result, Task, Topology, Traffic};
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 /// Phases that a search by time takes into account: what every port carries is kept for each.
@@ -130,10 +135,19 @@ impl MappingArgs {
         let times = time(&placement)?.zip(time(&default)?).map(<[_; 2]>::from);
         let lower_bound = Some(lower_bound(&problem)?);
         let same_host = profile.meta.tasks.windows(2).all(|pair| pair[0].host == pair[1].host);
-        let place = |(task, &pu): (&Task, &usize)| {
+        let usable = usable(topology, &options);
+        let no_gain = hopeless(matrix, &usable);
+        let rooms = rooms(matrix, &usable, &placement, &options, no_gain.is_some());
+        let mut lists: HashMap<NodeId, String> = HashMap::new();
+        let mut place = |((task, &pu), room): ((&Task, &usize), NodeId)| {
             // Where it is to run, which need not be where it ran.
             let host = topology.host_of(pu).map_or(if same_host { task.host.as_str() } else { "" }, |host| host);
-            Placed { host: host.to_owned(), ..Placed::new(task, topology.pus[pu].os_index) }
+            // A million tasks have few rooms; on a cluster, they would be of several hosts.
+            let pus = match room == topology.pus[pu].node || !topology.names.is_empty() {
+                true => String::new(),
+                false => lists.entry(room).or_insert_with(|| pus_of(&usable, room).to_string()).clone(),
+            };
+            Placed { host: host.to_owned(), pus, ..Placed::new(task, topology.pus[pu].os_index) }
         };
         let mapping = Mapping {
             format: FORMAT,
@@ -143,7 +157,9 @@ impl MappingArgs {
             objective: self.objective.name().to_owned(),
             level_costs,
             topology: topology.text.clone(),
-            tasks: profile.meta.tasks.iter().zip(&placement).map(place).collect(),
+            programs: profile.meta.programs.clone(),
+            no_gain,
+            tasks: profile.meta.tasks.iter().zip(&placement).zip(rooms).map(&mut place).collect(),
             cost: Cost {
                 distance: distance_cost(matrix, topology, &placement),
                 lower_bound,
@@ -153,6 +169,32 @@ impl MappingArgs {
             unknown: serde_json::Map::default(),
         };
         Ok(Made { mapping, placement, weight: matrix.clone(), options, times })
+    }
+
+    /// Maps some of the tasks of a profile, and leaves the others out: the PUs that each of them may use.
+    ///
+    /// # Errors
+    /// As [`MappingArgs::map`].
+    pub fn map_some(&self, profile: &Profile, topology: &Topology, ids: &[u32]) -> Result<Vec<CpuMask>> {
+        let (_, matrix) = weight_of(self.weight.as_deref(), profile);
+        let place: HashMap<u32, u32> = (0..).zip(ids).map(|(place, &id)| (id, place)).collect();
+        let kept = matrix.iter().filter_map(|(a, b, value)| Some((*place.get(&a)?, *place.get(&b)?, value)));
+        let weight = Matrix::from_triplets(ids.len(), kept);
+        let all = self.options(profile.tasks(), topology)?;
+        let pins = all.pins.iter().filter_map(|&(task, pu)| Some((*place.get(&(task as u32))? as usize, pu))).collect();
+        let options = Options { pins, ..all };
+        let usable = usable(topology, &options);
+        let load: Vec<u64> = ids.iter().filter_map(|&id| profile.accessed_bytes.get(id as usize).copied()).collect();
+        let load = if load.len() == ids.len() { &load[..] } else { &[] };
+        let placement = mapper(&self.mapper)?.map(&Problem { weight: &weight, load, topology, options: &options })?;
+        let hopeless = hopeless(&weight, &usable).is_some();
+        let rooms = rooms(&weight, &usable, &placement, &options, hopeless);
+        Ok(rooms.into_iter().map(|room| pus_of(&usable, room)).collect())
+    }
+
+    /// Whether the user has said where tasks go.
+    pub fn has_pins(&self) -> bool {
+        !self.pin.is_empty()
     }
 
     /// What is sent, in the phases that it is taken to be sent in.
@@ -190,6 +232,32 @@ impl MappingArgs {
             ..Options::default()
         })
     }
+}
+
+/// The topology with the forbidden PUs not allowed.
+pub fn usable(topology: &Topology, options: &Options) -> Topology {
+    let mut usable = topology.clone();
+    for &pu in &options.forbidden {
+        usable.pus[pu].allowed = false;
+    }
+    usable
+}
+
+/// The node of the tree whose PUs serve each task as well as its own: the root, where no placement is better than another.
+/// What the user pins stays.
+fn rooms(weight: &Matrix, usable: &Topology, placement: &[usize], options: &Options, hopeless: bool) -> Vec<NodeId> {
+    let fixed: HashSet<usize> = options.pins.iter().map(|&(task, _)| task).collect();
+    if !hopeless {
+        return latitude(weight, usable, placement, &fixed);
+    }
+    let room = |(task, &pu): (usize, &usize)| if fixed.contains(&task) { usable.pus[pu].node } else { 0 };
+    placement.iter().enumerate().map(room).collect()
+}
+
+/// The PUs of a node that may be used.
+fn pus_of(usable: &Topology, node: NodeId) -> CpuMask {
+    let pus = usable.nodes[node].pus.clone().filter(|&pu| usable.pus[pu].allowed);
+    CpuMask::from_pus(pus.map(|pu| usable.pus[pu].os_index))
 }
 
 /// What J counts: what `--weight` says, else what suits the tasks.

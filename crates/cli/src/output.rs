@@ -90,6 +90,18 @@ pub fn die_of_closed_pipes() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
+/// Makes a write beyond the allowed size of files (ulimit -f) fail, so that it is told, instead of ending cohabit without a
+/// word. A handler that does nothing, which programs that are started do not inherit: they are ended as ever.
+pub fn outlive_file_limits() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: sets a disposition before any other thread exists; the handler touches nothing.
+    unsafe {
+        if libc::signal(libc::SIGXFSZ, nothing as *const () as libc::sighandler_t) == libc::SIG_IGN {
+            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        }
+    }
+}
+
 /// A standard error that is closed or full is no reason to fail: there is nobody left to tell.
 fn write_stderr(text: &str) {
     std::io::stderr().write_all(text.as_bytes()).unwrap_or_default();

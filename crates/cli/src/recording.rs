@@ -1,15 +1,17 @@
 //! What a user names as a recording.
 
+use cohabit_access::file::RecordingFile;
 use cohabit_access::{Recording, synthetic};
-use cohabit_model::{Error, Result};
+use cohabit_model::Result;
+use std::path::Path;
 
 /// Begins the name of a recording that is made up.
 const SYNTHETIC: &str = "synthetic:";
 
-/// The recording that a user names: `synthetic:ring:8` and its like.
+/// The recording that a user names: a file, or one that is made up, such as `synthetic:ring:8`.
 ///
 /// # Errors
-/// Where there is none.
+/// Where it cannot be read, or is none.
 pub fn open_recording(path: &str) -> Result<Box<dyn Recording>> {
     match path.strip_prefix(SYNTHETIC) {
         Some(text) => Ok(Box::new(synthetic::parse(text)?)),

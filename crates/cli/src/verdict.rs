@@ -44,7 +44,7 @@ pub fn verdict(weight: &Matrix, topology: &Topology, costs: Costs, mapper: &str)
 }
 
 /// Why every placement is as good as every other, where it is.
-fn hopeless(weight: &Matrix, topology: &Topology) -> Option<String> {
+pub fn hopeless(weight: &Matrix, topology: &Topology) -> Option<String> {
     let structure = metrics(weight).structure();
     if structure == Structure::Silent {
         return Some("no task communicates with another".to_owned());

@@ -16,7 +16,7 @@ fn room() -> Room {
 }
 
 fn placed(room: &Room, program: &[&str]) -> Ran {
-    let arguments = ["run", "--mapping", "m.json", "--"].iter().chain(program);
+    let arguments = ["run", "--pinning", "always", "--mapping", "m.json", "--"].iter().chain(program);
     Ran::of(room.command(arguments).output().unwrap())
 }
 
@@ -43,7 +43,17 @@ fn a_signal_that_kills_the_program_kills_cohabit() {
 fn streams_pass_through_byte_for_byte() {
     let room = room();
     let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
-    let mut command = room.command(["run", "--mapping", "m.json", "--", "sh", "-c", "printf problem >&2; exec cat"]);
+    let mut command = room.command([
+        "run",
+        "--pinning",
+        "always",
+        "--mapping",
+        "m.json",
+        "--",
+        "sh",
+        "-c",
+        "printf problem >&2; exec cat",
+    ]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = bytes.clone();
@@ -98,9 +108,67 @@ fn what_was_done_is_told_as_json() {
 fn a_profile_is_mapped_and_run_at_once() {
     let room = Room::new();
     room.chain("p.npz", 2, 100);
-    let ran = room.run("run --profile p.npz -- sh -c true");
+    let ran = room.run("run --pinning always --profile p.npz -- sh -c true");
     assert_eq!(ran.status, Some(0), "{}", ran.stderr);
     // The shell has one thread and the profile two tasks: that is said, and nothing else goes wrong.
     assert!(ran.stderr.contains("these tasks of the mapping never started: 1"), "{}", ran.stderr);
     assert!(ran.stderr.lines().all(|line| line.starts_with("cohabit: ")), "{}", ran.stderr);
+}
+
+/// The PUs that a program run by these words may use, as it sees them, and what cohabit says.
+fn allowed(room: &Room, words: &str) -> (Vec<u32>, String) {
+    let arguments = ["run"].into_iter().chain(words.split(' ').filter(|word| !word.is_empty()));
+    let program = ["--", "grep", "Cpus_allowed_list", "/proc/self/status"];
+    let ran = Ran::of(room.command(arguments.chain(program)).output().unwrap());
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    let list = ran.stdout.trim_start_matches("Cpus_allowed_list:").trim().to_owned();
+    (cohabit_apply::CpuMask::parse(&list).unwrap().pus(), ran.stderr)
+}
+
+#[test]
+fn where_nothing_can_be_gained_nothing_is_pinned_unless_it_is_asked_for() {
+    let room = room();
+    let all = cohabit_apply::CpuMask::of_thread(0).unwrap().pus();
+    let (pus, said) = allowed(&room, "--mapping m.json");
+    assert_eq!(pus, all);
+    assert!(said.contains("nothing to gain: no task communicates with another"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    let (pus, said) = allowed(&room, "--pinning always --mapping m.json");
+    assert_eq!((pus.len(), said.as_str()), (1, ""));
+    let last = all.last().unwrap();
+    let (pus, said) = allowed(&room, &format!("--profile p.npz --pin 0={last}"));
+    assert_eq!((pus, said.as_str()), (vec![*last], ""), "what the user pins is pinned");
+}
+
+#[test]
+fn a_program_that_is_not_the_profiles_is_named() {
+    let room = room();
+    let text = std::fs::read_to_string(room.path("m.json")).unwrap();
+    let named = text.replacen("\"tasks\":", "\"programs\": [\"/opt/solver\"], \"tasks\":", 1);
+    std::fs::write(room.path("m.json"), named).unwrap();
+    let (_, said) = allowed(&room, "--pinning always --mapping m.json");
+    assert!(said.contains("the profile is of /opt/solver, which was not executed here: nothing was placed"), "{said}");
+    assert!(!said.contains("OMP_NUM_THREADS") && !said.contains("never started"), "{said}");
+}
+
+#[test]
+fn limits_of_files_and_descriptors_are_told() {
+    let room = room();
+    for (limit, words, said) in [
+        ("-f 0", "map p.npz -o other.json", "cannot write other.json: File too large"),
+        ("-n 4", "run --pinning always --mapping m.json -- true", "raise the number of open files"),
+        ("-n 4", "profile -o other.npz -- true", "raise the number of open files"),
+    ] {
+        let script = format!("ulimit {limit}; exec \"$0\" {words}");
+        let mut command = std::process::Command::new("timeout");
+        command.args(["300", "sh", "-c", &script, env!("CARGO_BIN_EXE_cohabit")]).current_dir(room.path("."));
+        let ran = Ran::of(command.output().unwrap());
+        assert!(
+            ran.status.is_some_and(|status| ![0, 124].contains(&status)),
+            "{limit}: {:?} {}",
+            ran.status,
+            ran.stderr
+        );
+        assert!(ran.stderr.contains(said), "{limit}: {}", ran.stderr);
+    }
 }

@@ -9,6 +9,7 @@ pub mod error;
 pub mod estimator;
 pub mod file;
 pub mod hct;
+pub mod latitude;
 pub mod launcher;
 pub mod mapping;
 pub mod mapping_file;

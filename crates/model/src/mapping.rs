@@ -41,6 +41,10 @@ pub struct Placed {
     pub parent: Option<u32>,
     /// OS index of the PU (hwloc P#).
     pub pu: u32,
+    /// OS indices of all PUs that serve as well, as a list (`0-3,8`): J does not rise while every task keeps to its own.
+    /// Empty: `pu` alone.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub pus: String,
     /// Keys of a later version, kept as they were.
     #[serde(flatten)]
     pub unknown: serde_json::Map<String, serde_json::Value>,
@@ -82,6 +86,12 @@ pub struct Mapping {
     pub level_costs: Vec<u64>,
     /// The topology as text (hwloc XML or a synthetic string), so that the file stands alone.
     pub topology: String,
+    /// The executable of each process, by [`Placed::process`]; empty where it is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<String>,
+    /// Why no placement is better than another, where that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_gain: Option<String>,
     /// Where each task goes, by task id.
     pub tasks: Vec<Placed>,
     /// What it costs.
@@ -103,6 +113,7 @@ impl Placed {
             spawn_index: task.spawn_index,
             parent: task.parent,
             pu,
+            pus: String::new(),
             unknown: Default::default(),
         }
     }

@@ -95,6 +95,7 @@ mod tests {
             spawn_index: task,
             parent: task.checked_sub(1),
             pu,
+            pus: format!("{pu},{}", pu + 4),
             unknown: Default::default(),
         }
     }
@@ -108,6 +109,8 @@ mod tests {
             objective: "distance".into(),
             level_costs: vec![100, 10],
             topology: "pack:2 pu:2".into(),
+            programs: vec!["/opt/solver".into()],
+            no_gain: Some("all alike".into()),
             tasks: vec![placed(0, 3), placed(1, 1)],
             cost: Cost { distance: u128::from(u64::MAX) * 3, lower_bound: Some(1), ..Cost::default() },
             unknown: Default::default(),

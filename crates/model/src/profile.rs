@@ -178,6 +178,9 @@ pub struct Meta {
     /// The observed command line.
     #[serde(default)]
     pub command: Vec<String>,
+    /// The executable of each process, by [`Task::process`]: after exec the last one; empty where it is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<String>,
     /// Host names.
     #[serde(default)]
     pub hosts: Vec<String>,
@@ -332,6 +335,7 @@ impl Meta {
             window_ns: 0,
             clock: String::new(),
             command: Vec::new(),
+            programs: Vec::new(),
             hosts: Vec::new(),
             tasks,
             hot: Vec::new(),

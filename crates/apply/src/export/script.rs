@@ -61,11 +61,28 @@ fn omp_places(threads: &[u32]) -> String {
     format!("OMP_PLACES='{}'", places.join(","))
 }
 
+/// Lines that make the threads of a process the script's parameters, in the order in which they were started: by their time
+/// of start (proc_pid_stat(5): field 22, the 20th after the name), and within one clock tick by their ids. These ascend
+/// until the highest has been given and then begin again, so that ids below the main thread's come last.
+const IN_ORDER_OF_START: &str = r#"# Pins the threads of a process that runs: sh FILE PID. They are taken in the order of their start.
+set -e
+main=$1
+[ -d "/proc/$main/task" ] || { echo "$0: there is no process $main" >&2; exit 1; }
+started() {
+    for task in "/proc/$main/task"/*; do
+        read -r stat <"$task/stat" || continue
+        set -- ${stat##*) }
+        tid=${task##*/}
+        again=0
+        [ "$tid" -ge "$main" ] || again=1
+        echo "${20} $again $tid"
+    done
+}
+set -- $(started | sort -k 1,1n -k 2,2n -k 3,3n | while read -r _ _ tid; do echo "$tid"; done)
+"#;
+
 fn bind_threads(pus: &[u32], binder: &Binder) -> Result<String> {
-    let mut body =
-        "# Pins the threads of a process that runs: sh FILE PID. Thread ids ascend as threads are started.\n"
-            .to_owned();
-    body += "set -e\nset -- $(ls \"/proc/$1/task\" | sort -n)\n";
+    let mut body = IN_ORDER_OF_START.to_owned();
     body += &format!(
         "[ $# -ge {0} ] || {{ echo \"$0: the mapping has {0} threads, the process $#\" >&2; exit 1; }}\n",
         pus.len()
@@ -79,4 +96,34 @@ fn bind_threads(pus: &[u32], binder: &Binder) -> Result<String> {
 /// PUs as a list with commas.
 pub fn list(pus: &[u32]) -> String {
     joined(pus.iter().copied(), ",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Binder, bind_threads};
+    use std::process::Command;
+
+    #[test]
+    fn threads_are_pinned_in_the_order_of_their_start() {
+        let folder = tempfile::tempdir().unwrap();
+        // The name may hold what parts fields; the first started is the main thread, and ids have wrapped round after 32,767.
+        for (tid, name, started) in
+            [(301, "b) S 1", 90), (302, "c", 90), (400, "d", 88), (32_766, "main", 80), (32_767, "a (x", 88)]
+        {
+            let task = folder.path().join("32766/task").join(tid.to_string());
+            std::fs::create_dir_all(&task).unwrap();
+            let fields: Vec<String> = (4..22).map(|field| (field * 100).to_string()).collect();
+            let stat = format!("{tid} ({name}) S {} {started} 7 8\n", fields.join(" "));
+            std::fs::write(task.join("stat"), stat).unwrap();
+        }
+        let binder = Binder { start: |_| String::new(), move_thread: |pu| format!("echo \"$tid {pu}\"") };
+        let script = bind_threads(&[5, 4, 3, 2, 1], &binder).unwrap();
+        let file = folder.path().join("pin");
+        std::fs::write(&file, script.replace("/proc/", &format!("{}/", folder.path().display()))).unwrap();
+        let pinned = |pid: &str| Command::new("sh").arg(&file).arg(pid).output().unwrap();
+        let output = pinned("32766");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "32766 5\n32767 4\n400 3\n301 2\n302 1\n");
+        let output = pinned("12");
+        assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains("no process 12"));
+    }
 }

@@ -36,6 +36,7 @@ fn mapping(rows: &[Row]) -> Mapping {
         spawn_index,
         parent: None,
         pu,
+        pus: String::new(),
         unknown: Default::default(),
     };
     Mapping {
@@ -46,6 +47,8 @@ fn mapping(rows: &[Row]) -> Mapping {
         objective: "distance".into(),
         level_costs: Vec::new(),
         topology: MACHINE.into(),
+        programs: Vec::new(),
+        no_gain: None,
         tasks: (0..).zip(rows).map(placed).collect(),
         cost: Cost::default(),
         unknown: Default::default(),

@@ -1,8 +1,12 @@
 //! Who is who: the processes and threads of the run as they come and go, and the task each of them is.
 //!
+//! Processes are recognised by the program that they execute, where the plan knows it: wrappers and launchers in between
+//! are nobody. A process forked without exec runs its creator's program. Of several that run the same program the n-th is
+//! the n-th of the plan; one that comes when all of them run is a rival.
+//!
 //! Knows nothing of how their starts were noticed, and changes nothing.
 
-use super::plan::{Key, Keys, LaunchPlan};
+use super::plan::{Key, Keys, LaunchPlan, file_name};
 use std::collections::HashMap;
 
 /// A thread that runs now.
@@ -23,6 +27,37 @@ struct Process {
     alive: bool,
     /// Tasks of the plan that are to come in this process.
     unseen: usize,
+    /// The file name of its executable; empty where it is not known.
+    program: String,
+    /// The process of the plan that it is.
+    planned: Option<u32>,
+    /// It was recognised as a fork, and may yet execute something else.
+    tentative: bool,
+}
+
+/// What a process is found to be when it has started or executed a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// A process of the plan; its main thread is this task.
+    Planned(Option<usize>),
+    /// What it was before.
+    Same,
+    /// One more of a program of which all that the plan has are running.
+    Rival,
+    /// None of the plan's.
+    Nobody,
+}
+
+/// A process of the plan.
+#[derive(Debug, Default)]
+struct PlannedProcess {
+    /// Its tasks, by index into the plan.
+    tasks: Vec<usize>,
+    main: Option<usize>,
+    program: String,
+    /// The process of the run that it is now, by index.
+    owner: Option<u32>,
+    started: bool,
 }
 
 /// The threads of the run.
@@ -31,7 +66,12 @@ pub(crate) struct Census {
     keys: Keys,
     /// Process of each planned task.
     planned_processes: Vec<u32>,
+    planned: Vec<PlannedProcess>,
+    by_program: bool,
+    /// Which tasks have started, of the processes that run now.
     seen: Vec<bool>,
+    /// Which have ever started.
+    ever_seen: Vec<bool>,
     unseen: usize,
     processes: Vec<Process>,
     by_pid: HashMap<i32, u32>,
@@ -40,10 +80,26 @@ pub(crate) struct Census {
 
 impl Census {
     pub(crate) fn new(plan: &LaunchPlan) -> Self {
+        let by_program = plan.programs.iter().any(|program| !program.is_empty());
+        let mut planned: Vec<PlannedProcess> = Vec::new();
+        for (index, task) in plan.tasks.iter().enumerate().filter(|_| by_program) {
+            let process = task.process as usize;
+            if let Some(program) = plan.programs.get(process) {
+                planned.resize_with(planned.len().max(process + 1), PlannedProcess::default);
+                planned[process].tasks.push(index);
+                planned[process].program = file_name(program).to_owned();
+                if task.spawn_index == 0 {
+                    planned[process].main = Some(index);
+                }
+            }
+        }
         Self {
             keys: Keys::new(plan),
             planned_processes: plan.tasks.iter().map(|planned| planned.process).collect(),
+            planned,
+            by_program,
             seen: vec![false; plan.tasks.len()],
+            ever_seen: vec![false; plan.tasks.len()],
             unseen: plan.tasks.len(),
             processes: Vec::new(),
             by_pid: HashMap::new(),
@@ -51,34 +107,122 @@ impl Census {
         }
     }
 
-    /// A process began; without a creator it is the command (the first), or one whose creator is not known.
-    pub(crate) fn process_started(&mut self, creator: Option<i32>, pid: i32) -> Option<usize> {
+    /// A process began, and executes `program`; without a creator it is the command (the first), or one whose creator is
+    /// not known.
+    pub(crate) fn process_started(&mut self, creator: Option<i32>, pid: i32, program: &str) -> Found {
         let index = self.processes.len() as u32;
         let created_by = creator.and_then(|creator| self.threads.get_mut(&creator)).map(|creator| {
             creator.processes_created += 1;
-            (creator.task, creator.processes_created - 1)
+            (creator.task, creator.processes_created - 1, creator.process)
         });
+        let parent = created_by.map(|(.., process)| &self.processes[process as usize]);
+        let forked = parent.is_some_and(|parent| parent.program == program);
+        let process = Process {
+            pid,
+            threads_started: 1,
+            alive: true,
+            unseen: 0,
+            program: program.to_owned(),
+            planned: None,
+            tentative: forked,
+        };
+        self.processes.push(process);
+        self.by_pid.insert(pid, index);
+        let created_by = created_by.map(|(task, rank, _)| (task, rank));
+        let found = match self.by_program {
+            true => self.by_program(index, created_by, forked),
+            false => self.by_order(index, created_by),
+        };
+        let task = if let Found::Planned(task) = found { task } else { None };
+        self.threads.insert(pid, Thread { process: index, task, threads_created: 0, processes_created: 0 });
+        found
+    }
+
+    /// Recognises a process by its place in the order of starts, or in the tree.
+    fn by_order(&mut self, index: u32, created_by: Option<(Option<usize>, u32)>) -> Found {
         let by_order = if index == 0 { Key::Command } else { Key::Order { process: index, spawn_index: 0 } };
-        let task = self.recognise(by_order, created_by, |parent, rank| Key::ProcessOf { parent, rank });
+        let task = self.recognise(Some(by_order), created_by, |parent, rank| Key::ProcessOf { parent, rank });
         // In the tree a process may be another one of the plan than its place in the order says.
         let planned_as = task.map_or(index, |task| self.planned_processes[task]);
         let unseen = (0..self.seen.len()).filter(|&t| self.planned_processes[t] == planned_as && !self.seen[t]).count();
-        self.processes.push(Process { pid, threads_started: 1, alive: true, unseen });
-        self.by_pid.insert(pid, index);
-        self.threads.insert(pid, Thread { process: index, task, threads_created: 0, processes_created: 0 });
-        task
+        let process = &mut self.processes[index as usize];
+        (process.unseen, process.planned) = (unseen, Some(planned_as));
+        task.map_or(Found::Nobody, |task| Found::Planned(Some(task)))
     }
 
-    /// A thread of process `pid` began. The creator is unknown to a watcher of /proc.
+    /// Recognises a process by its program; of several that the plan has, by the tree, else by their order.
+    fn by_program(&mut self, index: u32, created_by: Option<(Option<usize>, u32)>, forked: bool) -> Found {
+        let program = self.processes[index as usize].program.clone();
+        let by_tree = created_by.and_then(|(parent, rank)| self.keys.task(Key::ProcessOf { parent: parent?, rank }));
+        let by_tree = by_tree.map(|task| self.planned_processes[task] as usize);
+        let same: Vec<usize> = (0..self.planned.len())
+            .filter(|&process| !program.is_empty() && self.planned[process].program == program)
+            .collect();
+        let free = |process: &&usize| self.planned[**process].owner.is_none();
+        let new = |process: &&usize| free(process) && !self.planned[**process].started;
+        let chosen = same.iter().filter(new).find(|&&process| Some(process) == by_tree);
+        // A fork is one more of the plan or none of it: it does not stand for one that has ended.
+        let chosen = chosen.or_else(|| same.iter().find(new));
+        let chosen = chosen.or_else(|| same.iter().filter(|_| !forked).find(free));
+        match chosen {
+            Some(&process) => Found::Planned(self.take(index, process)),
+            None if forked || same.is_empty() => Found::Nobody,
+            None => Found::Rival,
+        }
+    }
+
+    /// Process `index` is the plan's `process`, of which nothing has started then; its main thread's task.
+    fn take(&mut self, index: u32, process: usize) -> Option<usize> {
+        for &task in &self.planned[process].tasks {
+            self.unseen += usize::from(std::mem::replace(&mut self.seen[task], false));
+        }
+        let planned = &mut self.planned[process];
+        (planned.owner, planned.started) = (Some(index), true);
+        let (main, count) = (planned.main, planned.tasks.len());
+        let found = &mut self.processes[index as usize];
+        found.planned = Some(process as u32);
+        found.unseen = count - usize::from(main.is_some());
+        if let Some(main) = main {
+            self.see(main);
+        }
+        main
+    }
+
+    /// Process `index` is no longer the one of the plan that it was.
+    fn leave(&mut self, index: u32) {
+        let process = &mut self.processes[index as usize];
+        process.unseen = 0;
+        let Some(planned) = process.planned.take() else { return };
+        let tentative = process.tentative;
+        let Some(planned) = self.planned.get_mut(planned as usize) else { return };
+        planned.owner = None;
+        if tentative {
+            planned.started = false;
+            for &task in &planned.tasks {
+                self.unseen += usize::from(std::mem::replace(&mut self.seen[task], false));
+                self.ever_seen[task] = false;
+            }
+        }
+    }
+
+    fn see(&mut self, task: usize) {
+        self.seen[task] = true;
+        self.ever_seen[task] = true;
+        self.unseen -= 1;
+    }
+
+    /// Thread `tid` of process `pid`, which is known, began. The creator is unknown to a watcher of /proc.
     pub(crate) fn thread_started(&mut self, creator: Option<i32>, pid: i32, tid: i32) -> Option<usize> {
-        let Some(&process) = self.by_pid.get(&pid) else { return self.process_started(creator, pid) };
-        let spawn_index = self.processes[process as usize].threads_started;
-        self.processes[process as usize].threads_started += 1;
+        let process = *self.by_pid.get(&pid)?;
+        let found = &mut self.processes[process as usize];
+        let spawn_index = found.threads_started;
+        found.threads_started += 1;
+        let planned = if self.by_program { found.planned } else { Some(process) };
         let created_by = creator.and_then(|creator| self.threads.get_mut(&creator)).map(|creator| {
             creator.threads_created += 1;
             (creator.task, creator.threads_created - 1)
         });
-        let by_order = Key::Order { process, spawn_index };
+        let by_order = planned.map(|process| Key::Order { process, spawn_index });
         let task = self.recognise(by_order, created_by, |parent, rank| Key::ThreadOf { parent, rank });
         if task.is_some() {
             let unseen = &mut self.processes[process as usize].unseen;
@@ -91,34 +235,89 @@ impl Census {
     /// The task with one of the two keys: a plan holds keys of one sort only. Each task is found once.
     fn recognise(
         &mut self,
-        by_order: Key,
+        by_order: Option<Key>,
         created_by: Option<(Option<usize>, u32)>,
         tree_key: impl Fn(usize, u32) -> Key,
     ) -> Option<usize> {
         let by_tree = created_by.and_then(|(parent, rank)| Some(tree_key(parent?, rank)));
-        let task = self.keys.task(by_order).or_else(|| self.keys.task(by_tree?))?;
-        if std::mem::replace(&mut self.seen[task], true) {
+        let task = by_order.and_then(|key| self.keys.task(key)).or_else(|| self.keys.task(by_tree?))?;
+        if self.seen[task] {
             return None;
         }
-        self.unseen -= 1;
+        self.see(task);
         Some(task)
     }
 
-    /// Thread `former` of process `pid` executed another program: the others are gone, and it is the main thread now.
+    /// Thread `former` of process `pid` executed `program`: the others are gone, and it is the main thread now.
     /// Threads that the new program starts are counted on from those of the old.
-    pub(crate) fn executed(&mut self, former: i32, pid: i32) {
-        let Some(&process) = self.by_pid.get(&pid) else { return };
-        let Some(survivor) = self.threads.get(&former).cloned() else { return };
-        self.threads.retain(|_, thread| thread.process != process);
+    pub(crate) fn executed(&mut self, former: i32, pid: i32, program: &str) -> Found {
+        let Some(&index) = self.by_pid.get(&pid) else { return Found::Nobody };
+        let Some(mut survivor) = self.threads.get(&former).cloned() else { return Found::Nobody };
+        self.threads.retain(|_, thread| thread.process != index);
+        let process = &mut self.processes[index as usize];
+        let same = process.program == program && process.planned.is_some() && !process.tentative;
+        let found = if !self.by_program || same {
+            Found::Same
+        } else {
+            process.program = program.to_owned();
+            self.leave(index);
+            let found = self.by_program(index, None, false);
+            self.processes[index as usize].tentative = false;
+            survivor.task = if let Found::Planned(task) = found { task } else { None };
+            found
+        };
         self.threads.insert(pid, survivor);
+        found
     }
 
     /// A thread ended; a main thread's end is reported when its whole process has ended.
     pub(crate) fn ended(&mut self, tid: i32) {
         self.threads.remove(&tid);
-        if let Some(process) = self.by_pid.remove(&tid) {
-            self.processes[process as usize].alive = false;
-            self.threads.retain(|_, thread| thread.process != process);
+        if let Some(index) = self.by_pid.remove(&tid) {
+            let process = &mut self.processes[index as usize];
+            process.alive = false;
+            if let Some(planned) = process.planned.and_then(|planned| self.planned.get_mut(planned as usize)) {
+                planned.owner = planned.owner.filter(|&owner| owner != index);
+            }
+            self.threads.retain(|_, thread| thread.process != index);
+        }
+    }
+
+    /// The process of the plan that a known thread is in.
+    pub(crate) fn planned_process(&self, tid: i32) -> Option<u32> {
+        self.threads.get(&tid).and_then(|thread| self.processes[thread.process as usize].planned)
+    }
+
+    /// The program that process `pid` executes, as far as it is known here.
+    pub(crate) fn program(&self, pid: i32) -> Option<&str> {
+        self.by_pid.get(&pid).map(|&index| self.processes[index as usize].program.as_str())
+    }
+
+    /// Whether processes are recognised by their programs.
+    pub(crate) fn knows_programs(&self) -> bool {
+        self.by_program
+    }
+
+    /// The processes of the plan that run this program.
+    pub(crate) fn planned_as(&self, program: &str) -> Vec<u32> {
+        let of = |(process, planned): (usize, &PlannedProcess)| (planned.program == program).then_some(process as u32);
+        self.planned.iter().enumerate().filter_map(of).collect()
+    }
+
+    /// Whether a process that has just started is none of the plan's.
+    pub(crate) fn is_nobody(&self, pid: i32) -> bool {
+        let has_task = self.threads.get(&pid).is_some_and(|thread| thread.task.is_some());
+        !(has_task || self.by_program && self.planned_process(pid).is_some())
+    }
+
+    /// Whether a process that thread `creator` starts may be one of the plan's.
+    pub(crate) fn expects_processes(&self, creator: i32) -> bool {
+        match self.by_program {
+            true => {
+                let is_to_come = |planned: &PlannedProcess| !planned.started && !planned.tasks.is_empty();
+                self.planned_process(creator).is_none() || self.planned.iter().any(is_to_come)
+            }
+            false => !self.is_complete(),
         }
     }
 
@@ -132,9 +331,9 @@ impl Census {
         self.threads.get(&tid).is_some_and(|thread| self.processes[thread.process as usize].unseen > 0)
     }
 
-    /// Planned tasks that have not been seen, by index into the plan.
+    /// Planned tasks that have never been seen, by index into the plan.
     pub(crate) fn missing(&self) -> Vec<usize> {
-        (0..self.seen.len()).filter(|&task| !self.seen[task]).collect()
+        (0..self.seen.len()).filter(|&task| !self.ever_seen[task]).collect()
     }
 
     pub(crate) fn thread(&self, tid: i32) -> Option<&Thread> {
@@ -164,9 +363,14 @@ impl Census {
 
 #[cfg(test)]
 mod tests {
-    use super::Census;
+    use super::{Census, Found};
+    use crate::affinity::CpuMask;
     use crate::launch::plan::{Identify, LaunchPlan, PlannedTask};
     use proptest::prelude::*;
+
+    fn main_task(found: Found) -> Option<usize> {
+        if let Found::Planned(task) = found { task } else { None }
+    }
 
     /// The task ids that were recognised, in the order of the starts.
     ///
@@ -182,14 +386,19 @@ mod tests {
             spawn_index,
             parent,
             pu: 0,
+            pus: CpuMask::single(0),
             name: String::new(),
         };
-        let plan = LaunchPlan { tasks: rows.iter().enumerate().map(task).collect(), identify };
+        let tasks = rows.iter().enumerate().map(task).collect();
+        let plan = LaunchPlan { tasks, identify, ..LaunchPlan::default() };
         plan.check().unwrap();
         let mut census = Census::new(&plan);
         let start = |&(creator, pid, tid): &(i32, i32, i32)| {
             let creator = (creator != 0).then_some(creator);
-            if pid == tid { census.process_started(creator, pid) } else { census.thread_started(creator, pid, tid) }
+            match pid == tid {
+                true => main_task(census.process_started(creator, pid, "")),
+                false => census.thread_started(creator, pid, tid),
+            }
         };
         let tasks = starts.iter().map(start).collect();
         (tasks, census)
@@ -238,7 +447,7 @@ mod tests {
         for identify in [Identify::Order, Identify::Tree] {
             let (_, mut census) = recognised(identify, &rows, &[(0, 9, 9), (9, 9, 10)]);
             assert!(census.expects_threads(9));
-            census.executed(10, 9);
+            assert_eq!(census.executed(10, 9, ""), Found::Same);
             assert_eq!(census.threads_of(9), [9]);
             assert_eq!(census.thread(9).unwrap().task, Some(1), "the thread that executed lives on as the main thread");
             assert_eq!(census.thread_started(Some(9), 9, 11), Some(2));
@@ -246,6 +455,74 @@ mod tests {
             census.ended(9);
             assert_eq!(census.running(), Vec::<i32>::new());
         }
+    }
+
+    /// A plan of processes with these programs, each with as many threads.
+    fn census(programs: &[(&str, u32)]) -> Census {
+        let mut tasks = Vec::new();
+        for (process, &(_, threads)) in (0..).zip(programs) {
+            for spawn_index in 0..threads {
+                let (task, pus) = (tasks.len() as u32, CpuMask::single(0));
+                let parent = spawn_index.checked_sub(1).map(|_| task - spawn_index);
+                tasks.push(PlannedTask { task, process, spawn_index, parent, pu: 0, pus, name: String::new() });
+            }
+        }
+        let programs = programs.iter().map(|(program, _)| format!("/somewhere/else/{program}")).collect();
+        Census::new(&LaunchPlan { tasks, programs, ..LaunchPlan::default() })
+    }
+
+    #[test]
+    fn a_program_is_known_by_its_executable_behind_wrappers() {
+        let mut census = census(&[("solver", 2)]);
+        assert_eq!(census.process_started(None, 9, "cohabit"), Found::Nobody);
+        assert_eq!(census.executed(9, 9, "sh"), Found::Nobody);
+        assert!(census.expects_processes(9), "a wrapper's child may be the program");
+        assert_eq!(census.process_started(Some(9), 10, "sh"), Found::Nobody);
+        assert_eq!(census.executed(10, 10, "solver"), Found::Planned(Some(0)));
+        assert!(census.expects_threads(10) && !census.expects_processes(10));
+        assert_eq!(census.thread_started(Some(10), 10, 11), Some(1));
+        assert_eq!(census.thread_started(Some(10), 10, 12), None, "one more than is known");
+        assert_eq!(census.process_started(Some(11), 13, "solver"), Found::Nobody, "a fork is no rival");
+        assert_eq!(census.process_started(Some(9), 14, "sh"), Found::Nobody);
+        assert_eq!(census.executed(14, 14, "solver"), Found::Rival);
+        for pid in [14, 13, 10] {
+            census.ended(pid);
+        }
+        assert_eq!(census.process_started(Some(9), 15, "sh"), Found::Nobody);
+        assert_eq!(census.executed(15, 15, "solver"), Found::Planned(Some(0)), "one after the other, both are it");
+        assert_eq!(census.thread_started(Some(15), 15, 16), Some(1));
+        assert_eq!(census.missing(), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn programs_of_several_processes_are_told_apart() {
+        // A pipeline of a shell, and a program whose workers are forks.
+        let mut pipeline = census(&[("sh", 1), ("producer", 1), ("consumer", 1)]);
+        assert_eq!(pipeline.process_started(None, 9, "cohabit"), Found::Nobody);
+        assert_eq!(pipeline.executed(9, 9, "sh"), Found::Planned(Some(0)));
+        for pid in [10, 11] {
+            assert_eq!(pipeline.process_started(Some(9), pid, "sh"), Found::Nobody);
+        }
+        assert_eq!(pipeline.executed(11, 11, "consumer"), Found::Planned(Some(2)), "whoever comes first");
+        assert_eq!(pipeline.executed(10, 10, "producer"), Found::Planned(Some(1)));
+        assert!(pipeline.is_complete() && !pipeline.expects_processes(9));
+
+        let mut pool = census(&[("python3", 1), ("python3", 1), ("python3", 1)]);
+        pool.process_started(None, 9, "cohabit");
+        assert_eq!(pool.executed(9, 9, "python3"), Found::Planned(Some(0)));
+        assert_eq!(pool.process_started(Some(9), 10, "python3"), Found::Planned(Some(1)));
+        assert_eq!(pool.executed(10, 10, "ls"), Found::Nobody, "it was only on its way to another program");
+        assert_eq!(pool.missing(), [1, 2]);
+        assert_eq!(pool.process_started(Some(9), 11, "python3"), Found::Planned(Some(1)));
+    }
+
+    #[test]
+    fn a_program_that_never_ran_is_missing() {
+        let mut census = census(&[("solver", 2)]);
+        census.process_started(None, 9, "cohabit");
+        assert_eq!(census.executed(9, 9, "other"), Found::Nobody);
+        assert_eq!(census.thread_started(Some(9), 9, 10), None);
+        assert_eq!(census.missing(), [0, 1]);
     }
 
     proptest! {

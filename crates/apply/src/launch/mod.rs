@@ -5,6 +5,7 @@
 //! a moment later). `spawn` and `job_control` make the command run as if it had been started directly.
 
 mod census;
+mod crowding;
 mod environment;
 mod job_control;
 mod outcome;
@@ -48,6 +49,21 @@ pub struct Options {
     pub before_start: Option<BeforeStart>,
     /// Variables of the command's environment, instead of ours of the same names.
     pub environment: Vec<(String, OsString)>,
+    /// Maps those tasks that run where they are fewer than planned; without it they are left to the system then.
+    pub map_anew: Option<MapAnew>,
+}
+
+/// What maps tasks anew.
+type Map = dyn Fn(&[u32]) -> Option<Vec<CpuMask>> + Send + Sync;
+
+/// From the ids of the tasks that run to the PUs that each is confined to; none where that cannot be said.
+#[derive(Clone)]
+pub struct MapAnew(pub Arc<Map>);
+
+impl fmt::Debug for MapAnew {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MapAnew")
+    }
 }
 
 /// What is to be done when the command's process is there and has not begun.
@@ -96,6 +112,7 @@ pub fn launch(command: &[OsString], plan: &LaunchPlan, options: &Options) -> Res
         watch_only,
         before_start: options.before_start.as_ref(),
         environment: &options.environment,
+        map_anew: options.map_anew.as_ref(),
     };
     let end = supervisor.run(&plan)?;
     drop(jobs);
@@ -117,7 +134,11 @@ fn must_not_trace(program: &Program, plan: &LaunchPlan, notes: &mut Vec<String>)
 }
 
 fn failed(what: &str, error: &std::io::Error) -> CommandError {
-    CommandError::Failed(Error::new(format!("{what}: {error}")))
+    let failed = Error::new(format!("{what}: {error}"));
+    CommandError::Failed(match error.raw_os_error() {
+        Some(libc::EMFILE) => failed.remedy("raise the number of open files: ulimit -n"),
+        _ => failed,
+    })
 }
 
 /// A thread that panicked leaves nothing half done behind this lock that would matter to an account.

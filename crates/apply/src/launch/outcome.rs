@@ -1,5 +1,6 @@
 //! What came of a launch.
 
+use super::crowding::Spread;
 use super::placement::Placement;
 
 /// How the command ended.
@@ -38,7 +39,7 @@ impl Status {
 /// How the starts of threads were noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// Not at all: the plan was empty, or held only the command's main thread.
+    /// Not at all: the plan was empty.
     NotNeeded,
     /// By ptrace: each thread was placed before its first instruction.
     Ptrace,
@@ -55,9 +56,11 @@ pub struct PlacedReport {
     pub tid: i32,
     /// The PU it was to run on (OS index).
     pub pu: u32,
+    /// All PUs it was given: that one, or all that serve as well (OS indices).
+    pub pus: Vec<u32>,
     /// The affinity read back after it was set (OS indices).
     pub affinity: Vec<u32>,
-    /// Whether the thread was confined to its PU. A main thread whose process never had a second thread was not.
+    /// Whether the thread was confined to these. A main thread whose process never had a second thread was not.
     pub held: bool,
 }
 
@@ -83,6 +86,8 @@ pub struct Repinned {
     pub tid: i32,
     /// The PU it was put on (OS index).
     pub pu: u32,
+    /// All PUs it was given (OS indices).
+    pub pus: Vec<u32>,
     /// Its affinity as last seen (OS indices).
     pub affinity: Vec<u32>,
 }
@@ -111,6 +116,8 @@ pub struct Outcome {
     pub refused: Vec<Refusal>,
     /// Ids of planned tasks that never started.
     pub missing_tasks: Vec<u32>,
+    /// No program of the plan was executed; [`Outcome::notes`] say so.
+    pub program_missing: bool,
     /// Threads the plan does not know; the first 1,024 of them.
     pub unknown_threads: Vec<UnknownThread>,
     /// How many there were in all.
@@ -125,13 +132,7 @@ pub struct Outcome {
 impl Outcome {
     pub(crate) fn new(status: Status, method: Method, placement: Placement, mut notes: Vec<String>) -> Self {
         let missing_tasks = placement.missing();
-        if !missing_tasks.is_empty() {
-            notes.push(
-                "a program that counts its processors in the affinity of a placed thread starts fewer threads: \
-                 give it their number, such as by OMP_NUM_THREADS"
-                    .to_owned(),
-            );
-        }
+        notes.extend(differences(&placement, missing_tasks.len()));
         notes.extend(placement.deprived.iter().map(|path| {
             let path = path.display();
             format!(
@@ -142,6 +143,7 @@ impl Outcome {
             status,
             method,
             placed: placement.placed(),
+            program_missing: is_missing(&placement, missing_tasks.len()),
             missing_tasks,
             refused: placement.refusals,
             unknown_threads: placement.unknown,
@@ -150,6 +152,41 @@ impl Outcome {
             notes,
         }
     }
+}
+
+/// Whether none of the programs that the plan is of was executed.
+fn is_missing(placement: &Placement, missing: usize) -> bool {
+    missing == placement.plan.tasks.len() && placement.census.knows_programs()
+}
+
+/// What differs from the run that the plan was made for, a sentence each.
+fn differences(placement: &Placement, missing: usize) -> Vec<String> {
+    let plan = &placement.plan;
+    let mut found = Vec::new();
+    if is_missing(placement, missing) {
+        let mut programs: Vec<&str> =
+            plan.programs.iter().map(String::as_str).filter(|program| !program.is_empty()).collect();
+        programs.dedup();
+        let programs = programs.join(", ");
+        found.push(format!("the profile is of {programs}, which was not executed here: nothing was placed"));
+    }
+    for program in &placement.rivals {
+        found.push(format!("more processes of {program} ran at once than the profile has: none of them is placed"));
+    }
+    for (program, pus) in &placement.bound {
+        found.push(format!("what started {program} had bound it to PUs {pus}: it is left there"));
+    }
+    let (spread, running) = placement.spread();
+    let planned = plan.tasks.len();
+    match spread {
+        Spread::Planned => {}
+        Spread::Anew => found.push(format!("{running} of the {planned} tasks ran at once, and were mapped anew")),
+        Spread::Loose => found.push(format!(
+            "{running} of the {planned} tasks ran at once: they are left where the system puts them, since by the mapping \
+             some would have shared a PU while another is idle"
+        )),
+    }
+    found
 }
 
 #[cfg(test)]

@@ -6,17 +6,23 @@
 //! - A main thread whose process is to have more planned threads begins on its PU but, once the program is loaded, keeps
 //!   the whole affinity until the first of them starts: language and OpenMP runtimes count their processors in the
 //!   main thread's affinity, and would start one thread where the profile has many.
-//! - A thread that cannot be placed is reported and left alone.
+//! - A thread that cannot be placed is reported and left alone; so is a process that something else has bound, and one
+//!   that runs several times at once where the plan has it once.
+//! - No two threads share a PU while another is idle: where fewer run than are planned, they are let loose ([`Crowding`]).
 
-use super::census::Census;
+use super::census::{Census, Found};
+use super::crowding::{Crowding, Spread};
 use super::plan::LaunchPlan;
-use super::{PlacedReport, Refusal, Repinned, UnknownThread};
+use super::{PlacedReport, Refusal, Repinned, UnknownThread, procfs, sys};
 use crate::affinity::CpuMask;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 
 /// Unknown threads are listed up to this many; all are counted.
 const UNKNOWN_LISTED: usize = 1024;
+
+/// Why a thread cannot be placed: the kernel reserves time for it on all PUs together (sched(7)).
+const DEADLINE: &str = "it is scheduled by deadline (SCHED_DEADLINE), which the kernel allows on all PUs only";
 
 /// A thread whose affinity is ours: which task it is, and what we last read back.
 #[derive(Debug, Clone)]
@@ -28,13 +34,20 @@ struct Hold {
 /// The plan being carried out.
 #[derive(Debug)]
 pub(crate) struct Placement {
-    plan: LaunchPlan,
+    pub(crate) plan: LaunchPlan,
     pub(crate) census: Census,
     /// The affinity the command was started with.
     original: CpuMask,
     hold_main_from_start: bool,
     holds: HashMap<i32, Hold>,
+    crowding: Crowding,
     reports: BTreeMap<usize, PlacedReport>,
+    /// Processes of the plan that are left alone.
+    left: BTreeSet<u32>,
+    /// Programs of the plan of which more ran at once than it has.
+    pub(crate) rivals: BTreeSet<String>,
+    /// Programs that something else had bound, and to what.
+    pub(crate) bound: BTreeMap<String, CpuMask>,
     pub(crate) refusals: Vec<Refusal>,
     pub(crate) repinned: BTreeMap<u32, Repinned>,
     pub(crate) unknown: Vec<UnknownThread>,
@@ -47,11 +60,15 @@ impl Placement {
     pub(crate) fn new(plan: &LaunchPlan, original: CpuMask, hold_main_from_start: bool) -> Self {
         Self {
             census: Census::new(plan),
+            crowding: Crowding::new(plan, &original),
             plan: plan.clone(),
             original,
             hold_main_from_start,
             holds: HashMap::new(),
             reports: BTreeMap::new(),
+            left: BTreeSet::new(),
+            rivals: BTreeSet::new(),
+            bound: BTreeMap::new(),
             refusals: Vec::new(),
             repinned: BTreeMap::new(),
             unknown: Vec::new(),
@@ -60,18 +77,37 @@ impl Placement {
         }
     }
 
-    /// A process began and has not run yet: the command (the first), or one created by thread `creator`.
+    /// A process began and has not run yet: the command (the first), or one created by thread `creator`. It executes what
+    /// its creator does.
     pub(crate) fn process_started(&mut self, creator: Option<i32>, pid: i32) {
-        match self.census.process_started(creator, pid) {
-            Some(task) => self.hold(task, pid, true),
-            None => self.release_unknown(creator, pid, pid),
+        let program = procfs::program(pid);
+        let found = self.census.process_started(creator, pid, &program);
+        match found {
+            // By the order of starts the program is yet to be loaded, and a fork has it already.
+            Found::Planned(Some(task)) if !self.census.knows_programs() => self.hold(task, pid, true),
+            Found::Planned(task) => self.recognised(creator, pid, task),
+            _ => self.release_unknown(creator, pid, pid),
         }
+        self.note_rival(found, &program);
+        self.spread_out();
     }
 
     /// A process began and runs already, so that no later moment is known at which it has its program loaded.
     pub(crate) fn process_found(&mut self, creator: Option<i32>, pid: i32) {
         self.process_started(creator, pid);
         self.widen_main(pid);
+    }
+
+    /// Looks whether a process that runs has executed another program since it was last seen.
+    pub(crate) fn check_program(&mut self, pid: i32) {
+        let changed = self.census.knows_programs()
+            && self.census.program(pid).is_some_and(|known| {
+                let program = procfs::program(pid);
+                !program.is_empty() && program != known
+            });
+        if changed {
+            self.executed(pid, pid);
+        }
     }
 
     /// Thread `tid` of process `pid` began.
@@ -82,6 +118,7 @@ impl Placement {
             Some(task) => self.hold(task, tid, true),
             None => self.release_unknown(creator, pid, tid),
         }
+        self.spread_out();
     }
 
     /// Thread `former` of process `pid` has executed another program, which has not run yet.
@@ -90,10 +127,55 @@ impl Placement {
         for tid in self.census.threads_of(pid) {
             self.holds.remove(&tid);
         }
-        self.census.executed(former, pid);
+        let program = procfs::program(pid);
+        let found = self.census.executed(former, pid, &program);
         if let Some(hold) = hold {
             self.holds.insert(pid, hold);
-            self.widen_main(pid);
+        }
+        match found {
+            Found::Same => self.widen_main(pid),
+            Found::Planned(task) => self.recognised(Some(pid), pid, task),
+            Found::Rival | Found::Nobody => self.let_go(pid),
+        }
+        self.note_rival(found, &program);
+        self.spread_out();
+    }
+
+    /// Process `pid` turned out to be one of the plan, its program loaded. Its affinity is that of the command or one that we
+    /// have set, unless what started it has bound it (taskset, a launcher): that is then not ours to change.
+    fn recognised(&mut self, creator: Option<i32>, pid: i32, task: Option<usize>) {
+        let Ok(mask) = CpuMask::of_thread(pid) else { return };
+        if mask != self.original && !self.is_inherited(creator, pid, &mask) {
+            self.bound.insert(procfs::program(pid), mask);
+            self.left.extend(self.census.planned_process(pid));
+            return;
+        }
+        match task {
+            Some(task) => {
+                self.hold(task, pid, self.hold_main_from_start || !self.census.expects_threads(pid));
+            }
+            None => self.let_go(pid),
+        }
+    }
+
+    /// Of a program that runs more often at once than in the plan, nobody knows which is which: none is placed.
+    fn note_rival(&mut self, found: Found, program: &str) {
+        if found != Found::Rival || !self.rivals.insert(program.to_owned()) {
+            return;
+        }
+        self.left.extend(self.census.planned_as(program));
+        let of_it = |tid: &i32| self.census.planned_process(*tid).is_some_and(|process| self.left.contains(&process));
+        let held: Vec<i32> = self.holds.keys().copied().filter(of_it).collect();
+        held.into_iter().for_each(|tid| self.let_go(tid));
+    }
+
+    /// A thread that was placed gets the affinity of the command back, unless the program has chosen another.
+    fn let_go(&mut self, tid: i32) {
+        let Some(hold) = self.holds.remove(&tid) else { return };
+        self.reports.remove(&hold.task);
+        if CpuMask::of_thread(tid).is_ok_and(|mask| mask == hold.mask) {
+            // One that has ended meanwhile needs nothing.
+            let _ = self.original.apply(tid);
         }
     }
 
@@ -104,6 +186,12 @@ impl Placement {
         }
         self.holds.remove(&tid);
         self.census.ended(tid);
+        self.spread_out();
+    }
+
+    /// Forgets a process that nobody will report the end of.
+    pub(crate) fn forget(&mut self, pid: i32) {
+        self.ended(pid);
     }
 
     /// Notes every placed thread whose affinity is no longer what was set: the program's own doing.
@@ -112,7 +200,8 @@ impl Placement {
             let Ok(mask) = CpuMask::of_thread(tid) else { continue };
             if mask != hold.mask {
                 let planned = &self.plan.tasks[hold.task];
-                let report = Repinned { task: planned.task, tid, pu: planned.pu, affinity: mask.pus() };
+                let (pu, pus) = (planned.pu, hold.mask.pus());
+                let report = Repinned { task: planned.task, tid, pu, pus, affinity: mask.pus() };
                 self.repinned.insert(planned.task, report);
             }
         }
@@ -147,19 +236,74 @@ impl Placement {
         }
     }
 
-    /// Sets a planned thread's affinity, to its PU or (not `held`) to all of them, and reads it back.
+    /// Sets a planned thread's affinity, to what it is confined to or (not `held`) to all PUs, and reads it back.
     fn hold(&mut self, task: usize, tid: i32, held: bool) {
         let planned = &self.plan.tasks[task];
-        let mask = if held { CpuMask::single(planned.pu) } else { self.original.clone() };
-        match mask.apply(tid).and_then(|()| CpuMask::of_thread(tid)) {
-            Ok(read_back) => {
-                let report = PlacedReport { task: planned.task, tid, pu: planned.pu, affinity: read_back.pus(), held };
+        if self.left.contains(&planned.process) {
+            return;
+        }
+        let mask = if held { self.crowding.mask(&self.plan, task).clone() } else { self.original.clone() };
+        let applied = match sys::is_deadline(tid) {
+            true => Err(DEADLINE.to_owned()),
+            false => mask.apply(tid).and_then(|()| CpuMask::of_thread(tid)).map_err(|error| error.to_string()),
+        };
+        match applied {
+            Ok(affinity) => {
+                let (pu, pus) = (planned.pu, mask.pus());
+                let report = PlacedReport { task: planned.task, tid, pu, pus, affinity: affinity.pus(), held };
                 self.reports.insert(task, report);
-                self.holds.insert(tid, Hold { task, mask: read_back });
+                self.holds.insert(tid, Hold { task, mask: affinity });
             }
-            Err(error) => {
-                self.refusals.push(Refusal { task: planned.task, tid, pu: planned.pu, cause: error.to_string() });
-            }
+            Err(cause) => self.refusals.push(Refusal { task: planned.task, tid, pu: planned.pu, cause }),
+        }
+    }
+
+    /// The threads that are held, by task; a widened main thread has not begun its part.
+    fn held(&self) -> BTreeMap<usize, i32> {
+        let is_held = |hold: &Hold| self.reports.get(&hold.task).is_some_and(|report| report.held);
+        self.holds.iter().filter(|(_, hold)| is_held(hold)).map(|(&tid, hold)| (hold.task, tid)).collect()
+    }
+
+    /// Sees to it that no two held threads share a PU while another is idle.
+    fn spread_out(&mut self) {
+        if !self.crowding.can_happen() {
+            return;
+        }
+        let held = self.held();
+        let tasks: Vec<usize> = held.keys().copied().collect();
+        if self.crowding.changed(&self.plan, &tasks) {
+            held.into_iter().for_each(|(task, tid)| self.hold_again(task, tid));
+        }
+    }
+
+    /// The tasks that run, by their ids, where they are to be mapped anew: they are loose, and have been the same since the
+    /// last time this was asked.
+    pub(crate) fn wants_mapping(&mut self) -> Option<Vec<u32>> {
+        if !self.crowding.is_loose() {
+            return None;
+        }
+        let tasks = self.crowding.settled(self.held().into_keys().collect())?;
+        Some(tasks.into_iter().map(|task| self.plan.tasks[task].task).collect())
+    }
+
+    /// What these tasks were mapped to anew, if they are still those that run.
+    pub(crate) fn mapped_anew(&mut self, ids: &[u32], masks: Vec<CpuMask>) {
+        let held = self.held();
+        let same = held.keys().map(|&task| self.plan.tasks[task].task).eq(ids.iter().copied());
+        if same && self.crowding.mapped_anew(held.keys().copied().zip(masks).collect()) {
+            held.into_iter().for_each(|(task, tid)| self.hold_again(task, tid));
+        }
+    }
+
+    /// How the threads were spread when most of them ran, and how many those were.
+    pub(crate) fn spread(&self) -> (Spread, usize) {
+        self.crowding.at_its_peak()
+    }
+
+    /// Holds a held thread anew, unless the program has chosen otherwise in the meantime.
+    fn hold_again(&mut self, task: usize, tid: i32) {
+        if self.holds.get(&tid).is_some_and(|hold| CpuMask::of_thread(tid).is_ok_and(|now| now == hold.mask)) {
+            self.hold(task, tid, true);
         }
     }
 
@@ -171,6 +315,11 @@ impl Placement {
         let Ok(mut mask) = CpuMask::of_thread(tid) else { return };
         if mask != self.original && self.is_inherited(creator, pid, &mask) && self.original.apply(tid).is_ok() {
             mask = self.original.clone();
+        }
+        // Where programs are known, wrappers and what they start otherwise are none that the plan could have had.
+        let of_program = creator.is_some_and(|creator| self.census.planned_process(creator).is_some());
+        if self.census.knows_programs() && !of_program && self.census.planned_process(tid).is_none() {
+            return;
         }
         self.unknown_count += 1;
         if self.unknown.len() < UNKNOWN_LISTED {

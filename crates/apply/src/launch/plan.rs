@@ -1,6 +1,7 @@
 //! Which thread of a run goes on which PU, and how a thread is recognised.
 
 use crate::affinity::CpuMask;
+use cohabit_model::mapping::Placed;
 use cohabit_model::{Error, Mapping, Result};
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -28,8 +29,20 @@ pub struct PlannedTask {
     pub parent: Option<u32>,
     /// OS index of the PU (hwloc P#).
     pub pu: u32,
+    /// The PUs it is confined to: its own, or all that serve as well.
+    pub pus: CpuMask,
     /// Its name, for messages.
     pub name: String,
+}
+
+/// How closely threads are confined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pinning {
+    /// As far as the distance cost needs it: a thread that gains nothing anywhere runs wherever the system puts it.
+    #[default]
+    Needed,
+    /// Each thread to the one PU of its task.
+    Always,
 }
 
 /// Where each thread of a run goes.
@@ -39,30 +52,44 @@ pub struct LaunchPlan {
     pub tasks: Vec<PlannedTask>,
     /// How they are recognised.
     pub identify: Identify,
+    /// The executable of each process, by [`PlannedTask::process`]; empty where it is not known. Where any is known,
+    /// processes are recognised by what they execute, whoever starts them, else by the order in which they start.
+    pub programs: Vec<String>,
+    /// Threads stay where the plan has them even where two share a PU while another is idle.
+    pub may_crowd: bool,
 }
 
 impl LaunchPlan {
-    /// The plan that a mapping made on one machine amounts to.
+    /// The plan that a mapping made on one machine amounts to, where the command may use the PUs `allowed`. A task that may
+    /// run on any of them is not in it.
     ///
     /// # Errors
     /// When the mapping spans hosts, or its tasks cannot be told apart (see [`LaunchPlan::check`]).
-    pub fn from_mapping(mapping: &Mapping, identify: Identify) -> Result<Self> {
+    pub fn from_mapping(mapping: &Mapping, identify: Identify, pinning: Pinning, allowed: &CpuMask) -> Result<Self> {
         let hosts: HashSet<&str> = mapping.tasks.iter().map(|placed| placed.host.as_str()).collect();
         if hosts.len() > 1 {
             return Err(Error::new(format!("the mapping places tasks on {} hosts", hosts.len())).remedy(
                 "write a file for the MPI launcher with `cohabit map --export`, and start the program with it",
             ));
         }
-        let planned = |placed: &cohabit_model::mapping::Placed| PlannedTask {
-            task: placed.task,
-            process: placed.process,
-            spawn_index: placed.spawn_index,
-            parent: placed.parent,
-            pu: placed.pu,
-            name: placed.name.clone(),
+        let planned = |placed: &Placed| {
+            Ok(PlannedTask {
+                task: placed.task,
+                process: placed.process,
+                spawn_index: placed.spawn_index,
+                parent: placed.parent,
+                pu: placed.pu,
+                pus: room(placed, pinning, allowed)?,
+                name: placed.name.clone(),
+            })
         };
-        let plan = Self { tasks: mapping.tasks.iter().map(planned).collect(), identify };
+        let tasks = mapping.tasks.iter().map(planned).collect::<Result<_>>()?;
+        let may_crowd = pinning == Pinning::Always;
+        let mut plan = Self { tasks, identify, programs: mapping.programs.clone(), may_crowd };
         plan.check()?;
+        if plan.tasks.iter().all(|planned| planned.pus == *allowed) {
+            plan.tasks.clear();
+        }
         Ok(plan)
     }
 
@@ -120,6 +147,24 @@ impl LaunchPlan {
             .remedy("map the profile again here (`cohabit map P --topology live`), or start cohabit with more PUs")),
         }
     }
+}
+
+/// The PUs that a task is confined to.
+fn room(placed: &Placed, pinning: Pinning, allowed: &CpuMask) -> Result<CpuMask> {
+    if pinning == Pinning::Always || placed.pus.is_empty() {
+        return Ok(CpuMask::single(placed.pu));
+    }
+    let listed = CpuMask::parse(&placed.pus).filter(|listed| listed.contains(placed.pu));
+    let usable = |listed: CpuMask| CpuMask::from_pus(listed.pus().into_iter().filter(|&pu| allowed.contains(pu)));
+    listed.map(usable).ok_or_else(|| {
+        let cause = format!("the PUs {:?} of task {} are no list with its PU {}", placed.pus, placed.task, placed.pu);
+        Error::new(cause).remedy("make the mapping again from its profile")
+    })
+}
+
+/// The file name of an executable: the same program may lie elsewhere on another machine.
+pub(crate) fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// What a thread is recognised by. Tasks are indices into [`LaunchPlan::tasks`] here.
@@ -225,9 +270,10 @@ mod tests {
             spawn_index,
             parent,
             pu: 0,
+            pus: CpuMask::single(0),
             name: String::new(),
         };
-        LaunchPlan { tasks: rows.iter().enumerate().map(task).collect(), identify }
+        LaunchPlan { tasks: rows.iter().enumerate().map(task).collect(), identify, ..LaunchPlan::default() }
     }
 
     #[test]

@@ -8,12 +8,33 @@ pub(crate) fn is_thread_of(pid: i32, tid: i32) -> bool {
     Path::new(&format!("/proc/{pid}/task/{tid}")).exists()
 }
 
-/// The threads of a process, ascending; none when it is gone.
+/// The threads of a process in the order in which they were started; none when it is gone.
 pub(crate) fn threads(pid: i32) -> Vec<i32> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let mut tids: Vec<i32> = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
-    tids.sort_unstable();
-    tids
+    let tids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    in_order_of_start(tids.map(|tid| (started(pid, tid), tid)).collect(), pid)
+}
+
+/// Thread ids ascend until the highest there is has been given, and then begin again with the lowest that are free: of two
+/// that started within one clock tick, the first is the one that comes sooner after the main thread's, all around.
+fn in_order_of_start(mut threads: Vec<(u64, i32)>, main: i32) -> Vec<i32> {
+    threads.sort_unstable_by_key(|&(started, tid)| (started, tid < main, tid));
+    threads.into_iter().map(|(_, tid)| tid).collect()
+}
+
+/// When a thread was started, in clock ticks since the machine was (proc_pid_stat(5), field 22); 0 when it is gone.
+fn started(pid: i32, tid: i32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
+    // The fields from the third on follow the name, which is in brackets and may hold any character.
+    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+    fields.split(' ').nth(19).and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
+}
+
+/// The file name of the program that a process executes; empty where that cannot be read.
+pub(crate) fn program(pid: i32) -> String {
+    let path = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.strip_suffix(" (deleted)").unwrap_or(&name).to_owned()
 }
 
 /// The processes that a thread has created and that run or await their parent. Without CONFIG_PROC_CHILDREN: none.
@@ -34,4 +55,30 @@ pub(crate) fn is_stopped(pid: i32) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     // The state follows the name, which is in brackets and may hold any character.
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{in_order_of_start, program, threads};
+
+    #[test]
+    fn threads_are_in_the_order_of_their_start_wherever_ids_have_wrapped_round() {
+        for (main, found, expected) in [
+            (100, vec![(5, 102), (5, 100), (5, 101)], vec![100, 101, 102]),
+            (32_767, vec![(9, 301), (7, 300), (5, 32_767)], vec![32_767, 300, 301]),
+            (32_766, vec![(5, 300), (5, 32_767), (5, 301), (5, 32_766)], vec![32_766, 32_767, 300, 301]),
+            (32_000, vec![(5, 32_000), (8, 310), (7, 32_500), (8, 305)], vec![32_000, 32_500, 305, 310]),
+        ] {
+            assert_eq!(in_order_of_start(found, main), expected);
+        }
+    }
+
+    #[test]
+    fn ones_own_are_read() {
+        let own = std::process::id() as i32;
+        assert_eq!(threads(own)[0], own);
+        let path = std::env::current_exe().unwrap();
+        assert_eq!(program(own), path.file_name().unwrap().to_str().unwrap());
+        assert_eq!(program(i32::MAX), "");
+    }
 }

@@ -9,7 +9,7 @@ use super::spawn::Gated;
 use super::sys::{self, Wait};
 use super::trace::{self, TraceEnd, Tracer};
 use super::watch::{self, Pace};
-use super::{BeforeStart, failed, lock, procfs};
+use super::{BeforeStart, MapAnew, failed, lock, procfs};
 use cohabit_model::Error;
 use cohabit_model::command::CommandError;
 use nix::time::{ClockId, clock_gettime};
@@ -28,6 +28,7 @@ pub(crate) struct Supervisor<'a> {
     pub(crate) watch_only: bool,
     pub(crate) before_start: Option<&'a BeforeStart>,
     pub(crate) environment: &'a [(String, OsString)],
+    pub(crate) map_anew: Option<&'a MapAnew>,
 }
 
 /// How the run ended.
@@ -52,7 +53,8 @@ enum Event {
 impl Supervisor<'_> {
     /// Runs the command to its end.
     pub(crate) fn run(self, plan: &LaunchPlan) -> Result<End, CommandError> {
-        let needs_starts = plan.tasks.iter().any(|planned| (planned.process, planned.spawn_index) != (0, 0));
+        // What one thread starts would inherit its PUs: even a single one is traced.
+        let needs_starts = !plan.tasks.is_empty();
         let (sender, events) = channel();
         let (hand_over, handed_over) = channel();
         thread::scope(|scope| {
@@ -120,7 +122,16 @@ impl Supervisor<'_> {
     fn look(self, traced: bool) -> bool {
         let mut placement = lock(self.placement);
         placement.check_repinned();
-        !traced && watch::look(&mut placement)
+        let found = !traced && watch::look(&mut placement);
+        let settled = placement.wants_mapping();
+        drop(placement);
+        if let (Some(tasks), Some(MapAnew(map))) = (settled, self.map_anew) {
+            // It may take a while, and the program goes on meanwhile.
+            if let Some(masks) = map(&tasks) {
+                lock(self.placement).mapped_anew(&tasks, masks);
+            }
+        }
+        found
     }
 
     /// The first attending thread: forks, traces if it may, and follows the plan.
@@ -166,7 +177,9 @@ impl Supervisor<'_> {
         };
         let cause =
             refused.map(|error| format!("tracing is not permitted here (ptrace: {error}): ")).unwrap_or_default();
-        let note = format!("{cause}threads were found by looking at /proc and may have run elsewhere for a moment");
+        let note = format!(
+            "{cause}threads were found by looking at /proc: they may have run elsewhere for a moment, and short ones were not seen"
+        );
         (Method::ProcWatcher, Some(note))
     }
 

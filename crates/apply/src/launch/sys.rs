@@ -40,15 +40,27 @@ pub(crate) fn wait(pid: i32, options: i32) -> io::Result<(i32, Wait)> {
 
 /// `waitid(2)` that leaves the change for [`wait`] to collect; the `CLD_` code, or 0 where nothing has changed.
 fn peek(pid: i32, options: i32) -> io::Result<i32> {
+    peek_at(libc::P_PID, pid, options).map(|(_, code)| code)
+}
+
+/// Waits until any traced thread has something to report, without collecting it; whether that is the end of process `pid`.
+pub(crate) fn await_any(pid: i32) -> io::Result<bool> {
+    let (found, code) = peek_at(libc::P_ALL, 0, libc::__WALL | libc::__WNOTHREAD)?;
+    Ok(found == pid && matches!(code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED))
+}
+
+/// The process or thread that has changed, and the `CLD_` code; 0 and 0 where nothing has.
+fn peek_at(which: libc::idtype_t, pid: i32, options: i32) -> io::Result<(i32, i32)> {
     loop {
         // SAFETY: siginfo_t is plain data, for which zeroes are a value; the kernel fills it.
         let (result, info) = unsafe {
             let mut info: libc::siginfo_t = std::mem::zeroed();
             let options = options | libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT;
-            (libc::waitid(libc::P_PID, pid as libc::id_t, &mut info, options), info)
+            (libc::waitid(which, pid as libc::id_t, &mut info, options), info)
         };
         if result == 0 {
-            return Ok(info.si_code);
+            // SAFETY: the kernel has filled in a child's change, or left zeroes.
+            return Ok((unsafe { info.si_pid() }, info.si_code));
         }
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {
@@ -82,6 +94,18 @@ pub(crate) fn seize(tid: i32, options: i32) -> io::Result<()> {
 /// Lets a stopped thread run on, and delivers the signal (0: none).
 pub(crate) fn resume(tid: i32, signal: i32) -> io::Result<()> {
     ptrace(libc::PTRACE_CONT, tid, signal as usize)
+}
+
+/// Traces a stopped thread no more; it goes on, or stays in a group-stop.
+pub(crate) fn detach(tid: i32) -> io::Result<()> {
+    ptrace(libc::PTRACE_DETACH, tid, 0)
+}
+
+/// Whether a thread is scheduled by SCHED_DEADLINE; not where that cannot be known.
+pub(crate) fn is_deadline(tid: i32) -> bool {
+    // SAFETY: takes a number, gives a number.
+    let policy = unsafe { libc::sched_getscheduler(tid) };
+    policy >= 0 && policy & !libc::SCHED_RESET_ON_FORK == libc::SCHED_DEADLINE
 }
 
 /// Leaves a thread in its group-stop until SIGCONT, as it would be without us.

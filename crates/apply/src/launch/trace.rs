@@ -3,8 +3,10 @@
 //! The threads run undisturbed but for stops at clone, fork, exec and signals. Signals are delivered as they came, and
 //! group-stops are left to last until SIGCONT (PTRACE_LISTEN), so that job control works as it does without us.
 //!
-//! The tracer is a thread of its own, and ends when the plan has been carried out: the kernel then lets every traced
+//! The tracer is a thread of its own. It goes on when the plan has been carried out, since what a placed thread starts
+//! inherits its PUs, and ends where that becomes too much (`SPARE_STOPS`): the kernel then lets every traced
 //! thread go at once, without stopping any. If all of cohabit dies, the same happens and the program runs on.
+//! A process that a planned one starts, and that cannot be of the plan, is let go before its first instruction.
 
 use super::job_control::JobControl;
 use super::placement::Placement;
@@ -19,6 +21,9 @@ use std::sync::Mutex;
 /// What the traced threads stop at.
 pub(crate) const OPTIONS: i32 =
     libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK | libc::PTRACE_O_TRACEEXEC;
+
+/// Stops that are answered after the plan has been carried out; a stop takes some ten microseconds.
+const SPARE_STOPS: u32 = 10_000;
 
 /// How tracing came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,17 +43,24 @@ pub(crate) struct Tracer<'a> {
     arrived: HashMap<i32, i32>,
     /// New threads that their creators have reported and that are still to stop.
     awaited: HashSet<i32>,
+    /// Those of them that are to be let go.
+    dismissed: HashSet<i32>,
 }
 
 impl<'a> Tracer<'a> {
     /// The calling thread must have seized `command` with [`OPTIONS`].
     pub(crate) fn new(command: i32, placement: &'a Mutex<Placement>, jobs: &'a JobControl) -> Self {
-        Self { command, placement, jobs, arrived: HashMap::new(), awaited: HashSet::new() }
+        Self { command, placement, jobs, arrived: HashMap::new(), awaited: HashSet::new(), dismissed: HashSet::new() }
     }
 
-    /// Follows the program until every planned task is placed or the command has ended.
+    /// Follows the program until the command has ended, or it would cost too much.
     pub(crate) fn follow(&mut self) -> io::Result<TraceEnd> {
+        let mut spare = SPARE_STOPS;
         loop {
+            if sys::await_any(self.command)? {
+                // The main thread's affinity can be read until the command is collected.
+                lock(self.placement).check_repinned();
+            }
             let (tid, change) = sys::wait(-1, libc::__WALL | libc::__WNOTHREAD)?;
             match change {
                 Wait::Ended(status) if tid == self.command => return Ok(TraceEnd::CommandEnded(status)),
@@ -56,7 +68,10 @@ impl<'a> Tracer<'a> {
                 Wait::Stopped { signal, event } => self.stopped(tid, signal, event),
             }
             if lock(self.placement).census.is_complete() {
-                return Ok(TraceEnd::PlanComplete);
+                spare -= 1;
+                if spare == 0 {
+                    return Ok(TraceEnd::PlanComplete);
+                }
             }
         }
     }
@@ -96,6 +111,10 @@ impl<'a> Tracer<'a> {
             return;
         }
         self.awaited.remove(&tid);
+        if self.dismissed.remove(&tid) {
+            self.dismiss(tid);
+            return;
+        }
         let stops = is_stop(signal);
         let_go(tid, signal);
         if stops && tid == self.command {
@@ -106,22 +125,37 @@ impl<'a> Tracer<'a> {
     /// Thread `creator` has created `new`, which cannot run before its first stop has been answered.
     fn created(&mut self, creator: i32, new: i32) {
         let mut placement = lock(self.placement);
+        let mut dismissed = false;
         match placement.census.pid_of(creator) {
             Some(pid) if procfs::is_thread_of(pid, new) => placement.thread_started(Some(creator), pid, new),
-            _ => placement.process_started(Some(creator), new),
+            _ => {
+                placement.process_started(Some(creator), new);
+                dismissed = placement.census.is_nobody(new) && !placement.census.expects_processes(creator);
+            }
         }
         drop(placement);
         match self.arrived.remove(&new) {
+            Some(_) if dismissed => self.dismiss(new),
             Some(signal) => let_go(new, signal),
             None => {
                 self.awaited.insert(new);
+                if dismissed {
+                    self.dismissed.insert(new);
+                }
             }
         }
+    }
+
+    /// Traces a new process no more: nothing of the plan can come from it, and it keeps all its rights.
+    fn dismiss(&mut self, pid: i32) {
+        let _ = sys::detach(pid);
+        lock(self.placement).forget(pid);
     }
 
     fn ended(&mut self, tid: i32) {
         self.arrived.remove(&tid);
         self.awaited.remove(&tid);
+        self.dismissed.remove(&tid);
         lock(self.placement).ended(tid);
         self.release_orphans();
     }

@@ -37,9 +37,6 @@ impl Pace {
 }
 
 /// Reports every start and end since the last look; whether anything started.
-///
-/// Threads found in one look are taken in the order of their numbers, which is that of their creation except where
-/// the kernel's numbers wrap around.
 pub(crate) fn look(placement: &mut Placement) -> bool {
     let mut found = false;
     let mut processes = placement.census.running();
@@ -49,6 +46,7 @@ pub(crate) fn look(placement: &mut Placement) -> bool {
             placement.ended(pid);
             continue;
         }
+        placement.check_program(pid);
         found |= look_at_threads(placement, pid, &tids);
         for &tid in &tids {
             for child in procfs::children(pid, tid) {

@@ -17,6 +17,7 @@ fn mapping(places: &[(&str, u32)]) -> Mapping {
         spawn_index: 0,
         parent: None,
         pu,
+        pus: String::new(),
         unknown: Default::default(),
     };
     Mapping {
@@ -27,6 +28,8 @@ fn mapping(places: &[(&str, u32)]) -> Mapping {
         objective: "distance".into(),
         level_costs: Vec::new(),
         topology: String::new(),
+        programs: Vec::new(),
+        no_gain: None,
         tasks: (0..).zip(places).map(placed).collect(),
         cost: Cost::default(),
         unknown: Default::default(),

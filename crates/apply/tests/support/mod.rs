@@ -1,6 +1,6 @@
 //! What the launch tests share: C programs compiled once, plans in a row, and what the programs saw of themselves.
 
-use cohabit_apply::{Identify, LaunchPlan, PlannedTask};
+use cohabit_apply::{CpuMask, Identify, LaunchPlan, PlannedTask};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -66,9 +66,15 @@ pub fn plan(identify: Identify, rows: &[(u32, u32, Option<u32>)]) -> LaunchPlan 
         spawn_index,
         parent,
         pu: pu(index),
+        pus: CpuMask::single(pu(index)),
         name: format!("task {index}"),
     };
-    LaunchPlan { tasks: rows.iter().enumerate().map(task).collect(), identify }
+    LaunchPlan {
+        tasks: rows.iter().enumerate().map(task).collect(),
+        identify,
+        may_crowd: true,
+        ..LaunchPlan::default()
+    }
 }
 
 /// A plan for `threads` threads that the main thread creates.

@@ -5,15 +5,13 @@ use crate::exit::End;
 use crate::json::JsonArgs;
 use crate::machine::MachineArgs;
 use crate::output::note;
-use cohabit_access::Recording;
-use cohabit_access::file::RecordingFile;
+use crate::recording::open_recording;
 use cohabit_detect::compare::{Agreement, Found, compare};
 use cohabit_detect::{Setting, Tlb};
 use cohabit_map::{Options, Problem, mapper};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::{Error, Matrix, Result, Topology};
 use serde_json::{Value, json};
-use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,9 +26,9 @@ makes of each detector's matrix: what it would have cost to rely on it.";
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CompareDetectors {
-    /// The recording (`cohabit record`)
+    /// The recording (`cohabit record`), or one that is made up: synthetic:ring:8
     #[arg(value_name = "R")]
-    recording: PathBuf,
+    recording: String,
     #[command(flatten)]
     machine: MachineArgs,
     /// Bytes of a block, for detectors that look at blocks: a power of two from 16 to 4096
@@ -64,10 +62,10 @@ struct Led {
 impl CompareDetectors {
     /// Prints the table.
     pub fn run(self) -> Outcome {
-        let recording = RecordingFile::open(&self.recording)?;
+        let recording = open_recording(&self.recording)?;
         let topology = self.machine.load()?;
         let setting = self.setting(recording.tasks().len())?;
-        let found = compare(&recording, &setting)?;
+        let found = compare(&*recording, &setting)?;
         let exact = found.iter().find(|found| found.row.name == "exact").map(|found| found.detected.matrix.clone());
         let exact = exact.unwrap_or_else(|| Matrix::zero(setting.tasks));
         let led = found.into_iter().map(|found| led(found, &exact, &topology)).collect::<Result<Vec<_>>>()?;

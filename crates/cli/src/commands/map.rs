@@ -5,13 +5,13 @@ use crate::exit::{End, Failure};
 use crate::export::ExportArgs;
 use crate::json::JsonArgs;
 use crate::machine::MachineArgs;
-use crate::mapping::{Made, MappingArgs};
+use crate::mapping::{Made, MappingArgs, usable};
 use crate::number::seconds as seconds_of;
 use crate::progress::read_profile;
 use crate::verdict::{Costs, Verdict, verdict};
 use crate::words::{noun, tasks_of};
 use cohabit_apply::Placement;
-use cohabit_map::{Options, Problem, mapper};
+use cohabit_map::{Problem, mapper};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::file::check_writable;
 use cohabit_model::profile::{Coverage, Meta};
@@ -105,15 +105,6 @@ impl Map {
         self.json.emit("map", fields, &text)?;
         Ok(End::Done)
     }
-}
-
-/// The topology with the forbidden PUs not allowed.
-pub(super) fn usable(topology: &Topology, options: &Options) -> Topology {
-    let mut usable = topology.clone();
-    for &pu in &options.forbidden {
-        usable.pus[pu].allowed = false;
-    }
-    usable
 }
 
 /// J of the mapping and of the two mappers that ignore who communicates, under the same pins and forbidden PUs.

@@ -13,11 +13,11 @@ use crate::output::note;
 use crate::picture::label::list;
 use crate::progress::read_profile;
 use clap::ValueEnum;
-use cohabit_apply::{BeforeStart, Identify, LaunchPlan, Method, Options, Status, launch};
+use cohabit_apply::{BeforeStart, CpuMask, Identify, LaunchPlan, MapAnew, Method, Options, Pinning, Status, launch};
 use cohabit_model::command::find;
 use cohabit_model::file::check_writable;
 use cohabit_model::profile::Kind;
-use cohabit_model::{Error, Mapping, Result};
+use cohabit_model::{Error, Mapping, Profile, Result};
 use cohabit_observe::mpi::launcher::is_launcher;
 use cohabit_observe::mpi::scripts::called_within;
 use cohabit_observe::npz::write_profile;
@@ -32,6 +32,8 @@ const EXAMPLES: &str = "\
 Examples:
   cohabit run --profile p.npz -- ./solver input   map onto this machine, and run
   cohabit run --mapping m.json -- ./solver input  as 'cohabit map -o m.json' said
+  cohabit run --profile p.npz --pinning always -- ./solver
+      each thread to its one PU, even where nothing is gained
   cohabit run --profile p.npz --identify tree -- ./server
       where several threads start others at once
   cohabit run --profile p.npz -- mpirun -n 8 ./solver
@@ -82,6 +84,9 @@ pub struct Run {
     /// Place threads a moment after they start, by watching /proc, instead of tracing the program
     #[arg(long)]
     watch: bool,
+    /// How closely threads are confined: as far as the mapping gains by it, or each to its one PU
+    #[arg(long, value_enum, default_value_t = PinningArg::Auto)]
+    pinning: PinningArg,
     /// Keep the main thread to its PU from its first instruction on, not from its second thread's start on (a program
     /// that counts the processors it may use then sees one)
     #[arg(long)]
@@ -105,6 +110,15 @@ struct PlanArgs {
     mapping: Option<PathBuf>,
 }
 
+/// `--pinning`.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PinningArg {
+    /// To the PUs (a core, an L3, the machine) that serve it as well as its own; where nothing can be gained, to none
+    Auto,
+    /// To the one PU of the mapping, whatever that gains
+    Always,
+}
+
 /// `--identify`.
 #[derive(Clone, Copy, ValueEnum)]
 enum IdentifyBy {
@@ -122,30 +136,68 @@ impl Run {
             return self.run_online();
         }
         self.check_no_online_arguments()?;
-        let mapping = match self.planned()? {
+        let (mapping, profile) = match self.planned()? {
             Planned::Ranks(plan) if is_launcher(&self.command) => {
                 return run_ranks::run(&self.command, plan, &self.json);
             }
             Planned::Ranks(_) => return Err(no_launcher(&self.command)),
-            Planned::Threads(mapping) => mapping,
+            Planned::Threads(planned) => *planned,
         };
         let identify = match self.identify {
             IdentifyBy::Order => Identify::Order,
             IdentifyBy::Tree => Identify::Tree,
         };
-        let plan = LaunchPlan::from_mapping(&mapping, identify)?;
+        let allowed = CpuMask::of_thread(0).map_err(|error| Error::new(format!("the affinity of cohabit: {error}")))?;
+        let pinning = match self.pinning {
+            PinningArg::Auto => Pinning::Needed,
+            PinningArg::Always => Pinning::Always,
+        };
+        let mut plan = LaunchPlan::from_mapping(&mapping, identify, pinning, &allowed)?;
+        // Where the user has said which PU, it is that one, shared or not.
+        plan.may_crowd |= self.how.has_pins();
+        let before = self.not_placed(&mut plan, &mapping);
+        if let Some(line) = &before {
+            note(line);
+        }
         let options = Options {
             watch_only: self.watch,
             pass_signals: true,
             hold_main_from_start: self.hold_main,
+            map_anew: profile.map(|profile| self.map_anew(profile)).transpose()?,
             ..Options::default()
         };
-        let outcome = launch(&self.command, &plan, &options)?;
+        let mut outcome = launch(&self.command, &plan, &options)?;
         for line in notes(&outcome, self.watch) {
             note(&line);
         }
+        outcome.notes.extend(before);
         self.json.emit("run", fields(&outcome, &mapping))?;
         Ok(end(outcome.status))
+    }
+
+    /// Why nothing is placed, where that is known before the program starts.
+    fn not_placed(&self, plan: &mut LaunchPlan, mapping: &Mapping) -> Option<String> {
+        if plan.tasks.is_empty() {
+            let text = mapping.no_gain.as_deref().unwrap_or("J is the same wherever the tasks run");
+            return Some(format!("nothing to gain: {text}; the program runs unplaced (--pinning always places it)"));
+        }
+        let is_known = plan.programs.iter().any(|program| !program.is_empty());
+        if is_launcher(&self.command) && !is_known {
+            plan.tasks.clear();
+            let launcher = self.command[0].to_string_lossy();
+            return Some(format!(
+                "the tasks are threads of a program that is not known, and {launcher} starts others: nothing is placed; \
+                 profile the ranks (cohabit profile -- {launcher} ...)"
+            ));
+        }
+        None
+    }
+
+    /// Maps the tasks that run where they are fewer than the profile has.
+    fn map_anew(&self, profile: Profile) -> Result<MapAnew> {
+        let (topology, how) = (self.machine.load()?, self.how.clone());
+        let map = move |ids: &[u32]| how.map_some(&profile, &topology, ids).ok();
+        Ok(MapAnew(Arc::new(map)))
     }
 
     /// With a profile or a mapping nothing is watched, so what says how to watch is a mistake.
@@ -234,7 +286,7 @@ impl Run {
             let mapping = Mapping::read(path)?;
             return Ok(match mapping.tasks.iter().any(|task| task.rank.is_some()) {
                 true => Planned::Ranks(run_ranks::Plan::Mapping(Box::new(mapping))),
-                false => Planned::Threads(Box::new(mapping)),
+                false => Planned::Threads(Box::new((mapping, None))),
             });
         }
         let path = self.plan.profile.as_ref().expect("clap asks for a profile or a mapping");
@@ -242,7 +294,8 @@ impl Run {
         if matches!(profile.meta.kind, Kind::Ranks | Kind::Hybrid) {
             return Ok(Planned::Ranks(run_ranks::Plan::Profile { profile: Box::new(profile), machine, how }));
         }
-        Ok(Planned::Threads(Box::new(how.map(&profile, &machine.load()?, machine.level_costs()?)?.mapping)))
+        let mapping = how.map(&profile, &machine.load()?, machine.level_costs()?)?.mapping;
+        Ok(Planned::Threads(Box::new((mapping, Some(profile)))))
     }
 }
 
@@ -250,8 +303,8 @@ impl Run {
 enum Planned<'a> {
     /// MPI ranks, which their launcher places.
     Ranks(run_ranks::Plan<'a>),
-    /// Threads or processes that are to be recognised.
-    Threads(Box<Mapping>),
+    /// Threads or processes that are to be recognised, and the profile where the mapping was made of one here.
+    Threads(Box<(Mapping, Option<Profile>)>),
 }
 
 /// Of ranks without their launcher nobody would know which process is which.
@@ -309,16 +362,18 @@ fn notes(outcome: &cohabit_apply::Outcome, asked_to_watch: bool) -> Vec<String> 
     for refusal in &outcome.refused {
         notes.push(format!("task {} could not be put on PU {}: {}", refusal.task, refusal.pu, refusal.cause));
     }
-    for placed in outcome.placed.iter().filter(|placed| placed.held && placed.affinity != [placed.pu]) {
+    for placed in outcome.placed.iter().filter(|placed| placed.held && placed.affinity != placed.pus) {
         let found = list(placed.affinity.clone());
-        notes.push(format!("task {} was put on PU {} and its affinity reads back as {found}", placed.task, placed.pu));
+        let pus = list(placed.pus.clone());
+        notes.push(format!("task {} was put on PUs {pus} and its affinity reads back as {found}", placed.task));
     }
     // One that pinned itself to where it was put changed nothing.
-    for repinned in outcome.repinned.iter().filter(|repinned| repinned.affinity != [repinned.pu]) {
-        let (task, pu, found) = (repinned.task, repinned.pu, list(repinned.affinity.clone()));
-        notes.push(format!("the program moved task {task} from PU {pu} to {found} by itself"));
+    for repinned in outcome.repinned.iter().filter(|repinned| repinned.affinity != repinned.pus) {
+        let (task, pus, found) = (repinned.task, list(repinned.pus.clone()), list(repinned.affinity.clone()));
+        notes.push(format!("the program moved task {task} from PUs {pus} to {found} by itself"));
     }
-    if !outcome.missing_tasks.is_empty() {
+    // Of a program that did not run, it is said that it did not.
+    if !outcome.missing_tasks.is_empty() && !outcome.program_missing {
         notes.push(format!("these tasks of the mapping never started: {}", list(outcome.missing_tasks.clone())));
     }
     if outcome.unknown_thread_count > 0 {
@@ -334,7 +389,7 @@ fn notes(outcome: &cohabit_apply::Outcome, asked_to_watch: bool) -> Vec<String> 
 fn fields(outcome: &cohabit_apply::Outcome, mapping: &Mapping) -> Value {
     let placed = |placed: &cohabit_apply::PlacedReport| {
         json!({
-            "task": placed.task, "tid": placed.tid, "pu": placed.pu, "affinity": placed.affinity, "held": placed.held,
+            "task": placed.task, "tid": placed.tid, "pu": placed.pu, "pus": placed.pus, "affinity": placed.affinity, "held": placed.held,
         })
     };
     let refused = |refusal: &cohabit_apply::Refusal| json!({ "task": refusal.task, "tid": refusal.tid, "pu": refusal.pu, "cause": refusal.cause });

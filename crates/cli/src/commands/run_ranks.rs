@@ -1,11 +1,11 @@
 //! `cohabit run --profile P -- mpirun ...`: ranks placed by the launcher's own means, and read back.
 
 use super::Outcome;
-use super::map::{costs, usable};
+use super::map::costs;
 use crate::exit::{End, Failure};
 use crate::json::JsonFileArgs;
 use crate::machine::MachineArgs;
-use crate::mapping::{Made, MappingArgs};
+use crate::mapping::{Made, MappingArgs, usable};
 use crate::output::note;
 use crate::verdict::verdict;
 use cohabit_apply::Placement;

@@ -37,6 +37,7 @@ const DYNAMORIO_OPTIONS: &str = "-no_per_thread_guard_pages";
 /// where the profiler is missing or could not start, [`CommandError::Killed`] where a signal ended the program before it began.
 pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, CommandError> {
     let program = check_profilable(command)?;
+    check_descriptors()?;
     let limits = getrlimit(Resource::RLIMIT_AS).unwrap_or((RLIM_INFINITY, RLIM_INFINITY));
     check_address_space(address_space_bytes(options.block_bytes), limits)?;
     let installation = Installation::find()?;
@@ -106,6 +107,18 @@ fn check_address_space(needed: u64, (soft, hard): (rlim_t, rlim_t)) -> Result<()
         false => "have the limit lifted (a hard one: ulimit -Hv); memory itself is better limited by a control group",
     };
     Err(Error::new(cause).remedy(remedy))
+}
+
+/// DynamoRIO opens files of its own, and tries for ever where it may not.
+fn check_descriptors() -> Result<(), CommandError> {
+    const NEEDED: u64 = 16;
+    // Of a limit that is not known it is not said that it is too low.
+    let allowed = getrlimit(Resource::RLIMIT_NOFILE).map_or(NEEDED, |(soft, _)| soft);
+    if allowed < NEEDED {
+        let cause = format!("{allowed} open files are allowed, and the profiler needs {NEEDED}");
+        return Err(Error::new(cause).remedy("raise the number of open files: ulimit -n").into());
+    }
+    Ok(())
 }
 
 /// The client's options (`native/dbi/options.c`), as DynamoRIO parses them: words between spaces.

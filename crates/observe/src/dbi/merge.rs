@@ -42,6 +42,7 @@ pub fn merge(mut images: Vec<Image>, run: &Run) -> Profile {
     meta.block_bytes = images.first().map_or(run.options.block_bytes, |image| image.head.block_bytes).into();
     meta.clock = CLOCK.to_owned();
     meta.command.clone_from(&run.command);
+    meta.programs = programs(&images, &tasks);
     meta.hosts = vec![run.host.to_owned()];
     meta.coverage = coverage(&images, &tasks, run);
     let channels = channels(&images, &tasks);
@@ -108,6 +109,15 @@ fn per_task(images: &[Image], tasks: &Tasks, of: fn(&super::image::ImageTask) ->
         }
     }
     totals
+}
+
+/// The executable of each process: of the last of its images, which are in the order in which they were seen.
+fn programs(images: &[Image], tasks: &Tasks) -> Vec<String> {
+    let mut programs = vec![String::new(); tasks.processes as usize];
+    for (image, &process) in images.iter().zip(&tasks.process) {
+        programs[process as usize] = super::part::text(&image.head.program);
+    }
+    programs
 }
 
 /// Threads, unless there are several processes and none has threads of its own.

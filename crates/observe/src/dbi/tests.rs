@@ -79,6 +79,19 @@ fn exec_goes_on_and_fork_begins() {
     assert_eq!(profile.meta.kind, Kind::Threads);
 }
 
+#[test]
+fn the_program_of_a_process_is_what_it_executed_last() {
+    let part = |pid: u32, ppid: u32, start_ns: u64, program: &str| {
+        let mut part = PartBuilder::new(pid, ppid, start_ns).task(None, "a");
+        for (to, from) in part.head.program.iter_mut().zip(program.bytes()) {
+            *to = from as std::ffi::c_char;
+        }
+        part
+    };
+    let parts = vec![part(5, 1, 0, "/bin/sh"), part(90, 5, 100, "/bin/ls"), part(5, 1, 200, "/opt/solver")];
+    assert_eq!(merged(parts, &Options::default()).meta.programs, ["/opt/solver", "/bin/ls"]);
+}
+
 /// Of two children the second may be the first to run.
 #[test]
 fn processes_are_numbered_by_their_birth() {
