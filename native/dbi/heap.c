@@ -107,15 +107,37 @@ heap_module_loaded(const module_data_t *module)
     }
 }
 
+static void
+calls_under_way(frames_t *frames)
+{
+    dr_mcontext_t mc = { sizeof(mc), DR_MC_CONTROL | DR_MC_INTEGER };
+    dr_get_mcontext(dr_get_current_drcontext(), &mc);
+    callstack_walk((registers_t) { (uint64_t)(ptr_uint_t)mc.pc, mc.xsp, mc.xbp }, frames);
+}
+
 void
 heap_mapped(uint64_t start, uint64_t bytes)
 {
     frames_t frames;
-    dr_mcontext_t mc = { sizeof(mc), DR_MC_CONTROL | DR_MC_INTEGER };
-    dr_get_mcontext(dr_get_current_drcontext(), &mc);
-    callstack_walk((registers_t) { (uint64_t)(ptr_uint_t)mc.pc, mc.xsp, mc.xbp }, &frames);
+    calls_under_way(&frames);
     allocations_unmapped(start, bytes);
     allocations_add(start, bytes, COHABIT_OBJECT_MAPPING, &frames);
+}
+
+/* One mapping, of the calls that made it grow first: it holds what malloc keeps between and for its blocks. */
+void
+heap_moved_top(uint64_t top)
+{
+    static uint64_t bottom; /* the first call asks where it is; a forked child inherits it */
+    static frames_t frames;
+    if (bottom == 0 || top < bottom) {
+        bottom = top;
+        return;
+    }
+    if (frames.frames[0] == 0)
+        calls_under_way(&frames);
+    if (top > bottom) /* in place of the shorter one that starts there */
+        allocations_add(bottom, top - bottom, COHABIT_OBJECT_MAPPING, &frames);
 }
 
 void

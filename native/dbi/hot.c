@@ -22,15 +22,15 @@
 #define CANDIDATES (1u << 16)
 #define MAX_RECORDS 4096u
 #define RECORD_SLOTS (4u * MAX_RECORDS)
-/* What makes a block hot: so many messages at least, and one of so many of all. */
-#define HOT_MESSAGES 4u
+/* What makes a block hot: so many samples at least, and one of so many messages. */
+#define HOT_SAMPLES 4u
 #define HOT_SHARE 1024u
 /* Of an object with so many messages some blocks are followed, and a few more each time these double. */
 #define OBJECT_MESSAGES 8u
 #define OBJECT_BLOCKS 4u
 /* A block is followed anew each time its messages have grown by this factor, from so many on. */
 #define AGAIN_FACTOR 4u
-#define AGAIN_MESSAGES 1024u
+#define AGAIN_MESSAGES 256u
 
 #define SAMPLE_BITS 16
 #define SAMPLE_MASK ((1u << SAMPLE_BITS) - 1)
@@ -221,7 +221,7 @@ hot_take_sample(task_t *me, uint64_t block, uint64_t address, bool may_follow)
         return;
     }
     uint32_t of_block = add_to_candidates(block, messages);
-    bool is_hot = of_block >= HOT_MESSAGES && (uint64_t)of_block * HOT_SHARE >= all;
+    bool is_hot = of_block >= HOT_SAMPLES * messages && (uint64_t)of_block * HOT_SHARE >= all;
     if (is_hot || (place.record != 0 && wants_block(part_at(place.record))))
         promote(block, address, of_block == 0 ? messages : of_block, &place);
 }

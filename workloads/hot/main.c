@@ -192,7 +192,7 @@ choose(const char *storage, line_t *on_stack)
         name = "mapping allocated in ";
     } else if (strcmp(storage, "symbols") == 0) {
         line_count = 1;
-        from = (line_t *)((uintptr_t)beside_it - 8); /* the byte is in `first`, which "counters" leaves to nobody */
+        from = (line_t *)(uintptr_t)beside_it;
         name = "beside_it in hot";
     } else if (strcmp(storage, "nodes") == 0) {
         of_nodes = true;

@@ -338,7 +338,8 @@ const _: () = {
     ["Offset of field: cohabit_hot_t::true_reads"][::std::mem::offset_of!(cohabit_hot_t, true_reads) - 48usize];
     ["Offset of field: cohabit_hot_t::false_reads"][::std::mem::offset_of!(cohabit_hot_t, false_reads) - 56usize];
     ["Offset of field: cohabit_hot_t::allocation"][::std::mem::offset_of!(cohabit_hot_t, allocation) - 64usize];
-    ["Offset of field: cohabit_hot_t::allocation_bytes"][::std::mem::offset_of!(cohabit_hot_t, allocation_bytes) - 72usize];
+    ["Offset of field: cohabit_hot_t::allocation_bytes"]
+        [::std::mem::offset_of!(cohabit_hot_t, allocation_bytes) - 72usize];
     ["Offset of field: cohabit_hot_t::used"][::std::mem::offset_of!(cohabit_hot_t, used) - 80usize];
     ["Offset of field: cohabit_hot_t::writers"][::std::mem::offset_of!(cohabit_hot_t, writers) - 144usize];
     ["Offset of field: cohabit_hot_t::readers"][::std::mem::offset_of!(cohabit_hot_t, readers) - 2576usize];
@@ -419,6 +420,8 @@ const _: () = {
     ["Offset of field: cohabit_part_t::stack_top"][::std::mem::offset_of!(cohabit_part_t, stack_top) - 17128usize];
     ["Offset of field: cohabit_part_t::born"][::std::mem::offset_of!(cohabit_part_t, born) - 17136usize];
     ["Offset of field: cohabit_part_t::objects"][::std::mem::offset_of!(cohabit_part_t, objects) - 17144usize];
-    ["Offset of field: cohabit_part_t::hot_messages"][::std::mem::offset_of!(cohabit_part_t, hot_messages) - 17152usize];
-    ["Offset of field: cohabit_part_t::hot_looked_at"][::std::mem::offset_of!(cohabit_part_t, hot_looked_at) - 17160usize];
+    ["Offset of field: cohabit_part_t::hot_messages"]
+        [::std::mem::offset_of!(cohabit_part_t, hot_messages) - 17152usize];
+    ["Offset of field: cohabit_part_t::hot_looked_at"]
+        [::std::mem::offset_of!(cohabit_part_t, hot_looked_at) - 17160usize];
 };
