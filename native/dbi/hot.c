@@ -14,6 +14,7 @@
 #include "objects.h"
 #include "shadow.h"
 #include "system.h"
+#include "unwind.h"
 
 #define INTERVAL COHABIT_HOT_INTERVAL
 /* A task's samples at intervals of 1, and of 8 (with those before). */
@@ -64,6 +65,7 @@ hot_fork(void)
     record_count = 0;
     lock = 0;
     objects_fork();
+    unwind_fork();
     part()->flags |= COHABIT_FLAG_HOT;
 }
 

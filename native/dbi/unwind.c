@@ -458,6 +458,12 @@ find_head(const module_data_t *module)
 }
 
 void
+unwind_fork(void)
+{
+    lock = 0;
+}
+
+void
 unwind_loaded(const module_data_t *module)
 {
     table_t table = { (uint64_t)(ptr_uint_t)module->start, (uint64_t)(ptr_uint_t)module->end, find_head(module) };

@@ -17,5 +17,7 @@ bool unwind_step(registers_t *at);
 
 /* A module was loaded: what was known of the addresses it lies at is void. */
 void unwind_loaded(const module_data_t *module);
+/* After fork, in the child: no other thread is there that looks something up. */
+void unwind_fork(void);
 
 #endif

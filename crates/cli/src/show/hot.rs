@@ -59,7 +59,7 @@ fn objects(data: &Data, options: &ShowOptions) -> String {
 }
 
 fn one_object(data: &Data, object: &DataObject) -> String {
-    let share = percent(object.messages.into(), data.messages.into());
+    let share = percent(object.messages.into(), data.messages.into()).min(100.0);
     let (low, high) = data.share(object);
     let half = 50.0 * (high - low);
     let exactly = if half < UNCERTAIN { String::new() } else { format!(" (within {half:.1})") };
