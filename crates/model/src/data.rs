@@ -108,12 +108,12 @@ pub struct CodeSite {
     pub tasks: Vec<u32>,
 }
 
-/// True sharing (some), false sharing (some, false), or none where the reads that were looked at are too few or too
-/// mixed to tell: the whole 95 % confidence interval lies on one side of a half, or it says nothing.
+/// True sharing, false sharing, or none where the reads that were looked at are too few or too mixed to tell: nine in ten
+/// of them are of the one kind.
 pub fn sharing(true_reads: u64, false_reads: u64) -> Option<bool> {
     let reads = true_reads.saturating_add(false_reads);
-    let (low, high) = confidence(true_reads, reads);
-    if reads < READS_TO_TELL || (low <= 0.5 && high >= 0.5) { None } else { Some(low > 0.5) }
+    let other = u128::from(true_reads.min(false_reads));
+    (reads >= READS_TO_TELL && 10 * other <= u128::from(reads)).then_some(true_reads > false_reads)
 }
 
 /// Wilson's interval for a share of which `part` of `whole` samples were seen, with 95 % confidence; from 0 to 1 of none.
@@ -186,8 +186,7 @@ fn detail_of(block: &HotBlock) -> DataObject {
 fn join<K: Ord>(objects: impl IntoIterator<Item = DataObject>, key: fn(&DataObject) -> K) -> Vec<DataObject> {
     let mut found: BTreeMap<K, DataObject> = BTreeMap::new();
     for object in objects {
-        let empty =
-            DataObject { object: object.object.clone(), process: object.process, ..DataObject::default() };
+        let empty = DataObject { object: object.object.clone(), process: object.process, ..DataObject::default() };
         found.entry(key(&object)).or_insert(empty).add(object);
     }
     let mut found: Vec<DataObject> = found.into_values().collect();
@@ -238,7 +237,9 @@ mod tests {
             (1, 30, Some(false)),
             (10, 12, None),
             (500, 500, None),
-            (600, 400, Some(true)),
+            (600, 400, None),
+            (90, 10, Some(true)),
+            (89, 11, None),
             (u64::MAX, 1, Some(true)),
         ] {
             assert_eq!(sharing(true_reads, false_reads), expected, "{true_reads} {false_reads}");
@@ -248,7 +249,8 @@ mod tests {
     /// Figures from Brown, Cai and DasGupta, Interval estimation for a binomial proportion (2001), formula 4.
     #[test]
     fn intervals_hold_the_share() {
-        for (part, whole, low, high) in [(0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (5, 10, 0.2366, 0.7634), (0, 0, 0.0, 1.0)]
+        for (part, whole, low, high) in
+            [(0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (5, 10, 0.2366, 0.7634), (0, 0, 0.0, 1.0)]
         {
             let found = confidence(part, whole);
             assert!((found.0 - low).abs() < 1e-4 && (found.1 - high).abs() < 1e-4, "{part} of {whole}: {found:?}");
@@ -279,7 +281,8 @@ mod tests {
         };
         let objects = vec![object("b", 0, 40), object("a", 0, 30), object("a", 1, 30)];
         let data = Data::new(100, 10, 10, objects, &[block(1, 10), block(0, 20)]);
-        let found: Vec<_> = data.objects.iter().map(|object| (object.object.as_str(), object.process, object.messages)).collect();
+        let found: Vec<_> =
+            data.objects.iter().map(|object| (object.object.as_str(), object.process, object.messages)).collect();
         assert_eq!(found, [("b", 0, 40), ("a", 0, 30), ("a", 1, 30)]);
         let all = data.by_name();
         let a = &all[0];

@@ -27,7 +27,12 @@ fn profile(program: &str, arguments: &str) -> Option<(Profile, (String, u64, Opt
     let command: Vec<OsString> = words.into_iter().map(ToOwned::to_owned).collect();
     let options = Options { hot: true, ..Options::default() };
     let outcome = dbi::profile(&command, &options).unwrap_or_else(|failure| panic!("{arguments}: {failure}"));
-    assert!(outcome.status.success() && outcome.notes.is_empty(), "{arguments}: {} {:?}", outcome.status, outcome.notes);
+    assert!(
+        outcome.status.success() && outcome.notes.is_empty(),
+        "{arguments}: {} {:?}",
+        outcome.status,
+        outcome.notes
+    );
     let known = std::fs::read_to_string(output.path()).expect("the workload wrote what it knows");
     let fields: Vec<&str> = known.trim_end().rsplitn(3, ',').collect();
     let [kind, messages, object] = fields[..] else { panic!("{arguments}: {known}") };
@@ -102,7 +107,9 @@ fn what_shares_nothing_is_no_object() {
 #[test]
 fn messages_are_of_the_bytes_used() {
     let Some((profile, _)) = profile("hot", "symbols counters --rounds 500") else { return };
-    for named in objects(&profile).iter().map(|found| &found.object).chain(profile.meta.hot.iter().map(|hot| &hot.object)) {
+    for named in
+        objects(&profile).iter().map(|found| &found.object).chain(profile.meta.hot.iter().map(|hot| &hot.object))
+    {
         assert!(!named.starts_with("first_byte"), "{named}");
     }
     let hot = profile.meta.hot.iter().find(|hot| hot.object == "beside_it in hot");

@@ -62,14 +62,18 @@ fn one_object(data: &Data, object: &DataObject) -> String {
     let share = percent(object.messages.into(), data.messages.into()).min(100.0);
     let (low, high) = data.share(object);
     let half = 50.0 * (high - low);
-    let exactly = if half < UNCERTAIN { String::new() } else { format!(" (within {half:.1})") };
+    let exactly = if half < UNCERTAIN { String::new() } else { format!(" (± {half:.1})") };
     let of = if object.bytes == 0 { String::new() } else { format!(", {}", size(object.bytes)) };
     let mut out = format!("  {share:5.1} %{exactly}  {}{of}\n", clean(&object.object));
     let messages = short(object.messages.into());
     let plural = if object.blocks == 1 { "" } else { "s" };
     let followed = match object.blocks {
         0 => String::new(),
-        blocks => format!("; in {} block{plural} that {} followed: ", grouped(blocks.into()), if blocks == 1 { "was" } else { "were" }),
+        blocks => format!(
+            "; in {} block{plural} that {} followed: ",
+            grouped(blocks.into()),
+            if blocks == 1 { "was" } else { "were" }
+        ),
     };
     let told = if object.blocks == 0 { String::new() } else { verdict(object.true_reads, object.false_reads) };
     out += &format!("           {messages} messages{followed}{told}\n");
@@ -85,16 +89,17 @@ fn percent(part: u128, whole: u128) -> f64 {
 fn verdict(true_reads: u64, false_reads: u64) -> String {
     let reads = true_reads.saturating_add(false_reads);
     let of = |part: u64| {
+        // Outwards, so that what is not certain does not look so.
         let (low, high) = confidence(part, reads);
-        let number = |share: f64| format!("{:.1}", 100.0 * share).trim_end_matches(".0").to_owned();
-        format!("{} of {} reads looked at ({} to {} % with 95 % confidence)", short(part.into()), short(reads.into()), number(low), number(high))
+        let ends = [(1000.0 * low).floor() / 10.0, (1000.0 * high).ceil() / 10.0];
+        let [part, reads] = [part, reads].map(|count| short(count.into()));
+        format!("{part} of {reads} reads looked at ({} to {} % with 95 % confidence)", ends[0], ends[1])
     };
     match sharing(true_reads, false_reads) {
         Some(true) => format!("true sharing: {} needed what others had written", of(true_reads)),
-        Some(false) => format!(
-            "FALSE sharing: {} met only what nobody else had written; pad or separate it",
-            of(false_reads)
-        ),
+        Some(false) => {
+            format!("FALSE sharing: {} met only what nobody else had written; pad or separate it", of(false_reads))
+        }
         None if reads < READS_TO_TELL => {
             format!("{} reads looked at, too few to tell true from false sharing", grouped(reads.into()))
         }
@@ -154,7 +159,8 @@ fn sites(indent: &str, role: &str, sites: &[CodeSite]) -> String {
     };
     let mut out: String = sites.iter().take(SITES).map(line).collect();
     if sites.len() > SITES {
-        out += &format!("{indent}{:<10} and at {} places more\n", "", sites.len() - SITES);
+        let more = sites.len() - SITES;
+        out += &format!("{indent}{:<10} and at {more} place{} more\n", "", if more == 1 { "" } else { "s" });
     }
     out
 }

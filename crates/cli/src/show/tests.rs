@@ -202,7 +202,7 @@ fn data_and_blocks_are_listed() {
     let text = text(&profile);
     for expected in [
         "data (2 of 2 objects; 400 of 4.00k messages looked at)",
-        "   75.0 % (within 4.2)  counters in prog, 1 MiB\n",
+        "   75.0 % (± 4.2)  counters in prog, 1 MiB\n",
         "3.00k messages; in 1 block that was followed: FALSE sharing: 500 of 500 reads looked at \
          (99.2 to 100 % with 95 % confidence) met only what nobody else had written; pad or separate it\n",
         "written by work at prog.c:12, 5.00k times, tasks 1-3",
@@ -250,7 +250,11 @@ fn call_sites_of_ranks_are_listed() {
     let pair = serde_json::json!({"source": 0, "destination": 1, "messages": 1, "bytes": 2048, "sites": [site]});
     profile.meta.unknown.insert("sites".into(), serde_json::json!([pair]));
     let text = text(&profile);
-    for expected in ["(1 of the 1 heaviest pair, ", "  0 -> 1  1 message, 2 KiB\n", "called in  halo at halo.c:12, 600 messages, 2 KiB\n"] {
+    for expected in [
+        "(1 of the 1 heaviest pair, ",
+        "  0 -> 1  1 message, 2 KiB\n",
+        "called in  halo at halo.c:12, 600 messages, 2 KiB\n",
+    ] {
         assert!(text.contains(expected), "{expected:?} in {text}");
     }
     assert_eq!(document(&profile, &options(Palette::Ascii))["sites"][0]["sites"][0]["function"], "halo");

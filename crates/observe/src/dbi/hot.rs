@@ -118,11 +118,9 @@ fn block(
             let linked = Symbols::file(modules, hot.block).map_or(0, |file| file.1);
             (name(symbols, modules, &found), linked as i64, 0)
         }
-        None if hot.allocation != 0 => (
-            name(symbols, modules, &found),
-            hot.block.wrapping_sub(hot.allocation) as i64,
-            hot.allocation_bytes,
-        ),
+        None if hot.allocation != 0 => {
+            (name(symbols, modules, &found), hot.block.wrapping_sub(hot.allocation) as i64, hot.allocation_bytes)
+        }
         None => (name(symbols, modules, &found), 0, 0),
     };
     let neighbours = if is_data { neighbours(symbols, image, hot, &object) } else { Vec::new() };
@@ -186,7 +184,12 @@ mod tests {
     fn part() -> PartBuilder {
         let mut part = PartBuilder::new(5, 1, 0);
         part.head.flags = abi::COHABIT_FLAG_HOT;
-        part.task(None, "a").cell(1, [100, 800, 0, 0, 0, 0]).task(Some(0), "b").module(0x1000, 0x9000, 0, "/no/such/file")
+        part.task(None, "a").cell(1, [100, 800, 0, 0, 0, 0]).task(Some(0), "b").module(
+            0x1000,
+            0x9000,
+            0,
+            "/no/such/file",
+        )
     }
 
     fn object(kind: u32, messages: u64, change: impl FnOnce(&mut abi::cohabit_object_t)) -> abi::cohabit_object_t {
