@@ -395,8 +395,9 @@ packed(rule_t rule)
 static rule_t
 unpacked(uint64_t rule)
 {
-    return (rule_t) { (frame_t)(rule & 3), (bp_t)(rule >> 2 & 3), (int32_t)((int64_t)(rule << OFFSET_BITS) >> (64 - OFFSET_BITS)),
-                      (int32_t)((int64_t)rule >> (4 + OFFSET_BITS)) };
+    int32_t frame_offset = (int32_t)((int64_t)(rule << OFFSET_BITS) >> (64 - OFFSET_BITS));
+    int32_t bp_offset = (int32_t)((int64_t)rule >> (4 + OFFSET_BITS));
+    return (rule_t) { (frame_t)(rule & 3), (bp_t)(rule >> 2 & 3), frame_offset, bp_offset };
 }
 
 static rule_t

@@ -19,7 +19,8 @@ main()
 {
     std::vector<std::uint64_t> words = make_words();
     // Whole lines of it: where it begins is the allocator's choice.
-    auto *from = reinterpret_cast<volatile std::uint64_t *>((reinterpret_cast<std::uintptr_t>(words.data()) + 63) & ~std::uintptr_t{63});
+    const auto start = (reinterpret_cast<std::uintptr_t>(words.data()) + 63) & ~std::uintptr_t{63};
+    auto *from = reinterpret_cast<volatile std::uint64_t *>(start);
     std::uint64_t wrong = 0;
     sem_init(&of_first, 0, 1);
     sem_init(&of_second, 0, 0);

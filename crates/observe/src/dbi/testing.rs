@@ -85,8 +85,8 @@ impl PartBuilder {
     /// Adds a data object; its offset is what blocks of it name.
     pub fn object(&mut self, mut object: cohabit_object_t) -> u64 {
         object.next = self.head.objects;
-        self.head.hot_messages += object.messages;
-        self.head.hot_looked_at += object.looked_at;
+        self.head.hot_messages = self.head.hot_messages.saturating_add(object.messages);
+        self.head.hot_looked_at = self.head.hot_looked_at.saturating_add(object.looked_at);
         self.head.objects = self.put(&object);
         self.head.objects
     }
