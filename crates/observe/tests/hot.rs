@@ -18,8 +18,11 @@ fn workload(target: &str) -> Option<PathBuf> {
     common::build(target)
 }
 
-/// The profile with `--hot`, and what the program says of itself: its object, the messages through it and their sharing.
-fn profile(program: &str, arguments: &str) -> Option<(Profile, (String, u64, Option<bool>))> {
+/// What a program says of itself: its object, the messages through it and their sharing.
+type Known = (String, u64, Option<bool>);
+
+/// The profile with `--hot`, and what is known.
+fn profile(program: &str, arguments: &str) -> Option<(Profile, Known)> {
     let binary = workload(program)?;
     let output = tempfile::NamedTempFile::new().expect("a temporary file");
     let script = format!("exec \"$0\" {arguments} >\"$1\"");
