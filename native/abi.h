@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define COHABIT_PART_MAGIC 0x31545241504f4343ull /* "CCOPART1" */
-#define COHABIT_PART_VERSION 4u
+#define COHABIT_PART_VERSION 5u
 #define COHABIT_CHUNK_BYTES (1u << 20)
 
 /* Tasks of one image, at most; ids are local to the part, 0 is its main thread. */
@@ -181,16 +181,36 @@ typedef struct {
 } cohabit_phase_t;
 #define COHABIT_MAX_PHASES 65536u
 
-/* A block through which much was communicated (options: hot). Newest first.
+/* Data that is communicated through (options: hot): all memory that one place in the program allocates, one symbol.
  *
- * Messages are sampled; a block that came up often was followed for up to some thousand messages, each access of it
- * seen with its place in the program: `true_reads` + `false_reads` messages were looked at so. */
-#define COHABIT_HOT_SITES 16u
+ * Messages are sampled; each that was looked at is counted to one object. Newest first. */
 #define COHABIT_HOT_STACK 12u
+#define COHABIT_HOT_INTERVAL 32u /* one of so many messages is looked at, on average; of a task's first ones more */
+#define COHABIT_OBJECT_UNKNOWN 0u /* memory of no file, and of no allocation that was seen */
+#define COHABIT_OBJECT_HEAP 1u
+#define COHABIT_OBJECT_MAPPING 2u /* mmap: also thread stacks, whose call stack shows pthread_create */
+#define COHABIT_OBJECT_SYMBOL 3u
+#define COHABIT_OBJECT_MODULE 4u /* data of a program or library that no symbol is known of */
+#define COHABIT_OBJECT_STACK 5u  /* of the process's first thread */
+typedef struct {
+    uint64_t next;
+    uint64_t address;  /* where the symbol, or the part of the file that is mapped, begins; 0 of others */
+    uint64_t bytes;    /* of the symbol, or of the longest allocation that was met; 0 of others */
+    uint64_t messages; /* those looked at, each times the interval at which it was taken */
+    uint64_t looked_at;
+    uint32_t kind;                     /* COHABIT_OBJECT_* */
+    uint32_t blocks;                   /* with a record of their own (cohabit_hot_t) */
+    uint64_t stack[COHABIT_HOT_STACK]; /* of HEAP and MAPPING: return addresses, innermost first; 0 behind the last */
+} cohabit_object_t;
+
+/* A block that came up often, or is one of some of an object that did. Newest first.
+ *
+ * It was followed for up to some thousand messages at a time, each access of it seen with its place in the program:
+ * `true_reads` + `false_reads` messages were looked at so. */
+#define COHABIT_HOT_SITES 16u
 #define COHABIT_HOT_TASKS 32u
-#define COHABIT_ALLOCATION_NONE 0u /* none that was seen: a global, a stack the kernel made, memory older than us */
-#define COHABIT_ALLOCATION_HEAP 1u
-#define COHABIT_ALLOCATION_MAPPING 2u /* mmap: also thread stacks, whose call stack shows pthread_create */
+/* Parts of a block that are told apart: bytes, or more where it has more bytes than this. */
+#define COHABIT_HOT_GRANULES 512u
 typedef struct {
     uint64_t pc;     /* of the instruction (of the system call); 0 where it is not known */
     uint64_t events; /* messages read here, or of values written here; 0: one of the latter that nobody has read */
@@ -201,14 +221,15 @@ typedef struct {
 typedef struct {
     uint64_t next;
     uint64_t block;       /* address of its first byte */
-    uint64_t messages;    /* estimate for the whole run: exact while it was followed, from samples before and after */
-    uint64_t true_reads;  /* counted reads of bytes the writer had written since the reader's previous copy */
-    uint64_t false_reads; /* counted reads that met only neighbours of such bytes */
-    uint64_t allocation;  /* first address of the heap block or mapping it lies in, 0 where it lies in none */
+    uint64_t object;      /* offset of its cohabit_object_t: what lies at `address` */
+    uint64_t address;     /* that most of the reads looked at began at */
+    uint64_t votes;       /* how many more of the latter began there than elsewhere (Boyer and Moore) */
+    uint64_t messages;    /* as of an object */
+    uint64_t true_reads;  /* counted reads that needed what other tasks had written since the reader last did */
+    uint64_t false_reads; /* counted reads that did not: they met only bytes that nobody else had written */
+    uint64_t allocation;  /* first address of the heap block or mapping that `address` lies in, 0 where it lies in none */
     uint64_t allocation_bytes;
-    uint32_t allocation_kind; /* COHABIT_ALLOCATION_* */
-    uint32_t reserved;
-    uint64_t allocation_stack[COHABIT_HOT_STACK]; /* return addresses, innermost first; 0 behind the last */
+    uint64_t used[COHABIT_HOT_GRANULES / 64]; /* bit n: granule n was read or written while the block was followed */
     cohabit_hot_site_t writers[COHABIT_HOT_SITES];
     cohabit_hot_site_t readers[COHABIT_HOT_SITES];
 } cohabit_hot_t;
@@ -248,6 +269,9 @@ typedef struct {
     uint64_t stack_top; /* an address in the first frames of the stack that the kernel made for the image; 0: not known */
     /* When the process was started, in clock ticks since the machine's start (proc_pid_stat(5), starttime); 0: not known. */
     uint64_t born;
+    uint64_t objects;       /* offset of the newest cohabit_object_t */
+    uint64_t hot_messages;  /* of all objects */
+    uint64_t hot_looked_at; /* of all objects */
 } cohabit_part_t;
 
 #endif

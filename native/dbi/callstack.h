@@ -1,10 +1,11 @@
-/* The calls under way in the program, from what lies on its stack. */
+/* The calls under way in the program. */
 #ifndef COHABIT_CALLSTACK_H
 #define COHABIT_CALLSTACK_H
 
 #include "allocations.h"
+#include "unwind.h"
 
-/* `innermost` is known exactly; the frames beyond it are looked for from `stack` on (callstack.c says how). */
-void callstack_walk(uint64_t innermost, uint64_t stack, frames_t *frames);
+/* The frames from the innermost on, as far as the unwind tables of the modules lead (unwind.h). */
+void callstack_walk(registers_t innermost, frames_t *frames);
 
 #endif

@@ -1,8 +1,11 @@
 /* Followed blocks (follow.h). Compiled without vector registers.
  *
- * True sharing: the reader reads a byte that the writer wrote since the reader's previous copy of the block; false
- * sharing: it only reads neighbours of such bytes, and would not have missed its copy. A read that looked false
- * becomes true when the reader, of the same value, reads such a byte later.
+ * A message is true sharing where the reader needs it: while it holds the copy it reads a byte that another task wrote
+ * since the reader last needed one. It is false sharing where the reader meets only bytes that nobody else has written
+ * since then, its own and those that nobody writes. That is the essential miss of Dubois, Skeppstedt, Ricciulli,
+ * Ramamurthy and Stenstrom (The detection and elimination of useless misses in multiprocessors, ISCA 1993). A read that
+ * looked false becomes true when the reader comes to such a byte while it holds the same copy. What was written before
+ * the block was followed is not known: of each reader's first message nothing is said.
  */
 #include "follow.h"
 #include "sites.h"
@@ -11,18 +14,17 @@
 
 #define MAX_FOLLOWED 1024u
 /* A block is let go after so many messages, or accesses: a block that one task alone uses a while would crawl. */
-#define ENOUGH_MESSAGES 4096u
+#define ENOUGH_MESSAGES 2048u
 #define ENOUGH_ACCESSES (1u << 16)
-/* Bytes of a block are told apart up to this many; of larger blocks, granules. */
-#define GRANULES 512u
+#define GRANULES COHABIT_HOT_GRANULES
 #define READERS 64u
 
 /* What a reader knows; tasks whose numbers share a slot forget each other's. */
 typedef struct {
     uint32_t task;
-    uint32_t before; /* version of its copy before the newest */
-    uint32_t newest;
-    bool pending; /* its newest copy counted as falsely shared so far */
+    uint32_t consumed; /* version of the last copy that it needed */
+    uint32_t newest;   /* version that came with its last message; 0: none came yet */
+    bool pending;      /* that one counts as falsely shared so far */
 } reader_t;
 
 typedef struct {
@@ -34,9 +36,10 @@ typedef struct {
     uint32_t version; /* of the value: one more for each write that replaces one */
     uint32_t messages;
     uint32_t accesses;
-    uint32_t last_site;           /* of the newest write */
-    uint32_t versions[GRANULES];  /* when the granule was last written ... */
-    uint8_t sites[GRANULES];      /* ... and where: SITE_NONE: not since the writer took over */
+    uint32_t last_site;          /* of the newest write; SITE_NONE: there was none */
+    uint32_t versions[GRANULES]; /* when the granule was last written ... */
+    uint32_t writers[GRANULES];  /* ... and by whom; COHABIT_NO_TASK: not since the block is followed ... */
+    uint8_t sites[GRANULES];     /* ... and where */
     reader_t readers[READERS];
 } followed_t;
 
@@ -84,14 +87,6 @@ give_free(followed_t *one)
     system_unlock(&free_lock);
 }
 
-static void
-forget_writes(followed_t *one)
-{
-    for (uint32_t i = 0; i < granules(); i++)
-        one->sites[i] = SITE_NONE;
-    one->last_site = SITE_NONE;
-}
-
 bool
 follow_begin(uint64_t block, cohabit_hot_t *hot)
 {
@@ -103,7 +98,9 @@ follow_begin(uint64_t block, cohabit_hot_t *hot)
     one->hot = hot;
     one->version = 1;
     one->messages = one->accesses = 0;
-    forget_writes(one);
+    one->last_site = SITE_NONE;
+    for (uint32_t i = 0; i < granules(); i++)
+        one->writers[i] = COHABIT_NO_TASK;
     for (uint32_t i = 0; i < READERS; i++)
         one->readers[i] = (reader_t) { COHABIT_NO_TASK, 0, 0, false };
     word_t *at = word_of_block(block);
@@ -164,63 +161,84 @@ reader_of(followed_t *one, uint32_t task)
     return reader;
 }
 
-/* The site that wrote one of the bytes after the reader's version; SITE_NONE where it reads only others. */
-static uint32_t
-written_since(const followed_t *one, uint32_t version, uint32_t offset, uint32_t bytes)
+typedef struct {
+    uint32_t first;
+    uint32_t last;
+} range_t;
+
+/* The granules of an access. They count as used. */
+static range_t
+range_of(followed_t *one, uint32_t offset, uint32_t bytes)
 {
-    for (uint32_t i = offset >> granule_shift; i <= (offset + bytes - 1) >> granule_shift; i++) {
-        if (one->sites[i] != SITE_NONE && one->versions[i] > version)
+    range_t range = { offset >> granule_shift, (offset + bytes - 1) >> granule_shift };
+    for (uint32_t i = range.first; i <= range.last; i++)
+        one->hot->used[i / 64] |= 1ull << i % 64;
+    return range;
+}
+
+/* The site that wrote one of the granules after the reader last needed its copy, and at which version; SITE_NONE where
+ * nobody else did. */
+static uint32_t
+written_by_others(const followed_t *one, const reader_t *reader, range_t range, uint32_t *version)
+{
+    for (uint32_t i = range.first; i <= range.last; i++) {
+        *version = one->versions[i];
+        if (one->writers[i] != COHABIT_NO_TASK && one->writers[i] != reader->task && *version > reader->consumed)
             return one->sites[i];
     }
     return SITE_NONE;
 }
 
-/* A counted read. What was written before the block was followed is not known: then nothing is said of true or false. */
 static void
-classify(followed_t *one, task_t *me, uint32_t offset, uint32_t bytes)
+classify(followed_t *one, reader_t *reader, range_t range)
 {
-    reader_t *reader = reader_of(one, me->id);
-    reader->before = reader->newest;
+    uint32_t version;
+    uint32_t site = written_by_others(one, reader, range, &version);
+    bool first = reader->newest == 0;
     reader->newest = one->version;
-    reader->pending = false;
-    if (one->last_site == SITE_NONE)
-        return;
-    uint32_t site = written_since(one, reader->before, offset, bytes);
-    reader->pending = site == SITE_NONE;
-    if (reader->pending)
+    reader->pending = !first && site == SITE_NONE;
+    if (first || site != SITE_NONE)
+        reader->consumed = one->version;
+    if (!first && reader->pending)
         one->hot->false_reads++;
-    else
+    else if (!first)
         one->hot->true_reads++;
-    sites_event(one->hot->writers, reader->pending ? one->last_site : site);
+    sites_event(one->hot->writers, site == SITE_NONE ? one->last_site : site);
 }
 
+/* A read of a copy that the reader holds: its last message's, or one that came with a write of its own later. */
 static void
-reconsider(followed_t *one, task_t *me, uint32_t offset, uint32_t bytes)
+reconsider(followed_t *one, reader_t *reader, range_t range)
 {
-    reader_t *reader = reader_of(one, me->id);
-    if (!reader->pending || written_since(one, reader->before, offset, bytes) == SITE_NONE)
+    uint32_t version;
+    if (written_by_others(one, reader, range, &version) == SITE_NONE)
         return;
+    if (reader->pending && version <= reader->newest) {
+        one->hot->false_reads--;
+        one->hot->true_reads++;
+    }
     reader->pending = false;
-    one->hot->false_reads--;
-    one->hot->true_reads++;
+    reader->consumed = one->version;
 }
 
 bool
-follow_read(task_t *me, uint64_t block, uint32_t offset, uint32_t bytes)
+follow_read(task_t *me, uint64_t block, uint32_t offset, uint32_t bytes, bool *counted)
 {
     followed_t *one = enter(block);
     if (one == NULL)
         return false;
     uint32_t writer;
     bool added = transition_read(me, &one->inner, &writer) == READER_ADDED;
-    if (added && writer != COHABIT_NO_TASK && writer != me->id && transition_counted(block)) {
+    reader_t *reader = reader_of(one, me->id);
+    range_t range = range_of(one, offset, bytes);
+    *counted = added && writer != COHABIT_NO_TASK && writer != me->id && transition_counted(block);
+    if (*counted) {
         part_count_message(me, writer, bytes);
         one->messages++;
-        __atomic_add_fetch(&one->hot->messages, 1, __ATOMIC_RELAXED);
-        classify(one, me, offset, bytes);
+        classify(one, reader, range);
         sites_event(one->hot->readers, sites_find(one->hot->readers, me));
     } else {
-        reconsider(one, me, offset, bytes);
+        reconsider(one, reader, range);
     }
     leave(one);
     return true;
@@ -235,12 +253,12 @@ follow_write(task_t *me, uint64_t block, uint32_t offset, uint32_t bytes)
     word_t old = transition_write(me, &one->inner);
     if (old != me->exact_word) {
         one->version++;
-        if (reader_set_writer(old) != me->id)
-            forget_writes(one);
         reader_set_visit_and_free(old, transition_counted(block) ? transition_invalidates : NULL, me);
     }
     one->last_site = sites_find(one->hot->writers, me);
-    for (uint32_t i = offset >> granule_shift; i <= (offset + bytes - 1) >> granule_shift; i++) {
+    range_t range = range_of(one, offset, bytes);
+    for (uint32_t i = range.first; i <= range.last; i++) {
+        one->writers[i] = me->id;
         one->sites[i] = (uint8_t)one->last_site;
         one->versions[i] = one->version;
     }

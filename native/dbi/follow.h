@@ -13,8 +13,9 @@ bool follow_init(void);
 /* Follows a block from now on, with `hot` as its record. False where too many are followed already, or the block is. */
 bool follow_begin(uint64_t block, cohabit_hot_t *hot);
 
-/* A read or write of `bytes` bytes at `offset` in a block. False, with nothing done, where the block is not followed. */
-bool follow_read(task_t *me, uint64_t block, uint32_t offset, uint32_t bytes);
+/* A read or write of `bytes` bytes at `offset` in a block. False, with nothing done, where the block is not followed.
+ * `counted` is set where the read was a message. */
+bool follow_read(task_t *me, uint64_t block, uint32_t offset, uint32_t bytes, bool *counted);
 bool follow_write(task_t *me, uint64_t block, uint32_t offset, uint32_t bytes);
 
 /* The blocks of [first, end) start clean: those among them are followed no longer. */

@@ -9,6 +9,8 @@
 #include "counting.h"
 #include "drmgr.h"
 #include "drwrap.h"
+#include "statics.h"
+#include "unwind.h"
 
 typedef struct {
     const char *name;
@@ -53,8 +55,9 @@ before_allocation(void *wrapcxt, void **user_data)
     call->bytes = argument(wrapcxt, function->bytes, 0) * argument(wrapcxt, function->times, 1);
     call->old = argument(wrapcxt, function->old, 0);
     call->result_at = argument(wrapcxt, function->result, 0);
-    dr_mcontext_t *mc = drwrap_get_mcontext_ex(wrapcxt, DR_MC_CONTROL);
-    callstack_walk((uint64_t)(ptr_uint_t)drwrap_get_retaddr(wrapcxt), mc->xsp + sizeof(uint64_t), &call->frames);
+    dr_mcontext_t *mc = drwrap_get_mcontext_ex(wrapcxt, DR_MC_CONTROL | DR_MC_INTEGER);
+    registers_t caller = { (uint64_t)(ptr_uint_t)drwrap_get_retaddr(wrapcxt), mc->xsp + sizeof(uint64_t), mc->xbp };
+    callstack_walk(caller, &call->frames);
     *user_data = call;
 }
 
@@ -70,7 +73,7 @@ after_allocation(void *wrapcxt, void *user_data)
         if (call->old != 0 && (start != 0 || call->bytes == 0))
             allocations_remove(call->old);
         if (start != 0)
-            allocations_add(start, call->bytes, COHABIT_ALLOCATION_HEAP, &call->frames);
+            allocations_add(start, call->bytes, COHABIT_OBJECT_HEAP, &call->frames);
     }
     dr_thread_free(dr_get_current_drcontext(), call, sizeof(*call));
 }
@@ -85,6 +88,8 @@ before_release(void *wrapcxt, void **user_data)
 void
 heap_module_loaded(const module_data_t *module)
 {
+    statics_loaded(module);
+    unwind_loaded(module);
     bool allocator = dr_get_proc_address(module->handle, "malloc") != NULL;
     for (size_t i = 0; allocator && i < sizeof(functions) / sizeof(functions[0]); i++) {
         app_pc at = (app_pc)dr_get_proc_address(module->handle, functions[i].name);
@@ -102,21 +107,44 @@ heap_module_loaded(const module_data_t *module)
     }
 }
 
+static void
+calls_under_way(frames_t *frames)
+{
+    dr_mcontext_t mc = { sizeof(mc), DR_MC_CONTROL | DR_MC_INTEGER };
+    dr_get_mcontext(dr_get_current_drcontext(), &mc);
+    callstack_walk((registers_t) { (uint64_t)(ptr_uint_t)mc.pc, mc.xsp, mc.xbp }, frames);
+}
+
 void
 heap_mapped(uint64_t start, uint64_t bytes)
 {
     frames_t frames;
-    dr_mcontext_t mc = { sizeof(mc), DR_MC_CONTROL };
-    dr_get_mcontext(dr_get_current_drcontext(), &mc);
-    uint64_t innermost = (uint64_t)(ptr_uint_t)mc.pc;
-    callstack_walk(innermost, mc.xsp, &frames);
-    allocations_add(start, bytes, COHABIT_ALLOCATION_MAPPING, &frames);
+    calls_under_way(&frames);
+    allocations_unmapped(start, bytes);
+    allocations_add(start, bytes, COHABIT_OBJECT_MAPPING, &frames);
+}
+
+/* One mapping, of the calls that made it grow first: it holds what malloc keeps between and for its blocks. */
+void
+heap_moved_top(uint64_t top)
+{
+    static uint64_t bottom; /* the first call asks where it is; a forked child inherits it */
+    static frames_t frames;
+    if (bottom == 0 || top < bottom) {
+        bottom = top;
+        return;
+    }
+    if (frames.frames[0] == 0)
+        calls_under_way(&frames);
+    if (top > bottom) /* in place of the shorter one that starts there */
+        allocations_add(bottom, top - bottom, COHABIT_OBJECT_MAPPING, &frames);
 }
 
 void
 heap_unmapped(uint64_t start, uint64_t bytes)
 {
     allocations_unmapped(start, bytes);
+    statics_unmapped(start, bytes);
 }
 
 bool

@@ -14,5 +14,7 @@ void heap_module_loaded(const module_data_t *module);
 /* A mapping came (by the calling thread) or went. */
 void heap_mapped(uint64_t start, uint64_t bytes);
 void heap_unmapped(uint64_t start, uint64_t bytes);
+/* What the calling thread asked for by brk ends there now. */
+void heap_moved_top(uint64_t top);
 
 #endif

@@ -68,7 +68,7 @@ read_block(task_t *me, uint64_t block, uint64_t address, uint32_t bytes)
         return true;
     part_count_message(me, writer, bytes);
     if (modes & MODE_HOT)
-        hot_sample(me, block, address);
+        hot_sample(me, block, address, true);
     return true;
 }
 
@@ -93,10 +93,13 @@ common_word(task_t *me, uint64_t block)
 }
 
 static void
-access_common(task_t *me, word_t *at, uint64_t block, uint32_t bytes, access_kind_t kind)
+access_common(task_t *me, word_t *at, uint64_t block, uint64_t address, uint32_t bytes, access_kind_t kind)
 {
+    me->last_read_writer = COHABIT_NO_TASK;
     if (kind & ACCESS_READ)
         common_read(me, at, block, bytes, transition_counted(block));
+    if ((modes & MODE_HOT) && me->last_read_writer != COHABIT_NO_TASK)
+        hot_sample(me, block, address, false);
     if (kind & ACCESS_WRITE)
         common_write(me, at, block, transition_counted(block));
 }
@@ -111,13 +114,16 @@ access_block(task_t *me, uint64_t block, uint64_t address, uint64_t bytes, acces
     if (common != NULL) {
         if (me->in_mpi)
             return;
-        access_common(me, common, block, within, kind);
+        access_common(me, common, block, start + offset, within, kind);
         return;
     }
     /* Following ends and begins under other tasks' hands: whichever way it is found, it is tried the other way. */
     if (kind & ACCESS_READ) {
-        while (!follow_read(me, block, offset, within) && !read_block(me, block, start + offset, within))
+        bool counted = false;
+        while (!follow_read(me, block, offset, within, &counted) && !read_block(me, block, start + offset, within))
             ;
+        if (counted)
+            hot_sample(me, block, start + offset, true);
     }
     if (kind & ACCESS_WRITE) {
         while (!follow_write(me, block, offset, within) && !write_block(me, block))

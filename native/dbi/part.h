@@ -17,6 +17,12 @@ typedef struct task {
     uint32_t until_sample; /* messages until the next one that is sampled (hot.c) */
     uint64_t pc;           /* of the access under way, where hot blocks are followed; 0 where it is not known */
     uint64_t random;       /* state of the generator that spaces the samples */
+    uint32_t samples;      /* taken so far */
+    uint32_t interval;     /* at which the next one is taken, on average */
+    uint64_t object_start; /* the heap block that was met last (objects.c) */
+    uint64_t object_bytes;
+    uint64_t object_version;
+    uint64_t object_record;
     cohabit_task_t *shared;
     uint64_t window_end; /* tick at which the window under way ends */
     cohabit_cell_t **rows[COHABIT_DIRECTORIES];

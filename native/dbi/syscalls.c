@@ -216,6 +216,8 @@ memory_changed(int number, const uint64_t *argument, uint64_t result)
         top = result;
         if (old != 0 && result < old)
             shadow_clear(result, old - result);
+        if (options.hot)
+            heap_moved_top(result);
         break;
     }
     default: break;

@@ -324,6 +324,11 @@ fn fortran_is_seen_by_each_of_its_interfaces() {
             assert_eq!(found(&profile), known, "{interface} of {}", mpi.name);
             let sites = profile.meta.unknown["sites"].to_string();
             assert!(sites.contains("ring") && !sites.contains("libmpi"), "{interface} of {}: {sites}", mpi.name);
+            let shown = room.run("show p.npz --hot");
+            for said in ["call sites of MPI (4 of the 4 heaviest pairs", "called in  ring at "] {
+                assert!(shown.stdout.contains(said), "{interface} of {}: {}", mpi.name, shown.stdout);
+            }
+            assert!(!shown.stdout.contains("make it again"), "{}", shown.stdout);
         }
     }
 }

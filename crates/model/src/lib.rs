@@ -5,6 +5,7 @@
 
 pub mod command;
 pub mod cost;
+pub mod data;
 pub mod error;
 pub mod estimator;
 pub mod file;

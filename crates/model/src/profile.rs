@@ -2,10 +2,9 @@
 //!
 //! The file format (`.npz`) is in docs/formats.md; reading and writing it is `observe`'s.
 
+pub use crate::data::{CodeSite, Data, DataObject, HotBlock};
 use crate::{Matrix, Trace};
 use serde::{Deserialize, Serialize};
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 /// The format number in every profile file.
 pub const FORMAT: u64 = 1;
@@ -81,82 +80,6 @@ impl Default for Coverage {
     }
 }
 
-/// A block through which much was communicated: what it holds and which code touches it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct HotBlock {
-    /// Address of the block's first byte.
-    pub block: u64,
-    /// The process the address belongs to ([`Task::process`]).
-    #[serde(default)]
-    pub process: u32,
-    /// The data object: a symbol, or the call stack that allocated the heap block.
-    pub object: String,
-    /// The block's first byte counted from the object's; negative where the object begins within the block.
-    #[serde(default)]
-    pub offset: i64,
-    /// Bytes of the object, 0 where they are not known.
-    #[serde(default)]
-    pub object_bytes: u64,
-    /// Messages through this block (estimated where `sampled`).
-    #[serde(default)]
-    pub messages: u64,
-    /// Code that writes it, most active first.
-    pub writers: Vec<CodeSite>,
-    /// Code that reads it, most active first.
-    pub readers: Vec<CodeSite>,
-    /// True sharing (readers read bytes that the writer wrote), or false sharing (only its neighbours);
-    /// none where too few reads were seen to tell.
-    pub sharing: Option<bool>,
-    /// Keys of a later version, kept as they were.
-    #[serde(flatten)]
-    pub unknown: serde_json::Map<String, serde_json::Value>,
-}
-
-/// What is communicated through one data object: its hot blocks, of all processes, summed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct DataObject<'a> {
-    /// [`HotBlock::object`].
-    pub object: &'a str,
-    /// Its hot blocks.
-    pub blocks: u64,
-    /// Messages through them.
-    pub messages: u64,
-    /// Messages through those of them that are falsely shared.
-    pub false_sharing: u64,
-}
-
-/// The data objects of the hot blocks, those with the most messages first.
-pub fn data_objects(hot: &[HotBlock]) -> Vec<DataObject<'_>> {
-    let mut found: BTreeMap<&str, DataObject> = BTreeMap::new();
-    for block in hot {
-        let empty = DataObject { object: &block.object, blocks: 0, messages: 0, false_sharing: 0 };
-        let sum = found.entry(&block.object).or_insert(empty);
-        sum.blocks += 1;
-        sum.messages = sum.messages.saturating_add(block.messages);
-        if block.sharing == Some(false) {
-            sum.false_sharing = sum.false_sharing.saturating_add(block.messages);
-        }
-    }
-    let mut objects: Vec<DataObject> = found.into_values().collect();
-    objects.sort_by_key(|object| Reverse(object.messages));
-    objects
-}
-
-/// A place in the code that reads or writes a hot block.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CodeSite {
-    /// Function, demangled, or the module and offset where no symbol is known.
-    pub function: String,
-    /// `file:line`, empty where there is no debug information.
-    #[serde(default)]
-    pub line: String,
-    /// Events at this place.
-    pub events: u64,
-    /// The tasks that ran it, ascending.
-    #[serde(default)]
-    pub tasks: Vec<u32>,
-}
-
 /// Everything about a profile that is not an array; the `meta` member of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Meta {
@@ -189,6 +112,9 @@ pub struct Meta {
     /// The hottest blocks, hottest first.
     #[serde(default)]
     pub hot: Vec<HotBlock>,
+    /// Through which data the messages went; none where that was not looked at, and in profiles of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Data>,
     /// How complete the figures are.
     #[serde(default)]
     pub coverage: Coverage,
@@ -339,6 +265,7 @@ impl Meta {
             hosts: Vec::new(),
             tasks,
             hot: Vec::new(),
+            data: None,
             coverage: Coverage::default(),
             created: String::new(),
             unknown: Default::default(),

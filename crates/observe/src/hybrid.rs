@@ -11,7 +11,7 @@ use crate::mpi::Called;
 use crate::series::{DEFAULT_BOUND, bound_profile_series};
 use crate::{dbi, mpi};
 use cohabit_model::command::CommandError;
-use cohabit_model::profile::{CodeSite, HotBlock, Kind, SeriesRow, SizeRow, UNSEEN_CHANNELS};
+use cohabit_model::profile::{CodeSite, Data, DataObject, HotBlock, Kind, SeriesRow, SizeRow, UNSEEN_CHANNELS};
 use cohabit_model::{Matrix, Profile, Task};
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -244,6 +244,17 @@ fn describe(profile: &mut Profile, threads: &Profile, ranks: Profile, numbering:
         Some(HotBlock { process, writers: renumber(&hot.writers), readers: renumber(&hot.readers), ..hot.clone() })
     });
     meta.hot = hot.collect();
+    meta.data = threads.meta.data.as_ref().map(|data| {
+        let objects = data.objects.iter().filter_map(|object| {
+            let process = *numbering.of_process.get(&object.process)?;
+            let (writers, readers) = (renumber(&object.writers), renumber(&object.readers));
+            Some(DataObject { process, writers, readers, ..object.clone() })
+        });
+        let objects: Vec<DataObject> = objects.collect();
+        let messages = objects.iter().map(|object| object.messages).fold(0, u64::saturating_add);
+        let looked_at = objects.iter().map(|object| object.looked_at).fold(0, u64::saturating_add);
+        Data { messages, looked_at, interval: data.interval, objects }
+    });
     meta.tasks = numbering.tasks;
 }
 

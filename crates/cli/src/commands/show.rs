@@ -21,10 +21,10 @@ pub struct Show {
     /// The profile
     #[arg(value_name = "P")]
     profile: PathBuf,
-    /// List the hottest blocks: their object, the code that writes and reads them, true or false sharing
+    /// List the data and code that communicate: objects, the hottest blocks, true or false sharing, call sites of ranks
     #[arg(long)]
     hot: bool,
-    /// How many of the strongest pairs and hottest blocks to list
+    /// How many of the strongest pairs, data objects and hottest blocks to list
     #[arg(long, value_name = "N", default_value_t = 8)]
     top: usize,
     /// Which matrix to draw and judge [default: messages for threads and processes, bytes for MPI ranks]

@@ -5,7 +5,7 @@ use super::{ShowOptions, matrix, ranks, summary, unit};
 use crate::number::sum;
 use cohabit_model::Profile;
 use cohabit_model::metrics::{communication_to_memory, metrics};
-use cohabit_model::profile::data_objects;
+use cohabit_model::profile::DataObject;
 use serde_json::{Value, json};
 
 /// Totals, coverage, strongest pairs, metrics, verdict, and the hot blocks where `options.hot`.
@@ -49,7 +49,21 @@ pub fn document(profile: &Profile, options: &ShowOptions) -> Value {
     });
     if options.hot {
         document["hot"] = json!(meta.hot);
-        document["data"] = json!(data_objects(&meta.hot));
+        let objects = meta.data.as_ref().map(|data| data.by_name().iter().map(object).collect::<Vec<_>>());
+        document["data"] = json!(objects);
+        document["data_messages"] = json!(meta.data.as_ref().map(|data| data.messages));
+        document["data_looked_at"] = json!(meta.data.as_ref().map(|data| data.looked_at));
+        document["sites"] = meta.unknown.get("sites").cloned().unwrap_or_default();
     }
     document
+}
+
+/// An object of all processes, with the messages through it that are falsely shared.
+fn object(object: &DataObject) -> Value {
+    let mut value = json!(object);
+    value["false_sharing"] = json!(object.false_sharing());
+    if let Some(fields) = value.as_object_mut() {
+        fields.remove("process");
+    }
+    value
 }

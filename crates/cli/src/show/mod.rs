@@ -24,9 +24,9 @@ use cohabit_model::{Matrix, Profile, Task};
 pub struct ShowOptions {
     /// Which matrix is drawn and judged.
     pub weight: Weight,
-    /// Whether the hottest blocks are listed too.
+    /// Whether the data and code that communicate are listed too.
     pub hot: bool,
-    /// How many of the strongest pairs, and of the hottest blocks, are listed.
+    /// How many of the strongest pairs, of the data objects and of the hottest blocks are listed.
     pub top: usize,
     /// Whether all that was not seen is listed, and every rank.
     pub verbose: bool,
@@ -73,7 +73,7 @@ pub fn show(profile: &Profile, options: &ShowOptions) -> String {
     out += &summary::totals(profile, palette);
     out += &summary::structure(profile, options);
     if options.hot {
-        out += &hot::hot_blocks(profile, options);
+        out += &hot::hot(profile, options);
     }
     out + &format!("\n{}", coverage_lines(&profile.meta.coverage, options.verbose))
 }

@@ -2,7 +2,8 @@
 
 use super::*;
 use cohabit_model::Task;
-use cohabit_model::profile::{CodeSite, Coverage, HotBlock, Meta, PhaseRow, SentBy, SizeRow};
+use cohabit_model::data::sharing;
+use cohabit_model::profile::{CodeSite, Coverage, Data, DataObject, HotBlock, Meta, PhaseRow, SentBy, SizeRow};
 
 fn profile(tasks: u32, kind: Kind, value: impl Fn(u32, u32) -> u64) -> Profile {
     let task = |id| Task {
@@ -165,42 +166,98 @@ fn coverage_is_always_said() {
     assert!(text(&ring(4)).ends_with("coverage: exact, no event lost\n"));
 }
 
-#[test]
-fn hot_blocks_are_listed() {
-    let site = |function: &str, line: &str| CodeSite {
-        function: function.into(),
-        line: line.into(),
-        events: 5000,
-        tasks: vec![1, 2, 3],
-    };
-    let mut profile = ring(4);
-    assert!(text(&profile).contains("does not say where it happens"));
-    profile.meta.hot = vec![HotBlock {
+fn site(function: &str, line: &str) -> CodeSite {
+    CodeSite { function: function.into(), line: line.into(), events: 5000, tasks: vec![1, 2, 3] }
+}
+
+fn hot_block(true_reads: u64, false_reads: u64) -> HotBlock {
+    HotBlock {
         block: 0x40_1000,
         process: 0,
         object: "counters in prog".into(),
         offset: 64,
         object_bytes: 1 << 20,
+        neighbours: vec!["flag in prog".into()],
         messages: 1000,
         writers: vec![site("work", "prog.c:12")],
-        readers: vec![site("sum", ""); 5],
-        sharing: Some(false),
+        readers: (0..5).map(|at| site(&format!("sum{at}"), "")).collect(),
+        sharing: sharing(true_reads, false_reads),
+        true_reads,
+        false_reads,
         unknown: Default::default(),
-    }];
+    }
+}
+
+fn data_object(object: &str, messages: u64) -> DataObject {
+    DataObject { object: object.into(), messages, looked_at: messages / 10, bytes: 1 << 20, ..DataObject::default() }
+}
+
+#[test]
+fn data_and_blocks_are_listed() {
+    let mut profile = ring(4);
+    assert!(text(&profile).contains("does not say where it happens: make it again with `cohabit profile --hot`"));
+    profile.meta.hot = vec![hot_block(0, 500)];
+    let objects = vec![data_object("counters in prog", 3000), data_object("rest", 1000)];
+    profile.meta.data = Some(Data::new(4000, 400, 10, objects, &profile.meta.hot));
     let text = text(&profile);
     for expected in [
-        "data (1 of 1 objects, in blocks with 25.0 % of all messages)",
-        " 25.0 %  counters in prog\n",
-        "1.00k messages in 1 block, 100 % of them by FALSE sharing",
-        "1. counters in prog, +0x40 of 1 MiB",
-        "0x401000, 1.00k messages (25.0 %), FALSE sharing",
-        "work at prog.c:12, 5.00k times, tasks 1-3",
+        "data (2 of 2 objects; 400 of 4.00k messages looked at)",
+        "   75.0 % (± 4.2)  counters in prog, 1 MiB\n",
+        "3.00k messages; in 1 block that was followed: FALSE sharing: 500 of 500 reads looked at \
+         (99.2 to 100 % with 95 % confidence) met only what nobody else had written; pad or separate it\n",
+        "written by work at prog.c:12, 5.00k times, tasks 1-3",
         "2 places more",
+        "1. counters in prog, +0x40 of 1 MiB",
+        "0x401000, 1.00k messages (25.0 %)\n",
+        "beside it  flag in prog\n",
     ] {
         assert!(text.contains(expected), "{expected:?} in {text}");
     }
-    assert_eq!(document(&profile, &options(Palette::Ascii))["hot"][0]["object"], "counters in prog");
-    assert_eq!(document(&profile, &options(Palette::Ascii))["data"][0]["false_sharing"], 1000);
+    assert!(!text.contains("make it again"), "{text}");
+    let document = document(&profile, &options(Palette::Ascii));
+    assert_eq!(document["hot"][0]["object"], "counters in prog");
+    assert_eq!((&document["data"][0]["false_sharing"], &document["data_looked_at"]), (&3000.into(), &400.into()));
+}
+
+/// Whoever used `--hot` is not told to use it; what a verdict says is what the reads show.
+#[test]
+fn nothing_is_said_of_data_that_the_profile_does_not_show() {
+    let mut profile = ring(4);
+    profile.meta.data = Some(Data::new(0, 0, 32, Vec::new(), &[]));
+    assert!(text(&profile).contains("nothing was communicated in memory"), "{}", text(&profile));
+    assert!(!text(&profile).contains("--hot"), "{}", text(&profile));
+    profile.meta.data = Some(Data::new(4, 4, 32, vec![data_object("a", 4)], &[]));
+    let short = text(&profile);
+    assert!(short.contains("  100.0 %  a") && !short.contains("--hot") && !short.contains("sharing"), "{short}");
+    for (reads, said, not) in [
+        ((0, 3), "3 reads looked at, too few to tell", "FALSE sharing"),
+        ((500, 500), "partly FALSE sharing: 500 of 1.00k reads", "true sharing"),
+        ((500, 3), "true sharing: 500 of 503 reads", "FALSE sharing"),
+    ] {
+        profile.meta.hot = vec![hot_block(reads.0, reads.1)];
+        let text = text(&profile);
+        assert!(text.contains(said) && !text.contains(not), "{said} {text}");
+    }
+}
+
+#[test]
+fn call_sites_of_ranks_are_listed() {
+    let mut profile = profile(4, Kind::Ranks, |a, b| u64::from(a < b));
+    assert!(text(&profile).contains("make it again"));
+    profile.meta.unknown.insert("sites".into(), serde_json::json!([]));
+    assert!(text(&profile).contains("no message was sent") && !text(&profile).contains("make it again"));
+    let site = serde_json::json!({"function": "halo", "line": "halo.c:12", "messages": 600, "bytes": 2048});
+    let pair = serde_json::json!({"source": 0, "destination": 1, "messages": 1, "bytes": 2048, "sites": [site]});
+    profile.meta.unknown.insert("sites".into(), serde_json::json!([pair]));
+    let text = text(&profile);
+    for expected in [
+        "(1 of the 1 heaviest pair, ",
+        "  0 -> 1  1 message, 2 KiB\n",
+        "called in  halo at halo.c:12, 600 messages, 2 KiB\n",
+    ] {
+        assert!(text.contains(expected), "{expected:?} in {text}");
+    }
+    assert_eq!(document(&profile, &options(Palette::Ascii))["sites"][0]["sites"][0]["function"], "halo");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::abi;
 use super::part::{Part, Source, text};
 use cohabit_model::{Error, Result};
+use std::collections::BTreeMap;
 
 /// Windows doubled this often span years: more is damage.
 const WINDOW_SHIFT_LIMIT: u32 = 40;
@@ -15,6 +16,8 @@ pub struct Image {
     pub tasks: Vec<ImageTask>,
     /// Files it mapped for execution.
     pub modules: Vec<abi::cohabit_module_t>,
+    /// Data that was communicated through, by the offset in the part that blocks name it by.
+    pub objects: BTreeMap<u64, abi::cohabit_object_t>,
     /// Blocks that were followed.
     pub hot: Vec<abi::cohabit_hot_t>,
     /// Events that were lost, by the client's account and by ours.
@@ -80,6 +83,7 @@ impl Image {
             head,
             tasks: Vec::new(),
             modules: Vec::new(),
+            objects: BTreeMap::new(),
             hot: Vec::new(),
             events_lost: head.events_lost,
             window_shift,
@@ -98,6 +102,7 @@ impl Image {
             }
         }
         image.modules = chain(&mut part, head.modules, |module: &abi::cohabit_module_t| module.next)?;
+        image.objects = objects(&mut part, head.objects)?;
         image.hot = chain(&mut part, head.hot, |hot: &abi::cohabit_hot_t| hot.next)?;
         Ok(Some(image))
     }
@@ -223,6 +228,17 @@ fn accesses<S: Source + ?Sized>(
         sum(record.stores, abi::COHABIT_COUNTER_STORES, |shape| shape.stores),
         sum(record.accessed_bytes, abi::COHABIT_COUNTER_BYTES, |shape| shape.bytes),
     ))
+}
+
+fn objects<S: Source + ?Sized>(part: &mut Part<S>, first: u64) -> Result<BTreeMap<u64, abi::cohabit_object_t>> {
+    let mut found = BTreeMap::new();
+    let mut offset = first;
+    while offset != 0 {
+        let object: abi::cohabit_object_t = part.record(offset)?;
+        found.insert(offset, object);
+        offset = object.next;
+    }
+    Ok(found)
 }
 
 /// A list of records, each of which names the next; circles end in the error of [`Part::record`].

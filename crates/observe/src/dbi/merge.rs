@@ -1,7 +1,7 @@
 //! Makes one profile of the images of a run.
 
 use super::coverage::{channels, coverage};
-use super::hot::hot_blocks;
+use super::hot::hot;
 use super::image::{Image, ImageRow};
 use super::tasks::{Tasks, identify};
 use super::{Options, abi};
@@ -49,7 +49,7 @@ pub fn merge(mut images: Vec<Image>, run: &Run) -> Profile {
     if !channels.is_empty() {
         meta.unknown.insert(UNSEEN_CHANNELS.to_owned(), channels.into());
     }
-    meta.hot = hot_blocks(&images, &tasks);
+    (meta.data, meta.hot) = hot(&images, &tasks);
     meta.created = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
     let mut profile = Profile::new(meta, messages, bytes);
     profile.invalidations = Some(invalidations);

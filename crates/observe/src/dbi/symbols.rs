@@ -80,6 +80,12 @@ impl Symbols {
         })
     }
 
+    /// The file that is mapped at `address`, and the address that its own tables have.
+    pub fn file(modules: &[abi::cohabit_module_t], address: u64) -> Option<(String, u64)> {
+        let (path, linked) = locate(modules, address)?;
+        Some((base_name(&path).to_owned(), linked))
+    }
+
     fn binary(&mut self, path: &str) -> &Binary {
         self.binaries.entry(path.to_owned()).or_insert_with(|| Binary::open(Path::new(path)).unwrap_or_default())
     }

@@ -82,6 +82,15 @@ impl PartBuilder {
         self
     }
 
+    /// Adds a data object; its offset is what blocks of it name.
+    pub fn object(&mut self, mut object: cohabit_object_t) -> u64 {
+        object.next = self.head.objects;
+        self.head.hot_messages = self.head.hot_messages.saturating_add(object.messages);
+        self.head.hot_looked_at = self.head.hot_looked_at.saturating_add(object.looked_at);
+        self.head.objects = self.put(&object);
+        self.head.objects
+    }
+
     /// Adds a mapped file.
     pub fn module(mut self, start: u64, end: u64, preferred: u64, path: &str) -> Self {
         let mut module: cohabit_module_t = zeroed();

@@ -59,7 +59,7 @@ pub fn heaviest(ranks: &[Rank], worlds: &Worlds) -> Option<Value> {
         })
     };
     let told: Vec<Value> = pairs.into_iter().take(PAIRS).map(&mut pair).collect();
-    (!told.is_empty()).then_some(Value::Array(told))
+    ranks.iter().any(|rank| rank.has(FLAG)).then_some(Value::Array(told))
 }
 
 /// The files mapped, from lines of /proc/PID/maps.

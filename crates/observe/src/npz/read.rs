@@ -81,9 +81,11 @@ fn parse_meta(bytes: &[u8]) -> Result<Meta> {
         }
     }
     let tasks = meta.tasks.len();
-    let sites = meta.hot.iter().flat_map(|hot| hot.writers.iter().chain(&hot.readers));
-    match sites.flat_map(|site| &site.tasks).find(|&&task| task as usize >= tasks) {
-        Some(task) => Err(Error::new(format!("a hot block names task {task}, there are {tasks}"))),
+    let of_blocks = meta.hot.iter().flat_map(|hot| hot.writers.iter().chain(&hot.readers));
+    let objects = meta.data.iter().flat_map(|data| &data.objects);
+    let of_objects = objects.flat_map(|object| object.writers.iter().chain(&object.readers));
+    match of_blocks.chain(of_objects).flat_map(|site| &site.tasks).find(|&&task| task as usize >= tasks) {
+        Some(task) => Err(Error::new(format!("code of hot data names task {task}, there are {tasks}"))),
         None => Ok(meta),
     }
 }
