@@ -7,6 +7,7 @@ mod commands;
 mod evaluation;
 mod exit;
 mod export;
+mod hosts;
 mod json;
 mod machine;
 mod mapping;

@@ -1,13 +1,15 @@
 //! From a profile and a topology to a mapping: what `cohabit map` shows and `cohabit run --profile` uses at once.
 
+use crate::output::note;
 use crate::verdict::hopeless;
-use crate::{number, progress};
+use crate::{hosts, number, progress};
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use cohabit_apply::CpuMask;
 use cohabit_evaluate::comparison;
 use cohabit_evaluate::phases::{self, bursts};
 use cohabit_map::makespan::{self, Time};
+use cohabit_map::usable::preference;
 use cohabit_map::{MAPPERS, Options, Problem, lower_bound, mapper};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::latitude::latitude;
@@ -104,7 +106,10 @@ impl MappingArgs {
     /// Where a pin or a forbidden PU is not there, or the mapper fails.
     pub fn map(&self, profile: &Profile, topology: &Topology, level_costs: Vec<u64>) -> Result<Made> {
         let (weight, matrix) = weight_of(self.weight.as_deref(), profile);
-        let options = self.options(profile.tasks(), topology)?;
+        let mut options = self.options(profile.tasks(), topology)?;
+        if let Some(line) = hosts::keep_to_one(profile, topology, &mut options)? {
+            note(&line);
+        }
         let algorithm = mapper(&self.mapper)?;
         let problem = Problem { weight: matrix, load: &profile.accessed_bytes, topology, options: &options };
         let hct = topology.hct();
@@ -132,7 +137,11 @@ impl MappingArgs {
             let cost = |hct: &Hct| comparison::cost(hct, &traffic, &elements(topology, placement));
             hct.as_ref().ok().map(cost).transpose()
         };
-        let times = time(&placement)?.zip(time(&default)?).map(<[_; 2]>::from);
+        if let Some(line) = hosts::parted_ranks(profile, topology, &placement) {
+            note(&line);
+        }
+        let times = || -> Result<_> { Ok(time(&placement)?.zip(time(&default)?).map(<[_; 2]>::from)) };
+        let times = progress::during("estimating", times)?;
         let lower_bound = Some(lower_bound(&problem)?);
         let same_host = profile.meta.tasks.windows(2).all(|pair| pair[0].host == pair[1].host);
         let usable = usable(topology, &options);
@@ -195,6 +204,42 @@ impl MappingArgs {
     /// Whether the user has said where tasks go.
     pub fn has_pins(&self) -> bool {
         !self.pin.is_empty()
+    }
+
+    /// What the rule that fast cores come first costs in J, where some tasks could be nearer to each other on slower ones.
+    ///
+    /// # Errors
+    /// Where the mapper fails.
+    pub fn fast_or_near(&self, made: &Made, profile: &Profile, topology: &Topology) -> Result<Option<String>> {
+        let fastness = |pu: usize| preference(topology, pu);
+        let open: Vec<usize> =
+            topology.allowed().into_iter().filter(|pu| !made.options.forbidden.contains(pu)).collect();
+        let Some(fastest) = open.iter().map(|&pu| fastness(pu)).max() else { return Ok(None) };
+        let are_alike = open.iter().all(|&pu| fastness(pu) == fastest);
+        if are_alike || made.placement.len() >= open.len() {
+            return Ok(None);
+        }
+        let on_slow = |placement: &[usize]| placement.iter().filter(|&&pu| fastness(pu) < fastest).count();
+        let mut alike = topology.clone();
+        alike.pus.iter_mut().for_each(|pu| (pu.capacity, pu.core_kind) = (1.0, 0));
+        // However long the mapping was searched for, this need not be.
+        let options = Options { budget: None, steps: None, ..made.options.clone() };
+        let problem =
+            Problem { weight: &made.weight, load: &profile.accessed_bytes, topology: &alike, options: &options };
+        let near = progress::during("mapping", || mapper(&self.mapper)?.map(&problem))?;
+        let (cost, near_cost) = (made.mapping.cost.distance, distance_cost(&made.weight, topology, &near));
+        let slow = on_slow(&made.placement);
+        let rule = match slow {
+            0 => "fast cores come first, and all tasks are on these".to_owned(),
+            slow => format!("fast cores come first; {slow} of {} tasks are on slower ones", made.placement.len()),
+        };
+        Ok(Some(match near_cost < cost {
+            false => format!("{rule}: no smaller J was found with any others"),
+            true => {
+                let percent = 100.0 * (1.0 - near_cost as f64 / cost as f64);
+                format!("{rule}: with {} there J would be {near_cost}, {percent:.0} % less", on_slow(&near))
+            }
+        }))
     }
 
     /// What is sent, in the phases that it is taken to be sent in.

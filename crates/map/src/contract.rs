@@ -344,6 +344,78 @@ fn best_is_never_worse_than_the_plain_mappers() {
     }
 }
 
+prop_compose! {
+    /// A tree of up to 24 PUs with two kinds of cores, of which only ranks are known, and some PUs outside the cpuset.
+    fn uneven_trees()(
+        arities in prop::sample::select(vec![vec![2, 2, 3, 1], vec![2, 4, 3, 1], vec![3, 4, 1], vec![2, 3, 2], vec![2, 2, 2, 2], vec![5, 2]]),
+        lacking in prop::collection::vec(any::<prop::sample::Index>(), 0..4),
+        slow in prop::option::of(any::<prop::sample::Index>()),
+    ) -> Topology {
+        let mut topology = tree(&arities, &[]);
+        let count = topology.pus.len();
+        lacking.iter().for_each(|at| topology.pus[at.index(count)].allowed = false);
+        let first_fast = slow.map_or(0, |at| at.index(count));
+        topology.pus[first_fast..].iter_mut().for_each(|pu| pu.core_kind = 1);
+        topology
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(80) })]
+
+    #[test]
+    fn best_is_as_good_as_exact_up_to_ten_tasks(
+        topology in uneven_trees(),
+        tasks in 2_u32..=10,
+        edges in prop::collection::vec((0_u32..10, 0_u32..10, 1_u64..100), 1..18),
+        pins in prop::collection::vec((0_usize..10, 0_usize..10), 0..2),
+        forbidden in prop::collection::vec(0_usize..10, 0..2),
+        share_cores in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let within = edges.into_iter().filter(|&(a, b, _)| a < tasks && b < tasks);
+        let weight = Matrix::from_triplets(tasks as usize, within);
+        let pins = pins.into_iter().filter(|&(task, _)| task < tasks as usize).collect();
+        let options = Options { seed, pins, forbidden, share_cores, ..Options::default() };
+        let problem = problem(&weight, &topology, &options);
+        let map = |name: &str| crate::mapper(name).unwrap().map(&problem);
+        if let Ok(exact) = map("exact") {
+            let best = map("best").unwrap();
+            judge_placement("best", &problem, &best);
+            prop_assert_eq!(slow_cost(&weight, &topology, &best), slow_cost(&weight, &topology, &exact));
+        }
+    }
+}
+
+#[test]
+fn which_slots_stay_empty_is_searched_for_with_more_tasks_than_can_be_proven() {
+    // Pairs and triples that talk, on subtrees that neither fills: none is to be parted, whatever else is asked for.
+    let fill = |size: u32, tasks: u32| {
+        let talks = move |(a, b): &(u32, u32)| a / size == b / size && a != b;
+        let entries = (0..tasks).flat_map(move |a| (0..tasks).map(move |b| (a, b))).filter(talks);
+        // Names that say nothing of groups.
+        let name = move |task: u32| (task * 11) % tasks;
+        Matrix::from_triplets(tasks as usize, entries.map(|(a, b)| (name(a), name(b), 10)))
+    };
+    // Children of each level, PUs of a subtree that groups fit into, and what is in a group.
+    for (arities, wide, size, tasks, options) in [
+        (vec![2, 4, 3, 1], 3, 2, 16, Options::default()),
+        (vec![4, 4, 4, 1], 4, 3, 48, Options::default()),
+        (vec![4, 4, 5, 1], 5, 3, 45, Options::default()),
+        (vec![2, 8, 3], 3, 2, 32, Options { share_cores: true, ..Options::default() }),
+        (vec![8, 4, 1], 4, 3, 21, Options { forbidden: vec![0], ..Options::default() }),
+        // Every core has to have a task before one has two.
+        (vec![8, 2, 2], 4, 3, 24, Options::default()),
+    ] {
+        let (topology, weight) = (tree(&arities, &[]), fill(size, tasks));
+        let problem = problem(&weight, &topology, &options);
+        let placement = crate::mapper("best").unwrap().map(&problem).unwrap();
+        judge_placement("best", &problem, &placement);
+        let parted = weight.iter().filter(|&(a, b, _)| placement[a as usize] / wide != placement[b as usize] / wide);
+        assert_eq!(parted.count(), 0, "{arities:?}: {placement:?}");
+    }
+}
+
 #[test]
 fn exact_proves_a_dozen_tasks_on_a_symmetric_tree() {
     let topology = tree(&[2, 3, 2], &[100, 10, 1]);

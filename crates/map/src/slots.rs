@@ -2,13 +2,19 @@
 //!
 //! Which PUs stay idle and how many tasks a crowded PU gets is settled here for every mapper. Slots are grouped in
 //! units; a unit has a number of slots that may stay empty, its `spare`, and the others must be taken:
-//! - tasks fit on the cores: a unit is a core with one slot; the fastest cores must be used, the slower ones idle first;
+//! - tasks fit on the cores: a unit is a core with one slot; the fastest cores must be used, the slower ones idle first,
+//!   also where nothing is known but which kind of core is the faster one;
 //! - tasks fit on the PUs: a unit is a core with a slot a PU; every core gets a task before any core gets two;
-//! - more tasks than PUs: a unit is a PU with its share of the tasks by its speed, rounded up; the rounding may stay empty.
+//! - more tasks than PUs: a unit is a PU with its share of the tasks by its speed, rounded up; the rounding may stay empty,
+//!   first on the slower kinds of cores.
+//!
+//! Where tasks may share cores a unit is a PU, or a core that has to have a task since slower ones have.
 
 use crate::Problem;
-use crate::usable::{Usable, speed};
+use crate::usable::{Usable, preference, speed};
 use cohabit_model::{Result, Topology};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// The slots of a problem. There are at least as many as tasks.
 #[derive(Debug, Clone)]
@@ -55,7 +61,7 @@ impl Slots {
         let units = if usable.crowded() {
             crowded_units(usable, problem.topology)
         } else if problem.options.share_cores {
-            sharing_units(usable)
+            sharing_units(usable, problem.topology)
         } else {
             core_units(usable, problem.topology)
         };
@@ -76,7 +82,7 @@ impl Slots {
     }
 
     fn place_pins(&self, pins: &[Option<usize>]) -> Vec<Option<usize>> {
-        let mut next = std::collections::BTreeMap::new();
+        let mut next = BTreeMap::new();
         let mut place = |pu: usize| {
             let slot = next.entry(pu).or_insert_with(|| self.pu.partition_point(|&other| other < pu));
             *slot += 1;
@@ -100,6 +106,28 @@ impl Slots {
         self.pinned.len()
     }
 
+    /// Some of the slots. Those of pinned tasks have to be among them, and those that must be taken.
+    pub fn keeping(&self, keep: &[bool]) -> Self {
+        let mut slots = Self { pu: Vec::new(), unit: Vec::new(), spare: Vec::new(), pinned: Vec::new() };
+        let mut unit_of = vec![None; self.spare.len()];
+        let mut number = vec![0; self.len()];
+        for slot in (0..self.len()).filter(|&slot| keep[slot]) {
+            let unit = self.unit[slot];
+            let own = *unit_of[unit].get_or_insert(slots.spare.len());
+            if own == slots.spare.len() {
+                slots.spare.push(self.spare[unit]);
+            }
+            number[slot] = slots.len();
+            slots.pu.push(self.pu[slot]);
+            slots.unit.push(own);
+        }
+        for slot in (0..self.len()).filter(|&slot| !keep[slot]) {
+            unit_of[self.unit[slot]].into_iter().for_each(|own: usize| slots.spare[own] -= 1);
+        }
+        slots.pinned = self.pinned.iter().map(|pin| pin.map(|slot| number[slot])).collect();
+        slots
+    }
+
     /// The slots of a range of PUs.
     pub fn of_pus(&self, pus: &std::ops::Range<usize>) -> std::ops::Range<usize> {
         self.pu.partition_point(|&pu| pu < pus.start)..self.pu.partition_point(|&pu| pu < pus.end)
@@ -111,35 +139,63 @@ impl Slots {
     }
 }
 
-/// One slot a PU and nothing that must be taken.
-fn sharing_units(usable: &Usable) -> Vec<Unit> {
-    let unit = |&pu: &usize| match usable.pinned[pu] {
-        0 => Unit { slots: vec![(pu, 1)], spare: 1 },
-        pinned => Unit { slots: vec![(pu, pinned)], spare: 0 },
+/// One slot a PU: the fastest PUs that the tasks fit on, and where slower cores are among these, every faster core has to have a
+/// task.
+fn sharing_units(usable: &Usable, topology: &Topology) -> Vec<Unit> {
+    let cores = usable.cores(topology);
+    let is_open = |pu: &&usize| usable.pinned[**pu] == 0;
+    let mut room: BTreeMap<Reverse<(u64, u32)>, usize> = BTreeMap::new();
+    for core in &cores {
+        *room.entry(Reverse(fastness(core, topology))).or_default() += core.iter().filter(is_open).count();
+    }
+    let mut left = usable.pin.iter().filter(|pin| pin.is_none()).count();
+    // For each kind of cores whether tasks go there, and whether there are more than it has room for.
+    let goes: BTreeMap<_, _> = room
+        .into_iter()
+        .map(|(kind, room)| {
+            let goes = (left > 0, left > room);
+            left = left.saturating_sub(room);
+            (kind, goes)
+        })
+        .collect();
+    let units = |core: Vec<usize>| {
+        let pinned = |pu: usize| usable.pinned[pu];
+        let (is_used, overflows) = goes[&Reverse(fastness(&core, topology))];
+        if is_used && overflows && core.iter().all(|&pu| pinned(pu) == 0) {
+            return vec![unit_of_core(core, usize::MAX, 1, &usable.pinned)];
+        }
+        let open = |pu: usize| usize::from(is_used && pinned(pu) == 0);
+        core.into_iter().map(|pu| Unit { slots: vec![(pu, pinned(pu) + open(pu))], spare: open(pu) }).collect()
     };
-    usable.pus.iter().map(unit).collect()
+    cores.into_iter().flat_map(units).collect()
+}
+
+/// By what a core is preferred.
+fn fastness(core: &[usize], topology: &Topology) -> (u64, u32) {
+    core.iter().map(|&pu| preference(topology, pu)).max().unwrap_or_default()
 }
 
 /// Cores first: no core gets a second task while another has none.
 fn core_units(usable: &Usable, topology: &Topology) -> Vec<Unit> {
     let cores = usable.cores(topology);
     let is_pinned = |core: &[usize]| core.iter().any(|&pu| usable.pinned[pu] > 0);
-    let core_speed = |core: &[usize]| core.iter().map(|&pu| speed(topology, pu)).fold(0.0, f64::max);
     let to_place = usable.pin.iter().filter(|pin| pin.is_none()).count();
-    let mut speeds: Vec<f64> = cores.iter().filter(|core| !is_pinned(core)).map(|core| core_speed(core)).collect();
-    speeds.sort_by(|a, b| b.total_cmp(a));
-    let spread = to_place <= speeds.len();
-    let slowest = if to_place == 0 { f64::INFINITY } else { speeds.get(to_place - 1).copied().unwrap_or(0.0) };
+    let mut fastest: Vec<(u64, u32)> =
+        cores.iter().filter(|core| !is_pinned(core)).map(|core| fastness(core, topology)).collect();
+    fastest.sort_unstable_by_key(|&fastness| Reverse(fastness));
+    let spread = to_place <= fastest.len();
+    let slowest =
+        if to_place == 0 { (u64::MAX, u32::MAX) } else { fastest.get(to_place - 1).copied().unwrap_or_default() };
     let unit = |core: Vec<usize>| {
         let pinned = is_pinned(&core);
         let open = match (spread, pinned) {
             (true, true) => 0,
-            (true, false) => usize::from(core_speed(&core) >= slowest),
+            (true, false) => usize::from(fastness(&core, topology) >= slowest),
             (false, _) => core.len(),
         };
         let must = match (spread, pinned) {
             (_, true) => 0,
-            (true, false) => usize::from(core_speed(&core) > slowest),
+            (true, false) => usize::from(fastness(&core, topology) > slowest),
             (false, false) => 1,
         };
         unit_of_core(core, open, must, &usable.pinned)
@@ -185,12 +241,37 @@ fn crowded_units(usable: &Usable, topology: &Topology) -> Vec<Unit> {
             ((quota + 1e-7).floor() as usize, (quota - 1e-7).ceil() as usize)
         }
     };
-    let unit = |at: usize| {
-        let (low, high) = share(at);
+    let mut shares: Vec<(usize, usize)> = (0..speeds.len()).map(share).collect();
+    round_by_rank(&mut shares, &speeds, usable, topology);
+    let unit = |(at, (low, high)): (usize, (usize, usize))| {
         let high = high.max(pinned(at));
         Unit { slots: vec![(usable.pus[at], high)], spare: high - low.min(high) }
     };
-    (0..speeds.len()).map(unit).collect()
+    shares.into_iter().enumerate().map(unit).collect()
+}
+
+/// Where all PUs count as equally fast, the rounding goes to the higher ranks first: what is left over after every PU has its
+/// share rounded down.
+fn round_by_rank(shares: &mut [(usize, usize)], speeds: &[f64], usable: &Usable, topology: &Topology) {
+    if speeds.iter().any(|&speed| speed != speeds[0]) {
+        return;
+    }
+    let mut left = usable.tasks().saturating_sub(shares.iter().map(|share| share.0).sum());
+    let mut by_rank: BTreeMap<Reverse<u32>, Vec<usize>> = BTreeMap::new();
+    for at in (0..shares.len()).filter(|&at| shares[at].0 < shares[at].1) {
+        by_rank.entry(Reverse(topology.pus[usable.pus[at]].core_kind)).or_default().push(at);
+    }
+    for members in by_rank.into_values() {
+        for &at in &members {
+            let (low, high) = shares[at];
+            match left {
+                0 => shares[at] = (low, low),
+                _ if left >= members.len() => shares[at] = (high, high),
+                _ => {}
+            }
+        }
+        left = left.saturating_sub(members.len());
+    }
 }
 
 #[cfg(test)]
@@ -251,6 +332,56 @@ mod tests {
         let weight = Matrix::zero(12);
         let slots = Slots::new(&problem(&weight, &topology, &options)).unwrap();
         assert_eq!(slots.pu, [0, 0, 1, 1, 1, 1, 2, 2, 3, 3, 3, 3]);
+    }
+
+    #[test]
+    fn ranks_of_kinds_are_enough_to_know_the_slow_cores() {
+        let mut topology = tree(&[4, 1], &[]);
+        topology.pus[1].core_kind = 1;
+        topology.pus[3].core_kind = 1;
+        let options = Options::default();
+        for (tasks, pus, spare) in [
+            (2, &[1, 3][..], &[0, 1, 0, 1][..]),
+            (3, &[0, 1, 2, 3], &[1, 0, 1, 0]),
+            (5, &[0, 1, 1, 2, 3, 3], &[0, 1, 0, 1]),
+            (6, &[0, 1, 1, 2, 3, 3], &[0, 0, 0, 0]),
+            (7, &[0, 0, 1, 1, 2, 2, 3, 3], &[1, 0, 1, 0]),
+        ] {
+            let weight = Matrix::zero(tasks);
+            let slots = Slots::new(&problem(&weight, &topology, &options)).unwrap();
+            assert_eq!((&slots.pu[..], &slots.spare[..]), (pus, spare), "{tasks} tasks");
+        }
+    }
+
+    #[test]
+    fn shared_cores_are_the_fast_ones_first() {
+        let mut topology = tree(&[4, 2], &[]);
+        topology.pus[2..6].iter_mut().for_each(|pu| pu.core_kind = 1);
+        let options = Options { share_cores: true, ..Options::default() };
+        for (tasks, pus, spare) in [
+            (1, &[2, 3, 4, 5][..], &[0, 0, 1, 1, 1, 1, 0, 0][..]),
+            (4, &[2, 3, 4, 5], &[0, 0, 1, 1, 1, 1, 0, 0]),
+            // Both fast cores have to have one.
+            (5, &[0, 1, 2, 3, 4, 5, 6, 7], &[1, 1, 1, 1, 1, 1]),
+        ] {
+            let weight = Matrix::zero(tasks);
+            let slots = Slots::new(&problem(&weight, &topology, &options)).unwrap();
+            assert_eq!((&slots.pu[..], &slots.spare[..]), (pus, spare), "{tasks} tasks");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_of_slots_is_numbered_anew() {
+        let (topology, weight) = (tree(&[4, 2], &[]), Matrix::zero(5));
+        let options = Options { pins: vec![(1, 4)], ..Options::default() };
+        let slots = Slots::new(&problem(&weight, &topology, &options)).unwrap();
+        assert_eq!((&slots.unit[..], &slots.spare[..]), (&[0, 0, 1, 1, 2, 2, 3, 3][..], &[1, 1, 1, 1][..]));
+        let kept = slots.keeping(&[true, false, false, false, true, true, true, true]);
+        assert_eq!(
+            (&kept.pu[..], &kept.unit[..], &kept.spare[..]),
+            (&[0, 4, 5, 6, 7][..], &[0, 1, 1, 2, 2][..], &[0, 1, 1][..])
+        );
+        assert_eq!(kept.pinned[1], Some(1));
     }
 
     #[test]

@@ -78,6 +78,13 @@ pub fn speed(topology: &Topology, pu: usize) -> f64 {
     if capacity.is_finite() && capacity > 0.0 { capacity.clamp(1e-3, 1.0) } else { 1.0 }
 }
 
+/// By what PUs are preferred where not all are used: speed, and where speeds are the same or nobody knows them the rank of
+/// the kind of core.
+pub fn preference(topology: &Topology, pu: usize) -> (u64, u32) {
+    // Speeds are positive, and the bits of such floats are ordered as they are.
+    (speed(topology, pu).to_bits(), topology.pus[pu].core_kind)
+}
+
 /// The node of the core that a PU belongs to, or its own node.
 fn core_of(topology: &Topology, pu: usize) -> usize {
     let own = topology.pus[pu].node;

@@ -129,6 +129,53 @@ mod tests {
         assert_eq!(Mapping::read(&path).unwrap(), mapping);
     }
 
+    /// Numbers that no 64 bits hold, or whose shortest form is another one.
+    const NUMBERS: [&str; 8] = [
+        "18446744073709551616",
+        "-9223372036854775809",
+        "0.1000000000000000055511151231257827",
+        "2.2250738585072011e-308",
+        "9007199254740993.0",
+        "1.50",
+        "-0",
+        "1e400",
+    ];
+
+    #[test]
+    fn numbers_that_are_not_understood_stay_as_they_are_written() {
+        for number in NUMBERS {
+            for (key, before) in
+                [("format", "\"later\": "), ("task", "\"later\": [1, "), ("distance", "\"later\": {\"a\": ")]
+            {
+                let end = before.replace("\"later\": ", "").replace("[1, ", "]").replace("{\"a\": ", "}");
+                let text = example().to_json().replacen(
+                    &format!("\"{key}\""),
+                    &format!("{before}{number}{end}, \"{key}\""),
+                    1,
+                );
+                let read = Mapping::from_json(&text).unwrap_or_else(|error| panic!("{number}: {}", error.cause));
+                let again = read.to_json();
+                assert!(again.contains(number), "{number}: {again}");
+                assert_eq!(Mapping::from_json(&again).unwrap().to_json(), again, "{number}");
+            }
+        }
+    }
+
+    #[test]
+    fn times_come_back_to_the_last_bit() {
+        let mut random = 7_u64;
+        for _ in 0..1_000 {
+            // Marsaglia, "Xorshift RNGs", 2003.
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            let ns = f64::from_bits(random & (u64::MAX >> 1));
+            let cost = Cost { predicted_ns: Some(ns).filter(|ns| ns.is_finite()), ..Cost::default() };
+            let mapping = Mapping { cost, ..example() };
+            assert_eq!(Mapping::from_json(&mapping.to_json()).unwrap(), mapping);
+        }
+    }
+
     #[test]
     fn bad_files_are_refused_with_the_place() {
         let twice = Mapping { tasks: vec![placed(0, 3), placed(0, 1)], ..example() }.to_json();

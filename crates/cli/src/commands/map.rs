@@ -13,6 +13,7 @@ use crate::words::{noun, tasks_of};
 use cohabit_apply::Placement;
 use cohabit_map::{Problem, mapper};
 use cohabit_model::cost::distance_cost;
+use cohabit_model::estimator::SAME;
 use cohabit_model::file::check_writable;
 use cohabit_model::profile::{Coverage, Meta};
 use cohabit_model::topology::NodeId;
@@ -32,7 +33,11 @@ Examples:
                                            for mpirun, and as a picture
   cohabit map p.npz --topology cluster.toml --objective time
                                            ranks over hosts, by estimated time
-  cohabit map p.npz --pin 0=3 --forbid 1   with task 0 on PU 3, and PU 1 empty";
+  cohabit map p.npz --pin 0=3 --forbid 1   with task 0 on PU 3, and PU 1 empty
+
+Which PUs stay empty is part of the search, within two rules: no core has two
+tasks while another has none (unless --share-cores), and no slow core has one
+while a faster core has none. What the second costs in J is printed.";
 
 /// Longest line of the table.
 const WIDTH: usize = 100;
@@ -63,6 +68,8 @@ struct Fields<'a> {
     mapping: &'a Mapping,
     distance_cost: Costs,
     verdict: &'a Verdict,
+    /// What is said of fast cores where there are slow ones.
+    fast_or_near: Option<&'a str>,
     coverage: &'a Coverage,
 }
 
@@ -85,21 +92,23 @@ impl Map {
             made.weight.tasks(),
             &usable,
         );
-        if let (Some(text), true) = (timed(&made), verdict.can_gain) {
+        if let (Some(text), true) = (timed(&made).or_else(|| slower(&made)), verdict.can_gain) {
             verdict.text = text;
         }
+        let rule = self.how.fast_or_near(&made, &profile, &topology)?;
         self.export.write(&Placement::new(&made.mapping, &topology, &made.weight)?)?;
         if let Some(path) = &self.output {
             made.mapping.write(path)?;
         }
         let text = match exported_to_stdout {
             true => String::new(),
-            false => text(&made, &topology, costs, &verdict, &profile.meta),
+            false => text(&made, &topology, costs, [Some(&verdict.text), rule.as_ref()], &profile.meta),
         };
         let fields = Fields {
             mapping: &made.mapping,
             distance_cost: costs,
             verdict: &verdict,
+            fast_or_near: rule.as_deref(),
             coverage: &profile.meta.coverage,
         };
         self.json.emit("map", fields, &text)?;
@@ -128,7 +137,20 @@ fn timed(made: &Made) -> Option<String> {
     })
 }
 
-fn text(made: &Made, topology: &Topology, costs: Costs, verdict: &Verdict, meta: &Meta) -> String {
+/// That a mapping by distance takes longer than the linear one by its own estimate; none where it does not.
+fn slower(made: &Made) -> Option<String> {
+    let [time, linear] = made.times.as_ref().filter(|_| made.mapping.objective == "distance")?;
+    let [seconds, linear_s] = [time, linear].map(|cost| cost.run.total.seconds);
+    let is_slower = seconds > linear_s * (1.0 + SAME);
+    is_slower.then(|| {
+        let [seconds, linear] = [seconds, linear_s].map(seconds_of);
+        format!(
+            "J is smaller, but by the estimate linear is faster ({linear}; this mapping {seconds}): take '--objective time', or '--mapper packed'"
+        )
+    })
+}
+
+fn text(made: &Made, topology: &Topology, costs: Costs, sentences: [Option<&String>; 2], meta: &Meta) -> String {
     let weight = serde_json::to_value(made.mapping.weight).ok().and_then(|name| name.as_str().map(str::to_owned));
     let weight = weight.unwrap_or_default();
     let [one, several] = noun(meta.kind);
@@ -162,8 +184,7 @@ fn text(made: &Made, topology: &Topology, costs: Costs, verdict: &Verdict, meta:
             writeln!(text, "time  {name:<9} {:>9}", seconds_of(seconds)).expect("a String takes everything");
         }
     }
-    text.push_str(&verdict.text);
-    text.push('\n');
+    sentences.into_iter().flatten().for_each(|sentence| text.extend([sentence.as_str(), "\n"]));
     text
 }
 

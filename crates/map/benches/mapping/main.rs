@@ -7,11 +7,12 @@
 //!     cargo bench -p cohabit-map -- --mappers scotch:10000        Scotch with seed after seed for 10 s, the best of them
 //!     cargo bench -p cohabit-map -- --each                        every problem by itself, and the kinds of graphs
 //!     cargo bench -p cohabit-map -- --steps 100 --threads 2       `best` by steps, with threads
+//!     cargo bench -p cohabit-map -- --used 25,50,90,130           fewer tasks than PUs, and more, in percent of the PUs
 //!     cargo bench -p cohabit-map -- --wall                        budgets in wall time, as on the command line
 //!     cargo bench -p cohabit-map -- --record 10                   look for better ones, 10 s a problem
 //!     COHABIT_VIEM=viem cargo bench -p cohabit-map -- --mappers viem-eco,best=viem-eco        VieM, where it is
 //!
-//! J over the best known, geometric mean and worst, CPU and wall time. Budgets are CPU time of the process, so that what
+//! J over the best known (where not all PUs are used: over the best of the table), geometric mean and worst, CPU and wall time. Budgets are CPU time of the process, so that what
 //! else the machine does changes little. What is better than the best known is told, and how often `best` was worse
 //! than the mapper whose time it had.
 
@@ -31,6 +32,7 @@ struct Asked {
     sizes: Vec<usize>,
     seeds: Vec<u64>,
     kinds: Vec<String>,
+    used: Vec<usize>,
     mappers: Vec<String>,
     record: Option<f64>,
     each: bool,
@@ -49,14 +51,20 @@ fn main() {
         return;
     }
     println!(
-        "| N | mapper | geometric mean | worst | CPU ms | wall ms | better than known | worse than the one with its time |"
+        "| N | tasks | mapper | geometric mean | worst | CPU ms | wall ms | better than known | worse than the one with its time |"
     );
-    println!("|---|---|---|---|---|---|---|---|");
-    for &size in &asked.sizes {
+    println!("|---|---|---|---|---|---|---|---|---|");
+    for (&used, &size) in asked.used.iter().flat_map(|used| asked.sizes.iter().map(move |size| (used, size))) {
+        let known = if used == 100 { known.clone() } else { asked.least_of_all(size, used) };
         for name in asked.mappers_for(size) {
-            compare(&asked, size, &name, &known);
+            compare(&asked, size, used, &name, &known);
         }
     }
+}
+
+/// How many tasks a percentage of so many PUs is.
+fn tasks_of(size: usize, used: usize) -> usize {
+    (size * used / 100).max(2)
 }
 
 impl Asked {
@@ -76,6 +84,7 @@ impl Asked {
             sizes: numbers("--sizes", "16,32,56,64,256,512,1024,4096").into_iter().map(|size| size as usize).collect(),
             seeds: numbers("--seeds", "1,2,3"),
             kinds: list("--kinds", &instances::KINDS.join(",")),
+            used: numbers("--used", "100").into_iter().map(|percent| percent as usize).collect(),
             mappers: value("--mappers").map_or(Vec::new(), |_| list("--mappers", "")),
             record: value("--record").map(|seconds| seconds.parse().expect("a number of seconds")),
             each: arguments.iter().any(|argument| argument == "--each"),
@@ -108,12 +117,12 @@ impl Asked {
 }
 
 /// One row of the table.
-fn compare(asked: &Asked, size: usize, name: &str, known: &BTreeMap<Key, u128>) {
+fn compare(asked: &Asked, size: usize, used: usize, name: &str, known: &BTreeMap<Key, u128>) {
     let (mut logs, mut worst, mut better, mut violations) = (0.0, 0.0_f64, 0, 0);
     let (mut cpu, mut wall, mut count) = (0.0, 0.0, 0.0);
     let mut by_kind: BTreeMap<String, (f64, f64, f64)> = BTreeMap::new();
     for key in asked.keys().into_iter().filter(|key| key.0 == size) {
-        let (found, rival) = asked.measure(&key, name);
+        let (found, rival) = asked.measure(&key, used, name);
         let best = known.get(&key).copied().unwrap_or(found.cost);
         let ratio = found.cost as f64 / best as f64;
         violations += usize::from(rival.is_some_and(|rival| found.cost > rival));
@@ -132,7 +141,8 @@ fn compare(asked: &Asked, size: usize, name: &str, known: &BTreeMap<Key, u128>) 
     let mean = (logs / count).exp();
     let (cpu, wall) = (cpu / count, wall / count);
     let violations = if name.contains('=') { violations.to_string() } else { String::new() };
-    println!("| {size} | {name} | {mean:.4} | {worst:.4} | {cpu:.2} | {wall:.2} | {better} | {violations} |");
+    let tasks = tasks_of(size, used);
+    println!("| {size} | {tasks} | {name} | {mean:.4} | {worst:.4} | {cpu:.2} | {wall:.2} | {better} | {violations} |");
     if asked.each {
         let kinds =
             by_kind.iter().map(|(kind, (logs, worst, count))| format!("{kind} {:.4}/{worst:.4}", (logs / count).exp()));
@@ -149,30 +159,40 @@ struct Measured {
 
 impl Asked {
     /// Runs `name`, `best:MS` or `best=RIVAL`; with a rival also its J.
-    fn measure(&self, key: &Key, name: &str) -> (Measured, Option<u128>) {
+    fn measure(&self, key: &Key, used: usize, name: &str) -> (Measured, Option<u128>) {
         if let Some((plain, rival)) = name.split_once('=') {
             // The least of some runs: the first finds the caches cold.
-            let runs: Vec<Measured> = (0..5).map(|_| run(key, rival, self.options(None))).collect();
+            let runs: Vec<Measured> = (0..5).map(|_| run(key, used, rival, self.options(None))).collect();
             let ms = runs.iter().map(|run| run.cpu_ms).fold(f64::INFINITY, f64::min) * 1.1;
-            return (run(key, plain, self.options(Some(ms))), Some(runs[0].cost));
+            return (run(key, used, plain, self.options(Some(ms))), Some(runs[0].cost));
         }
         let (plain, budget) = name.split_once(':').map_or((name, None), |(plain, ms)| (plain, Some(ms)));
         let budget = budget.map(|ms| ms.parse::<f64>().expect("a number of ms"));
         match budget {
-            Some(ms) if plain != "best" => (self.repeat(key, plain, ms), None),
-            _ => (run(key, plain, self.options(budget)), None),
+            Some(ms) if plain != "best" => (self.repeat(key, used, plain, ms), None),
+            _ => (run(key, used, plain, self.options(budget)), None),
         }
     }
 
+    /// The least J of any mapper of the table, problem by problem.
+    fn least_of_all(&self, size: usize, used: usize) -> BTreeMap<Key, u128> {
+        let least = |key: &Key| {
+            let found = |name: String| self.measure(key, used, &name).0.cost;
+            self.mappers_for(size).into_iter().map(found).min().unwrap_or(u128::MAX)
+        };
+        let keys = self.keys().into_iter().filter(|key| key.0 == size);
+        keys.map(|key| (key.clone(), least(&key))).collect()
+    }
+
     /// A mapper that knows no budget: again and again with other seeds until the time is used up; the best of all runs.
-    fn repeat(&self, key: &Key, name: &str, ms: f64) -> Measured {
-        let mut all = run(key, name, self.options(None));
+    fn repeat(&self, key: &Key, used: usize, name: &str, ms: f64) -> Measured {
+        let mut all = run(key, used, name, self.options(None));
         for seed in 2.. {
             // Another run would be over the budget by more than half of itself.
             if all.cpu_ms * (1.0 + 0.5 / (seed - 1) as f64) > ms {
                 break;
             }
-            let next = run(key, name, Options { seed, ..self.options(None) });
+            let next = run(key, used, name, Options { seed, ..self.options(None) });
             all.cost = all.cost.min(next.cost);
             all.cpu_ms += next.cpu_ms;
             all.wall_ms += next.wall_ms;
@@ -188,9 +208,9 @@ impl Asked {
 }
 
 /// J and the times of one mapper on one problem.
-fn run(key: &Key, name: &str, options: Options) -> Measured {
+fn run(key: &Key, used: usize, name: &str, options: Options) -> Measured {
     let topology = instances::topology(key.0);
-    let weight = instances::graph(&key.1, key.0, key.2);
+    let weight = instances::graph(&key.1, tasks_of(key.0, used), key.2);
     let problem = Problem { weight: &weight, load: &[], topology: &topology, options: &options };
     let (began, before) = (Instant::now(), cpu_ms());
     let placement = match viem::preconfiguration(name) {
@@ -237,7 +257,7 @@ fn record(key: &Key, seconds: f64, known: &mut BTreeMap<Key, u128>) {
     let rivals = ["metis", "scotch"].into_iter().chain(viem::is_here().then_some("viem-strong"));
     for name in rivals.chain(["best"]) {
         let time_source = Some(TimeSource(process_cpu));
-        best = best.min(run(key, name, Options { seed, budget, time_source, ..Options::default() }).cost);
+        best = best.min(run(key, 100, name, Options { seed, budget, time_source, ..Options::default() }).cost);
     }
     *known = best_known::read();
     let before = known.get(key).copied().unwrap_or(before);

@@ -7,6 +7,7 @@
 //! by more than that. Where the order of messages is known, which the loads of ports say nothing of, the best are made better by
 //! following the messages (`cohabit_model::replay`, and for want of a trace `queues`), which takes a thousand times as long a mapping.
 
+mod judge;
 mod loads;
 mod search;
 mod ways;
@@ -25,6 +26,7 @@ use cohabit_model::cost::distance_cost;
 use cohabit_model::estimator::SAME;
 use cohabit_model::run::total;
 use cohabit_model::{Hct, Replay, Result, Topology, Total, Traffic, queues};
+use judge::Judge;
 use loads::Loads;
 use search::Search;
 use ways::Ways;
@@ -67,15 +69,16 @@ pub fn least(problem: &Problem, time: &Time) -> Result<Vec<usize>> {
     let starts = starts(problem)?;
     let mut clock = Clock::new(&options, 500 + 4 * slots.len() as u64);
     let mut candidates = starts.clone();
+    let mut judge = Judge::new(problem, time);
     if slots.tasks() > 1 {
         let ways = Ways::new(time.hct);
         let random = Random::new(problem.options.seed);
-        let judged = starts.iter().map(|start| Ok((time.total(problem.topology, start)?.seconds, start)));
+        let judged = starts.iter().map(|start| Ok((judge.total(start)?.seconds, start)));
         let mut judged = judged.collect::<Result<Vec<_>>>()?;
         judged.sort_by(|a, b| a.0.total_cmp(&b.0));
         judged.dedup_by(|a, b| a.1 == b.1);
         // One share is for following messages.
-        let count = judged.len() + usize::from(time.work() > 0.0);
+        let count = judged.len() + usize::from(judge.follows());
         for (number, (_, start)) in judged.into_iter().enumerate() {
             let Some(slot_of) = seats(&slots, start) else { continue };
             let loads = Loads::new(&ways, &time.traffic.phases, &elements(problem, &slots, &slot_of));
@@ -87,10 +90,12 @@ pub fn least(problem: &Problem, time: &Time) -> Result<Vec<usize>> {
         }
     }
     if slots.tasks() > 1 {
-        candidates.extend(followed(problem, time, &slots, &candidates, &mut clock)?);
+        candidates.extend(followed(problem, time, &slots, &candidates, &mut judge, &mut clock)?);
+    } else {
+        // There is nothing to wait for.
+        starts.iter().try_for_each(|start| judge.total(start).map(drop))?;
     }
-    let price = |placement: Vec<usize>| Ok((time.total(problem.topology, &placement)?, placement));
-    let mut near = candidates.into_iter().map(price).collect::<Result<Vec<_>>>()?;
+    let mut near = judge.priced(&candidates)?;
     // Of those that take as long, those with which all ports are least full; of these the one with the smallest J, and then the
     // one that moves fewest tasks.
     keep_least(&mut near, |total| total.seconds);
@@ -103,35 +108,31 @@ pub fn least(problem: &Problem, time: &Time) -> Result<Vec<usize>> {
     Ok(best.map(|best| best.1).unwrap_or_default())
 }
 
-/// Pieces of messages that are followed in all, at most, in looking for a better mapping: phase by phase, and in replays, which follow
-/// each in a much shorter time.
-const FOLLOWED: f64 = 4e6;
-const REPLAYED: f64 = 1e8;
-
 /// A mapping in which messages wait for others less than in the best of these, where the order of messages is known.
 fn followed(
     problem: &Problem,
     time: &Time,
     slots: &Slots,
     candidates: &[Vec<usize>],
+    judge: &mut Judge,
     clock: &mut Clock,
 ) -> Result<Option<Vec<usize>>> {
-    let work = time.work();
-    if work == 0.0 {
+    if !judge.follows() {
         return Ok(None);
     }
-    let priced = candidates.iter().map(|placement| Ok((time.total(problem.topology, placement)?.seconds, placement)));
-    let mut priced = priced.collect::<Result<Vec<_>>>()?;
-    priced.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut priced = judge.priced(candidates)?;
+    priced.sort_by(|a, b| a.0.seconds.total_cmp(&b.0.seconds));
     let Some(start) = priced.first().and_then(|(_, placement)| seats(slots, placement)) else { return Ok(None) };
     let ways = Ways::new(time.hct);
     let loads = Loads::new(&ways, &time.traffic.phases, &elements(problem, slots, &start));
     let random = Random::new(problem.options.seed).fork(priced.len() as u64);
     let mut search = Search::new(problem, slots, loads, start.clone(), random);
-    let judge = |slot_of: &[usize]| Ok(total(time.hct, time.traffic, &elements(problem, slots, slot_of))?.seconds);
-    let most = if time.traffic.replay.is_some() { REPLAYED } else { FOLLOWED };
-    let found = search.judged(&start, (most / work) as usize, clock, judge)?;
-    settled(problem, slots, &found).map(Some)
+    let found =
+        search.judged(&start, judge.affords(), clock, |slot_of| Ok(judge.total(&slots.pus_of(slot_of))?.seconds))?;
+    let found = settled(problem, slots, &found)?;
+    // What a balance of loads has changed is not known yet.
+    judge.total(&found)?;
+    Ok(Some(found))
 }
 
 /// Keeps what is the same as the least.

@@ -106,7 +106,7 @@ impl<'a> Search<'a> {
         slots: &[usize],
         trials: usize,
         clock: &mut Clock,
-        judge: impl Fn(&[usize]) -> Result<f64>,
+        mut judge: impl FnMut(&[usize]) -> Result<f64>,
     ) -> Result<Vec<usize>> {
         self.go_to(slots);
         let mut best = judge(&self.slot_of)?;

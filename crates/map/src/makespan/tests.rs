@@ -307,3 +307,28 @@ fn who_waits_for_an_answer_comes_near() {
     let seconds = |placement: &[usize]| time.total(&topology, placement).unwrap().seconds;
     assert!(seconds(&found) < 0.8 * seconds(&(0..8).collect::<Vec<_>>()));
 }
+
+#[test]
+fn a_mapping_is_judged_once_and_not_beyond_what_is_allowed() {
+    let (topology, weight) = (cluster(4), Matrix::zero(2));
+    let hct = topology.hct().unwrap();
+    let order = vec![0];
+    let phases = vec![Phase::new(1.0, Pattern { order, ..pattern(2, &[(0, 1, 100, 1)]) })];
+    let traffic: Traffic = phases.into();
+    let time = Time { hct: &hct, traffic: &traffic };
+    let options = Options::default();
+    let problem = crate::testing::problem(&weight, &topology, &options);
+    let mut judge = Judge::new(&problem, &time);
+    let most = judge.affords();
+    assert!(judge.follows() && most > 2);
+    let near = judge.total(&[0, 1]).unwrap();
+    assert_eq!((judge.total(&[0, 1]).unwrap(), judge.affords()), (near, most - 1));
+    judge.spend(f64::INFINITY);
+    // What is known and what has to be known costs nothing and whatever it costs.
+    let known = vec![vec![0, 1], vec![0, 2]];
+    assert_eq!(judge.priced(&known).unwrap(), [(near, vec![0, 1])]);
+    assert!(judge.total(&[0, 2]).unwrap().seconds > near.seconds && judge.priced(&known).unwrap().len() == 2);
+    let patient = Options { budget: Some(std::time::Duration::from_secs(1)), ..Options::default() };
+    let problem = crate::testing::problem(&weight, &topology, &patient);
+    assert_eq!(Judge::new(&problem, &time).affords(), usize::MAX);
+}

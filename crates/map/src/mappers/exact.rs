@@ -8,10 +8,11 @@
 use crate::load::Balance;
 use crate::mappers::complace::Complace;
 use crate::seating::Seating;
-use crate::shapes::Shapes;
+use crate::shapes::{Shapes, narrowed};
 use crate::slots::Slots;
 use crate::{Mapper, Problem};
 use cohabit_model::{Error, Result, cost};
+use std::collections::BTreeSet;
 
 /// The mapper `exact`.
 pub struct Exact;
@@ -19,8 +20,14 @@ pub struct Exact;
 /// More tasks than this to place are refused at once: the proof would not end.
 const MOST_TASKS: usize = 24;
 
+/// More slots than this have no tables.
+const MOST_SLOTS: usize = 4_096;
+
+/// Branches between two questions whether to go on.
+const LOOK: u64 = 64;
+
 /// Branches after which the search is given up.
-const MOST_BRANCHES: u64 = 20_000_000;
+pub const MOST_BRANCHES: u64 = 20_000_000;
 
 impl Mapper for Exact {
     fn name(&self) -> &'static str {
@@ -36,19 +43,47 @@ impl Mapper for Exact {
     }
 
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
-        let balance = Balance::new(problem)?;
-        let slots = if balance.is_some() { Slots::unlimited(problem)? } else { Slots::new(problem)? };
-        let to_place = slots.pinned.iter().filter(|pin| pin.is_none()).count();
+        let to_place = to_place(problem);
         if to_place > MOST_TASKS {
             return Err(unproven(format!("the mapper `exact` is for up to {MOST_TASKS} tasks, not {to_place}")));
         }
-        let first = Complace.map(problem)?;
-        let mut search = Search::new(problem, &slots, balance.as_ref(), &first);
-        if search.place(0, 0) {
-            return Ok(search.best);
+        match improved(problem, Complace.map(problem)?, MOST_BRANCHES, &|| true)? {
+            (best, true) => Ok(best),
+            _ => Err(unproven(format!("no proof that a mapping is the best after {MOST_BRANCHES} branches"))),
         }
-        Err(unproven(format!("no proof that a mapping is the best after {MOST_BRANCHES} branches")))
     }
+}
+
+/// The number of tasks that are not pinned.
+pub fn to_place(problem: &Problem) -> usize {
+    let pins: BTreeSet<usize> = problem.options.pins.iter().map(|pin| pin.0).collect();
+    problem.weight.tasks().saturating_sub(pins.len())
+}
+
+/// The best placement that is found in so many branches, and as long as `goes_on`, which is asked now and then; and whether
+/// there is none better. A placement to begin with is given.
+///
+/// # Errors
+/// See [`Slots::new`].
+pub fn improved(
+    problem: &Problem,
+    first: Vec<usize>,
+    branches: u64,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<(Vec<usize>, bool)> {
+    let balance = Balance::new(problem)?;
+    let slots = match balance {
+        Some(_) => Slots::unlimited(problem)?,
+        None => narrowed(problem.topology, Slots::new(problem)?),
+    };
+    if slots.len() > MOST_SLOTS {
+        return Ok((first, false));
+    }
+    let mut search = Search::new(problem, &slots, balance.as_ref(), &first);
+    search.left = branches;
+    search.goes_on = goes_on;
+    let is_proven = search.place(0, 0);
+    Ok((search.best, is_proven))
 }
 
 fn unproven(cause: String) -> Error {
@@ -75,7 +110,9 @@ struct Search<'a> {
     /// The best placement known, and its J.
     best: Vec<usize>,
     best_cost: u128,
-    branches: u64,
+    /// Branches that are left.
+    left: u64,
+    goes_on: &'a dyn Fn() -> bool,
 }
 
 /// The work of each PU, where loads are known.
@@ -114,16 +151,17 @@ impl<'a> Search<'a> {
             distance,
             best: first.to_vec(),
             best_cost: cost::distance_cost(problem.weight, problem.topology, first),
-            branches: 0,
+            left: MOST_BRANCHES,
+            goes_on: &|| true,
         }
     }
 
     /// Places the tasks from the `depth`-th on, those before having cost `spent`; false where the search is given up.
     fn place(&mut self, depth: usize, spent: u128) -> bool {
-        self.branches += 1;
-        if self.branches > MOST_BRANCHES {
+        if self.left == 0 || (self.left % LOOK == 0 && !(self.goes_on)()) {
             return false;
         }
+        self.left -= 1;
         let Some(&task) = self.order.get(depth) else {
             self.keep();
             return true;

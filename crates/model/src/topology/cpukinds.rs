@@ -3,6 +3,7 @@
 
 use super::Topology;
 use super::cpuset::CpuSet;
+use std::collections::BTreeSet;
 
 /// One kind: its PUs and what is known about its speed.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,19 +46,17 @@ pub(super) fn apply(kinds: Vec<CpuKind>, topology: &mut Topology) {
 }
 
 /// The rank of each kind, 0 the slowest: by the first of efficiency, capacity, Intel's type with frequency, and frequency
-/// that is known of all; else in the order given.
+/// that is known of all. Kinds alike in that have the same rank, and all have where nothing is known of all: the order that they
+/// are given in says nothing (hwloc 2.9 manual, "Kinds of CPU cores").
 fn ranks(kinds: &[CpuKind]) -> Vec<u32> {
     let key = known_of_all(kinds, |kind| kind.forced_efficiency)
         .or_else(|| known_of_all(kinds, |kind| kind.linux_capacity))
         .map(|keys| keys.into_iter().map(|key| (false, key)).collect())
         .or_else(|| known_of_all(kinds, |kind| Some((kind.intel_core?, kind.mhz().unwrap_or(0)))))
         .or_else(|| known_of_all(kinds, |kind| Some((false, kind.mhz()?))));
-    let key = key.unwrap_or_else(|| (0..kinds.len() as u64).map(|index| (false, index)).collect());
-    let mut order: Vec<usize> = (0..kinds.len()).collect();
-    order.sort_by_key(|&kind| key[kind]);
-    let mut ranks = vec![0; kinds.len()];
-    order.into_iter().enumerate().for_each(|(rank, kind)| ranks[kind] = rank as u32);
-    ranks
+    let Some(keys) = key else { return vec![0; kinds.len()] };
+    let slower: BTreeSet<(bool, u64)> = keys.iter().copied().collect();
+    keys.iter().map(|key| slower.range(..key).count() as u32).collect()
 }
 
 fn known_of_all<T>(kinds: &[CpuKind], of: impl Fn(&CpuKind) -> Option<T>) -> Option<Vec<T>> {
@@ -88,7 +87,7 @@ mod tests {
         };
         let (a, b) = (|| kind("0x1"), || kind("0x2"));
         for (kinds, expected) in [
-            (vec![a(), b()], [(0, 1.0), (1, 1.0)]),
+            (vec![a(), b()], [(0, 1.0), (0, 1.0)]),
             (
                 vec![fast(a(), |k| k.linux_capacity = Some(1024)), fast(b(), |k| k.linux_capacity = Some(512))],
                 [(1, 1.0), (0, 0.5)],
@@ -105,7 +104,7 @@ mod tests {
                 vec![fast(a(), |k| k.forced_efficiency = Some(9)), fast(b(), |k| k.forced_efficiency = Some(0))],
                 [(1, 1.0), (0, 1.0)],
             ),
-            (vec![fast(a(), |k| k.base_mhz = Some(0)), fast(b(), |k| k.base_mhz = Some(0))], [(0, 1.0), (1, 1.0)]),
+            (vec![fast(a(), |k| k.base_mhz = Some(0)), fast(b(), |k| k.base_mhz = Some(0))], [(0, 1.0), (0, 1.0)]),
             (vec![a()], [(0, 1.0), (0, 1.0)]),
         ] {
             let mut topology = Topology::load("core:2 pu:1").unwrap();

@@ -98,7 +98,8 @@ fn comes_back_as_it_went() {
 #[test]
 fn keys_and_arrays_of_later_versions_are_kept() {
     let mut profile = example(3);
-    let later = serde_json::json!({"deep": [1, {"er": null}]});
+    let later: serde_json::Value =
+        serde_json::from_str(r#"{"deep": [1, {"er": null}, 18446744073709551616, 0.1000000000000000055]}"#).unwrap();
     profile.meta.unknown.insert("later".into(), later.clone());
     profile.meta.tasks[1].unknown.insert("later".into(), later.clone());
     profile.meta.coverage = Coverage {

@@ -5,6 +5,7 @@ use super::clock::Clock;
 use super::layout::Tree;
 use super::net::Net;
 use super::piece::Piece;
+use super::state::Rules;
 use crate::mappers::matching::perfect_matching;
 use crate::random::Random;
 use std::ops::Range;
@@ -17,6 +18,8 @@ pub struct Divider<'a> {
     local: Vec<u32>,
     /// Number of slots before each that may be filled; none where all may.
     open: Option<Vec<u32>>,
+    /// Before each group and after the last, how many slots may be empty; none where any may.
+    spare_before: Option<Vec<u32>>,
     /// How many cuts are tried at the coarsest graph.
     pub tries: usize,
     /// How much time the first level may take, where more than one cut of each of its parts is wanted.
@@ -90,6 +93,7 @@ impl<'a> Divider<'a> {
             tree,
             local: vec![ELSEWHERE; net.len()],
             open: None,
+            spare_before: None,
             tries,
             pace: None,
             parents: None,
@@ -107,6 +111,48 @@ impl<'a> Divider<'a> {
             Some(*count)
         });
         self.open = Some(std::iter::once(0).chain(counts).collect());
+    }
+
+    /// Leaves no more slots empty than some rules allow from now on.
+    pub fn keep_to(&mut self, rules: &Rules) {
+        self.spare_before.clone_from(&rules.spare_before);
+    }
+
+    /// How many slots of a range of groups may be empty; none where any may.
+    fn spare(&self, groups: &Range<u32>) -> Option<usize> {
+        let before = self.spare_before.as_ref()?;
+        Some((before[groups.end as usize] - before[groups.start as usize]) as usize)
+    }
+
+    /// Whether some slots must be taken though others may be empty.
+    pub fn is_bounded(&self) -> bool {
+        self.spare_before.is_some()
+    }
+
+    /// How many of a number of empty slots have to be in each of two lists of subtrees, whatever else is there.
+    pub fn least_empty(&self, empty: usize, sides: [&[Range<u32>]; 2]) -> [usize; 2] {
+        let spare = sides.map(|side| side.iter().map(|groups| self.spare(groups).unwrap_or(empty)).sum::<usize>());
+        [empty.saturating_sub(spare[1]), empty.saturating_sub(spare[0])]
+    }
+
+    /// Takes the empty slots out of `vertices` that have to be in each of two lists of subtrees.
+    fn withhold(&self, vertices: &mut Vec<u32>, sides: [&[Range<u32>]; 2]) -> [Vec<u32>; 2] {
+        let mut kept = [Vec::new(), Vec::new()];
+        if !self.is_bounded() {
+            return kept;
+        }
+        let is_empty = |vertex: u32| self.net.is_empty_slot(vertex as usize);
+        let count = vertices.iter().filter(|&&vertex| is_empty(vertex)).count();
+        let mut left = self.least_empty(count, sides);
+        vertices.retain(|&vertex| {
+            let side = left.iter().position(|&left| left > 0).filter(|_| is_empty(vertex));
+            side.into_iter().for_each(|side| {
+                left[side] -= 1;
+                kept[side].push(vertex);
+            });
+            side.is_none()
+        });
+        kept
     }
 
     /// How many slots of a range of groups may be filled.
@@ -133,7 +179,10 @@ impl<'a> Divider<'a> {
                 .for_each(|(&vertex, slot)| slot_of[vertex as usize] = slot as u32);
             return;
         }
-        if vertices.len() <= SMALL * groups.len() && vertices.len() <= MOST_GATHERED && self.is_lowest(level, &groups) {
+        // Gathered groups are full, whether that is good or not.
+        let is_full = || !vertices.iter().any(|&vertex| self.net.is_empty_slot(vertex as usize));
+        let are_few = vertices.len() <= SMALL * groups.len() && vertices.len() <= MOST_GATHERED;
+        if are_few && self.is_lowest(level, &groups) && is_full() {
             return self.gather(vertices, groups, slot_of);
         }
         let children = self.tree.children(level, &groups);
@@ -147,7 +196,7 @@ impl<'a> Divider<'a> {
     /// Shares vertices out among `subtrees`, all of one level, which together have room for just these.
     pub fn share_out(
         &mut self,
-        vertices: Vec<u32>,
+        mut vertices: Vec<u32>,
         level: usize,
         subtrees: &[Range<u32>],
         parts: &mut Vec<Vec<u32>>,
@@ -157,7 +206,8 @@ impl<'a> Divider<'a> {
             return parts.push(vertices);
         }
         let (left, right) = subtrees.split_at(self.middle(subtrees));
-        let first: usize = left.iter().map(|subtree| self.room(subtree)).sum();
+        let kept = self.withhold(&mut vertices, [left, right]);
+        let first = left.iter().map(|subtree| self.room(subtree)).sum::<usize>() - kept[0].len();
         let mut side = if first == 0 || first == vertices.len() {
             vec![u8::from(first == 0); vertices.len()]
         } else {
@@ -175,6 +225,9 @@ impl<'a> Divider<'a> {
         let (mut a, mut b): (Vec<u32>, Vec<u32>) = (of(0).collect(), of(1).collect());
         drop(vertices);
         level_out(&mut a, &mut b, first);
+        let [empty_a, empty_b] = kept;
+        a.extend(empty_a);
+        b.extend(empty_b);
         if a.len() + b.len() < MANY {
             self.share_out(a, level, left, parts, random);
             self.share_out(b, level, right, parts, random);
@@ -206,6 +259,7 @@ impl<'a> Divider<'a> {
         Self {
             local: vec![ELSEWHERE; self.net.len()],
             open: self.open.clone(),
+            spare_before: self.spare_before.clone(),
             pace,
             threads: self.threads / 2,
             now: self.now.clone(),
@@ -262,7 +316,10 @@ impl<'a> Divider<'a> {
         for vertex in 0..count {
             piece.neighbours(vertex).iter().for_each(|arc| weight[vertex * count + arc.0 as usize] = i64::from(arc.1));
         }
-        let partner = perfect_matching(count, |a, b| Some(weight[a * count + b]));
+        let is_empty = |at: usize| self.net.is_empty_slot(vertices[at] as usize);
+        // No group may be empty where some slots must be taken.
+        let may_pair = |a: usize, b: usize| !self.is_bounded() || !is_empty(a) || !is_empty(b);
+        let partner = perfect_matching(count, |a, b| may_pair(a, b).then(|| weight[a * count + b]));
         let pairs = (0..count).filter(|&vertex| partner[vertex] > vertex);
         for (vertex, group) in pairs.zip(groups) {
             let start = self.tree.slots_of(group as usize).start as u32;
@@ -294,8 +351,11 @@ impl<'a> Divider<'a> {
 
     /// Fills groups with the pairs that talk most, where all are of two slots and few enough.
     pub fn matched(&mut self, vertices: &[u32], groups: Range<u32>, slot_of: &mut [u32]) -> bool {
-        let fits =
-            vertices.len() <= MOST_MATCHED && groups.clone().all(|group| self.tree.slots_of(group as usize).len() == 2);
+        let is_pair = |group: u32| {
+            let spare = self.spare(&(group..group + 1));
+            self.tree.slots_of(group as usize).len() == 2 && spare.is_none_or(|spare| spare == 1)
+        };
+        let fits = vertices.len() <= MOST_MATCHED && groups.clone().all(is_pair);
         if fits {
             let piece = self.piece(vertices, 1, |_| 0);
             self.pair(&piece, vertices, groups, slot_of);

@@ -15,8 +15,13 @@
 //! ([`tiling`]), and blocks of tasks that nobody would part are mapped as one task each first ([`blocked`]). Distances that are
 //! no tree's are searched with tabu ([`tabu`]) and annealed ([`anneal`]).
 //!
+//! Which slots stay empty is part of all this: an empty slot is a vertex that talks with nobody, which is cut, exchanged and
+//! rotated like a task, within what the units of slots allow ([`Rules`](state::Rules)). Subtrees that look like others and that
+//! nobody needs are left out before ([`narrowed`]). Few tasks are mapped by branch and bound, where that comes to an end ([`Few`]).
+//!
 //! What is returned is never worse than `packed`, `complace` or, where it is allowed, the present placement; nor than `metis`, where
-//! there is no time for much more than that takes ([`hurry`]).
+//! there is no time for much more than that takes ([`hurry`]); nor, where slots stay empty and there is time, than any other mapper
+//! ([`rivals`]).
 
 mod anneal;
 mod bisect;
@@ -39,6 +44,7 @@ mod prepare;
 mod profile;
 mod refine;
 mod repartition;
+mod rivals;
 mod rotation;
 mod search;
 mod state;
@@ -51,9 +57,10 @@ use crate::graph::Graph;
 use crate::grid::Grid;
 use crate::levels::{Codes, Levels};
 use crate::load::Balance;
-use crate::mappers::complace;
+use crate::mappers::{complace, exact};
 use crate::random::Random;
 use crate::seating::{Seating, nearest_to};
+use crate::shapes::narrowed;
 use crate::slots::Slots;
 use crate::stay::{self, moves};
 use crate::{Mapper, Problem};
@@ -63,6 +70,12 @@ use evolve::DENSE;
 use large::Large;
 use prepare::Prepared;
 use search::{Found, Ground};
+
+/// Up to so many tasks are searched to the end, how many branches are worth a step, and what the tables for that take for each two
+/// slots, in nanoseconds, about.
+const PROVEN: usize = 10;
+const BRANCHES: u64 = 2_000;
+const TABLES: u128 = 100;
 
 /// The mapper `best`.
 pub struct Best;
@@ -81,8 +94,12 @@ impl Mapper for Best {
     }
 
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
-        let slots = Slots::new(problem)?;
-        let mut clock = Clock::new(problem.options, usual_steps(&slots));
+        let slots = match problem.options.present[..] {
+            [] => narrowed(problem.topology, Slots::new(problem)?),
+            _ => Slots::new(problem)?,
+        };
+        let usual = usual_steps(&slots);
+        let mut clock = Clock::new(problem.options, usual);
         let graph = Graph::new(problem.weight);
         let greedy = complace::greedy(&graph, problem.topology, &slots);
         let mut packed = Seating::new(&slots);
@@ -98,13 +115,65 @@ impl Mapper for Best {
         let boxes = tiled.as_deref().filter(|_| slots.len() > evolve::FEW);
         let start = boxes.or(blocked.as_deref()).or(partitioned.as_deref());
         let starts = Starts { greedy: &greedy, present: present.as_deref(), good: start };
-        let found = (slots.len() > 1).then(|| search(problem, &slots, &prepared, starts, &mut clock));
-        let mut candidates = vec![greedy, packed.finish()];
-        candidates.extend([present, tiled, blocked, partitioned, found].into_iter().flatten());
         let levels = prepared.levels.as_ref().filter(|_| graph.is_exact());
         let codes = levels.and_then(|levels| Codes::new(levels, slots.len()));
         let choice = Choice { problem, slots: &slots, graph: &graph, codes, balance: Balance::new(problem)? };
-        Ok(choice.best_of(candidates))
+        let cost = |slot_of: &[usize]| choice.cost(slot_of);
+        let packed = packed.finish();
+        let rival = rivals::best_of(problem, &slots, &clock, cost);
+        let few = Few::new(problem, &slots, usual);
+        let mut early = None;
+        if few.are_few {
+            let known = [Some(&greedy), Some(&packed), rival.as_ref()].into_iter().flatten().cloned().collect();
+            let (found, is_proven) = few.searched(choice.best_of(known), &clock)?;
+            if is_proven {
+                return Ok(found);
+            }
+            early = Some(found);
+        }
+        let find = |starts, clock: &mut Clock| search(problem, &slots, &prepared, starts, clock);
+        let found = (slots.len() > 1).then(|| find(starts, &mut clock));
+        let rival = rival.filter(|rival| found.as_ref().is_none_or(|found| cost(rival) < cost(found)));
+        let further = rival.as_deref().map(|rival| find(Starts { good: Some(rival), ..starts }, &mut clock));
+        let mut candidates = vec![greedy.clone(), packed];
+        candidates.extend([found, rival, further].into_iter().flatten());
+        candidates.extend([&present, &tiled, &blocked, &partitioned].into_iter().flatten().cloned());
+        let late = choice.best_of(candidates);
+        let paid = |placement: &[usize]| cost::distance_cost(problem.weight, problem.topology, placement);
+        let early = early.filter(|early| paid(early) < paid(&late));
+        Ok(few.searched(early.unwrap_or(late), &clock)?.0)
+    }
+}
+
+/// Few tasks, of which the best mapping is found by branch and bound: before all else, and where that did not end once more from what
+/// was found.
+struct Few<'a> {
+    problem: &'a Problem<'a>,
+    are_few: bool,
+    branches: u64,
+    /// What the tables of the search take, in nanoseconds, about.
+    tables: u128,
+}
+
+impl<'a> Few<'a> {
+    /// The tasks of a problem that is searched in so many steps where nothing else is asked for.
+    fn new(problem: &'a Problem<'a>, slots: &Slots, usual: u64) -> Self {
+        let options = problem.options;
+        let are_few = exact::to_place(problem) <= PROVEN && options.present.is_empty();
+        let steps = if options.budget.is_some() { u64::MAX } else { options.steps.unwrap_or(usual) };
+        let branches = steps.saturating_mul(BRANCHES).min(exact::MOST_BRANCHES);
+        Self { problem, are_few, branches, tables: TABLES * (slots.len() as u128).pow(2) }
+    }
+
+    /// The best from a placement on, and whether there is no better one.
+    fn searched(&self, first: Vec<usize>, clock: &Clock) -> Result<(Vec<usize>, bool)> {
+        let has_time = clock.counts() || clock.left() / 2 > self.tables;
+        if !self.are_few || !has_time {
+            return Ok((first, false));
+        }
+        // Half of the time is for the search that cannot prove anything.
+        let until = clock.left() / 2;
+        exact::improved(self.problem, first, self.branches, &|| clock.counts() || clock.left() > until)
     }
 }
 
@@ -186,15 +255,8 @@ fn present(problem: &Problem, slots: &Slots) -> Option<Vec<usize>> {
     if present.len() < slots.tasks() {
         return None;
     }
-    let mut seating = Seating::new(slots);
-    for task in seating.waiting() {
-        let pu = present[task]?;
-        let slot = seating.first_of(slots.of_pus(&(pu..pu + 1)))?;
-        seating.take(slot, task);
-    }
-    let placed = seating.finish();
-    let as_before = placed.iter().zip(present).all(|(&slot, &pu)| Some(slots.pu[slot]) == pu);
-    as_before.then_some(placed)
+    let present: Option<Vec<usize>> = present[..slots.tasks()].iter().copied().collect();
+    rivals::seats(slots, &present?)
 }
 
 /// Whether every slot is for every task to choose from, and none stays empty.

@@ -70,6 +70,7 @@ impl Prepared {
             held: Vec::new(),
             domain: Vec::with_capacity(groups),
             spare: vec![0; groups + slots.spare.len()],
+            spare_before: None,
             home: Vec::new(),
             move_cost: 0,
         };
@@ -87,7 +88,16 @@ impl Prepared {
         }
         rules.held = rules.fixed.clone();
         if must_be_taken(slots) {
-            rules.held[slots.tasks()..].fill(true);
+            if rules.domain.windows(2).all(|two| two[0] != two[1]) {
+                let before = rules.domain.iter().scan(0, |sum, &domain| {
+                    *sum += rules.spare[domain as usize];
+                    Some(*sum)
+                });
+                rules.spare_before = Some(std::iter::once(0).chain(before).collect());
+            } else {
+                // What may be empty in one group depends on what is in another.
+                rules.held[slots.tasks()..].fill(true);
+            }
         }
         self.settle_in(problem, slots, tree, &mut rules);
         rules

@@ -45,6 +45,9 @@ const UP: usize = 70;
 /// How often, in a hundred, a pair is also cut from scratch; half as often where it is two groups.
 const ANEW: usize = 40;
 
+/// How often, in a hundred, a subtree with an empty slot is taken instead of one that talks, where there are empty slots.
+const IDLE: usize = 25;
+
 /// How often, in a hundred, a pair is taken where a kick was.
 const NEAR: usize = 85;
 
@@ -66,6 +69,8 @@ struct Cut {
     first: usize,
     /// The side of each vertex now.
     old: Vec<u8>,
+    /// Slots of each subtree that have to stay empty, whatever moves.
+    kept: [Vec<u32>; 2],
 }
 
 impl<'a> Repartition<'a> {
@@ -114,18 +119,26 @@ impl<'a> Repartition<'a> {
         }
     }
 
-    /// Two subtrees that talk, at a random level: more often a low one, where it is cheap.
+    /// Another vertex whose subtree something might go to: one that a vertex talks with, or an empty slot.
+    fn other(state: &State, vertex: usize, random: &mut Random) -> Option<usize> {
+        let (tasks, row) = (state.net.tasks, state.net.row(vertex));
+        if row.is_empty() {
+            return None;
+        }
+        if tasks < state.net.len() && random.below(100) < IDLE {
+            return Some(tasks + random.below(state.net.len() - tasks));
+        }
+        Some(row[random.below(row.len())].0 as usize)
+    }
+
+    /// Two subtrees that talk, or one of which has an empty slot, at a random level: more often a low one, where it is cheap.
     fn draw(&self, state: &State, random: &mut Random) -> Option<Pair> {
         let tree = &state.layout.tree;
         for _ in 0..64 {
             let near = !self.focus.is_empty() && random.below(100) < NEAR;
             let from = if near { &self.focus } else { self.talking };
             let vertex = from[random.below(from.len())] as usize;
-            let row = state.net.row(vertex);
-            if row.is_empty() {
-                continue;
-            }
-            let partner = row[random.below(row.len())].0 as usize;
+            let Some(partner) = Self::other(state, vertex, random) else { continue };
             let (a, b) = (state.group_of[vertex] as usize, state.group_of[partner] as usize);
             if a == b {
                 continue;
@@ -199,11 +212,7 @@ impl<'a> Repartition<'a> {
             }
             let slots = tree.slots_in(&subtrees[random.below(subtrees.len())]);
             let vertex = state.vertex_at[slots.start + random.below(slots.len())] as usize;
-            let row = state.net.row(vertex);
-            if row.is_empty() {
-                continue;
-            }
-            let other = row[random.below(row.len())].0 as usize;
+            let Some(other) = Self::other(state, vertex, random) else { continue };
             let next = tree.subtree_at(pair.level, state.group_of[other] as usize);
             if parent.contains(&next.start) && !subtrees.contains(&next) {
                 subtrees.push(next);
@@ -293,6 +302,7 @@ impl<'a> Repartition<'a> {
                 first = vertices.len();
             }
         }
+        let kept = self.withhold(state, pair, &mut vertices, &mut first);
         let [a, b] = [pair.groups[0].start as usize, pair.groups[1].start as usize];
         let factor = layout.distance[a * groups + b] - layout.inside(pair.level, a).max(layout.inside(pair.level, b));
         let row = |group: usize| &layout.distance[group * groups..(group + 1) * groups];
@@ -307,7 +317,30 @@ impl<'a> Repartition<'a> {
             piece.bias.iter_mut().zip(&vertices).for_each(|(bias, &vertex)| *bias += homesick(vertex));
         }
         let old = (0..vertices.len()).map(|at| u8::from(at >= first)).collect();
-        Cut { vertices, piece, first, old }
+        Cut { vertices, piece, first, old, kept }
+    }
+
+    /// Takes the empty slots out of the vertices of a pair, the `first` of them in its first subtree, that have to be in each.
+    fn withhold(&self, state: &State, pair: &Pair, vertices: &mut Vec<u32>, first: &mut usize) -> [Vec<u32>; 2] {
+        let mut kept = [Vec::new(), Vec::new()];
+        if !self.divider.is_bounded() {
+            return kept;
+        }
+        let is_empty = |vertex: u32| state.net.is_empty_slot(vertex as usize);
+        let empty = vertices.iter().filter(|&&vertex| is_empty(vertex)).count();
+        let least = self.divider.least_empty(empty, pair.groups.each_ref().map(std::slice::from_ref));
+        let (mut at, before) = (0, *first);
+        vertices.retain(|&vertex| {
+            let side = usize::from(at >= before);
+            at += 1;
+            let stays = is_empty(vertex) && kept[side].len() < least[side];
+            if stays {
+                kept[side].push(vertex);
+            }
+            !stays
+        });
+        *first -= kept[0].len();
+        kept
     }
 
     /// Fills two subtrees as the new sides say, and takes it back if J became more.
@@ -324,20 +357,21 @@ impl<'a> Repartition<'a> {
         if self.holds {
             self.divider.hold(&state.vertex_at, &state.rules.held);
         }
-        let vertices = &cut.vertices;
+        let vertices: Vec<u32> = cut.vertices.iter().chain(cut.kept.iter().flatten()).copied().collect();
         let saved: Vec<u32> = vertices.iter().map(|&vertex| state.slot_of[vertex as usize]).collect();
         for own in 0..2_u8 {
-            let members = vertices.iter().zip(side).filter(|(_, side)| **side == own).map(|(&vertex, _)| vertex);
+            let members = cut.vertices.iter().zip(side).filter(|(_, side)| **side == own).map(|(&vertex, _)| vertex);
+            let members = members.chain(cut.kept[usize::from(own)].iter().copied()).collect();
             let groups = pair.groups[usize::from(own)].clone();
-            self.divider.divide(members.collect(), pair.level + 1, groups, &mut self.wanted, random);
+            self.divider.divide(members, pair.level + 1, groups, &mut self.wanted, random);
         }
-        arrange(state, vertices, |at| self.wanted[vertices[at] as usize]);
+        arrange(state, &vertices, |at| self.wanted[vertices[at] as usize]);
         if !self.holds {
             // With what is held it might swap too, and arranging back would not undo that.
-            descend(state, vertices, &pair.groups, None);
+            descend(state, &vertices, &pair.groups, None);
         }
         if state.total > before && !accept {
-            arrange(state, vertices, |at| saved[at]);
+            arrange(state, &vertices, |at| saved[at]);
         }
     }
 }

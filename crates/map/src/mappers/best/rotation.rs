@@ -11,9 +11,13 @@ use super::layout::Layout;
 use super::profile::{Key, MOST, NEVER, Profile, SPREAD, Store, Two};
 use super::repartition::regroup;
 use super::state::State;
+use std::cmp::Reverse;
 
 /// Vertices of a group at least.
 const LEAST: usize = 4;
+
+/// So many groups with empty slots are looked at besides.
+const IDLE: usize = 2;
 
 /// Steps of a cycle at most, and ways that are gone from a first step.
 const LONGEST: usize = 6;
@@ -154,7 +158,22 @@ impl Rotation {
         let mut near: Vec<u32> = (0..self.groups as u32).filter(|&other| talks[other as usize] > 0).collect();
         near.sort_by_key(|&other| -talks[other as usize]);
         near.truncate(NEAR);
+        if state.net.tasks < state.net.len() {
+            self.add_idle(state, group, &mut near);
+        }
         near
+    }
+
+    /// Adds the nearest groups with empty slots, of those alike the emptiest: a task may go there and leave an empty slot.
+    fn add_idle(&self, state: &State, group: usize, near: &mut Vec<u32>) {
+        let empty =
+            |other: usize| self.seen[other].iter().filter(|&&vertex| state.net.is_empty_slot(vertex as usize)).count();
+        let distances = &state.layout.distance[group * self.groups..][..self.groups];
+        let others = (0..self.groups).filter(|&other| other != group && !near.contains(&(other as u32)));
+        let mut idle: Vec<_> = others.map(|other| (distances[other], Reverse(empty(other)), other as u32)).collect();
+        idle.retain(|other| other.1.0 > 0);
+        idle.sort_unstable();
+        near.extend(idle.iter().take(IDLE).map(|other| other.2));
     }
 
     /// Puts the profiles of a group away: it is not what it was.

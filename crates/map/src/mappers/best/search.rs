@@ -79,10 +79,10 @@ impl<'a> Ground<'a> {
     /// Searches from a start, or from a division of the tasks over the tree where there is none.
     pub fn search(&self, start: Option<&[u32]>, clock: &mut Clock, random: &mut Random) -> Found {
         let talking = self.net.talking();
-        let is_open = start.is_none() && !talking.is_empty();
+        let is_open = start.is_none() && !talking.is_empty() && self.is_free();
         let parts = is_open.then(|| Parts::new(self.net, self.layout, self.dense)).flatten();
         let outer = if is_open && parts.is_none() { outer(self.net, self.layout, self.rules) } else { None };
-        let may_divide = start.is_none() && outer.is_none() && !self.rules.held.iter().any(|&held| held);
+        let may_divide = start.is_none() && outer.is_none() && !self.rules.held.contains(&true);
         let mut state = match (start, parts, outer) {
             (Some(start), ..) => State::new(self.net, self.layout, self.rules, start),
             (_, Some(parts), _) => self.evolved(&parts, clock, random),
@@ -103,7 +103,8 @@ impl<'a> Ground<'a> {
             self.cool(&mut state, &talking, &mut best, clock, random);
             return best;
         }
-        let divider = Divider::new(self.net, &self.layout.tree, TRIES);
+        let mut divider = Divider::new(self.net, &self.layout.tree, TRIES);
+        divider.keep_to(self.rules);
         let mut repartition = Repartition::new(divider, &talking, &state);
         repartition.match_pairs(&mut state);
         best.keep(&state);
@@ -126,6 +127,11 @@ impl<'a> Ground<'a> {
             while walk.go_on(may_divide, random) {}
         }
         walk.best
+    }
+
+    /// Whether any slot may stay empty, or none has to.
+    fn is_free(&self) -> bool {
+        self.rules.leave_any_slot_empty(self.net, self.layout)
     }
 
     /// The vertices divided over parts of the tree, and each part's over its groups.
@@ -163,7 +169,11 @@ impl<'a> Ground<'a> {
         let mut divider = Divider::new(self.net, tree, TRIES);
         divider.pace = Some(Pace::new(clock, tree.children(0, &(0..tree.groups() as u32)).len()));
         divider.parents = hurries.then_some(1);
+        divider.keep_to(self.rules);
         divider.divide((0..self.net.len() as u32).collect(), 0, 0..tree.groups() as u32, &mut slot_of, random);
+        if !self.is_free() {
+            return State::new(self.net, self.layout, self.rules, &slot_of);
+        }
         self.cut_by_clusters(slot_of, !hurries, clock, random)
     }
 

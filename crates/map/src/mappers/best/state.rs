@@ -20,6 +20,9 @@ pub struct Rules {
     pub domain: Vec<u32>,
     /// How many slots of each domain may be empty.
     pub spare: Vec<u32>,
+    /// Before each group and after the last, how many slots may be empty, where some must be taken; none where any may be
+    /// empty, or the empty ones are held.
+    pub spare_before: Option<Vec<u32>>,
     /// The group each task is in at present, and what leaving it costs; empty where that is nothing.
     pub home: Vec<Option<u32>>,
     /// What leaving home costs.
@@ -31,13 +34,16 @@ impl Rules {
     pub fn holding(held: Vec<bool>, groups: usize) -> Self {
         let domain = (0..groups as u32).collect();
         let spare = vec![u32::MAX; groups];
-        Self { fixed: held.clone(), held, domain, spare, home: Vec::new(), move_cost: 0 }
+        Self { fixed: held.clone(), held, domain, spare, spare_before: None, home: Vec::new(), move_cost: 0 }
     }
 
     /// Whether every slot of a layout may stay empty, or none has to.
     pub fn leave_any_slot_empty(&self, net: &Net, layout: &Layout) -> bool {
-        let sizes = (0..layout.groups()).map(|group| layout.tree.slots_of(group).len());
-        net.tasks == net.len() || sizes.zip(&self.spare).all(|(size, &spare)| spare as usize >= size)
+        let may_be_empty = |group: usize| {
+            let spare = self.spare[self.domain[group] as usize] as usize;
+            spare >= layout.tree.slots_of(group).len()
+        };
+        net.tasks == net.len() || (0..layout.groups()).all(may_be_empty)
     }
 
     /// Adds what a vertex pays for not being at home to what it pays in every group; what that is where it is now.

@@ -1,0 +1,112 @@
+//! What `cohabit map` says besides J: which cores come first, where threads cannot go, and when its own estimate is against it.
+
+mod common;
+
+use cohabit_model::profile::{Kind, Meta, SizeRow};
+use cohabit_model::{Matrix, Profile, Task};
+use cohabit_observe::npz::write_profile;
+use common::Room;
+use serde_json::Value;
+
+fn machine(name: &str) -> String {
+    format!("{}/../../testdata/topologies/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The JSON of a mapping.
+fn mapped(room: &Room, line: &str) -> Value {
+    let ran = room.run(&format!("map {line} --json -"));
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    serde_json::from_str(&ran.stdout).unwrap()
+}
+
+/// The PUs of a mapping, ascending.
+fn pus(document: &Value) -> Vec<u64> {
+    let tasks = document["mapping"]["tasks"].as_array().unwrap();
+    let mut pus: Vec<u64> = tasks.iter().map(|task| task["pu"].as_u64().unwrap()).collect();
+    pus.sort_unstable();
+    pus
+}
+
+#[test]
+fn fast_cores_come_first_and_what_that_costs_is_said() {
+    let room = Room::new();
+    let hybrid = machine("hybrid-4p2-8e.xml");
+    room.import("pairs.npz", "0,9,0,0\n9,0,0,0\n0,0,0,9\n0,0,9,0\n");
+    // P cores are 0 to 7, two PUs each; E cores share an L2 by fours.
+    let document = mapped(&room, &format!("pairs.npz --topology {hybrid}"));
+    assert_eq!(pus(&document), [0, 2, 4, 6]);
+    let said = document["fast_or_near"].as_str().unwrap();
+    assert!(
+        said.starts_with("fast cores come first, and all tasks are on these: with 4 there J would be 108, 40 % less"),
+        "{said}"
+    );
+    assert!(room.run(&format!("map pairs.npz --topology {hybrid}")).stdout.ends_with(&format!("{said}\n")));
+    room.import("six.npz", "0,9,0,0,0,0\n9,0,0,0,0,0\n0,0,0,9,0,0\n0,0,9,0,0,0\n0,0,0,0,0,9\n0,0,0,0,9,0\n");
+    let document = mapped(&room, &format!("six.npz --topology {hybrid}"));
+    assert_eq!(pus(&document)[..4], [0, 2, 4, 6]);
+    let said = document["fast_or_near"].as_str().unwrap();
+    assert!(
+        said.starts_with("fast cores come first; 2 of 6 tasks are on slower ones: with 6 there J would be "),
+        "{said}"
+    );
+    // Where that costs nothing, and where all cores are alike.
+    let document = mapped(&room, &format!("pairs.npz --topology {hybrid} --share-cores"));
+    let said = document["fast_or_near"].as_str().unwrap();
+    assert_eq!(said, "fast cores come first, and all tasks are on these: no smaller J was found with any others");
+    assert!(
+        mapped(&room, &format!("pairs.npz --topology {}", machine("harpertown-2x4.xml")))["fast_or_near"].is_null()
+    );
+}
+
+/// Two hosts of two PUs, between which a message takes a millisecond.
+const HOSTS: &str = "[[host]]\nnames = 'n[1-2]'\ntopology = 'core:2 pu:1'\n[[switch]]\nname = 's'\nmembers = 'n[1-2]'\n\
+                     [[port]]\nof = 'n[1-2]'\nbandwidth = '1 GB/s'\nlatency_ns = 1e6\n";
+
+#[test]
+fn threads_are_kept_to_one_host_and_that_is_said() {
+    let room = Room::new();
+    room.file("cluster.toml", HOSTS);
+    room.import("threads.npz", "0,9,1\n9,0,1\n1,1,0\n");
+    let ran = room.run("map threads.npz --topology cluster.toml -o m.json");
+    assert_eq!(ran.status, Some(0));
+    assert!(
+        ran.stderr.starts_with("cohabit: the tasks are threads that share memory: all are on one host, n1 ("),
+        "{}",
+        ran.stderr
+    );
+    let document: Value = serde_json::from_slice(&std::fs::read(room.path("m.json")).unwrap()).unwrap();
+    assert!(document["tasks"].as_array().unwrap().iter().all(|task| task["host"] == "n1"), "{document}");
+    room.run("map threads.npz --topology cluster.toml --pin 0=n1:0 --pin 1=n2:0").assert_fails(1, "on 2 hosts");
+    // Ranks may be anywhere, and nothing is said.
+    assert_eq!(room.run("import matrix.csv --kind ranks -o ranks.npz").status, Some(0));
+    let ran = room.run("map ranks.npz --topology cluster.toml -o m.json");
+    assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""));
+    let document: Value = serde_json::from_slice(&std::fs::read(room.path("m.json")).unwrap()).unwrap();
+    assert!(document["tasks"].as_array().unwrap().iter().any(|task| task["host"] == "n2"), "{document}");
+}
+
+#[test]
+fn a_mapping_that_is_estimated_to_be_slower_is_not_recommended() {
+    let room = Room::new();
+    room.file("cluster.toml", HOSTS);
+    // Many small messages between 0 and 1, and 2 and 3; few large ones, with more bytes, between 0 and 2, and 1 and 3.
+    let task = |id: u32| serde_json::json!({"id": id, "kind": "rank", "name": "", "process": id, "rank": id});
+    let tasks: Vec<Task> = (0..4).map(|id| serde_json::from_value(task(id)).unwrap()).collect();
+    let sizes =
+        [(0, 1, 0, 10_000, 10_000), (2, 3, 0, 10_000, 10_000), (0, 2, 14, 10, 200_000), (1, 3, 14, 10, 200_000)];
+    let matrix = |of: fn(&(u32, u32, u32, u64, u64)) -> u64| {
+        Matrix::from_triplets(4, sizes.iter().map(|size| (size.0, size.1, of(size))))
+    };
+    let mut profile = Profile::new(Meta::new(Kind::Ranks, "test", tasks), matrix(|size| size.3), matrix(|size| size.4));
+    profile.sizes = sizes
+        .iter()
+        .map(|&(source, destination, class, messages, bytes)| SizeRow { source, destination, class, messages, bytes })
+        .collect();
+    write_profile(&room.path("p.npz"), &profile).unwrap();
+    let text = |line: &str| room.run(&format!("map p.npz --topology cluster.toml {line}")).stdout;
+    let warning = "J is smaller, but by the estimate linear is faster (";
+    assert!(text("").lines().last().unwrap().starts_with(warning), "{}", text(""));
+    for line in ["--objective time", "--weight messages", "--mapper packed"] {
+        assert!(!text(line).contains(warning), "{line}: {}", text(line));
+    }
+}

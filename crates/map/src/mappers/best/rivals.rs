@@ -1,0 +1,44 @@
+//! Where slots stay empty, what the other mappers make of the problem: those that go from pairs upwards leave the right ones
+//! empty where a pattern is of groups that do not fill a subtree, however many there are. Their best is searched on from
+//! where it is better than what was found.
+
+use super::clock::Clock;
+use crate::mappers::MAPPERS;
+use crate::seating::Seating;
+use crate::slots::Slots;
+use crate::{Options, Problem};
+
+/// With more slots than this the matching takes longer than all else.
+const MOST: usize = 512;
+
+/// What all of them together take for the cube of the number of slots, in nanoseconds, about.
+const TIME: u128 = 20;
+
+/// The slots of the best of the other mappers by `cost`; none where no slot stays empty, or there is no time.
+pub fn best_of(problem: &Problem, slots: &Slots, clock: &Clock, cost: impl Fn(&[usize]) -> u128) -> Option<Vec<usize>> {
+    let is_idle = slots.len() > slots.tasks() && slots.len() <= MOST;
+    let has_time = clock.counts() || clock.left() > TIME * (slots.len() as u128).pow(3);
+    if !is_idle || !has_time || !problem.load.is_empty() || !problem.options.present.is_empty() {
+        return None;
+    }
+    let topology = problem.topology;
+    // Slots that are not needed are left out here, too.
+    let forbidden = (0..topology.pus.len()).filter(|pu| slots.pu.binary_search(pu).is_err()).collect();
+    let options = Options { forbidden, ..problem.options.clone() };
+    let problem = Problem { options: &options, ..*problem };
+    let rivals = MAPPERS.iter().filter(|mapper| !["best", "exact"].contains(&mapper.name()));
+    let placed = rivals.filter_map(|rival| rival.map(&problem).ok()).filter_map(|placement| seats(slots, &placement));
+    placed.min_by_key(|slot_of| cost(slot_of))
+}
+
+/// The slots of a placement; none where it is not allowed.
+pub fn seats(slots: &Slots, placement: &[usize]) -> Option<Vec<usize>> {
+    let mut seating = Seating::new(slots);
+    for task in seating.waiting() {
+        let pu = placement[task];
+        let slot = seating.first_of(slots.of_pus(&(pu..pu + 1)))?;
+        seating.take(slot, task);
+    }
+    let placed = seating.finish();
+    placed.iter().zip(placement).all(|(&slot, &pu)| slots.pu[slot] == pu).then_some(placed)
+}
