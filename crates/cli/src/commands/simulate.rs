@@ -7,7 +7,8 @@ use crate::number;
 use crate::progress;
 use crate::recording::open_recording;
 use cohabit_access::{Recording, order};
-use cohabit_detect::reference::ReferenceDetector;
+use cohabit_detect::compare::TURN_ACCESSES;
+use cohabit_detect::{Setting, named};
 use cohabit_map::{Options as MapOptions, Problem, mapper};
 use cohabit_memory::{Machine, Options, Placement, Report, simulate};
 use cohabit_model::{Error, Mapping, Matrix, Result, Topology};
@@ -17,7 +18,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const EXAMPLES: &str = "\
 Examples:
-  cohabit simulate synthetic:ring:8 --machine harpertown --mapper packed scatter best
+  cohabit record -o r.rec -- ./solver
+  cohabit simulate r.rec --machine purple --mapper packed scatter best
+  cohabit simulate synthetic:ring:8 --machine harpertown --threads 2
   cohabit simulate synthetic:pairs:28:64 --machine purple --mapping a.json b.json
   cohabit simulate synthetic:ring:8 --machine mine.toml --memory interleave
 
@@ -27,7 +30,7 @@ Rankings of mappings are what is claimed, not seconds (docs/simulator.md).";
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Simulate {
-    /// The recording: synthetic:KIND:TASKS[:KIB[:ROUNDS]], KIND being ring, pairs, distant, all or alone
+    /// The recording (`cohabit record`), or one that is made up: synthetic:KIND:TASKS[:KIB[:ROUNDS]], KIND being ring, pairs, distant, all or alone
     #[arg(value_name = "R")]
     recording: String,
     /// The machine: harpertown, xeon32, xeon64, purple, deloc, epyc, mesh, or a machine file (.toml)
@@ -103,17 +106,17 @@ impl Simulate {
 
 /// Who communicates with whom in a recording, by the definition: first reads of each value; and the bytes each accesses.
 fn communication(recording: &dyn Recording) -> Result<(Matrix, Vec<u64>)> {
-    let mut detector = ReferenceDetector::new(64, u64::MAX);
-    order::in_turns(recording, 1000, &mut |event| {
-        match event {
-            order::Event::Access(access) => detector.access(&access),
-            order::Event::Clear(range) => detector.clear(range),
-            order::Event::Code { .. } => {}
+    let tasks = recording.tasks().len();
+    let exact = named("exact").ok_or_else(|| Error::new("there is no detector `exact`"))?;
+    let (mut detector, mut bytes) = ((exact.make)(&Setting::new(tasks)), vec![0u64; tasks]);
+    order::in_turns(recording, TURN_ACCESSES, &mut |event| {
+        if let order::Event::Access(access) = &event {
+            bytes[access.task as usize] = bytes[access.task as usize].saturating_add(access.size_bytes.into());
         }
+        detector.take(&event);
         Ok(())
     })?;
-    let counts = detector.finish(recording.tasks().len());
-    Ok((counts.messages, counts.accessed_bytes))
+    Ok((detector.finish().matrix, bytes))
 }
 
 /// Simulates mappings, so many at a time, and returns them in their order.
