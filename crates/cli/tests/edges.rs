@@ -44,8 +44,9 @@ fn every_mapper_on_every_odd_matrix() {
     let dense = |tasks: usize, value: u64| -> Entries {
         (0..tasks * tasks).map(|cell| (cell / tasks, cell % tasks, value)).collect()
     };
-    let cases: [(&str, usize, Entries); 9] = [
-        ("empty", 0, Vec::new()),
+    room.file("none.mtx", "%%MatrixMarket matrix coordinate integer general\n0 0 0\n");
+    room.run("import none.mtx -o none.npz").assert_fails(1, "there is no task in it");
+    let cases: [(&str, usize, Entries); 8] = [
         ("one task", 1, Vec::new()),
         ("one task that talks to itself", 1, vec![(0, 0, MAX)]),
         ("zeroes", 5, Vec::new()),

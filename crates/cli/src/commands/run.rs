@@ -155,6 +155,8 @@ impl Run {
         let mut plan = LaunchPlan::from_mapping(&mapping, identify, pinning, &allowed)?;
         // Where the user has said which PU, it is that one, shared or not.
         plan.may_crowd |= self.how.has_pins();
+        // Before anything is said of it.
+        find(&self.command)?;
         let before = self.not_placed(&mut plan, &mapping);
         if let Some(line) = &before {
             note(line);

@@ -83,13 +83,11 @@ fn is_row(line: &str) -> bool {
 }
 
 fn read_row(line: &str, entries: &mut Vec<u64>) -> Result<()> {
-    let mut columns = 0;
     // More than there may be are not counted.
-    for word in fields(line).take(MAX_PUS + 1) {
-        columns += 1;
+    for (column, word) in (1..).zip(fields(line).take(MAX_PUS + 1)) {
         let distance = word.parse().ok().filter(|&distance| distance <= MAX_DISTANCE);
         entries.push(distance.ok_or_else(|| {
-            Error::new(format!("column {columns}: {word:?} is no whole number of 0 to {MAX_DISTANCE}"))
+            Error::new(format!("column {column}: {word:?} is no whole number of 0 to {MAX_DISTANCE}"))
                 .remedy("scale fractions up: only ratios of distances matter to a mapping")
         })?);
     }
@@ -139,7 +137,7 @@ mod tests {
             assert_eq!(most_bytes(beginning) & ((1 << 20) - 1), most & ((1 << 20) - 1), "{beginning}");
         }
         let endless = "1 ".repeat(4 * MAX_PUS);
-        assert_eq!(most_bytes(&endless) >> 20, 1 + (13 * (MAX_PUS as u64 + 1).pow(2) >> 20));
+        assert_eq!(most_bytes(&endless) >> 20, 1 + ((13 * (MAX_PUS as u64 + 1).pow(2)) >> 20));
         let mut entries = Vec::new();
         read_row(&endless, &mut entries).unwrap();
         assert_eq!(entries.len(), MAX_PUS + 1);
