@@ -48,7 +48,7 @@ int main(void)
     struct sigaction action = {.sa_handler = handler};
     int status = -1;
     probe_check(sigaction(SIGUSR1, &action, NULL) == 0 && raise(SIGUSR1) == 0 && handled, "a handler");
-    pid_t child = vfork();
+    pid_t child = fork();
     if (child == 0)
         _exit(0);
     probe_check(waitpid(child, &status, 0) == child && status == 0, "a child");
