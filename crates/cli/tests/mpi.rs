@@ -439,7 +439,7 @@ fn every_context_of_a_command_is_observed() {
             commands.push(vec!["--app".to_owned(), room.file("contexts", lines).to_str().unwrap().to_owned()]);
         }
         for words in commands {
-            let mut command = room.command(["profile", "-o", "p.npz", "--"]);
+            let mut command = room.command(["profile", "-q", "-o", "p.npz", "--"]);
             command.args(&mpi.launcher).args(&words).env("OMPI_MCA_rmaps_base_oversubscribe", "1");
             let ran = Ran::of(settle_open_mpi(&mut command).output().unwrap());
             assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{words:?}");

@@ -192,17 +192,15 @@ pub struct Additions {
 
 const PRELOAD: &str = "LD_PRELOAD";
 
+/// The words to run, and the variables to set for the first of them.
+pub type Applied = (Vec<OsString>, Vec<(OsString, OsString)>);
+
 impl Additions {
     /// The words to run, and the variables to set for the first of them. What has to be in a file is written to `place`.
     ///
     /// # Errors
     /// Those of [`Self::apply_to_app_file`].
-    pub fn apply_in(
-        &self,
-        launcher: Launcher,
-        command: &[OsString],
-        place: &Path,
-    ) -> Result<(Vec<OsString>, Vec<(OsString, OsString)>), Error> {
+    pub fn apply_in(&self, launcher: Launcher, command: &[OsString], place: &Path) -> Result<Applied, Error> {
         let contexts = match launcher {
             Launcher::OpenMpi => self.apply_to_app_file(command, place)?,
             _ => None,
@@ -211,7 +209,7 @@ impl Additions {
     }
 
     /// The same where nothing is in a file.
-    pub fn apply(&self, launcher: Launcher, command: &[OsString]) -> (Vec<OsString>, Vec<(OsString, OsString)>) {
+    pub fn apply(&self, launcher: Launcher, command: &[OsString]) -> Applied {
         let mut words = command.to_vec();
         let inherited = std::env::var_os(PRELOAD).filter(|value| !value.is_empty());
         match launcher {

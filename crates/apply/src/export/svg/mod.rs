@@ -54,8 +54,7 @@ impl Exporter for Svg {
             tasks.iter().zip(circles).for_each(|(&task, circle)| centres[task] = circle);
         }
         let (lines, caption) = lines(placement, &centres);
-        let title =
-            format!("{} tasks on {pus} PUs, by {}", centres.len(), escape(&readable(&placement.mapping.mapper)));
+        let title = format!("{} tasks on {pus} PUs, by {}", centres.len(), escape(readable(&placement.mapping.mapper)));
         Ok(document(&boxes, &title, &caption, &(lines + &circles(placement, &centres))))
     }
 }
