@@ -24,9 +24,9 @@ fn events(recording: &InMemory, line_bits: u32) -> Vec<Vec<Event>> {
     let mut all = Vec::new();
     // Positions as numbers of events.
     let mut at: Vec<Vec<usize>> = vec![vec![0]; tasks];
-    for task in 0..tasks {
+    for (task, at) in (0..).zip(&mut at) {
         let mut found = Vec::new();
-        let mut steps = recording.steps(task as u32).unwrap();
+        let mut steps = recording.steps(task).unwrap();
         while let Some(step) = Steps::next_step(&mut *steps).unwrap() {
             match step {
                 Step::Loop { accesses, iterations } => {
@@ -35,7 +35,7 @@ fn events(recording: &InMemory, line_bits: u32) -> Vec<Vec<Event>> {
                             let first = access.address(iteration) >> line_bits;
                             let last = (access.address(iteration) + u64::from(access.size_bytes) - 1) >> line_bits;
                             found.extend((first..=last).map(|line| Event::Touches(line, access.kind.writes())));
-                            at[task].push(found.len());
+                            at.push(found.len());
                         }
                     }
                 }

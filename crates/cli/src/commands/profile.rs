@@ -138,7 +138,7 @@ impl Profile {
         self.json.emit(
             "profile",
             json!({
-                "profile": name_of(&output), "tasks": profile.tasks(), "messages": number::sum(profile.messages.total()),
+                "profile": name_of(output), "tasks": profile.tasks(), "messages": number::sum(profile.messages.total()),
                 "bytes": number::sum(profile.bytes.total()), "coverage": profile.meta.coverage,
                 "status": status_fields(outcome.status), "notes": outcome.notes,
             }),

@@ -138,7 +138,7 @@ fn all(
         }
     };
     let mut reports: Vec<(usize, Result<Report>)> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.min(placements.len())).map(|_| scope.spawn(&work)).collect();
+        let workers: Vec<_> = (0..threads.min(placements.len())).map(|_| scope.spawn(work)).collect();
         workers.into_iter().flat_map(|worker| worker.join().expect("a simulation does not panic")).collect()
     });
     reports.sort_by_key(|&(index, _)| index);
