@@ -59,7 +59,13 @@ fn the_four_steps_hang_together() {
     }
     for plan in ["--mapping m.json", "--profile p.npz"] {
         let ran = room.run(&format!("run {plan} -- sh -c true"));
-        assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{plan}");
+        // One task gains nothing anywhere, and that alone is said.
+        let told = ran.stderr.lines().collect::<Vec<_>>();
+        assert!(
+            ran.status == Some(0) && told.len() == 1 && told[0].contains("nothing to gain"),
+            "{plan}: {}",
+            ran.stderr
+        );
     }
 }
 

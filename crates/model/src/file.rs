@@ -137,6 +137,7 @@ pub fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
     let remedy = match error.kind() {
         ErrorKind::StorageFull => "free some space there, or write to another disk",
         _ if error.raw_os_error() == Some(libc::ENAMETOOLONG) => "give it a shorter name",
+        _ if error.raw_os_error() == Some(libc::EMFILE) => "raise the number of open files: ulimit -n",
         ErrorKind::NotFound => "make the directory first, or write elsewhere",
         _ => "check the path and its permissions, or write elsewhere",
     };

@@ -70,7 +70,7 @@ fn objects_and_sharing_are_those_known() {
         ("hot", "heap constant"),
         ("hot", "global needed --lines 2048"),
         ("hot", "global counters"),
-        ("hot", "global constant --lines 1 --rounds 500"),
+        ("hot", "global constant --lines 1 --rounds 5000"),
         ("hot", "stack needed"),
         ("hot", "stack counters"),
         ("hot", "mapping needed"),

@@ -156,7 +156,8 @@ impl Outcome {
 
 /// Whether none of the programs that the plan is of was executed.
 fn is_missing(placement: &Placement, missing: usize) -> bool {
-    missing == placement.plan.tasks.len() && placement.census.knows_programs()
+    let planned = placement.plan.tasks.len();
+    planned > 0 && missing == planned && placement.census.knows_programs()
 }
 
 /// What differs from the run that the plan was made for, a sentence each.

@@ -88,7 +88,9 @@ fn the_program_of_a_process_is_what_it_executed_last() {
         }
         part
     };
-    let parts = vec![part(5, 1, 0, "/bin/sh"), part(90, 5, 100, "/bin/ls"), part(5, 1, 200, "/opt/solver")];
+    let mut shell = part(5, 1, 0, "/bin/sh");
+    shell.head.end = COHABIT_END_EXEC;
+    let parts = vec![shell, part(90, 5, 100, "/bin/ls"), part(5, 1, 200, "/opt/solver")];
     assert_eq!(merged(parts, &Options::default()).meta.programs, ["/opt/solver", "/bin/ls"]);
 }
 

@@ -20,8 +20,8 @@
 //! nobody needs are left out before ([`narrowed`]). Few tasks are mapped by branch and bound, where that comes to an end ([`Few`]).
 //!
 //! What is returned is never worse than `packed`, `complace` or, where it is allowed, the present placement; nor than `metis`, where
-//! there is no time for much more than that takes ([`hurry`]); nor, where slots stay empty and there is time, than any other mapper
-//! ([`rivals`]).
+//! there is no time for much more than that takes ([`hurry`]); nor, where slots stay empty or subtrees are unequal and
+//! there is time, than any other mapper ([`rivals`]).
 
 mod anneal;
 mod bisect;
@@ -120,7 +120,7 @@ impl Mapper for Best {
         let choice = Choice { problem, slots: &slots, graph: &graph, codes, balance: Balance::new(problem)? };
         let cost = |slot_of: &[usize]| choice.cost(slot_of);
         let packed = packed.finish();
-        let rival = rivals::best_of(problem, &slots, &clock, cost);
+        let rival = rivals::best_of(problem, &slots, prepared.levels.as_ref(), &clock, cost);
         let few = Few::new(problem, &slots, usual);
         let mut early = None;
         if few.are_few {

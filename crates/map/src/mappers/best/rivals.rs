@@ -1,12 +1,14 @@
-//! Where slots stay empty, what the other mappers make of the problem: those that go from pairs upwards leave the right ones
-//! empty where a pattern is of groups that do not fill a subtree, however many there are. Their best is searched on from
-//! where it is better than what was found.
+//! Where slots stay empty, or subtrees are of unequal sizes, what the other mappers make of the problem: those that go from pairs
+//! upwards leave the right ones empty where a pattern is of groups that do not fill a subtree, however many there are. Their
+//! best is searched on from where it is better than what was found.
 
 use super::clock::Clock;
+use crate::levels::Levels;
 use crate::mappers::MAPPERS;
 use crate::seating::Seating;
 use crate::slots::Slots;
 use crate::{Options, Problem};
+use std::ops::Range;
 
 /// With more slots than this the matching takes longer than all else.
 const MOST: usize = 512;
@@ -14,11 +16,19 @@ const MOST: usize = 512;
 /// What all of them together take for the cube of the number of slots, in nanoseconds, about.
 const TIME: u128 = 20;
 
-/// The slots of the best of the other mappers by `cost`; none where no slot stays empty, or there is no time.
-pub fn best_of(problem: &Problem, slots: &Slots, clock: &Clock, cost: impl Fn(&[usize]) -> u128) -> Option<Vec<usize>> {
-    let is_idle = slots.len() > slots.tasks() && slots.len() <= MOST;
+/// The slots of the best of the other mappers by `cost`; none where no slot stays empty and subtrees are
+/// alike, or there is no time.
+pub fn best_of(
+    problem: &Problem,
+    slots: &Slots,
+    levels: Option<&Levels>,
+    clock: &Clock,
+    cost: impl Fn(&[usize]) -> u128,
+) -> Option<Vec<usize>> {
+    let is_even = levels.is_some_and(|levels| levels.groups.iter().all(|groups| are_alike(groups)));
+    let suits = (slots.len() > slots.tasks() || !is_even) && slots.len() <= MOST;
     let has_time = clock.counts() || clock.left() > TIME * (slots.len() as u128).pow(3);
-    if !is_idle || !has_time || !problem.load.is_empty() || !problem.options.present.is_empty() {
+    if !suits || !has_time || !problem.load.is_empty() || !problem.options.present.is_empty() {
         return None;
     }
     let topology = problem.topology;
@@ -29,6 +39,11 @@ pub fn best_of(problem: &Problem, slots: &Slots, clock: &Clock, cost: impl Fn(&[
     let rivals = MAPPERS.iter().filter(|mapper| !["best", "exact"].contains(&mapper.name()));
     let placed = rivals.filter_map(|rival| rival.map(&problem).ok()).filter_map(|placement| seats(slots, &placement));
     placed.min_by_key(|slot_of| cost(slot_of))
+}
+
+/// Whether groups are of one size.
+fn are_alike(groups: &[Range<usize>]) -> bool {
+    groups.windows(2).all(|two| two[0].len() == two[1].len())
 }
 
 /// The slots of a placement; none where it is not allowed.
