@@ -1,21 +1,20 @@
 //! What a user names as a recording.
 
+use cohabit_access::file::RecordingFile;
 use cohabit_access::{Recording, synthetic};
-use cohabit_model::{Error, Result};
+use cohabit_model::Result;
+use std::path::Path;
 
 /// Begins the name of a recording that is made up.
 const SYNTHETIC: &str = "synthetic:";
 
-/// The recording that a user names: `synthetic:ring:8` and its like.
+/// The recording that a user names: a file, or `synthetic:ring:8` and its like.
 ///
 /// # Errors
-/// Where there is none.
+/// Where there is none, or it is damaged.
 pub fn open_recording(path: &str) -> Result<Box<dyn Recording>> {
     match path.strip_prefix(SYNTHETIC) {
         Some(text) => Ok(Box::new(synthetic::parse(text)?)),
-        None => {
-            Err(Error::new(format!("{path}: no recording"))
-                .remedy("give one that is made up, such as synthetic:ring:8"))
-        }
+        None => Ok(Box::new(RecordingFile::open(Path::new(path))?)),
     }
 }

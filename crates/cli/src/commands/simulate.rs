@@ -7,10 +7,10 @@ use crate::number;
 use crate::progress;
 use crate::recording::open_recording;
 use cohabit_access::{Recording, order};
+use cohabit_detect::reference::ReferenceDetector;
 use cohabit_map::{Options as MapOptions, Problem, mapper};
 use cohabit_memory::{Machine, Options, Placement, Report, simulate};
 use cohabit_model::{Error, Mapping, Matrix, Result, Topology};
-use cohabit_observe::reference::ReferenceDetector;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ Rankings of mappings are what is claimed, not seconds (docs/simulator.md).";
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Simulate {
-    /// The recording: synthetic:KIND:TASKS[:KIB[:ROUNDS]], KIND being ring, pairs, distant, all or alone
+    /// The recording, as `cohabit record` writes it, or synthetic:KIND:TASKS[:KIB[:ROUNDS]], KIND being ring, pairs, distant, all or alone
     #[arg(value_name = "R")]
     recording: String,
     /// The machine: harpertown, xeon32, xeon64, purple, deloc, epyc, mesh, or a machine file (.toml)
