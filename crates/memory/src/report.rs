@@ -304,19 +304,19 @@ impl Report {
         served(self.total.loads_served) + served(self.total.stores_served)
     }
 
-    /// Misses of all caches of a level: what was served further out.
+    /// Misses of all caches of a level: what was served further out. What another core behind the same last cache gives is
+    /// no miss of the last cache, which knows of it.
     pub fn misses(&self, level: u8) -> u64 {
-        let beyond = |counts: ServedCounts| {
-            let mut counts = counts;
-            let farther = |served: &Served| *served > Served::level(level);
-            Served::ALL
-                .into_iter()
-                .filter(farther)
-                .filter(|&served| served != Served::FillBuffer)
-                .map(|served| *counts.at(served))
-                .sum::<u64>()
+        let is_last = self.caches.last().is_some_and(|cache| cache.level == level);
+        let beyond = |served: &Served| match served {
+            Served::L1 | Served::FillBuffer => false,
+            Served::NearCache => !is_last,
+            served => *served > Served::level(level),
         };
-        beyond(self.total.loads_served) + beyond(self.total.stores_served)
+        let of = |mut counts: ServedCounts| -> u64 {
+            Served::ALL.into_iter().filter(beyond).map(|served| *counts.at(served)).sum()
+        };
+        of(self.total.loads_served) + of(self.total.stores_served)
     }
 }
 

@@ -144,6 +144,8 @@ fn transitions_take_their_time() {
         assert_eq!(ends(&report)[1], start + 1000 + 2 + ns, "{protocol} {pus:?}");
         let memory: u64 = report.caches.iter().filter(|cache| cache.level == 3).map(|cache| cache.write_backs).sum();
         assert_eq!(memory, written, "{protocol} {pus:?}");
+        // The first access; and the second, where that is in the other package.
+        assert_eq!(report.misses(3), if pus[1] == 4 { 2 } else { 1 }, "{protocol} {pus:?}");
     }
     // A shared line that a third package reads: MESI asks memory, MESIF the last reader.
     let text = MACHINE.replace("pack:2", "pack:3");
