@@ -69,7 +69,7 @@ fn programs_that_cannot_be_run() {
         ("./lost-interpreter", 126, "interpreter"),
     ] {
         room.run(&format!("profile -- {program}")).assert_fails(status, cause);
-        room.run(&format!("run --profile p.npz -- {program}")).assert_fails(status, cause);
+        room.run(&format!("run -q --profile p.npz -- {program}")).assert_fails(status, cause);
         // Nothing is said of watching what cannot be run. (What the kernel alone refuses is only known when it is started.)
         if program != "./lost-interpreter" {
             room.run(&format!("run -- {program}")).assert_fails(status, cause);

@@ -149,8 +149,8 @@ mod tests {
             {
                 let end = before.replace("\"later\": ", "").replace("[1, ", "]").replace("{\"a\": ", "}");
                 let text = example().to_json().replacen(
-                    &format!("\"{key}\""),
-                    &format!("{before}{number}{end}, \"{key}\""),
+                    &format!("\"{key}\":"),
+                    &format!("{before}{number}{end}, \"{key}\":"),
                     1,
                 );
                 let read = Mapping::from_json(&text).unwrap_or_else(|error| panic!("{number}: {}", error.cause));

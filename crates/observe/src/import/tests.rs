@@ -125,7 +125,8 @@ fn csv_refused() {
     for (content, expected) in cases {
         refused("m.csv", content, expected);
     }
-    for (content, expected) in [(&b"0,\xff\n"[..], "byte 2 is not UTF-8"), (b"\xff\xfe0\0,\01\0", "it is UTF-16")] {
+    for (content, expected) in [(&b"0,\xff\n"[..], "byte 2 is not UTF-8"), (b"\xff\xfe0\x00,\x001\x00", "it is UTF-16")]
+    {
         let (_directory, path) = directory(&[("m.csv", content)]);
         assert!(import(&path, None).unwrap_err().cause.contains(expected), "{expected}");
     }
