@@ -138,7 +138,7 @@ mod tests {
         "9007199254740993.0",
         "1.50",
         "-0",
-        "1e400",
+        "1e+400", // serde_json writes 1e400 so, too: the same number
     ];
 
     #[test]
