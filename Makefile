@@ -55,7 +55,7 @@ lint: ## formatting and lints, warnings being errors
 
 # Where the generated files go: a test generates others and compares.
 ABI ?= crates/observe/src/dbi/abi.rs
-FAULTS_ABI ?= crates/observe/src/faults/abi.rs
+FAULTS_ABI ?= crates/online/src/faults/abi.rs
 MPI_ABI ?= crates/observe/src/mpi/abi.rs
 RECORDING_ABI ?= crates/observe/src/recording/abi.rs
 BINDGEN = bindgen --rust-target 1.85 --no-doc-comments --allowlist-item 'cohabit_.*|COHABIT_.*'

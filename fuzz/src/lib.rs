@@ -4,13 +4,14 @@
 
 use cohabit_access::Recording;
 use cohabit_access::file::{Meta, RecordingFile, Writer};
-use cohabit_apply::{CpuMask, EXPORTERS, Identify, LaunchPlan, Pinning, Placement};
+use cohabit_apply::{EXPORTERS, Identify, LaunchPlan, Pinning, Placement};
+use cohabit_formats::import::{FORMATS, Format, import};
+use cohabit_formats::npz::{read_profile, write_profile};
+use cohabit_host::CpuMask;
 use cohabit_map::{Options, Problem, mapper};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::topology::costs::parse_level_costs;
 use cohabit_model::{Mapping, Matrix, Profile, Topology};
-use cohabit_observe::import::{FORMATS, import};
-use cohabit_observe::npz::{read_profile, write_profile};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -101,6 +102,11 @@ fn check_profile(profile: &Profile, folder: &Path) {
     assert_eq!((&read.sizes, &read.phases, &read.trace), (&profile.sizes, &profile.phases, &profile.trace));
 }
 
+/// As `cohabit import` has them.
+fn formats() -> Vec<&'static Format> {
+    FORMATS.iter().chain([&cohabit_observe::mpi::FORMAT, &cohabit_online::perf_script::FORMAT]).collect()
+}
+
 /// A profile file as it is.
 pub fn npz(data: &[u8]) {
     with_file("p.npz", data, |path| {
@@ -108,7 +114,7 @@ pub fn npz(data: &[u8]) {
             check_profile(&profile, path.parent().expect("it is in a folder"));
         }
         // The same bytes as plain arrays.
-        drop(import(path, Some("npz")));
+        drop(import(&formats(), path, Some("npz")));
     });
 }
 
@@ -133,9 +139,10 @@ pub fn npz_members(data: &[u8]) {
 /// A file of another tool: its first byte says of which.
 pub fn import_any(data: &[u8]) {
     let Some((&which, data)) = data.split_first() else { return };
-    let format = &FORMATS[usize::from(which) % FORMATS.len()];
+    let formats = formats();
+    let format = formats[usize::from(which) % formats.len()];
     with_file(&format!("run.0.{}", format.extensions[0]), data, |path| {
-        if let Ok(profile) = import(path, Some(format.name)) {
+        if let Ok(profile) = import(&formats, path, Some(format.name)) {
             check_profile(&profile, path.parent().expect("it is in a folder"));
         }
     });

@@ -9,7 +9,7 @@
  * would take neighbours in memory for partners. So such a page is one block of the table, which remembers from where to
  * where in it each task has written: tasks are credited with one another where these spans overlap.
  *
- * crates/observe/src/faults/table.rs is the same in Rust, and a test compares the two.
+ * crates/online/src/faults/table.rs is the same in Rust, and a test compares the two.
  *
  * SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
  */

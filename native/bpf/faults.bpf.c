@@ -2,7 +2,7 @@
  * programs on BTF tracepoints: no module, no kprobe. x86 and RISC-V: other architectures have no tracepoint for a user's page fault.
  *
  * What is not needed in the fault is not done in it: names, mappings, slots and aging are user space's
- * (crates/observe/src/faults).
+ * (crates/online/src/faults).
  *
  * SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
  */

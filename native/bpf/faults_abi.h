@@ -1,4 +1,4 @@
-/* Records that the eBPF programs of faults.bpf.c share with Rust. crates/observe/src/faults/abi.rs is generated from
+/* Records that the eBPF programs of faults.bpf.c share with Rust. crates/online/src/faults/abi.rs is generated from
  * this header (`make abi`), and a test compares the two. Included by C for BPF and by bindgen alike: fixed-width types,
  * explicit padding, no pointers.
  *

@@ -5,7 +5,8 @@
 //! The command is this program itself, creating and joining threads one after the other. CPU time is that of the
 //! command and of the launcher together.
 
-use cohabit_apply::{CpuMask, LaunchPlan, Options, PlannedTask, Status, launch};
+use cohabit_apply::{LaunchPlan, Options, PlannedTask, Status, launch};
+use cohabit_host::CpuMask;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ fn main() {
     }
     let number = |at: usize, default: u32| arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(default);
     let (threads, rounds) = (number(1, 2000), number(2, 5));
-    let pus = cohabit_apply::CpuMask::of_thread(0).map(|mask| mask.pus()).unwrap_or_default();
+    let pus = cohabit_host::CpuMask::of_thread(0).map(|mask| mask.pus()).unwrap_or_default();
     let plan = |tasks: Vec<u32>| LaunchPlan {
         tasks: tasks
             .into_iter()

@@ -3,7 +3,8 @@
 
 mod slurm;
 
-use cohabit_apply::{CpuMask, Placement, exporter};
+use cohabit_apply::{Placement, exporter};
+use cohabit_host::CpuMask;
 use cohabit_model::mapping::{Cost, FORMAT, Placed, Weight};
 use cohabit_model::{Mapping, Matrix, Topology};
 use std::io::Read;

@@ -2,7 +2,8 @@
 
 mod support;
 
-use cohabit_apply::{CpuMask, Identify, LaunchPlan, MapAnew, Method, Options, Outcome, Status, launch};
+use cohabit_apply::{Identify, LaunchPlan, MapAnew, Method, Options, Outcome, Status, launch};
+use cohabit_host::CpuMask;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::sync::Arc;

@@ -3,11 +3,11 @@
 use crate::number;
 use crate::words::tasks_of;
 use cohabit_evaluate::{Cost, Prediction, advised, largest, mpi_share};
-use cohabit_model::estimator::Resource;
 use cohabit_model::hct::Direction;
 use cohabit_model::mapping::Weight;
 use cohabit_model::topology::{Level, label};
 use cohabit_model::{Profile, Topology};
+use cohabit_network::estimator::Resource;
 use serde_json::{Value, json};
 
 /// Bottlenecks of a mapping that are listed.
@@ -131,7 +131,7 @@ pub fn text(evaluation: &Evaluation) -> String {
 pub fn fields(evaluation: &Evaluation) -> Value {
     let predictions = evaluation.predictions();
     let topology = evaluation.topology;
-    let phase = |(estimate, weight): (&cohabit_model::Estimate, &f64)| {
+    let phase = |(estimate, weight): (&cohabit_network::Estimate, &f64)| {
         json!({
             "weight": weight, "seconds": estimate.seconds,
             "bottleneck": estimate.bottleneck.map(|resource| resource_fields(resource, topology)),

@@ -1,8 +1,8 @@
 //! Progress of whatever takes more than two seconds: on standard error, and only where that is a terminal.
 
 use crate::output::is_quiet;
+use cohabit_formats::npz;
 use cohabit_model::{Profile, Result};
-use cohabit_observe::npz;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::path::Path;
@@ -27,7 +27,7 @@ pub fn during<T>(what: &str, work: impl FnOnce() -> T) -> T {
 /// Reads a profile, under a line of progress.
 ///
 /// # Errors
-/// As [`cohabit_observe::npz::read_profile`].
+/// As [`cohabit_formats::npz::read_profile`].
 pub fn read_profile(path: &Path) -> Result<Profile> {
     during("reading the profile", || npz::read_profile(path))
 }

@@ -2,9 +2,9 @@
 
 mod common;
 
+use cohabit_formats::npz::{read_profile, write_profile};
 use cohabit_model::profile::{Kind, Meta, NO_ORDER, PhaseRow, SentBy, SeriesRow, SizeRow, Task};
 use cohabit_model::{Matrix, Profile};
-use cohabit_observe::npz::{read_profile, write_profile};
 use common::Room;
 use serde_json::Value;
 

@@ -2,9 +2,9 @@
 
 mod common;
 
+use cohabit_formats::npz::write_profile;
 use cohabit_model::profile::{Kind, Meta, SizeRow};
 use cohabit_model::{Matrix, Profile, Task};
-use cohabit_observe::npz::write_profile;
 use common::Room;
 use serde_json::Value;
 

@@ -3,10 +3,10 @@
 
 mod common;
 
+use cohabit_formats::npz::read_profile;
 use cohabit_model::profile::{PhaseRow, SentBy};
 use cohabit_model::trace::Does;
 use cohabit_model::{Profile, Trace};
-use cohabit_observe::npz::read_profile;
 use common::{Ran, Room};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -314,7 +314,7 @@ fn what_processes_copy_from_one_another_is_seen() {
     }
     assert_eq!(document["bytes_copied"], 4 * 1000 * 65536, "{}", ran.stderr);
     // A ring of those that were forked, each copying from the next: 62.5 MiB.
-    let profile = cohabit_observe::npz::read_profile(&room.path("p.npz")).unwrap();
+    let profile = cohabit_formats::npz::read_profile(&room.path("p.npz")).unwrap();
     for (a, b) in (1..5).flat_map(|b| (1..b).map(move |a| (a, b))) {
         let expected = if b - a == 1 || b - a == 3 { 62 } else { 0 };
         assert!(profile.messages.get(a, b).abs_diff(expected) <= 3, "{a} {b}: {}", profile.messages.get(a, b));
@@ -483,6 +483,7 @@ fn a_killed_cohabit_leaves_the_program_and_the_settings() {
 
 /// Ctrl-C, and again while everything is put back, or before the program has begun.
 #[test]
+// By SIGTERM: who runs the tests in the background may have SIGINT ignored, and then so does what they start.
 fn asked_twice_to_end_it_puts_everything_back_all_the_same() {
     use nix::sys::signal::{Signal, kill};
     let _alone = alone();
@@ -493,7 +494,7 @@ fn asked_twice_to_end_it_puts_everything_back_all_the_same() {
         let mut run = Killed::spawn(command.stdout(Stdio::null()).stderr(Stdio::null()));
         for after_ms in [first_ms, second_ms] {
             std::thread::sleep(Duration::from_millis(after_ms));
-            kill(nix::unistd::Pid::from_raw(run.id() as i32), Signal::SIGINT).unwrap();
+            kill(nix::unistd::Pid::from_raw(run.id() as i32), Signal::SIGTERM).unwrap();
         }
         let status = run.wait().unwrap();
         assert!(!status.success(), "{first_ms} {second_ms}");

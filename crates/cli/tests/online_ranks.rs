@@ -3,8 +3,8 @@
 
 mod common;
 
+use cohabit_formats::npz::read_profile;
 use cohabit_model::Task;
-use cohabit_observe::npz::read_profile;
 use common::cluster::Cluster;
 use common::{Ran, Room};
 use serde_json::Value;

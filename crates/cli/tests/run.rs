@@ -122,13 +122,13 @@ fn allowed(room: &Room, words: &str) -> (Vec<u32>, String) {
     let ran = Ran::of(room.command(arguments.chain(program)).output().unwrap());
     assert_eq!(ran.status, Some(0), "{}", ran.stderr);
     let list = ran.stdout.trim_start_matches("Cpus_allowed_list:").trim().to_owned();
-    (cohabit_apply::CpuMask::parse(&list).unwrap().pus(), ran.stderr)
+    (cohabit_host::CpuMask::parse(&list).unwrap().pus(), ran.stderr)
 }
 
 #[test]
 fn where_nothing_can_be_gained_nothing_is_pinned_unless_it_is_asked_for() {
     let room = room();
-    let all = cohabit_apply::CpuMask::of_thread(0).unwrap().pus();
+    let all = cohabit_host::CpuMask::of_thread(0).unwrap().pus();
     let (pus, said) = allowed(&room, "--mapping m.json");
     assert_eq!(pus, all);
     assert!(said.contains("nothing to gain: no task communicates with another"), "{said}");

@@ -2,9 +2,9 @@
 
 mod common;
 
+use cohabit_formats::npz::write_profile;
 use cohabit_model::profile::{Kind, Meta};
 use cohabit_model::{Matrix, Profile, Task};
-use cohabit_observe::npz::write_profile;
 use common::cluster::{Cluster, is_late, until_it_ends};
 use common::slurm::{Slurm, TOPOLOGY};
 use common::{Ran, Room};

@@ -2,8 +2,8 @@
 
 mod common;
 
+use cohabit_formats::npz::read_profile;
 use cohabit_model::Profile;
-use cohabit_observe::npz::read_profile;
 use common::cluster::{Cluster, is_late, until_it_ends};
 use common::slurm::Slurm;
 use common::{Ran, Room};

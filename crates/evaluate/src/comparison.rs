@@ -1,8 +1,10 @@
 //! Mappings of one profile compared (IBM report, section 7.1): what each is estimated to cost, which port or switch it waits
 //! for, and what it gains over the default mapping.
 
-use cohabit_model::estimator::Resource;
-use cohabit_model::{Hct, Profile, Result, Run, Traffic, run};
+use cohabit_model::Hct;
+use cohabit_model::{Profile, Result};
+use cohabit_network::estimator::Resource;
+use cohabit_network::{Run, Traffic, run};
 use std::collections::BTreeMap;
 
 /// A gain below this share of the run is none: two runs of the same mapping differ by more.
@@ -24,7 +26,7 @@ pub struct Prediction {
     pub gain: f64,
     /// The share of the communication that is saved at least, whether phases overlap or not ([`Run::extremes_s`]).
     pub certain: f64,
-    /// Whether the run was done over again, message by message ([`cohabit_model::replay`]).
+    /// Whether the run was done over again, message by message ([`cohabit_network::replay`]).
     pub is_replayed: bool,
 }
 
@@ -111,10 +113,11 @@ pub fn advised(predictions: &[Prediction]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cohabit_model::estimator::Resource::Port;
+    use cohabit_model::Pattern;
     use cohabit_model::hct::Direction::{In, Out};
     use cohabit_model::pattern::Messages;
-    use cohabit_model::{Pattern, Phase, Total};
+    use cohabit_network::estimator::Resource::Port;
+    use cohabit_network::{Phase, Total};
 
     /// One message from one task to the other.
     fn phase(weight: f64, source: usize, length: f64) -> Phase {

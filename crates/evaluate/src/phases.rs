@@ -2,10 +2,12 @@
 //! time series shows.
 
 use crate::turns::turns;
-use cohabit_model::estimator::Growing;
 use cohabit_model::pattern::Messages;
 use cohabit_model::profile::{Kind, NO_ORDER, PhaseRow, SentBy, SeriesRow, merge_series};
-use cohabit_model::{Hct, Pattern, Phase, Profile, Replay, Result, Traffic};
+use cohabit_model::{Hct, Pattern};
+use cohabit_model::{Profile, Result};
+use cohabit_network::estimator::Growing;
+use cohabit_network::{Phase, Replay, Traffic};
 
 /// The share of all bytes that is in phases too small to be told apart, and of what is in a collective's but not sent by it.
 const ASIDE: f64 = 0.01;
@@ -108,7 +110,7 @@ fn told_apart(profile: &Profile) -> Vec<Pattern> {
 /// observes), and where all messages are one burst: as when it was observed on a faster network than this.
 ///
 /// # Errors
-/// As for [`cohabit_model::estimate`].
+/// As for [`cohabit_network::estimate`].
 pub fn bursts(profile: &Profile, hct: &Hct, mapping: &[usize], most: usize) -> Result<Vec<Phase>> {
     if profile.meta.kind != Kind::Ranks || profile.meta.window_ns == 0 {
         return Ok(usual(profile));
@@ -266,7 +268,7 @@ mod tests {
         // At 10 bytes/s: into the first 1,009 bytes in the whole; then 1,000 twice, and 18 out of the last.
         let (hct, mapping) = network();
         let seconds =
-            |phase: &Phase| phase.weight * cohabit_model::estimate(&hct, &phase.pattern, &mapping).unwrap().seconds;
+            |phase: &Phase| phase.weight * cohabit_network::estimate(&hct, &phase.pattern, &mapping).unwrap().seconds;
         let total: f64 = phases.iter().map(seconds).sum();
         assert!((total - (100.9 + 100.0 + 100.0 + 1.8) / 2.0).abs() < 1e-9, "{total}");
     }

@@ -1,5 +1,5 @@
 //! The nouns every stage shares: what was observed ([`profile`]), what the machine looks like ([`topology`]), where
-//! tasks should run ([`mapping`]) and what that costs ([`cost`], [`estimator`]).
+//! tasks should run ([`mapping`]) and what that costs ([`cost`]).
 //!
 //! Plain data: nothing here starts a process, reads a clock or prints.
 
@@ -7,7 +7,6 @@ pub mod command;
 pub mod cost;
 pub mod data;
 pub mod error;
-pub mod estimator;
 pub mod file;
 pub mod hct;
 pub mod latitude;
@@ -19,21 +18,15 @@ pub mod metrics;
 pub mod pattern;
 pub mod private;
 pub mod profile;
-pub mod queues;
-pub mod replay;
-pub mod run;
-mod tcp;
+pub mod series;
 pub mod topology;
 pub mod trace;
 
 pub use error::{Error, Result};
-pub use estimator::{Estimate, Total, estimate};
 pub use hct::Hct;
 pub use mapping::Mapping;
 pub use matrix::Matrix;
 pub use pattern::Pattern;
 pub use profile::{Profile, Task};
-pub use replay::Replay;
-pub use run::{Phase, Run, Traffic, run};
 pub use topology::Topology;
 pub use trace::Trace;

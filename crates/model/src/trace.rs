@@ -1,7 +1,7 @@
 //! What the tasks of a profile did with messages, one after another: who could send only when something had come.
 //!
 //! A [`Pattern`](crate::Pattern) says how much was sent, a trace what waited for what. It has no times: those are what a mapping decides
-//! ([`crate::replay`]).
+//! (`cohabit_network::replay`).
 
 use crate::{Error, Result};
 use std::collections::HashMap;

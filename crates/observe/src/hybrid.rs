@@ -8,10 +8,10 @@
 
 use crate::dbi::tasks::OF_MPI;
 use crate::mpi::Called;
-use crate::series::{DEFAULT_BOUND, bound_profile_series};
 use crate::{dbi, mpi};
 use cohabit_model::command::CommandError;
 use cohabit_model::profile::{CodeSite, Data, DataObject, HotBlock, Kind, SeriesRow, SizeRow, UNSEEN_CHANNELS};
+use cohabit_model::series::{DEFAULT_BOUND, bound_profile_series};
 use cohabit_model::{Matrix, Profile, Task};
 use std::collections::HashMap;
 use std::ffi::OsString;

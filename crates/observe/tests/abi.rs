@@ -20,7 +20,7 @@ fn version(text: &str) -> Option<&str> {
 
 const GENERATED: [&str; 4] = [
     "crates/observe/src/dbi/abi.rs",
-    "crates/observe/src/faults/abi.rs",
+    "crates/online/src/faults/abi.rs",
     "crates/observe/src/mpi/abi.rs",
     "crates/observe/src/recording/abi.rs",
 ];

@@ -364,8 +364,8 @@ impl Census {
 #[cfg(test)]
 mod tests {
     use super::{Census, Found};
-    use crate::affinity::CpuMask;
     use crate::launch::plan::{Identify, LaunchPlan, PlannedTask};
+    use cohabit_host::affinity::CpuMask;
     use proptest::prelude::*;
 
     fn main_task(found: Found) -> Option<usize> {

@@ -3,7 +3,7 @@
 //! once it has settled which of them run.
 
 use super::plan::LaunchPlan;
-use crate::affinity::CpuMask;
+use cohabit_host::affinity::CpuMask;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// How threads are spread.
@@ -124,8 +124,8 @@ fn busy<'a>(masks: impl Iterator<Item = &'a CpuMask>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::{Crowding, Spread, busy};
-    use crate::affinity::CpuMask;
     use crate::launch::plan::{LaunchPlan, PlannedTask};
+    use cohabit_host::affinity::CpuMask;
     use std::ops::Range;
 
     fn plan(rooms: &[Range<u32>]) -> LaunchPlan {

@@ -21,7 +21,7 @@ mod watch;
 
 pub use outcome::{Method, Outcome, PlacedReport, Refusal, Repinned, Status, UnknownThread};
 
-use crate::affinity::CpuMask;
+use cohabit_host::affinity::CpuMask;
 use cohabit_model::Error;
 use cohabit_model::command::CommandError;
 use job_control::JobControl;

@@ -14,7 +14,7 @@ use super::census::{Census, Found};
 use super::crowding::{Crowding, Spread};
 use super::plan::LaunchPlan;
 use super::{PlacedReport, Refusal, Repinned, UnknownThread, procfs, sys};
-use crate::affinity::CpuMask;
+use cohabit_host::affinity::CpuMask;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 

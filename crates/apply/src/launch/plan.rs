@@ -1,6 +1,6 @@
 //! Which thread of a run goes on which PU, and how a thread is recognised.
 
-use crate::affinity::CpuMask;
+use cohabit_host::affinity::CpuMask;
 use cohabit_model::mapping::Placed;
 use cohabit_model::{Error, Mapping, Result};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -260,7 +260,7 @@ fn tree_keys(tasks: &[PlannedTask]) -> HashMap<Key, usize> {
 #[cfg(test)]
 mod tests {
     use super::{Identify, LaunchPlan, PlannedTask};
-    use crate::affinity::CpuMask;
+    use cohabit_host::affinity::CpuMask;
 
     /// A plan of rows (process, spawn index, parent), task ids from 0 on, all on PU 0.
     fn plan(identify: Identify, rows: &[(u32, u32, Option<u32>)]) -> LaunchPlan {

@@ -98,7 +98,7 @@ impl fmt::Display for Difference {
 
 fn place(host: Option<&str>, pus: Option<&[u32]>) -> String {
     let pus = pus.map(|pus| {
-        let list = crate::CpuMask::from_pus(pus.iter().copied());
+        let list = cohabit_host::CpuMask::from_pus(pus.iter().copied());
         if pus.len() == 1 { format!("PU {list}") } else { format!("PUs {list}") }
     });
     [host.map(str::to_owned), pus].into_iter().flatten().collect::<Vec<_>>().join(" ")

@@ -1,6 +1,7 @@
 //! What the launch tests share: C programs compiled once, plans in a row, and what the programs saw of themselves.
 
-use cohabit_apply::{CpuMask, Identify, LaunchPlan, PlannedTask};
+use cohabit_apply::{Identify, LaunchPlan, PlannedTask};
+use cohabit_host::CpuMask;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,7 +49,7 @@ impl Programs {
 
 /// The PUs this test may use.
 pub fn pus() -> Vec<u32> {
-    cohabit_apply::CpuMask::of_thread(0).unwrap().pus()
+    cohabit_host::CpuMask::of_thread(0).unwrap().pus()
 }
 
 /// The `index`-th of the PUs that `spread` deals out: never the same one for all, as far as there are two.

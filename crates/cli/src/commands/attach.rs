@@ -9,7 +9,7 @@ use crate::online::Session;
 use crate::online::args::OnlineArgs;
 use crate::online::stop::until_signalled;
 use cohabit_model::file::check_writable;
-use cohabit_observe::faults::check_process;
+use cohabit_online::faults::check_process;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -6,10 +6,10 @@ use crate::json::{JsonArgs, name_of};
 use crate::{number, progress};
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser};
+use cohabit_formats::import::{FORMATS, Format, import, relabelled};
+use cohabit_formats::npz::write_profile;
 use cohabit_model::file::check_writable;
 use cohabit_model::profile::Kind;
-use cohabit_observe::import::{FORMATS, import, relabelled};
-use cohabit_observe::npz::write_profile;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -59,12 +59,18 @@ impl From<TaskKind> for Kind {
     }
 }
 
+/// Files of other tools, and our own rooms' records.
+fn formats() -> Vec<&'static Format> {
+    FORMATS.iter().chain([&cohabit_observe::mpi::FORMAT, &cohabit_online::perf_script::FORMAT]).collect()
+}
+
 impl Import {
     /// Reads the file and writes the profile.
     pub fn run(self) -> Outcome {
         check_writable(&self.output)?;
         self.json.check()?;
-        let mut profile = progress::during("reading the file", || import(&self.file, self.format.as_deref()))?;
+        let mut profile =
+            progress::during("reading the file", || import(&formats(), &self.file, self.format.as_deref()))?;
         if let Some(kind) = self.kind {
             profile = relabelled(profile, kind.into()).map_err(|error| error.at(self.file.display()))?;
         }
@@ -81,5 +87,5 @@ impl Import {
 }
 
 fn format_names() -> PossibleValuesParser {
-    PossibleValuesParser::new(FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.about)))
+    PossibleValuesParser::new(formats().into_iter().map(|format| PossibleValue::new(format.name).help(format.about)))
 }

@@ -4,9 +4,9 @@ use super::Outcome;
 use crate::exit::{End, Failure};
 use crate::json::JsonArgs;
 use crate::online::restored_text;
-use cohabit_apply::online::ledger;
 use cohabit_model::{Error, file};
 use cohabit_observe::dbi;
+use cohabit_online::ledger;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 

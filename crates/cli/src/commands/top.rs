@@ -11,7 +11,7 @@ use crate::online::stop::until_signalled;
 use crate::online::{Session, Snapshot};
 use cohabit_model::Error;
 use cohabit_model::file::check_writable;
-use cohabit_observe::faults::check_process;
+use cohabit_online::faults::check_process;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering;

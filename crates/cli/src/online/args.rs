@@ -1,7 +1,7 @@
 //! What can be asked of an online session.
 
 use crate::number;
-use cohabit_observe::allowance::OVERHEAD_PERCENT;
+use cohabit_online::allowance::OVERHEAD_PERCENT;
 use std::path::PathBuf;
 use std::time::Duration;
 

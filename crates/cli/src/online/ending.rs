@@ -2,10 +2,10 @@
 
 use super::words::{not_worth, saves, shown};
 use crate::verdict::all_alike;
-use cohabit_apply::online::gain::Gain;
-use cohabit_apply::online::policy::Verdict;
-use cohabit_apply::online::progress::Effect;
 use cohabit_model::Topology;
+use cohabit_online::gain::Gain;
+use cohabit_online::policy::Verdict;
+use cohabit_online::progress::Effect;
 
 /// Whether there was anything to gain.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]

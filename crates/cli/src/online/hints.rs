@@ -2,10 +2,10 @@
 
 use super::Log;
 use super::args::ExtraFaults;
-use cohabit_apply::online::ledger::Ledger;
-use cohabit_apply::online::settings::{HintFaults, can_have_hint_faults, enable_hint_faults};
 use cohabit_model::Error;
-use cohabit_observe::faults::HintBudget;
+use cohabit_online::faults::HintBudget;
+use cohabit_online::ledger::Ledger;
+use cohabit_online::settings::{HintFaults, can_have_hint_faults, enable_hint_faults};
 use std::time::Duration;
 
 /// How often what they take is looked at.

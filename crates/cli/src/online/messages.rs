@@ -2,9 +2,9 @@
 
 use super::Log;
 use super::args::ExtraFaults;
-use cohabit_observe::faults::TaskEvent;
 use cohabit_observe::mpi;
-use cohabit_observe::weigh::Seen;
+use cohabit_online::faults::TaskEvent;
+use cohabit_online::weigh::Seen;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::time::Duration;

@@ -7,10 +7,10 @@
 
 use crate::exit::Failure;
 use crate::output::note;
-use cohabit_apply::online::{ledger, threads};
 use cohabit_model::command::{CommandError, find};
 use cohabit_model::launcher::RankPlace;
 use cohabit_model::{Error, private};
+use cohabit_online::{ledger, threads};
 use nix::errno::Errno;
 use nix::fcntl::Flock;
 use nix::sys::socket::sockopt::{PeerCredentials, ReceiveTimeout, SendTimeout};

@@ -3,8 +3,9 @@
 use super::Log;
 use super::ending::Ending;
 use cohabit_model::{Profile, Task};
-use cohabit_observe::faults::Counters;
-use cohabit_observe::{mpi, watch};
+use cohabit_observe::mpi;
+use cohabit_online::faults::Counters;
+use cohabit_online::watch;
 use serde_json::{Value, json};
 use std::time::Duration;
 

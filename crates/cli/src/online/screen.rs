@@ -1,9 +1,9 @@
 //! What `cohabit top` draws: figures, the matrix as a heat map, where the tasks are, and what was decided.
 
 use super::Snapshot;
-use cohabit_apply::online::placer::Held;
 use cohabit_model::Topology;
 use cohabit_model::topology::Level;
+use cohabit_online::placer::Held;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -166,8 +166,8 @@ mod tests {
     use super::*;
     use crate::online::Log;
     use crate::online::tasks::Tasks;
-    use cohabit_apply::online::aging::AgedMatrix;
-    use cohabit_observe::faults::Counters;
+    use cohabit_online::aging::AgedMatrix;
+    use cohabit_online::faults::Counters;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 

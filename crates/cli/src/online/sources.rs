@@ -2,7 +2,7 @@
 
 use super::Log;
 use cohabit_model::{Error, Result};
-use cohabit_observe::faults::{self, BpfFaults, PerfFaults, Source};
+use cohabit_online::faults::{self, BpfFaults, PerfFaults, Source};
 use std::time::Duration;
 
 /// The best source that works here; what is lost by it is said.

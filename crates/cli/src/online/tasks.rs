@@ -1,12 +1,12 @@
 //! The tasks that live: who they are, MPI ranks included, where they run and how much.
 
-use cohabit_apply::online::ledger::Ledger;
-use cohabit_apply::online::placer::{Held, Placer};
-use cohabit_apply::online::policy::ViewTask;
-use cohabit_apply::online::progress::Sample;
-use cohabit_apply::online::threads;
 use cohabit_model::{Result, Topology};
-use cohabit_observe::faults::TaskEvent;
+use cohabit_online::faults::TaskEvent;
+use cohabit_online::ledger::Ledger;
+use cohabit_online::placer::{Held, Placer};
+use cohabit_online::policy::ViewTask;
+use cohabit_online::progress::Sample;
+use cohabit_online::threads;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 

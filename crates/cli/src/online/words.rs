@@ -2,9 +2,9 @@
 
 use super::Log;
 use super::tasks::Tasks;
-use cohabit_apply::online::gain::Gain;
-use cohabit_apply::online::ledger::Restored;
-use cohabit_apply::online::progress::Effect;
+use cohabit_online::gain::Gain;
+use cohabit_online::ledger::Restored;
+use cohabit_online::progress::Effect;
 use std::time::Duration;
 
 /// Tells what a cohabit that was killed had left.

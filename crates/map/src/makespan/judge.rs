@@ -3,7 +3,8 @@
 
 use super::Time;
 use crate::Problem;
-use cohabit_model::{Result, Total};
+use cohabit_model::Result;
+use cohabit_network::Total;
 use std::collections::HashMap;
 
 /// Pieces of messages that are followed in all, at most: phase by phase, and in replays, which follow each in a much shorter

@@ -1,12 +1,12 @@
 //! What every port and switch carries under a mapping, kept up to date while tasks move: the fast twin of
-//! `cohabit_model::estimate`.
+//! `cohabit_network::estimate`.
 //!
 //! Times and bytes are whole numbers (a phase's longest conceivable time is 2^52 ticks), so that what is taken away
 //! is exactly what was added, however long the search.
 
 use super::ways::{Kind, NONE, Ways};
 use cohabit_model::Pattern;
-use cohabit_model::estimator::NORM;
+use cohabit_network::estimator::NORM;
 use std::collections::BTreeMap;
 
 /// Ticks of everything that a phase sends, at the lowest bandwidth and with the highest latency there is.
@@ -93,7 +93,7 @@ pub struct Loads<'a> {
 
 impl<'a> Loads<'a> {
     /// The loads of a mapping: `element[task]` is a processing element.
-    pub fn new(ways: &'a Ways, phases: &[cohabit_model::Phase], element: &[usize]) -> Self {
+    pub fn new(ways: &'a Ways, phases: &[cohabit_network::Phase], element: &[usize]) -> Self {
         let phases = phases.iter().filter(|phase| phase.weight > 0.0);
         let phases = phases.map(|phase| Phase::new(phase.weight, &phase.pattern, ways)).collect();
         let mut loads = Self { ways, phases, element: element.to_vec() };

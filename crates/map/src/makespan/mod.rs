@@ -5,7 +5,7 @@
 //! waits for ([`search`]), with what every port carries kept up to date ([`loads`]). What is returned is judged by the
 //! plain estimator, and among those that take next to as long by how full all ports are: never slower than any of the starts
 //! by more than that. Where the order of messages is known, which the loads of ports say nothing of, the best are made better by
-//! following the messages (`cohabit_model::replay`, and for want of a trace `queues`), which takes a thousand times as long a mapping.
+//! following the messages (`cohabit_network::replay`, and for want of a trace `queues`), which takes a thousand times as long a mapping.
 
 mod judge;
 mod loads;
@@ -22,10 +22,12 @@ use crate::seating::Seating;
 use crate::slots::Slots;
 use crate::stay::moves;
 use crate::{Options, Problem, mapper};
+use cohabit_model::Hct;
 use cohabit_model::cost::distance_cost;
-use cohabit_model::estimator::SAME;
-use cohabit_model::run::total;
-use cohabit_model::{Hct, Replay, Result, Topology, Total, Traffic, queues};
+use cohabit_model::{Result, Topology};
+use cohabit_network::estimator::SAME;
+use cohabit_network::run::total;
+use cohabit_network::{Replay, Total, Traffic, queues};
 use judge::Judge;
 use loads::Loads;
 use search::Search;

@@ -9,8 +9,8 @@ use crate::mappers::best::clock::Clock;
 use crate::random::Random;
 use crate::slots::Slots;
 use cohabit_model::Result;
-use cohabit_model::estimator::SAME;
 use cohabit_model::topology::NodeId;
+use cohabit_network::estimator::SAME;
 
 /// Changes that are tried in one step.
 const TRIES: usize = 64;

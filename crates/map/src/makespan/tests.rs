@@ -1,10 +1,12 @@
 //! The fast twin against the plain estimator, the search against brute force, and the contract.
 
 use super::*;
+use cohabit_model::Matrix;
+use cohabit_model::Pattern;
 use cohabit_model::pattern::Messages;
 use cohabit_model::profile::{Kind, Meta, Profile};
 use cohabit_model::trace::{Does, Message, Operation, Trace};
-use cohabit_model::{Matrix, Pattern, Phase};
+use cohabit_network::Phase;
 use proptest::prelude::*;
 
 /// Hosts of two cores on two subnets, with ports that depend on the message's length, latency and a limited switch.

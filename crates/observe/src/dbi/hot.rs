@@ -2,8 +2,8 @@
 
 use super::abi;
 use super::image::Image;
-use super::symbols::{Place, Symbols};
 use super::tasks::Tasks;
+use cohabit_host::symbols::{Module, Place, Symbols};
 use cohabit_model::data::{join_sites, sharing};
 use cohabit_model::profile::{CodeSite, Data, DataObject, HotBlock};
 use std::collections::BTreeSet;
@@ -60,7 +60,7 @@ impl Seen {
 }
 
 /// What an object is called: a symbol, memory by the calls that allocated it, a stack, a file.
-fn name(symbols: &mut Symbols, modules: &[abi::cohabit_module_t], object: &abi::cohabit_object_t) -> String {
+fn name(symbols: &mut Symbols, modules: &[Module], object: &abi::cohabit_object_t) -> String {
     let what = match object.kind {
         abi::COHABIT_OBJECT_HEAP => "heap block",
         abi::COHABIT_OBJECT_MAPPING => "mapping",
@@ -156,12 +156,7 @@ fn neighbours(symbols: &mut Symbols, image: &Image, hot: &abi::cohabit_hot_t, ob
 }
 
 /// Sites on the same line of the same function are one, the most active first.
-fn sites(
-    symbols: &mut Symbols,
-    modules: &[abi::cohabit_module_t],
-    sites: &[abi::cohabit_hot_site_t],
-    ids: &[u32],
-) -> Vec<CodeSite> {
+fn sites(symbols: &mut Symbols, modules: &[Module], sites: &[abi::cohabit_hot_site_t], ids: &[u32]) -> Vec<CodeSite> {
     let site = |site: &abi::cohabit_hot_site_t| {
         let place = match site.pc {
             0 => Place { function: "unknown code".to_owned(), line: String::new() },

@@ -2,6 +2,7 @@
 
 use super::abi;
 use super::part::{Part, Source, text};
+use cohabit_host::symbols::Module;
 use cohabit_model::{Error, Result};
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ pub struct Image {
     /// Its tasks in the order of their creation; the first is its main thread.
     pub tasks: Vec<ImageTask>,
     /// Files it mapped for execution.
-    pub modules: Vec<abi::cohabit_module_t>,
+    pub modules: Vec<Module>,
     /// Data that was communicated through, by the offset in the part that blocks name it by.
     pub objects: BTreeMap<u64, abi::cohabit_object_t>,
     /// Blocks that were followed.
@@ -101,7 +102,8 @@ impl Image {
                 image.tasks.push(task);
             }
         }
-        image.modules = chain(&mut part, head.modules, |module: &abi::cohabit_module_t| module.next)?;
+        let modules = chain(&mut part, head.modules, |module: &abi::cohabit_module_t| module.next)?;
+        image.modules = modules.iter().map(module).collect();
         image.objects = objects(&mut part, head.objects)?;
         image.hot = chain(&mut part, head.hot, |hot: &abi::cohabit_hot_t| hot.next)?;
         Ok(Some(image))
@@ -239,6 +241,11 @@ fn objects<S: Source + ?Sized>(part: &mut Part<S>, first: u64) -> Result<BTreeMa
         offset = object.next;
     }
     Ok(found)
+}
+
+fn module(module: &abi::cohabit_module_t) -> Module {
+    let (start, end, preferred) = (module.start, module.end, module.preferred);
+    Module { path: text(&module.path), start, end, preferred, unloaded: module.unloaded != 0 }
 }
 
 /// A list of records, each of which names the next; circles end in the error of [`Part::record`].

@@ -2,12 +2,12 @@
 
 use super::directory::Directory;
 use super::image::Image;
-use super::install::Installation;
 use super::merge::{Run, merge};
 use super::program::check_profilable;
-use super::signals::Passing;
 use super::{Options, Outcome, abi, clock};
 use crate::recording::{Parts, collect};
+use cohabit_host::install::Installation;
+use cohabit_host::signals::Passing;
 use cohabit_model::command::CommandError;
 use cohabit_model::file::cannot_write;
 use cohabit_model::{Error, Result};

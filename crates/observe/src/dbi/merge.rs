@@ -5,8 +5,8 @@ use super::hot::hot;
 use super::image::{Image, ImageRow};
 use super::tasks::{Tasks, identify};
 use super::{Options, abi};
-use crate::series::{DEFAULT_BOUND, bound_profile_series};
 use cohabit_model::profile::{Kind, Meta, SeriesRow, UNSEEN_CHANNELS};
+use cohabit_model::series::{DEFAULT_BOUND, bound_profile_series};
 use cohabit_model::{Matrix, Profile};
 
 /// The name of this detector in profiles.
@@ -146,7 +146,7 @@ fn set_series(profile: &mut Profile, images: &[Image], tasks: &Tasks, options: &
         }
     }
     if shift > 0 {
-        profile.meta.unknown.insert(crate::series::REQUESTED.to_owned(), requested_ns.into());
+        profile.meta.unknown.insert(cohabit_model::series::REQUESTED.to_owned(), requested_ns.into());
     }
     let bound = usize::try_from(options.series_bound).unwrap_or(DEFAULT_BOUND);
     bound_profile_series(profile, profile.meta.window_ns, bound);

@@ -13,22 +13,19 @@ mod coverage;
 pub(crate) mod directory;
 mod hot;
 pub(crate) mod image;
-pub mod install;
-mod launch;
+pub mod launch;
 mod merge;
 pub(crate) mod part;
 pub(crate) mod program;
-pub(crate) mod signals;
-pub(crate) mod symbols;
 pub(crate) mod tasks;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
+pub use cohabit_host::install::Installation;
 pub use directory::remove_abandoned;
 pub(crate) use image::thread_ids;
-pub use install::Installation;
 pub use launch::profile;
 pub use program::{Program, check_profilable};
 
@@ -76,7 +73,7 @@ impl Default for Options {
         Self {
             block_bytes: 64,
             window: Duration::from_millis(1),
-            series_bound: crate::series::DEFAULT_BOUND as u64,
+            series_bound: cohabit_model::series::DEFAULT_BOUND as u64,
             sharing: false,
             hot: false,
             region: false,

@@ -5,7 +5,7 @@
 //! cohabit-mpi-pingpong-openmpi  cohabit-mpi-pingpong-mpich  (for `cohabit measure`)
 //! ```
 
-use crate::dbi::install::{LIBDIR_VARIABLE, candidates};
+use cohabit_host::install::{LIBDIR_VARIABLE, candidates};
 use cohabit_model::launcher::Family;
 use cohabit_model::{Error, Result};
 use std::env;

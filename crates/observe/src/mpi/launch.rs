@@ -6,7 +6,7 @@ use super::{abi, files, install, merge, monitoring};
 use crate::begin::OnBegin;
 use crate::dbi::Outcome;
 use crate::dbi::directory::{Directory, lock};
-use crate::dbi::signals::Passing;
+use cohabit_host::signals::Passing;
 use cohabit_model::command::CommandError;
 use cohabit_model::launcher::{Family, Recognised};
 use cohabit_model::{Error, file};

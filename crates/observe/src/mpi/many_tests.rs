@@ -72,9 +72,9 @@ fn check(path: &Path) {
     // The file of so many tasks is sparse, and reads back.
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("p.npz");
-    crate::npz::write_profile(&file, &profile).unwrap();
+    cohabit_formats::npz::write_profile(&file, &profile).unwrap();
     assert!(std::fs::metadata(&file).unwrap().len() < 100 * u64::from(RANKS), "sparse");
-    assert_eq!(crate::npz::read_profile(&file).unwrap().messages, profile.messages);
+    assert_eq!(cohabit_formats::npz::read_profile(&file).unwrap().messages, profile.messages);
 }
 
 #[test]

@@ -37,6 +37,7 @@ pub use live::{Messages, Sent};
 pub use part::Amount;
 pub use placement::{Ended, Placed, Ran, run};
 
+use cohabit_formats::import::Format;
 use cohabit_model::{Profile, Result};
 use std::collections::HashMap;
 use std::path::Path;
@@ -44,6 +45,15 @@ use std::path::Path;
 /// The key of a profile's meta that holds the greatest level of thread support that a rank was given (MPI_THREAD_SINGLE
 /// is 0, MPI_THREAD_MULTIPLE 3).
 pub const THREAD_LEVEL: &str = "mpi_thread_level";
+
+/// The row for `cohabit import`.
+pub const FORMAT: Format = Format {
+    name: "cohabit-mpi-parts",
+    extensions: &["mpi-gathered", "mpi-part"],
+    of_directories: true,
+    about: "what MPI ranks leave that `cohabit profile` ran: a directory with parts, or one file",
+    read: import,
+};
 
 /// Joins the parts in a directory, or reads the file they were gathered into.
 ///

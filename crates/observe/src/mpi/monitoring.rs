@@ -7,7 +7,7 @@
 //! ones, then those from 2^k bytes on.
 
 use super::part::Amount;
-use crate::import::number::from_text;
+use cohabit_formats::import::number::from_text;
 use cohabit_model::Result;
 use cohabit_model::file::read_text;
 use std::collections::{BTreeMap, HashMap};

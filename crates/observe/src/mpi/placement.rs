@@ -5,7 +5,7 @@
 use super::launcher::{Additions, recognise, srun_without_pmix};
 use super::{abi, files, install};
 use crate::dbi::directory::Directory;
-use crate::dbi::signals::Passing;
+use cohabit_host::signals::Passing;
 use cohabit_model::command::CommandError;
 use cohabit_model::{Error, Result};
 use std::ffi::OsString;

@@ -3,8 +3,7 @@
 use super::abi::COHABIT_MPI_FLAG_SITES as FLAG;
 use super::part::{Amount, Rank, Site};
 use super::worlds::Worlds;
-use crate::dbi::abi::cohabit_module_t;
-use crate::dbi::symbols::{Place, Symbols};
+use cohabit_host::symbols::{Module, Place, Symbols};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
@@ -34,7 +33,7 @@ pub fn heaviest(ranks: &[Rank], worlds: &Worlds) -> Option<Value> {
     let mut pairs: Vec<_> = pairs.into_iter().collect();
     pairs.sort_by_key(|(pair, (total, _))| (std::cmp::Reverse(total.bytes), std::cmp::Reverse(total.messages), *pair));
     let mut symbols = Symbols::default();
-    let mut modules: HashMap<usize, Vec<cohabit_module_t>> = HashMap::new();
+    let mut modules: HashMap<usize, Vec<Module>> = HashMap::new();
     let mut pair = |((source, destination), (total, sites)): ((u32, u32), Pair)| {
         let mut places: HashMap<Place, Amount> = HashMap::new();
         for (at, address, amount) in sites {
@@ -63,7 +62,7 @@ pub fn heaviest(ranks: &[Rank], worlds: &Worlds) -> Option<Value> {
 }
 
 /// The files mapped, from lines of /proc/PID/maps.
-fn mapped(maps: &str) -> Vec<cohabit_module_t> {
+fn mapped(maps: &str) -> Vec<Module> {
     let mut files: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for line in maps.lines() {
         let Some(path) = line.find('/').map(|at| &line[at..]) else { continue };
@@ -76,11 +75,7 @@ fn mapped(maps: &str) -> Vec<cohabit_module_t> {
     let module = |(path, (start, end)): (&str, (u64, u64))| {
         // What is linked to a fixed address has it in its tables.
         let preferred = if is_fixed(path) { start } else { 0 };
-        let mut module = cohabit_module_t { next: 0, start, end, preferred, unloaded: 0, path: [0; 512] };
-        for (to, from) in module.path.iter_mut().zip(path.bytes().take(511)) {
-            *to = from as std::ffi::c_char;
-        }
-        module
+        Module { path: path.to_owned(), start, end, preferred, unloaded: false }
     };
     files.into_iter().map(module).collect()
 }

@@ -1,0 +1,334 @@
+//! Page faults as perf events (perf_event_open(2)): needs no privilege for one's own programs where
+//! kernel.perf_event_paranoid is 2 or less. The detector is the one in Rust. One ring a PU, which all threads share.
+
+use super::follow;
+use super::mappings::{self, Range};
+use super::ring::{Record, Ring};
+use super::table::{Table, private_key, shared_key, within_page};
+use super::{Counters, Options, Reading, Source, TaskEvent};
+use crate::sampling::{By, Code, Registers, Sampler, Taken, between};
+use crate::weigh::Seen;
+use cohabit_host::perf_event::{files_allowed, page_faults, refused, registers};
+use cohabit_model::{Error, Result};
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::unistd::Pid;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+/// An instruction fault's address is the instruction's own, or, where it crosses into the next page, near it.
+const LONGEST_INSTRUCTION: u64 = 16;
+
+/// Of the files that this process may open, how many samples may take. Faults need the others.
+const FILES_FOR_SAMPLES: f64 = 0.5;
+/// No more in any case: the kernel takes one or two KiB for each.
+const MOST_FILES_FOR_SAMPLES: f64 = 65536.0;
+/// Bytes of code that are read before an instruction, and as many from there on.
+const CODE_BYTES: usize = 128;
+
+/// Page faults through perf events.
+pub struct PerfFaults {
+    /// A ring a PU that is online.
+    rings: Vec<Ring>,
+    /// Events of single threads that write into the rings.
+    events: Vec<File>,
+    table: Table,
+    block_shift: u32,
+    /// Of a thread's time, how much there is from one sample to the next.
+    samples: Option<(Duration, Sampler)>,
+    /// Thread id to number.
+    tasks: HashMap<i32, Living>,
+    processes: BTreeMap<i32, Process>,
+    next_task: u32,
+    counters: Counters,
+    told: Vec<TaskEvent>,
+}
+
+#[derive(Clone, Copy)]
+struct Living {
+    task: u32,
+    process: i32,
+}
+
+#[derive(Default)]
+struct Process {
+    threads: usize,
+    shared: Vec<Range>,
+}
+
+impl PerfFaults {
+    /// Nobody is followed yet.
+    ///
+    /// # Errors
+    /// Where perf events are not allowed, or the kernel has none.
+    pub fn start(options: &Options) -> Result<Self> {
+        // Tried on this process, so that the refusal comes before anything is run.
+        let own = std::process::id() as i32;
+        page_faults(own, -1).map_err(refused)?;
+        let every = options.sampling.map(|percent| between(By::Clock, percent));
+        if let Some(every) = every {
+            registers(own, -1, every).map_err(refused)?;
+        }
+        Ok(Self {
+            rings: Vec::new(),
+            events: Vec::new(),
+            table: Table::new(options.blocks),
+            block_shift: options.block_bytes.ilog2(),
+            samples: every.map(|every| (every, Sampler::default())),
+            tasks: HashMap::new(),
+            processes: BTreeMap::new(),
+            next_task: 0,
+            counters: Counters::default(),
+            told: Vec::new(),
+        })
+    }
+
+    fn started(&mut self, tid: i32, process: i32, parent: Option<i32>) {
+        if self.tasks.contains_key(&tid) {
+            return;
+        }
+        let creator = parent.and_then(|parent| self.tasks.get(&parent)).map(|parent| parent.task);
+        let task = self.next_task;
+        self.next_task += 1;
+        let parents =
+            parent.and_then(|tid| self.tasks.get(&tid)).and_then(|parent| self.processes.get(&parent.process));
+        // A new process has the mappings of its parent.
+        let shared = parents.map(|parent| parent.shared.clone()).unwrap_or_default();
+        self.tasks.insert(tid, Living { task, process });
+        self.processes.entry(process).or_insert(Process { threads: 0, shared }).threads += 1;
+        self.told.push(TaskEvent::Started { task, tid, process, parent: creator });
+    }
+
+    fn ended(&mut self, tid: i32) {
+        let Some(gone) = self.tasks.remove(&tid) else { return };
+        self.told.push(TaskEvent::Ended { task: gone.task });
+        if let Some(process) = self.processes.get_mut(&gone.process) {
+            process.threads -= 1;
+            if process.threads == 0 {
+                self.processes.remove(&gone.process);
+            }
+        }
+    }
+
+    /// Ends tasks that are there no longer and whose end no record told: it was lost, came before that of the beginning (rings are read
+    /// one after another), or before the event was open or had a ring.
+    fn end_the_gone(&mut self) {
+        let there: HashSet<i32> =
+            self.processes.keys().filter_map(|&process| follow::listed(process)).flatten().collect();
+        let gone: Vec<i32> = self.tasks.keys().copied().filter(|tid| !there.contains(tid)).collect();
+        gone.into_iter().for_each(|tid| self.ended(tid));
+    }
+
+    fn fault(&mut self, tid: i32, instruction: u64, address: u64) {
+        let Some(living) = self.tasks.get(&tid).copied() else { return };
+        self.counters.faults += 1;
+        if address.wrapping_sub(instruction) < LONGEST_INSTRUCTION {
+            self.counters.code += 1;
+            return;
+        }
+        let Some(process) = self.processes.get(&living.process) else { return };
+        // What made it fault is not told; mostly it is the agent.
+        let (block, shift) = within_page(address, self.block_shift);
+        let key = match mappings::find(&process.shared, address) {
+            Some(range) => shared_key(range.object, address - range.start + range.offset, shift),
+            None if process.threads > 1 => private_key(living.process as u32, address, shift),
+            None => {
+                self.counters.private += 1;
+                return;
+            }
+        };
+        self.table.touch(key, block, living.task);
+    }
+
+    /// Samples threads, all of them or, where that takes too many files, none: then faults are what there is.
+    fn sample_threads(&mut self, tids: &[i32], pus: &[u32]) {
+        let Some((every, _)) = self.samples else { return };
+        let most = (FILES_FOR_SAMPLES * files_allowed() as f64).min(MOST_FILES_FOR_SAMPLES);
+        if (self.events.len() + tids.len() * pus.len()) as f64 > most {
+            self.counters.tasks_not_sampled += tids.len() as u64;
+            return;
+        }
+        for &tid in tids {
+            for (&pu, ring) in pus.iter().zip(&self.rings) {
+                // A thread that has ended, or a PU that has gone.
+                let Ok(event) = registers(tid, pu as i32, every) else { continue };
+                if ring.take_output_of(&event).is_ok() {
+                    self.events.push(event);
+                }
+            }
+        }
+    }
+
+    fn sample(&mut self, time: u64, tid: i32, registers: &Registers) {
+        let (Some(living), Some((_, sampler))) = (self.tasks.get(&tid), &mut self.samples) else { return };
+        let Some(process) = self.processes.get(&living.process) else { return };
+        // Nothing that it could show: its code need not be read.
+        if process.threads < 2 && process.shared.is_empty() {
+            return;
+        }
+        let mut code = [0; 2 * CODE_BYTES];
+        let code = code_around(living.process, registers.instruction, &mut code);
+        let place = |address| mappings::place(&process.shared, (living.process, process.threads), address);
+        let value = |address| word(living.process, address);
+        sampler.add((Duration::from_nanos(time), Taken::Regularly), living.task, registers, &code, place, value);
+    }
+
+    fn record(&mut self, record: Record) {
+        match record {
+            Record::Fork { tid, process, parent, .. } => self.started(tid, process, Some(parent)),
+            Record::Exit { tid, .. } => self.ended(tid),
+            Record::Exec { tid, process, .. } => {
+                // Another thread than the main one is the main thread from now on; its own end is told as well.
+                if let Some(living) = self.tasks.get(&tid) {
+                    self.told.push(TaskEvent::Exec { task: living.task, tid: process });
+                }
+            }
+            Record::Fault { tid, instruction, address, .. } => self.fault(tid, instruction, address),
+            Record::Sample { time, tid, registers } => self.sample(time, tid, &registers),
+            Record::Lost { count } => self.counters.events_lost += count,
+        }
+    }
+}
+
+impl Source for PerfFaults {
+    fn name(&self) -> &'static str {
+        "page faults, by perf events"
+    }
+
+    fn samples(&self) -> bool {
+        self.samples.is_some()
+    }
+
+    fn follow(&mut self, process: i32) -> Result<()> {
+        let (pus, _) = (online_pus(), files_allowed());
+        let mut tids = Vec::new();
+        follow::threads(process, |tid| {
+            for (index, &pu) in pus.iter().enumerate() {
+                let event = match page_faults(tid, pu as i32) {
+                    Ok(event) => event,
+                    // The thread ended meanwhile, or the PU went.
+                    Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV)) => continue,
+                    Err(error) if error.kind() == io::ErrorKind::PermissionDenied && is_of_another_user(process) => {
+                        return Err(Error::new(format!(
+                            "process {process} is another user's, and so is not to be watched"
+                        ))
+                        .remedy("run cohabit as that user, or as root"));
+                    }
+                    Err(error) => return Err(refused(error)),
+                };
+                match self.rings.get(index) {
+                    None => self.rings.push(Ring::new(event).map_err(refused)?),
+                    Some(ring) => {
+                        ring.take_output_of(&event).map_err(refused)?;
+                        self.events.push(event);
+                    }
+                }
+            }
+            tids.push(tid);
+            Ok(())
+        })?;
+        self.sample_threads(&tids, &pus);
+        tids.into_iter().for_each(|tid| self.started(tid, process, None));
+        self.refresh()
+    }
+
+    fn read(&mut self, _with_pairs: bool) -> Result<Reading> {
+        let mut records = Vec::new();
+        self.rings.iter_mut().for_each(|ring| ring.read(&mut records));
+        records.sort_by_key(Record::time);
+        records.into_iter().for_each(|record| self.record(record));
+        // Mostly it is the agent that makes them fault.
+        let seen = |(a, b, written)| Seen { written, ..Seen::of(a, b) };
+        let told = std::mem::take(&mut self.told);
+        let sampled = self.samples.as_mut().map(|(_, sampler)| {
+            sampler.end(&super::ended(&told));
+            sampler.take()
+        });
+        let sampled = sampled.unwrap_or_default();
+        self.counters.sampled = self.samples.as_ref().map(|(_, sampler)| sampler.sums).unwrap_or_default();
+        self.counters.events = self.table.events + self.counters.sampled.events;
+        self.counters.new_blocks = self.table.new_blocks;
+        self.counters.evictions = self.table.evictions;
+        let by_task = self.table.take_pairs().into_iter().map(seen).chain(sampled).collect();
+        Ok(Reading { tasks: told, pairs: by_task, counters: self.counters })
+    }
+
+    fn wait(&self, at_most: Duration) {
+        // Rings wake nobody: a wake-up a fault would cost more than the fault.
+        std::thread::sleep(at_most.min(Duration::from_millis(20)));
+    }
+
+    fn refresh(&mut self) -> Result<()> {
+        for (pid, process) in &mut self.processes {
+            let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+            process.shared = mappings::shared(&maps);
+        }
+        self.end_the_gone();
+        Ok(())
+    }
+
+    fn sample_switches(&mut self, _wanted: bool) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn see_copies(&mut self) -> Result<()> {
+        Err(Error::new("perf events do not show it"))
+    }
+
+    fn forget_samples(&mut self) {
+        if let Some((_, sampler)) = &mut self.samples {
+            sampler.forget();
+        }
+    }
+}
+
+/// A process's code around an instruction, or from there on, as far as it can be read.
+fn code_around(process: i32, instruction: u64, bytes: &mut [u8; 2 * CODE_BYTES]) -> Code<'_> {
+    let before = instruction.saturating_sub(CODE_BYTES as u64);
+    // What is before may be in a page that is not there; reading ends before such a one.
+    let (start, length) = match read(process, before, bytes) {
+        length if length > CODE_BYTES => (before, length),
+        _ => (instruction, read(process, instruction, bytes)),
+    };
+    Code { start, bytes: &bytes[..length] }
+}
+
+/// Eight bytes of a process's memory; fewer, and then zeroes, where the rest cannot be read.
+pub(super) fn word(process: i32, address: u64) -> Option<u64> {
+    let mut bytes = [0; size_of::<u64>()];
+    (read(process, address, &mut bytes) > 0).then(|| u64::from_ne_bytes(bytes))
+}
+
+/// Reads memory of a process: how many bytes could be read.
+fn read(process: i32, address: u64, bytes: &mut [u8]) -> usize {
+    let remote = [RemoteIoVec { base: address as usize, len: bytes.len() }];
+    process_vm_readv(Pid::from_raw(process), &mut [IoSliceMut::new(bytes)], &remote).unwrap_or(0)
+}
+
+fn is_of_another_user(process: i32) -> bool {
+    let owner = std::fs::metadata(format!("/proc/{process}")).map(|metadata| metadata.uid());
+    owner.is_ok_and(|owner| owner != nix::unistd::geteuid().as_raw())
+}
+
+/// The PUs (OS indices) that run.
+fn online_pus() -> Vec<u32> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0".to_owned());
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?)
+    };
+    text.trim().split(',').filter_map(range).flatten().collect()
+}
+
+impl Ring {
+    /// Lets another event write here.
+    fn take_output_of(&self, event: &File) -> io::Result<()> {
+        const SET_OUTPUT: libc::c_ulong = 0x2405;
+        // SAFETY: two descriptors that are open.
+        let result = unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT, self.descriptor()) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}

@@ -1,0 +1,364 @@
+//! What is to be put back, written down before it is changed: a file for each cohabit that runs, so that a next one, or
+//! `cohabit restore`, can put back what one that was killed has left. It also tells cohabits which PUs the others use.
+
+use super::setting::Setting;
+use super::threads::start_ticks;
+use cohabit_host::affinity::CpuMask;
+use cohabit_model::{Error, Result, file, private};
+use nix::fcntl::{Flock, FlockArg};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The format number of a ledger.
+const FORMAT: u32 = 1;
+/// No ledger is longer.
+const LONGEST_BYTES: u64 = 64 << 20;
+const ROOT: &str = "/";
+/// What to do where a folder cannot be trusted.
+const OWN_FOLDER: &str = "remove it, or set XDG_RUNTIME_DIR to a folder of your own that nobody else can write to";
+
+/// A thread whose affinity was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedAffinity {
+    /// With the id, what tells the thread from a later one.
+    pub start_ticks: u64,
+    /// As it was, as a list of PUs (`0-3,8`).
+    pub before: String,
+    /// The PU (OS index) it was put on.
+    pub pu: u32,
+    /// The PU of ours that it comes from, while it is on the way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<u32>,
+}
+
+/// A setting of the machine that was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedSetting {
+    /// As it was before any cohabit changed it.
+    pub before: String,
+    /// What it was set to.
+    pub set: String,
+}
+
+/// What one cohabit has changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    format: u32,
+    /// The cohabit's process id.
+    pub pid: i32,
+    /// With the id, what tells it from a later process.
+    pub start_ticks: u64,
+    /// By thread id.
+    #[serde(default)]
+    pub affinities: BTreeMap<i32, ChangedAffinity>,
+    /// What else than these is named on a page makes it one that is not understood.
+    #[serde(default)]
+    pub settings: BTreeMap<Setting, ChangedSetting>,
+}
+
+/// This cohabit's page, and the folder with everybody's. When this is dropped, all is put back and the page goes.
+#[derive(Debug)]
+pub struct Ledger {
+    folder: PathBuf,
+    /// What the settings' paths begin with: `/`, but for tests.
+    root: PathBuf,
+    /// What is written on the page.
+    pub entry: Entry,
+}
+
+/// What was put back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Threads that have their affinity back.
+    pub threads: usize,
+    /// Settings that have their value back: path and value.
+    pub settings: Vec<(PathBuf, String)>,
+    /// What could not be put back, and why.
+    pub failed: Vec<String>,
+}
+
+/// Where ledgers are kept: gone with the machine, as what they put back is.
+pub fn folder() -> PathBuf {
+    if nix::unistd::geteuid().is_root() {
+        return PathBuf::from("/run/cohabit");
+    }
+    // After `su` it may still name the folder of somebody else.
+    let runtime =
+        std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| private::check(folder).is_ok());
+    match runtime {
+        Some(folder) => folder.join("cohabit"),
+        None => std::env::temp_dir().join(format!("cohabit-{}", nix::unistd::geteuid())),
+    }
+}
+
+impl ChangedAffinity {
+    /// Whether this affinity is our doing.
+    pub fn holds(&self, now: &CpuMask) -> bool {
+        [Some(self.pu), self.from].into_iter().flatten().any(|pu| *now == CpuMask::single(pu))
+    }
+}
+
+impl Ledger {
+    /// A page for this process. What dead cohabits have left is put back first.
+    ///
+    /// # Errors
+    /// Where the folder cannot be made, or somebody else could write to it.
+    pub fn open(folder: PathBuf) -> Result<(Self, Restored)> {
+        Self::open_below(folder, PathBuf::from(ROOT))
+    }
+
+    fn open_below(folder: PathBuf, root: PathBuf) -> Result<(Self, Restored)> {
+        private::make(&folder).map_err(|error| error.remedy(OWN_FOLDER))?;
+        let restored = restore_below(&folder, &root)?;
+        let pid = std::process::id() as i32;
+        let entry = Entry {
+            format: FORMAT,
+            pid,
+            start_ticks: start_ticks(pid).unwrap_or(0),
+            affinities: BTreeMap::new(),
+            settings: BTreeMap::new(),
+        };
+        Ok((Self { folder, root, entry }, restored))
+    }
+
+    /// Writes the page.
+    ///
+    /// # Errors
+    /// Where it cannot be written; nothing may be changed then.
+    pub fn write(&self) -> Result<()> {
+        let text = serde_json::to_vec(&self.entry).map_err(|error| Error::new(format!("writing a ledger: {error}")))?;
+        file::write_whole(&page(&self.folder, self.entry.pid), &text)
+    }
+
+    /// The PUs (OS indices) that other cohabits have put threads on which still run.
+    pub fn used_by_others(&self) -> Vec<u32> {
+        let others =
+            entries(&self.folder).into_iter().filter(|(_, entry)| entry.pid != self.entry.pid && entry.lives());
+        let mut pus: Vec<u32> = others
+            .flat_map(|(_, entry)| entry.affinities)
+            .filter(|(tid, changed)| start_ticks(*tid) == Some(changed.start_ticks))
+            .map(|(_, changed)| changed.pu)
+            .collect();
+        pus.sort_unstable();
+        pus.dedup();
+        pus
+    }
+
+    /// Changes a setting of the machine, having written down what it was. Where another cohabit has set it already, what
+    /// it was before that one counts.
+    ///
+    /// # Errors
+    /// Where it cannot be read or written; it is then as it was.
+    pub fn set(&mut self, setting: Setting, value: &str) -> Result<()> {
+        let _lock = lock(&self.folder)?;
+        let path = setting.path(&self.root);
+        let now = read_setting(&path)?;
+        let theirs = self.setting_of_others(setting);
+        let before = theirs.map_or(now.clone(), |changed| changed.before);
+        let changed = ChangedSetting { before, set: value.to_owned() };
+        self.entry.settings.insert(setting, changed);
+        self.write()?;
+        if now == value {
+            return Ok(());
+        }
+        let written = write_setting(&path, value);
+        if written.is_err() {
+            self.entry.settings.remove(&setting);
+            self.write()?;
+        }
+        written
+    }
+
+    /// Gives a setting that was changed the value it had before, for a while, or the changed one again. Nothing is done
+    /// where another cohabit uses it too, or somebody else has changed it since. Whether it has that value now.
+    ///
+    /// # Errors
+    /// Where it cannot be read or written.
+    pub fn pause(&mut self, setting: Setting, paused: bool) -> Result<bool> {
+        let _lock = lock(&self.folder)?;
+        let path = setting.path(&self.root);
+        let Some(changed) = self.entry.settings.get(&setting) else { return Ok(false) };
+        let (from, to) = if paused { (&changed.set, &changed.before) } else { (&changed.before, &changed.set) };
+        if self.setting_of_others(setting).is_some() {
+            return Ok(false);
+        }
+        match read_setting(&path)? {
+            now if now == *to => Ok(true),
+            now if now == *from => write_setting(&path, to).map(|()| true),
+            _ => Ok(false),
+        }
+    }
+
+    /// Puts back every setting that no other cohabit uses.
+    ///
+    /// # Errors
+    /// Where one cannot be put back; it stays on the page.
+    pub fn reset_settings(&mut self) -> Result<Vec<(PathBuf, String)>> {
+        let _lock = lock(&self.folder)?;
+        let mut back = Vec::new();
+        for (setting, changed) in self.entry.settings.clone() {
+            let path = setting.path(&self.root);
+            if self.setting_of_others(setting).is_none() && put_back(&path, &changed)? {
+                back.push((path, changed.before));
+            }
+            self.entry.settings.remove(&setting);
+        }
+        self.write()?;
+        Ok(back)
+    }
+
+    fn setting_of_others(&self, setting: Setting) -> Option<ChangedSetting> {
+        let others =
+            entries(&self.folder).into_iter().filter(|(_, entry)| entry.pid != self.entry.pid && entry.lives());
+        others.filter_map(|(_, mut entry)| entry.settings.remove(&setting)).next()
+    }
+}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        // Whatever ended the session early.
+        self.entry.affinities.retain(|tid, changed| let_go(*tid, changed).is_err());
+        if !self.entry.settings.is_empty() {
+            let _ = self.reset_settings();
+        }
+        // What could not be put back stays written down.
+        if self.entry.settings.is_empty() && self.entry.affinities.is_empty() {
+            let _ = fs::remove_file(page(&self.folder, self.entry.pid));
+        }
+    }
+}
+
+impl Entry {
+    /// Whether the cohabit still runs.
+    pub fn lives(&self) -> bool {
+        start_ticks(self.pid) == Some(self.start_ticks)
+    }
+}
+
+/// Puts back what cohabits that do not run any more have left in a folder.
+///
+/// # Errors
+/// Where the folder is there, and somebody else could write to it or it cannot be locked.
+pub fn restore(folder: &Path) -> Result<Restored> {
+    restore_below(folder, Path::new(ROOT))
+}
+
+fn restore_below(folder: &Path, root: &Path) -> Result<Restored> {
+    let mut restored = Restored::default();
+    if fs::symlink_metadata(folder).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        return Ok(restored);
+    }
+    private::check(folder).map_err(|error| error.remedy(OWN_FOLDER))?;
+    let _lock = lock(folder)?;
+    remove_leftovers(folder);
+    let entries = entries(folder);
+    let (living, dead): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(_, entry)| entry.lives());
+    for (path, entry) in dead {
+        let failed_before = restored.failed.len();
+        for (tid, changed) in &entry.affinities {
+            match let_go(*tid, changed) {
+                Ok(true) => restored.threads += 1,
+                Ok(false) => {}
+                Err(error) => restored.failed.push(format!("the affinity of thread {tid}: {error}")),
+            }
+        }
+        for (setting, changed) in &entry.settings {
+            if living.iter().any(|(_, other)| other.settings.contains_key(setting)) {
+                continue;
+            }
+            let path = setting.path(root);
+            match put_back(&path, changed) {
+                Ok(true) => restored.settings.push((path, changed.before.clone())),
+                Ok(false) => {}
+                Err(error) => restored.failed.push(error.cause),
+            }
+        }
+        if restored.failed.len() == failed_before {
+            let _ = fs::remove_file(path);
+        }
+    }
+    Ok(restored)
+}
+
+/// What the names of files begin with by which the ranks of a job on this node find one another.
+pub const NODE: &str = "node-";
+
+/// Removes what killed cohabits have left in the folder beside pages.
+fn remove_leftovers(folder: &Path) {
+    file::remove_abandoned(folder);
+    // Together with the lock of who led goes the socket that it had.
+    private::remove_abandoned(folder, NODE, &|file| {
+        let is_lock = file.extension().is_some_and(|extension| extension == "lock");
+        if is_lock {
+            let _ = fs::remove_file(file.with_extension("socket"));
+        }
+        !is_lock
+    });
+}
+
+/// Gives a thread the affinity it had, if it is still the same thread and still where it was put; whether it did.
+///
+/// # Errors
+/// As sched_setaffinity(2), a thread that has ended set aside.
+pub fn let_go(tid: i32, changed: &ChangedAffinity) -> std::io::Result<bool> {
+    if start_ticks(tid) != Some(changed.start_ticks) {
+        return Ok(false);
+    }
+    let ended = |error: std::io::Error| if error.raw_os_error() == Some(libc::ESRCH) { Ok(false) } else { Err(error) };
+    match CpuMask::of_thread(tid) {
+        Ok(now) if changed.holds(&now) => {}
+        Ok(_) => return Ok(false),
+        Err(error) => return ended(error),
+    }
+    let before = CpuMask::parse(&changed.before).ok_or(std::io::ErrorKind::InvalidData)?;
+    before.apply(tid).map(|()| true).or_else(ended)
+}
+
+/// Writes a setting's former value, if it still has the one it was set to; whether it did.
+fn put_back(path: &Path, changed: &ChangedSetting) -> Result<bool> {
+    if read_setting(path)? != changed.set || changed.before == changed.set {
+        return Ok(false);
+    }
+    write_setting(path, &changed.before).map(|()| true)
+}
+
+fn read_setting(path: &Path) -> Result<String> {
+    let text = fs::read_to_string(path).map_err(|error| file::cannot_read(path, &error))?;
+    Ok(text.trim_end().to_owned())
+}
+
+fn write_setting(path: &Path, value: &str) -> Result<()> {
+    // Not whole or not at all: files of /proc and /sys are written in place.
+    fs::write(path, value).map_err(|error| file::cannot_write(path, &error))
+}
+
+fn page(folder: &Path, pid: i32) -> PathBuf {
+    folder.join(format!("{pid}.json"))
+}
+
+/// The pages in a folder; what is none is left alone.
+fn entries(folder: &Path) -> Vec<(PathBuf, Entry)> {
+    let Ok(files) = fs::read_dir(folder) else { return Vec::new() };
+    let pages =
+        files.filter_map(|file| Some(file.ok()?.path())).filter(|path| path.extension().is_some_and(|e| e == "json"));
+    pages
+        .filter_map(|path| {
+            let text = private::read_text(&path, LONGEST_BYTES).ok()?;
+            let entry: Entry = serde_json::from_str(&text).ok()?;
+            (entry.format == FORMAT).then_some((path, entry))
+        })
+        .collect()
+}
+
+fn lock(folder: &Path) -> Result<Flock<fs::File>> {
+    let path = folder.join("lock");
+    let failed = |error: std::io::Error| file::cannot_write(&path, &error);
+    let file = private::lock_file(&path).map_err(failed)?;
+    Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| failed(errno.into()))
+}
+
+#[cfg(test)]
+#[path = "ledger_tests.rs"]
+mod tests;

@@ -1,0 +1,32 @@
+//! Programs watched while they run, and moved (CDSM; docs/online.md).
+//!
+//! `faults` watches programs: in the kernel through eBPF (`native/bpf`) or by perf events, with the same detector in both
+//! languages (`faults::table`), sees what processes copy from one another, and takes the registers of tasks where a timer
+//! interrupts them. `sampling` makes accesses and events of these, `watch` sets watchpoints, `allowance` holds what is done to a
+//! share of the programs' time, and `weigh` makes one count of what all have shown.
+//!
+//! `policy` decides when to move and whether it is worth it (CDSM, sections 3 and 4), on `aging`, `change`, `gain`, `progress` and
+//! `interval`; all of these are pure. `placer` sets affinities, `settings` changes settings of the machine (`setting` names them), and
+//! both write down first in the `ledger` what is to be put back.
+//!
+//! `perf_script` reads memory samples that perf(1) has taken.
+
+pub mod aging;
+pub mod allowance;
+mod change;
+pub mod faults;
+pub mod gain;
+pub mod interval;
+pub mod ledger;
+pub mod perf_script;
+pub mod placer;
+pub mod policy;
+#[cfg(test)]
+mod policy_tests;
+pub mod progress;
+pub mod sampling;
+pub mod setting;
+pub mod settings;
+pub mod threads;
+pub mod watch;
+pub mod weigh;
