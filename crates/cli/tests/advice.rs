@@ -17,7 +17,7 @@ const fn advice(says: &'static str, when: &'static str, followed: &'static str) 
 }
 
 /// Of commands that profile nothing.
-const PLAIN: [Advice; 12] = [
+const PLAIN: [Advice; 11] = [
     advice(
         "'--mapper packed' is as good",
         "map chain.npz --topology pack:2_core:2_pu:1",
@@ -34,11 +34,6 @@ const PLAIN: [Advice; 12] = [
     advice("see 'cohabit show --help'", "show", "show --help"),
     advice("name one of the commands above", "", "mappers"),
     advice("name it with --format", "import matrix.xyz -o i.npz", "import matrix.xyz --format csv -o i.npz"),
-    advice(
-        "leave it out, or leave --profile and --mapping out",
-        "run --profile chain.npz --always -- true",
-        "run --profile chain.npz -- true",
-    ),
     advice(
         "--objective time is for --mapper best",
         "map chain.npz --objective time --mapper packed",
@@ -57,7 +52,7 @@ const PROFILED: [Advice; 4] = [
         "profile -o p.npz -- ./script",
         "profile -o p.npz --detector dbi -- ./script",
     ),
-    advice("`cohabit profile --hot`", "show p.npz --hot", "show p.npz"),
+    advice("`cohabit profile --hot`", "show p.npz --hot", "show hot.npz --hot"),
 ];
 
 fn run(room: &Room, line: &str) -> Ran {
@@ -89,6 +84,7 @@ fn advice_about_profiles_that_was_followed_is_not_given_again() {
     let Some(room) = Room::to_profile("advice about profiles") else { return };
     executable(&room.file("script", "#!/bin/sh\nexit 0\nmpirun -n 2 ./solver\n"));
     assert_eq!(run(&room, "profile -o p.npz -- true").status, Some(0));
+    assert_eq!(run(&room, "profile -o hot.npz --hot -- true").status, Some(0));
     PROFILED.iter().for_each(|advice| check(&room, advice));
 }
 

@@ -51,22 +51,6 @@ say comes on standard error, each line beginning with 'cohabit:': threads that
 the profile does not know, threads that the program pins itself, and what could
 not be placed.";
 
-/// What says how to map, and so nothing to a mapping that is made.
-const MAPPING_ARGUMENTS: [&str; 12] = [
-    "topology",
-    "level_costs",
-    "mapper",
-    "objective",
-    "bursts",
-    "seed",
-    "weight",
-    "pin",
-    "forbid",
-    "share_cores",
-    "steps",
-    "budget",
-];
-
 /// Arguments of `cohabit run`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -79,6 +63,19 @@ pub struct Run {
     how: MappingArgs,
     #[command(flatten, next_help_heading = "Online: without --profile or --mapping")]
     online: OnlineArgs,
+    #[command(flatten)]
+    placed: PlacedArgs,
+    #[command(flatten)]
+    json: JsonFileArgs,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// How threads are recognised and confined that are placed as planned.
+#[derive(clap::Args)]
+#[group(requires = "PlanArgs")]
+struct PlacedArgs {
     /// How a thread is recognised as a task of the profile
     #[arg(long, value_enum, default_value_t = IdentifyBy::Order)]
     identify: IdentifyBy,
@@ -92,22 +89,17 @@ pub struct Run {
     /// that counts the processors it may use then sees one)
     #[arg(long)]
     hold_main: bool,
-    #[command(flatten)]
-    json: JsonFileArgs,
-    /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
-    command: Vec<OsString>,
 }
 
 /// Where the threads are to go.
 #[derive(clap::Args)]
-#[group(required = false, multiple = false)]
+#[group(required = false, multiple = false, conflicts_with = "OnlineArgs")]
 struct PlanArgs {
     /// Map this profile, and run the program so
     #[arg(long, value_name = "P")]
     profile: Option<PathBuf>,
     /// Run the program as this mapping says
-    #[arg(long, value_name = "MAP", conflicts_with_all = MAPPING_ARGUMENTS)]
+    #[arg(long, value_name = "MAP", conflicts_with_all = ["MappingArgs", "MachineArgs", "LevelCostArgs"])]
     mapping: Option<PathBuf>,
 }
 
@@ -136,7 +128,6 @@ impl Run {
         if self.plan.profile.is_none() && self.plan.mapping.is_none() {
             return self.run_online();
         }
-        self.check_no_online_arguments()?;
         let (mapping, profile) = match self.planned()? {
             Planned::Ranks(plan) if is_launcher(&self.command) => {
                 return run_ranks::run(&self.command, plan, &self.json);
@@ -144,12 +135,12 @@ impl Run {
             Planned::Ranks(_) => return Err(no_launcher(&self.command)),
             Planned::Threads(planned) => *planned,
         };
-        let identify = match self.identify {
+        let identify = match self.placed.identify {
             IdentifyBy::Order => Identify::Order,
             IdentifyBy::Tree => Identify::Tree,
         };
         let allowed = CpuMask::of_thread(0).map_err(|error| Error::new(format!("the affinity of cohabit: {error}")))?;
-        let pinning = match self.pinning {
+        let pinning = match self.placed.pinning {
             PinningArg::Auto => Pinning::Needed,
             PinningArg::Always => Pinning::Always,
         };
@@ -163,14 +154,14 @@ impl Run {
             note(line);
         }
         let options = Options {
-            watch_only: self.watch,
+            watch_only: self.placed.watch,
             pass_signals: true,
-            hold_main_from_start: self.hold_main,
+            hold_main_from_start: self.placed.hold_main,
             map_anew: profile.map(|profile| self.map_anew(profile)).transpose()?,
             ..Options::default()
         };
         let mut outcome = launch(&self.command, &plan, &options)?;
-        for line in notes(&outcome, self.watch) {
+        for line in notes(&outcome, self.placed.watch) {
             note(&line);
         }
         outcome.notes.extend(before);
@@ -204,18 +195,6 @@ impl Run {
     }
 
     /// With a profile or a mapping nothing is watched, so what says how to watch is a mistake.
-    fn check_no_online_arguments(&self) -> Result<(), Failure> {
-        let online = &self.online;
-        let given = [(online.always, "--always"), (online.dry_run, "--dry-run"), (online.output.is_some(), "--output")];
-        match given.iter().find(|(given, _)| *given) {
-            Some((_, name)) => Err(Failure::usage(
-                Error::new(format!("{name} is for runs without a profile or a mapping"))
-                    .remedy("leave it out, or leave --profile and --mapping out"),
-            )),
-            None => Ok(()),
-        }
-    }
-
     /// Runs the program and moves its threads while it runs.
     fn run_online(mut self) -> Outcome {
         // Before anything is watched, or said of that.

@@ -114,8 +114,9 @@ impl Report {
             }
         };
         format!(
-            "{} tasks, {} page faults ({:.0} a second), {} communication events{sent}, {} moves; {:.2} s of CPU time used by cohabit in {:.1} s{waited}",
+            "{} {}, {} page faults ({:.0} a second), {} communication events{sent}, {} moves; {:.2} s of CPU time used by cohabit in {:.1} s{waited}",
             self.task_count,
+            if self.task_count == 1 { "task" } else { "tasks" },
             counters.faults,
             counters.faults as f64 / self.time.as_secs_f64().max(0.001),
             counters.events,
