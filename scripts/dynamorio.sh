@@ -60,12 +60,14 @@ patches=(native/dynamorio/patches/*.patch)
 # they would run otherwise (workloads/probes/client_request.c).
 settings=(-DCMAKE_BUILD_TYPE=Release -DANNOTATIONS=OFF -DBUILD_CLIENTS=OFF -DBUILD_DOCS=OFF -DBUILD_SAMPLES=OFF
     -DBUILD_TESTS=OFF -DBUILD_TOOLS=OFF -DBUILD_DRSTATS=OFF)
+# All that the client and its launcher link and load: half of the whole, most of which is static twins and an ELF library.
+parts=(dynamorio drpreload drinjectlib drconfiglib drfrontendlib drdecode drmgr drreg drutil drwrap)
 
-# Built once: the stamp holds the checksum of the lock file and the patches, and the settings, so that another version is
+# Built once: the stamp holds the checksum of the lock file and the patches, and the settings and parts, so that another version is
 # another build.
 build_dynamorio() {
     local stamp=$own/.cohabit-built wanted
-    wanted="$(cat native/dynamorio/Cargo.lock "${patches[@]}" | sha256sum) ${settings[*]}"
+    wanted="$(cat native/dynamorio/Cargo.lock "${patches[@]}" | sha256sum) ${settings[*]} ${parts[*]}"
     if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
         return
     fi
@@ -81,7 +83,7 @@ build_dynamorio() {
         quietly "$build/patch.log" patch -d "$build/dynamorio-src" -p1 -i "$PWD/$patch"
     done
     quietly "$own/configure.log" cmake -S "$build/dynamorio-src" -B "$own" "${settings[@]}"
-    quietly "$own/make.log" make -C "$own" -j "$jobs"
+    quietly "$own/make.log" make -C "$own" -j "$jobs" "${parts[@]}"
     echo "$wanted" >"$stamp"
 }
 

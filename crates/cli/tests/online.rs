@@ -337,7 +337,7 @@ fn hint_faults_pause_where_they_would_take_too_much() {
     let program = program.to_str().unwrap();
     let mut command = room.command(["run", "--dry-run", "--faults", "hint", "--json", "r.json", "--", program]);
     let said = std::fs::File::create(room.path("said")).unwrap();
-    let mut run = Killed::spawn(command.args(["2", "3600", "600"]).stdout(Stdio::null()).stderr(said));
+    let mut run = Killed::spawn(command.args(["2", "3600", "300"]).stdout(Stdio::null()).stderr(said));
     let (mut was_on, mut off_since) = (false, None);
     let status = loop {
         if let Some(status) = run.try_wait().unwrap() {
