@@ -4,6 +4,7 @@
 //! what they say; a file a command under `commands/`.
 
 mod commands;
+mod comparing;
 mod evaluation;
 mod exit;
 mod export;
