@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-COHABIT = os.environ.get("COHABIT", f"{ROOT}/target/release/cohabit")
+COHABIT = os.path.abspath(os.environ.get("COHABIT", f"{ROOT}/target/release/cohabit"))
 
 
 def cohabit(folder, *words):
