@@ -19,6 +19,7 @@ mod numbered;
 mod online;
 mod output;
 mod picture;
+mod plotting;
 mod progress;
 mod recording;
 mod show;

@@ -14,6 +14,7 @@ mod map;
 mod mappers;
 mod measure;
 mod mpi;
+mod plot;
 mod profile;
 mod record;
 mod restore;
@@ -51,6 +52,8 @@ pub enum Command {
     Compare(compare::Compare),
     /// Finds the best placement of a program by running it, and proves its gain, or says why there is none
     Tune(tune::Tune),
+    /// Draws profiles, placements and comparisons as SVG, PNG or PDF
+    Plot(plot::Plot),
     /// Watches programs that run already, and moves their threads
     Attach(attach::Attach),
     /// Shows live who communicates, where they run and what is moved
@@ -99,6 +102,7 @@ impl Command {
             Command::Run(command) => command.run(),
             Command::Compare(command) => command.run(),
             Command::Tune(command) => command.run(),
+            Command::Plot(command) => command.run(),
             Command::Attach(command) => command.run(),
             Command::Top(command) => command.run(),
             Command::Restore(command) => command.run(),

@@ -142,6 +142,11 @@ impl Tune {
         if let Enough::Stopped(signal) = ended {
             return Ok(Tuned::Stopped(signal));
         }
+        if ended == Enough::OutOfTime {
+            note(
+                "half of the time was over before the placements were told apart as closely as --precision asks: --budget gives more",
+            );
+        }
         let Some(arm) = chosen(&values, &terms) else {
             let text = format!(
                 "in {} blocks none of {} placements was faster than the system's",

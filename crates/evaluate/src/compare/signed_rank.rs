@@ -46,18 +46,27 @@ fn walsh_averages(differences: &[f64]) -> Vec<f64> {
 
 /// The largest rank sum that has at most a share `tail` of all draws at or below it.
 fn most_left_out(count: usize, tail: f64) -> Option<usize> {
-    let ranks: Vec<u64> = (1..=count as u64).map(|rank| 2 * rank).collect();
     let most = count * (count + 1) / 2;
+    if count <= MOST_EXACT {
+        let ranks: Vec<u64> = (1..=count as u64).collect();
+        let mut below = 0.0;
+        let rejected = distribution(&ranks).into_iter().take_while(|share| {
+            below += share;
+            below <= tail
+        });
+        return rejected.count().checked_sub(1);
+    }
+    let ranks: Vec<u64> = (1..=count as u64).map(|rank| 2 * rank).collect();
     // The share grows with the sum, and the sum that is sought is below the middle.
-    let (mut low, mut high) = (None, most / 2 + 1);
-    while low.map_or(0, |low| low + 1) < high {
-        let middle = (low.map_or(0, |low| low + 1) + high) / 2;
-        match share_at_most(&ranks, 2 * middle as u64) <= tail {
-            true => low = Some(middle),
+    let (mut low, mut high) = (0, most / 2 + 1);
+    while low < high {
+        let middle = (low + high) / 2;
+        match normal_share(&ranks, 2 * middle as u64) <= tail {
+            true => low = middle + 1,
             false => high = middle,
         }
     }
-    low
+    low.checked_sub(1)
 }
 
 /// Twice the rank of each by its absolute value, equal ones sharing theirs: whole numbers.
@@ -83,12 +92,15 @@ fn share_at_most(ranks: &[u64], sum: u64) -> f64 {
     }
 }
 
-/// By adding one rank after the other: `share[s]` of the ways sum to `s`.
 fn exact_share(ranks: &[u64], sum: u64) -> f64 {
+    let share = distribution(ranks);
+    let until = (sum as usize + 1).min(share.len());
+    if until == share.len() { 1.0 } else { share[..until].iter().sum::<f64>().min(1.0) }
+}
+
+/// The share of all ways of giving the ranks signs that sums to each number, by adding one rank after the other.
+fn distribution(ranks: &[u64]) -> Vec<f64> {
     let total: u64 = ranks.iter().sum();
-    if sum >= total {
-        return 1.0;
-    }
     let mut share = vec![0.0; total as usize + 1];
     share[0] = 1.0;
     let mut reached = 0;
@@ -100,7 +112,7 @@ fn exact_share(ranks: &[u64], sum: u64) -> f64 {
             share[at] = (share[at] + with) / 2.0;
         }
     }
-    share[..=sum as usize].iter().sum::<f64>().min(1.0)
+    share
 }
 
 /// By the normal distribution, half a (doubled) rank up for continuity.
@@ -134,6 +146,18 @@ mod tests {
                 assert!((found - slow).abs() < 1e-12, "{values:?}: {sum}: {found}, {slow}");
             }
         }
+    }
+
+    /// Where the normal distribution takes over nothing jumps.
+    #[test]
+    fn what_is_left_out_grows_evenly() {
+        let counts = [MOST_EXACT - 1, MOST_EXACT, MOST_EXACT + 1, MOST_EXACT + 2];
+        let left = counts.map(|count| most_left_out(count, 0.025).unwrap());
+        assert!(left.windows(2).all(|pair| (90..=120).contains(&(pair[1] - pair[0]))), "{left:?}");
+        assert_eq!(
+            [5, 6, 7, 8, 9].map(|count| most_left_out(count, 0.025)),
+            [None, Some(0), Some(2), Some(3), Some(5)]
+        );
     }
 
     #[test]

@@ -45,6 +45,21 @@ fn equal_ways_are_seldom_told_apart() {
     }
 }
 
+/// As `cohabit compare --precision` stops: by the width of the interval, looked at again and again.
+#[test]
+fn to_stop_when_the_interval_is_narrow_tells_no_more_equals_apart() {
+    let mut random = fastrand::Rng::with_seed(8);
+    let terms = Terms { floor: 0.0, ..Terms::default() };
+    let mut apart = || {
+        let all = blocks_of_equals(&mut random, 50, 2);
+        let wide = |count: &usize| plan::blocks_needed(&log_ratios(&all[..*count], 1), 0.95, 0.01) > *count;
+        let count = (7..50).step_by(2).find(|count| !wide(count)).unwrap_or(50);
+        differences(&all[..count], &terms)[0].claim != Claim::NotShown
+    };
+    let told_apart = (0..200).filter(|_| apart()).count() as u64;
+    assert!(told_apart <= bound_of_200(0.05), "{told_apart} of 200");
+}
+
 #[test]
 fn what_is_faster_is_found_and_by_how_much() {
     let mut random = fastrand::Rng::with_seed(7);
