@@ -55,8 +55,10 @@ fn whole(area: &Area, rows: &[Row], confidence: f64, floor: f64) -> Result<()> {
     // A letter is half as wide as it is high, more or less.
     let left = (longest * TYPE as i32 * 11 / 20 + 24).min(whole as i32 / 2);
     let width = whole as i32 - left - ROOM[1];
-    let ends = rows.iter().flat_map(|row| row.interval.unwrap_or([row.change; 2])).chain([0.0, floor, -floor]);
+    let ends = rows.iter().flat_map(|row| row.interval.unwrap_or([row.change; 2])).chain([0.0]);
     let (low, high) = ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), end| (low.min(end), high.max(end)));
+    // No closer look than at ten times what is never claimed.
+    let (low, high) = if high - low < 10.0 * floor { (low - 5.0 * floor, high + 5.0 * floor) } else { (low, high) };
     let apart = step(100.0 * (high - low), 5) / 100.0;
     let (low, high) = ((low / apart).floor() * apart, (high / apart).ceil() * apart);
     let x = |change: f64| left + (f64::from(width) * (change - low) / (high - low)).round() as i32;

@@ -8,7 +8,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 /// Cells in a row: of more tasks, several share a cell, which has their sum.
 const MOST_CELLS: usize = 128;
 /// Room around the map, in units: left of it, above, right (the scale), below.
-const ROOM: [i32; 4] = [84, 16, 120, 76];
+const ROOM: [i32; 4] = [84, 16, 132, 76];
 /// Width of the scale.
 const SCALE: i32 = 22;
 /// Parts of the scale.
@@ -21,7 +21,9 @@ const PARTS: i32 = 64;
 pub fn svg(matrix: &Matrix, unit: &str, width_mm: f64) -> Result<String> {
     let side = width_mm * UNITS_A_MM - f64::from(ROOM[0] + ROOM[2]);
     let height_mm = (side + f64::from(ROOM[1] + ROOM[3])) / UNITS_A_MM;
-    drawn(width_mm, height_mm, |area| map(area, matrix, unit, side))
+    let svg = drawn(width_mm, height_mm, |area| map(area, matrix, unit, side))?;
+    // Cells that touch leave no paper between them.
+    Ok(svg.replacen("<svg ", "<svg shape-rendering=\"crispEdges\" ", 1))
 }
 
 /// Sums over cells, and how many tasks share one.
@@ -81,17 +83,17 @@ fn scale(area: &Area, [least, most]: [f64; 2], unit: &str, end: i32) -> Result<(
     let (from, until) = (left + end + 20, left + end + 20 + SCALE);
     let bottom = top + end;
     let height = end - 2 * TYPE as i32;
-    for part in 0..PARTS {
-        let [low, high] = [part, part + 1].map(|part| bottom - height * part / PARTS);
+    // Each down to the bottom, the darkest first: no seam shows between them.
+    for part in (0..PARTS).rev() {
+        let high = bottom - height * (part + 1) / PARTS;
         let shade = colour(f64::from(part) / f64::from(PARTS - 1));
-        area.draw(&Rectangle::new([(from, high), (until, low)], shade.filled())).map_err(failed)?;
+        area.draw(&Rectangle::new([(from, high), (until, bottom)], shade.filled())).map_err(failed)?;
     }
     let beside = type_of().pos(Pos::new(HPos::Left, VPos::Center));
-    let middle = (least * most).sqrt();
-    for (value, at) in [(least, bottom), (middle, bottom - height / 2), (most, bottom - height)] {
-        if value == least && most == least {
-            continue;
-        }
+    let ends = [(least, bottom), ((least * most).sqrt(), bottom - height / 2), (most, bottom - height)];
+    // Where all are alike there is one number to be read.
+    let from_end = if most > least { 0 } else { ends.len() - 1 };
+    for (value, at) in ends.into_iter().skip(from_end) {
         area.draw(&Text::new(short(value), (until + 8, at), beside.clone())).map_err(failed)?;
     }
     let name = type_of().pos(Pos::new(HPos::Left, VPos::Top));
@@ -109,6 +111,7 @@ mod tests {
         assert!(picture.contains("width=\"85mm\"") && picture.contains("messages") && picture.contains("writer"));
         // Three cells, the scale, the frame and the paper.
         assert_eq!(picture.matches("<rect").count(), 3 + PARTS as usize + 2);
+        assert!(picture.contains("\n1k\n") && picture.contains("\n5\n"), "the ends of the scale: {picture}");
         let empty = svg(&Matrix::zero(3), "messages", 85.0).unwrap();
         assert_eq!(empty.matches("<rect").count(), 2);
         let one = svg(&Matrix::from_triplets(1, [(0, 0, 1)]), "messages", 40.0).unwrap();

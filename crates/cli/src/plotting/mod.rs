@@ -17,6 +17,8 @@ use plotters::style::colors::colormaps::ViridisRGB;
 const UNITS_A_MM: f64 = 8.0;
 /// 7 points in units of the drawing.
 pub const TYPE: u32 = 20;
+/// What plotters calls that size: it writes type smaller by 1.24 into SVG.
+const SIZE: f64 = 1.24 * TYPE as f64;
 /// What text is written in.
 const FAMILY: &str = "sans-serif";
 /// Lines and text.
@@ -57,7 +59,7 @@ pub fn colour(strength: f64) -> RGBColor {
 
 /// The type that everything is written in.
 pub fn type_of<'a>() -> TextStyle<'a> {
-    (FAMILY, TYPE).into_font().color(&INK)
+    (FAMILY, SIZE).into_font().color(&INK)
 }
 
 /// `1.2M`: a number of at most four characters and a unit.
