@@ -2,11 +2,13 @@
 //!
 //! [`launch()`] starts an unmodified program with each thread on its PU before the thread's first instruction; it changes
 //! the affinity of the launched threads and nothing else.
-//! [`export`] writes a mapping for launchers, as a file.
+//! [`export`] writes a mapping for launchers, as a file. [`usage`] says what a program took.
 
 pub mod export;
 pub mod launch;
+pub mod memory;
 pub mod ranks;
+pub mod usage;
 
 pub use export::svg::topology_svg;
 pub use export::{EXPORTERS, Exporter, Placement, exporter};

@@ -4,6 +4,7 @@
 //! what they say; a file a command under `commands/`.
 
 mod commands;
+mod comparing;
 mod evaluation;
 mod exit;
 mod export;
@@ -18,6 +19,7 @@ mod numbered;
 mod online;
 mod output;
 mod picture;
+mod plotting;
 mod progress;
 mod recording;
 mod show;

@@ -98,6 +98,16 @@ impl Objective {
 }
 
 impl MappingArgs {
+    /// As if these words stood on the command line of `cohabit map`, all else by default.
+    pub fn of(words: &[&str]) -> Self {
+        #[derive(clap::Parser)]
+        struct Alone {
+            #[command(flatten)]
+            how: MappingArgs,
+        }
+        <Alone as clap::Parser>::parse_from(std::iter::once("map").chain(words.iter().copied())).how
+    }
+
     /// The same by another mapper, and by distance, which every mapper knows.
     pub fn by(&self, mapper: &str) -> Self {
         Self { mapper: mapper.to_owned(), objective: Objective::Distance, bursts: false, ..self.clone() }
@@ -343,7 +353,8 @@ fn default_mapper() -> &'static str {
     MAPPERS.iter().map(|mapper| mapper.name()).find(|&name| name == "best").unwrap_or("complace")
 }
 
-fn mapper_names() -> PossibleValuesParser {
+/// The names of all mappers, as clap takes them.
+pub fn mapper_names() -> PossibleValuesParser {
     let name = |mapper: &&'static dyn cohabit_map::Mapper| PossibleValue::new(mapper.name()).help(mapper.about());
     PossibleValuesParser::new(MAPPERS.iter().map(name))
 }

@@ -32,6 +32,37 @@ pub fn read_profile(path: &Path) -> Result<Profile> {
     during("reading the profile", || npz::read_profile(path))
 }
 
+/// A line whose text changes, for measurements: it appears at once, and goes when this is dropped.
+pub struct Line(Option<ProgressBar>);
+
+impl Line {
+    /// An empty one, where standard error is a terminal.
+    pub fn new() -> Self {
+        let is_shown = std::io::stderr().is_terminal() && !is_quiet();
+        Self(is_shown.then(|| {
+            let line = ProgressBar::new_spinner();
+            line.set_style(ProgressStyle::default_spinner().template("{msg}").expect("a valid template"));
+            line
+        }))
+    }
+
+    /// Says what is done. Nothing is drawn between: what is measured is not to be disturbed.
+    pub fn say(&self, text: &str) {
+        if let Some(line) = &self.0 {
+            line.set_message(format!("cohabit: {text}"));
+            line.tick();
+        }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if let Some(line) = &self.0 {
+            line.finish_and_clear();
+        }
+    }
+}
+
 impl Progress {
     fn of(what: &str) -> Self {
         if !std::io::stderr().is_terminal() || is_quiet() {

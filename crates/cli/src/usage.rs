@@ -52,6 +52,11 @@ pub fn runs_program(command: &str) -> bool {
     matches!(command, "run" | "profile" | "record")
 }
 
+/// Whether this command is given a program, after `--`.
+fn takes_program(command: &str) -> bool {
+    runs_program(command) || matches!(command, "compare" | "tune")
+}
+
 /// clap's complaint as cause and remedy; `command` is the one that was named, where there is such a command.
 pub fn error(error: &ClapError, command: Option<&str>) -> Error {
     let rendered = error.render().to_string();
@@ -84,7 +89,7 @@ fn lacks_program(error: &ClapError, command: &str) -> bool {
     let missing = |missing: &[String]| missing.iter().all(|name| name.starts_with("<CMD>"));
     match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(names))) => {
-            runs_program(command) && missing(names)
+            takes_program(command) && missing(names)
         }
         _ => false,
     }
@@ -94,7 +99,7 @@ fn lacks_program(error: &ClapError, command: &str) -> bool {
 fn program_without_dashes(error: &ClapError, command: &str) -> Option<String> {
     match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(word)))
-            if runs_program(command) && !word.starts_with('-') =>
+            if takes_program(command) && !word.starts_with('-') =>
         {
             Some(word.clone())
         }

@@ -155,17 +155,21 @@ impl Ledger {
         let _lock = lock(&self.folder)?;
         let path = setting.path(&self.root);
         let now = read_setting(&path)?;
-        let theirs = self.setting_of_others(setting);
-        let before = theirs.map_or(now.clone(), |changed| changed.before);
+        // What was before the first change: it may be changed again.
+        let earlier = self.entry.settings.get(&setting).cloned().or_else(|| self.setting_of_others(setting));
+        let before = earlier.map_or(now.clone(), |changed| changed.before);
         let changed = ChangedSetting { before, set: value.to_owned() };
-        self.entry.settings.insert(setting, changed);
+        let own = self.entry.settings.insert(setting, changed);
         self.write()?;
         if now == value {
             return Ok(());
         }
         let written = write_setting(&path, value);
         if written.is_err() {
-            self.entry.settings.remove(&setting);
+            match own {
+                Some(own) => self.entry.settings.insert(setting, own),
+                None => self.entry.settings.remove(&setting),
+            };
             self.write()?;
         }
         written

@@ -16,6 +16,7 @@ const SWITCH: &str = "/proc/sys/kernel/numa_balancing";
 const NORMAL: u32 = 1;
 /// What to do where it cannot be written.
 const MAY_CHANGE: &str = "run as root, or have the administrator set kernel.numa_balancing=1";
+const MAY_SWITCH: &str = "run as root, or leave --numa-balancing out";
 /// What the machine has seen, a line each.
 const EVENTS: &str = "/proc/vmstat";
 const RATES: &str = "/sys/kernel/debug/sched/numa_balancing";
@@ -74,6 +75,16 @@ pub fn enable_hint_faults(ledger: &mut Ledger) -> Result<HintFaults> {
     let set = ledger.set(Setting::NumaBalancing, &(now | NORMAL).to_string());
     set.map_err(|error| error.remedy(MAY_CHANGE))?;
     Ok(HintFaults { was_on: is_normal(now), rate: set_rates(ledger) })
+}
+
+/// Turns NUMA balancing on or off for what is compared; it is put back with the ledger. Memory tiering's bits stay.
+///
+/// # Errors
+/// As [`can_have_hint_faults`].
+pub fn switch_balancing(ledger: &mut Ledger, on: bool) -> Result<()> {
+    let now = read_switch()?;
+    let wanted = if on { now | NORMAL } else { now & !NORMAL };
+    ledger.set(Setting::NumaBalancing, &wanted.to_string()).map_err(|error| error.remedy(MAY_SWITCH))
 }
 
 fn read_switch() -> Result<u32> {

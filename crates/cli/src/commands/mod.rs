@@ -1,6 +1,7 @@
 //! The commands, a file each: its arguments, and a `run` that joins the stages.
 
 mod attach;
+mod compare;
 mod compare_detectors;
 mod completions;
 mod detectors;
@@ -13,6 +14,7 @@ mod map;
 mod mappers;
 mod measure;
 mod mpi;
+mod plot;
 mod profile;
 mod record;
 mod restore;
@@ -22,6 +24,7 @@ mod show;
 mod simulate;
 mod top;
 mod topology;
+mod tune;
 
 use crate::exit::{End, Failure};
 
@@ -45,6 +48,12 @@ pub enum Command {
     Simulate(simulate::Simulate),
     /// Runs a program with each thread on its PU, or watches it and moves its threads
     Run(run::Run),
+    /// Runs a program under the system's placement and under mappings in turn, and says what differs, with intervals
+    Compare(compare::Compare),
+    /// Finds the best placement of a program by running it, and proves its gain, or says why there is none
+    Tune(tune::Tune),
+    /// Draws profiles, placements and comparisons as SVG, PNG or PDF
+    Plot(plot::Plot),
     /// Watches programs that run already, and moves their threads
     Attach(attach::Attach),
     /// Shows live who communicates, where they run and what is moved
@@ -91,6 +100,9 @@ impl Command {
             Command::Evaluate(command) => command.run(),
             Command::Simulate(command) => command.run(),
             Command::Run(command) => command.run(),
+            Command::Compare(command) => command.run(),
+            Command::Tune(command) => command.run(),
+            Command::Plot(command) => command.run(),
             Command::Attach(command) => command.run(),
             Command::Top(command) => command.run(),
             Command::Restore(command) => command.run(),

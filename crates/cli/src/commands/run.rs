@@ -13,6 +13,7 @@ use crate::output::note;
 use crate::picture::label::list;
 use crate::progress::read_profile;
 use clap::ValueEnum;
+use cohabit_apply::usage::{Meter, Usage};
 use cohabit_apply::{BeforeStart, Identify, LaunchPlan, MapAnew, Method, Options, Pinning, Status, launch};
 use cohabit_formats::npz::write_profile;
 use cohabit_host::CpuMask;
@@ -41,6 +42,8 @@ Examples:
       ranks, by mpirun's (mpiexec's, srun's) own options
   cohabit run -- ./solver input                   watch it, and move its threads
   cohabit run --dry-run -o p.npz -- ./solver      watch it, and move nothing
+  cohabit run --unplaced --json r.json -- ./solver
+      only say what it takes
 
 Without a profile or a mapping the program is watched while it runs, through its
 page faults and watchpoints (see 'cohabit doctor'), and its threads are moved
@@ -101,6 +104,9 @@ struct PlanArgs {
     /// Run the program as this mapping says
     #[arg(long, value_name = "MAP", conflicts_with_all = ["MappingArgs", "MachineArgs", "LevelCostArgs"])]
     mapping: Option<PathBuf>,
+    /// Run the program as it is, placed by the system, for --json to say what that takes
+    #[arg(long, conflicts_with_all = ["MappingArgs", "MachineArgs", "LevelCostArgs"])]
+    unplaced: bool,
 }
 
 /// `--pinning`.
@@ -125,8 +131,11 @@ impl Run {
     /// Runs the program and ends as it ends.
     pub fn run(self) -> Outcome {
         self.json.check()?;
-        if self.plan.profile.is_none() && self.plan.mapping.is_none() {
+        if self.plan.profile.is_none() && self.plan.mapping.is_none() && !self.plan.unplaced {
             return self.run_online();
+        }
+        if self.plan.unplaced {
+            return self.run_unplaced();
         }
         let (mapping, profile) = match self.planned()? {
             Planned::Ranks(plan) if is_launcher(&self.command) => {
@@ -160,12 +169,27 @@ impl Run {
             map_anew: profile.map(|profile| self.map_anew(profile)).transpose()?,
             ..Options::default()
         };
+        let meter = Meter::start()?;
         let mut outcome = launch(&self.command, &plan, &options)?;
+        let usage = meter.stop()?;
         for line in notes(&outcome, self.placed.watch) {
             note(&line);
         }
         outcome.notes.extend(before);
-        self.json.emit("run", fields(&outcome, &mapping))?;
+        self.json.emit("run", fields(&outcome, Some(&mapping.mapper), &usage))?;
+        Ok(end(outcome.status))
+    }
+
+    /// As the system places it: what placements are held against.
+    fn run_unplaced(&self) -> Outcome {
+        if is_launcher(&self.command) {
+            return run_ranks::run(&self.command, run_ranks::Plan::Unplaced, &self.json);
+        }
+        let options = Options { pass_signals: true, ..Options::default() };
+        let meter = Meter::start()?;
+        let outcome = launch(&self.command, &LaunchPlan::default(), &options)?;
+        let usage = meter.stop()?;
+        self.json.emit("run", fields(&outcome, None, &usage))?;
         Ok(end(outcome.status))
     }
 
@@ -368,7 +392,7 @@ fn notes(outcome: &cohabit_apply::Outcome, asked_to_watch: bool) -> Vec<String> 
     notes
 }
 
-fn fields(outcome: &cohabit_apply::Outcome, mapping: &Mapping) -> Value {
+fn fields(outcome: &cohabit_apply::Outcome, mapper: Option<&str>, usage: &Usage) -> Value {
     let placed = |placed: &cohabit_apply::PlacedReport| {
         json!({
             "task": placed.task, "tid": placed.tid, "pu": placed.pu, "pus": placed.pus, "affinity": placed.affinity, "held": placed.held,
@@ -378,7 +402,7 @@ fn fields(outcome: &cohabit_apply::Outcome, mapping: &Mapping) -> Value {
     let repinned = |repinned: &cohabit_apply::Repinned| json!({ "task": repinned.task, "tid": repinned.tid, "pu": repinned.pu, "affinity": repinned.affinity });
     let unknown = |thread: &cohabit_apply::UnknownThread| json!({ "pid": thread.pid, "tid": thread.tid, "affinity": thread.affinity });
     json!({
-        "mapper": mapping.mapper,
+        "mapper": mapper,
         "status": status_fields(outcome.status),
         "method": match outcome.method {
             Method::NotNeeded => "none",
@@ -391,6 +415,7 @@ fn fields(outcome: &cohabit_apply::Outcome, mapping: &Mapping) -> Value {
         "missing_tasks": outcome.missing_tasks,
         "unknown_threads": outcome.unknown_threads.iter().map(unknown).collect::<Vec<_>>(),
         "unknown_thread_count": outcome.unknown_thread_count,
+        "usage": usage,
         "notes": outcome.notes,
     })
 }

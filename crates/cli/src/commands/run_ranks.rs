@@ -10,6 +10,7 @@ use crate::output::note;
 use crate::verdict::verdict;
 use cohabit_apply::Placement;
 use cohabit_apply::ranks::{Difference, Expected, Given, RankLaunch, Seen, differences, threads_elsewhere};
+use cohabit_apply::usage::{Meter, Usage};
 use cohabit_evaluate::{Prediction, mpi_share};
 use cohabit_model::launcher::Launcher;
 use cohabit_model::{Error, Mapping, Matrix, Profile, Result, Topology};
@@ -36,6 +37,8 @@ pub(super) enum Plan<'a> {
     },
     /// Mapped already.
     Mapping(Box<Mapping>),
+    /// Wherever the launcher puts them by itself.
+    Unplaced,
 }
 
 /// What was decided: the command to run, and why it is that one.
@@ -58,8 +61,10 @@ pub(super) fn run(command: &[OsString], plan: Plan, json: &JsonFileArgs) -> Outc
         note(line);
     }
     let threads: Vec<Vec<u32>> = decision.expected.iter().map(|expected| expected.threads.clone()).collect();
+    let meter = Meter::start()?;
     let ran =
         mpi::run(&decision.command, &decision.variables, &threads, Path::new("."), true).map_err(Failure::from)?;
+    let usage = meter.stop()?;
     let seen: Vec<Seen> = ran.ranks.iter().map(seen).collect();
     // Of a run in which MPI never started there is nothing to compare.
     let differing = if seen.is_empty() { Vec::new() } else { differences(&decision.expected, &seen) };
@@ -74,20 +79,21 @@ pub(super) fn run(command: &[OsString], plan: Plan, json: &JsonFileArgs) -> Outc
         note(line);
     }
     notes.splice(0..0, decision.notes.iter().cloned());
-    json.emit("run", fields(&decision, &ran, &differing, &notes))?;
+    json.emit("run", fields(&decision, &ran, &differing, &notes, &usage))?;
     Ok(End::of(ran.status))
 }
 
 fn decide(launcher: (Launcher, u32), command: &[OsString], given: &Given, plan: Plan) -> Result<Decision, Failure> {
-    let unchanged = |note: String| Decision {
+    let as_it_is = |notes: Vec<String>| Decision {
         command: command.to_vec(),
         variables: Vec::new(),
         expected: Vec::new(),
-        notes: vec![note],
+        notes,
         mapper: None,
         _launch: None,
     };
-    if !given.placed_by.is_empty() {
+    let unchanged = |note: String| as_it_is(vec![note]);
+    if !matches!(plan, Plan::Unplaced) && !given.placed_by.is_empty() {
         let by = given.placed_by.join(", ");
         return Ok(unchanged(format!(
             "{by} places the ranks, so nothing is added: leave it out to place them by cohabit"
@@ -95,6 +101,7 @@ fn decide(launcher: (Launcher, u32), command: &[OsString], given: &Given, plan: 
     }
     let mut notes = Vec::new();
     let (mapping, topology, weight) = match plan {
+        Plan::Unplaced => return Ok(as_it_is(notes)),
         Plan::Mapping(mapping) => {
             let topology = Topology::parse_text(&mapping.topology)?;
             given.check_hosts(&topology)?;
@@ -226,7 +233,7 @@ fn few(mut lines: Vec<String>) -> Vec<String> {
     lines
 }
 
-fn fields(decision: &Decision, ran: &mpi::Ran, differing: &[Difference], notes: &[String]) -> Value {
+fn fields(decision: &Decision, ran: &mpi::Ran, differing: &[Difference], notes: &[String], usage: &Usage) -> Value {
     let rank = |placed: &mpi::Placed| {
         let expected = decision.expected.get(placed.rank as usize);
         json!({
@@ -253,6 +260,7 @@ fn fields(decision: &Decision, ran: &mpi::Ran, differing: &[Difference], notes: 
         "launched": words(&decision.command),
         "ranks": ran.ranks.iter().map(rank).collect::<Vec<_>>(),
         "elsewhere": differing.iter().map(|difference| difference.rank).collect::<Vec<_>>(),
+        "usage": usage,
         "notes": notes,
     })
 }

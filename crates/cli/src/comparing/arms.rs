@@ -1,0 +1,145 @@
+//! The ways in which a program is run: where its tasks go, and what the memory is like.
+
+use clap::ValueEnum;
+use cohabit_apply::memory::{Memory, Policy};
+use cohabit_host::CpuMask;
+use cohabit_model::{Error, Mapping, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// The name of the way in which the system places the program.
+pub const SYSTEM: &str = "system";
+
+/// `--memory`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MemoryArg {
+    /// From the node of the thread that touches a page first
+    FirstTouch,
+    /// From all nodes in turn
+    Interleave,
+    /// From the nodes of the PUs that the program runs on
+    Bind,
+}
+
+/// `--numa-balancing`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// The kernel moves pages to the nodes that use them
+    On,
+    /// It leaves them where they are
+    Off,
+}
+
+/// One way.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Arm {
+    /// What it is called.
+    pub name: String,
+    /// Where the tasks go; none: where the system puts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapping: Option<Mapping>,
+    /// Where memory comes from; none: as cohabit itself was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Policy>,
+    /// Whether NUMA balancing is on; none: as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numa_balancing: Option<bool>,
+}
+
+impl From<MemoryArg> for Policy {
+    fn from(memory: MemoryArg) -> Self {
+        match memory {
+            MemoryArg::FirstTouch => Policy::FirstTouch,
+            MemoryArg::Interleave => Policy::Interleave,
+            MemoryArg::Bind => Policy::Bind,
+        }
+    }
+}
+
+impl Arm {
+    /// The memory policy of what is started, where one was asked for.
+    ///
+    /// # Errors
+    /// As [`Memory::new`].
+    pub fn memory(&self) -> Result<Option<Memory>> {
+        let Some(policy) = self.memory else { return Ok(None) };
+        let pus = match &self.mapping {
+            Some(mapping) => mapping.tasks.iter().map(|task| task.pu).collect(),
+            None => CpuMask::of_thread(0)?.pus(),
+        };
+        Memory::new(policy, &pus).map(Some)
+    }
+}
+
+/// The system's placement and the mappings, each under each policy and with balancing as asked for: the first of each before
+/// the others, so that the first arm is the one that the others are held against.
+pub fn crossed(mappings: Vec<(String, Mapping)>, memory: &[MemoryArg], balancing: &[Switch]) -> Vec<Arm> {
+    let placements = std::iter::once((SYSTEM.to_owned(), None))
+        .chain(mappings.into_iter().map(|(name, mapping)| (name, Some(mapping))));
+    let policies: Vec<Option<MemoryArg>> = or_none(memory);
+    let switches: Vec<Option<Switch>> = or_none(balancing);
+    let mut arms = Vec::new();
+    for (name, mapping) in placements {
+        for policy in &policies {
+            for switch in &switches {
+                let named = |value: Option<String>| value.map(|name| format!(", {name}")).unwrap_or_default();
+                let memory = policy.and_then(|policy| Some(policy.to_possible_value()?.get_name().to_owned()));
+                let balanced =
+                    switch.and_then(|switch| Some(format!("balancing {}", switch.to_possible_value()?.get_name())));
+                arms.push(Arm {
+                    name: format!("{name}{}{}", named(memory), named(balanced)),
+                    mapping: mapping.clone(),
+                    memory: policy.map(Policy::from),
+                    numa_balancing: switch.map(|switch| switch == Switch::On),
+                });
+            }
+        }
+    }
+    arms
+}
+
+fn or_none<T: Copy>(values: &[T]) -> Vec<Option<T>> {
+    if values.is_empty() { vec![None] } else { values.iter().copied().map(Some).collect() }
+}
+
+/// Mapping files, each under a name of its own.
+///
+/// # Errors
+/// Where one cannot be read.
+pub fn read(paths: &[std::path::PathBuf]) -> Result<Vec<(String, Mapping)>> {
+    let named = |path: &std::path::PathBuf| Ok((stem(path), Mapping::read(path)?));
+    paths.iter().map(named).collect()
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().map_or_else(|| "mapping".to_owned(), |stem| stem.to_string_lossy().into_owned())
+}
+
+/// Gives names that are there already a number.
+pub fn unlike(mappings: &mut [(String, Mapping)]) {
+    let mut known = BTreeSet::from([SYSTEM.to_owned()]);
+    for (name, _) in mappings {
+        let wanted = name.clone();
+        for number in 2.. {
+            if known.insert(name.clone()) {
+                break;
+            }
+            *name = format!("{wanted}-{number}");
+        }
+    }
+}
+
+/// Makes sure that there is something to compare.
+///
+/// # Errors
+/// Where there is one way only, or one of them cannot be had here.
+pub fn check(arms: &[Arm]) -> Result<()> {
+    if arms.len() < 2 {
+        return Err(Error::new("there is nothing to compare the system's placement with").remedy(
+            "name a mapping (--mapping m.json), or --mapper and --profile; 'cohabit tune' finds one by itself",
+        ));
+    }
+    arms.iter().try_for_each(|arm| arm.memory().map(drop))
+}

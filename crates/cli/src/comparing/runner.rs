@@ -1,0 +1,345 @@
+//! One run of one arm: by `cohabit run`, with what the program writes kept for the metric.
+
+use super::args::Placing;
+use super::arms::Arm;
+use super::folder::{Folder, last_line};
+use super::results::{By, Output, Run};
+use crate::exit::Failure;
+use crate::online::stop::asked_by;
+use cohabit_apply::memory::Memory;
+use cohabit_online::ledger::{self, Ledger};
+use cohabit_online::settings::switch_balancing;
+use cohabit_apply::usage::Usage;
+use cohabit_model::{Error, Result};
+use regex::Regex;
+use serde_json::Value;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long what a program has left running may take to end.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// A shorter run is mostly its own start.
+const SHORTEST: Duration = Duration::from_millis(10);
+
+/// How runs are made.
+pub struct Runner<'a> {
+    command: &'a [OsString],
+    input: Option<PathBuf>,
+    placing: Placing,
+    metric: Option<Regex>,
+    by: By,
+    arms: Vec<Prepared>,
+    ledger: Option<Ledger>,
+    folder: Folder,
+}
+
+/// An arm with what its runs need.
+struct Prepared {
+    arm: Arm,
+    mapping: Option<PathBuf>,
+    memory: Option<Memory>,
+}
+
+/// How a run ended.
+pub enum Ended {
+    /// It counts.
+    Well(Box<Run>),
+    /// This process was asked to end by a signal, and so was the program.
+    Stopped(i32),
+}
+
+impl<'a> Runner<'a> {
+    /// Gets ready.
+    ///
+    /// # Errors
+    /// Where an arm cannot be had here, or the expression is none.
+    pub fn new(
+        command: &'a [OsString],
+        arms: &[Arm],
+        by: By,
+        placing: Placing,
+        input: Option<PathBuf>,
+    ) -> Result<Self, Failure> {
+        cohabit_model::command::find(command)?;
+        let metric = match &by {
+            By::Metric(text) => Some(expression(text).map_err(Failure::usage)?),
+            _ => None,
+        };
+        if let Some(path) = &input {
+            File::open(path).map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
+        }
+        let folder = Folder::create()?;
+        let prepare = |(at, arm): (usize, &Arm)| -> Result<Prepared> {
+            let mapping = arm.mapping.as_ref().map(|mapping| {
+                let path = folder.path(&format!("arm-{at}.json"));
+                mapping.write(&path).map(|()| path)
+            });
+            Ok(Prepared { arm: arm.clone(), mapping: mapping.transpose()?, memory: arm.memory()? })
+        };
+        let arms = arms.iter().enumerate().map(prepare).collect::<Result<Vec<_>>>()?;
+        let switches = arms.iter().any(|prepared| prepared.arm.numa_balancing.is_some());
+        let ledger = switches.then(|| Ledger::open(ledger::folder())).transpose()?.map(|(ledger, _)| ledger);
+        // What a program leaves running becomes ours, and is seen.
+        // SAFETY: a flag of this process.
+        unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+        Ok(Self { command, input, placing, metric, by, arms, ledger, folder })
+    }
+
+    /// Runs an arm once.
+    ///
+    /// # Errors
+    /// Where the program fails, leaves something running, prints no such metric, or was not placed as the arm says.
+    pub fn run(&mut self, block: usize, arm: usize, warm_up: bool) -> Result<Ended> {
+        if let (Some(on), Some(ledger)) = (self.arms[arm].arm.numa_balancing, &mut self.ledger) {
+            switch_balancing(ledger, on)?;
+        }
+        let status = self.start(arm)?;
+        if let Some(signal) = asked_by() {
+            return Ok(Ended::Stopped(signal));
+        }
+        self.check_nothing_runs_on()?;
+        let document = self.document(arm, status)?;
+        let name = &self.arms[arm].arm.name;
+        let usage: Usage = serde_json::from_value(document["usage"].clone())
+            .map_err(|error| Error::new(format!("what a run took cannot be read: {error}")))?;
+        let mut notes: Vec<String> = document["notes"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|note| Some(note.as_str()?.to_owned()))
+            .collect();
+        self.check_placed(arm, &document, &notes)?;
+        if document["elsewhere"].as_array().is_some_and(|ranks| !ranks.is_empty()) {
+            notes.push("some ranks ran elsewhere than the mapping says".to_owned());
+        }
+        let value = match &self.by {
+            By::Wall if usage.wall_s < SHORTEST.as_secs_f64() => return Err(too_short(usage.wall_s)),
+            By::Wall => usage.wall_s,
+            By::Cpu if usage.wall_s < SHORTEST.as_secs_f64() => return Err(too_short(usage.wall_s)),
+            By::Cpu => usage.cpu_s(),
+            By::Metric(_) => self.measured(name)?,
+        };
+        if value <= 0.0 || !value.is_finite() {
+            return Err(Error::new(format!(
+                "{value} by {name}: what is compared must be above 0, for ways are compared by their ratio"
+            ))
+            .remedy("name another metric"));
+        }
+        let output = self.output()?;
+        Ok(Ended::Well(Box::new(Run { block, arm, warm_up, value, usage, output, notes })))
+    }
+
+    /// Starts `cohabit run` and waits for it. Who asks this process to end asks the program.
+    fn start(&self, arm: usize) -> Result<ExitStatus> {
+        let Prepared { mapping, memory, .. } = &self.arms[arm];
+        let _ = std::fs::remove_file(self.folder.path("run.json"));
+        let mut run = Command::new(std::env::current_exe()?);
+        run.args(["--quiet", "run", "--json"]).arg(self.folder.path("run.json"));
+        match mapping {
+            Some(path) => run.arg("--mapping").arg(path),
+            None => run.arg("--unplaced"),
+        };
+        if mapping.is_some() {
+            run.args(["--pinning", if self.placing.always { "always" } else { "auto" }]);
+            run.args(self.placing.hold_main.then_some("--hold-main"));
+        }
+        run.arg("--").args(self.command);
+        run.stdin(match &self.input {
+            Some(path) => File::open(path)?.into(),
+            None => Stdio::null(),
+        });
+        run.stdout(File::create(self.folder.path("out"))?).stderr(File::create(self.folder.path("err"))?);
+        let memory = memory.clone();
+        let prepare = move || {
+            // What is killed takes its run with it.
+            // SAFETY: a flag of this process.
+            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
+            memory.as_ref().map_or(Ok(()), Memory::set)
+        };
+        // SAFETY: two system calls, on memory that is there.
+        let mut child =
+            unsafe { run.pre_exec(prepare) }.spawn().map_err(|error| Error::new(format!("starting a run: {error}")))?;
+        let mut told = false;
+        loop {
+            match wait(child.id() as i32) {
+                Ok(status) => return Ok(status),
+                Err(error) if error.raw_os_error() == Some(libc::EINTR) => {
+                    if let (Some(signal), false) = (asked_by(), told) {
+                        told = true;
+                        // SAFETY: a child that has not been waited for.
+                        unsafe { libc::kill(child.id() as i32, signal) };
+                    }
+                }
+                Err(error) => {
+                    let _ = child.kill();
+                    return Err(Error::new(format!("waiting for a run: {error}")));
+                }
+            }
+        }
+    }
+
+    /// What `cohabit run` found, where the program ended well.
+    fn document(&self, arm: usize, status: ExitStatus) -> Result<Value> {
+        let name = &self.arms[arm].arm.name;
+        let last = || last_line(&self.folder.path("err")).or_else(|| last_line(&self.folder.path("out")));
+        let text = std::fs::read_to_string(self.folder.path("run.json")).unwrap_or_default();
+        let Ok(document) = serde_json::from_str::<Value>(&text) else {
+            let said = last().map(|line| line.trim_start_matches("cohabit: ").to_owned());
+            return Err(Error::new(format!(
+                "by {name}: {}",
+                said.unwrap_or_else(|| format!("the run ended with {status}"))
+            )));
+        };
+        if status.success() {
+            return Ok(document);
+        }
+        let program = self.command[0].to_string_lossy();
+        let how = match (status.signal(), status.code()) {
+            (Some(signal), _) => format!("was killed by signal {signal}"),
+            (None, code) => format!("ended with status {}", code.unwrap_or(-1)),
+        };
+        let said = last().map(|line| format!(": {line}")).unwrap_or_default();
+        Err(Error::new(format!("by {name}, {program} {how}{said}")))
+    }
+
+    /// An arm that was not placed would be the system's under another name.
+    fn check_placed(&self, arm: usize, document: &Value, notes: &[String]) -> Result<()> {
+        let Some(mapping) = &self.arms[arm].arm.mapping else { return Ok(()) };
+        let is_of_ranks = document["launched"].is_array();
+        let is_placed = match is_of_ranks {
+            true => !document["mapper"].is_null(),
+            false => document["placed"].as_array().is_some_and(|placed| !placed.is_empty()),
+        };
+        let may_stay = mapping.no_gain.is_some() && !self.placing.always;
+        if is_placed || may_stay {
+            return Ok(());
+        }
+        let name = &self.arms[arm].arm.name;
+        let why = notes.first().map(|note| format!(": {note}")).unwrap_or_default();
+        Err(Error::new(format!("by {name} nothing was placed{why}"))
+            .remedy("make the mapping from a profile of this program, as it is started here"))
+    }
+
+    /// The program has gone on in the background: what it takes is not measured, and disturbs the next run.
+    fn check_nothing_runs_on(&self) -> Result<()> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            // SAFETY: asks for any child that has ended; the run itself has been waited for.
+            match unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } {
+                0 if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
+                0 => break,
+                -1 => return Ok(()),
+                _ => {}
+            }
+        }
+        let program = self.command[0].to_string_lossy();
+        let left = left_running().map(|name| format!(" ({name})")).unwrap_or_default();
+        Err(Error::new(format!("{program} ended and left a process running{left}: what that takes cannot be measured"))
+            .remedy("start the program so that it stays in the foreground until all is done"))
+    }
+
+    /// The number that the program printed: the last one that the expression finds.
+    fn measured(&self, name: &str) -> Result<f64> {
+        let Some(expression) = &self.metric else { return Ok(0.0) };
+        let mut found = None;
+        for file in ["out", "err"] {
+            let bytes = std::fs::read(self.folder.path(file))?;
+            let text = String::from_utf8_lossy(&bytes);
+            found =
+                expression.captures_iter(&text).filter_map(|groups| Some(groups.get(1)?.as_str().to_owned())).last();
+            if found.is_some() {
+                break;
+            }
+        }
+        let Some(text) = found else {
+            let last =
+                last_line(&self.folder.path("out")).map(|line| format!("; its last line: {line}")).unwrap_or_default();
+            return Err(Error::new(format!(
+                "by {name} the program printed nothing that --metric '{expression}' finds{last}"
+            ))
+            .remedy("the expression has a group around the number, as in 'Time in seconds = +([0-9.]+)'"));
+        };
+        text.trim().parse().map_err(|_| {
+            Error::new(format!("--metric found {text:?}, which is no number"))
+                .remedy("put the group around the number alone")
+        })
+    }
+
+    /// Sums of what the program wrote.
+    fn output(&self) -> Result<Output> {
+        let bytes = std::fs::read(self.folder.path("out"))?;
+        let of = |bytes: &mut dyn Iterator<Item = u8>| format!("{:016x}", fnv(bytes));
+        let words = &mut bytes.iter().copied().filter(|byte| !byte.is_ascii_digit());
+        Ok(Output { text: of(&mut bytes.iter().copied()), words: of(words) })
+    }
+}
+
+/// The expression, which must have a group.
+fn expression(text: &str) -> Result<Regex> {
+    let example = "as in 'Time in seconds = +([0-9.]+)'";
+    let found = regex::RegexBuilder::new(text).multi_line(true).build();
+    let found = found.map_err(|error| {
+        let reason = error.to_string();
+        Error::new(format!("--metric: {}", reason.lines().last().unwrap_or_default()))
+            .remedy(format!("write a regular expression, {example}"))
+    })?;
+    if found.captures_len() < 2 {
+        return Err(Error::new("--metric has no group").remedy(format!("put parentheses around the number, {example}")));
+    }
+    Ok(found)
+}
+
+fn too_short(wall_s: f64) -> Error {
+    let text = format!(
+        "the program ends within {:.1} ms, which is mostly its own start: where its tasks run cannot matter",
+        wall_s * 1e3
+    );
+    Error::new(text).remedy("give it more to do, or compare by a number that it prints (--metric)")
+}
+
+/// Waits for a child, or until a signal comes.
+fn wait(pid: i32) -> io::Result<ExitStatus> {
+    let mut status = 0;
+    // SAFETY: writes the status into an integer.
+    match unsafe { libc::waitpid(pid, &raw mut status, 0) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(ExitStatus::from_raw(status)),
+    }
+}
+
+/// The name of a child of this process.
+fn left_running() -> Option<String> {
+    let children = std::fs::read_to_string("/proc/thread-self/children").ok()?;
+    let pid = children.split_whitespace().next()?;
+    Some(std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned())
+}
+
+/// FNV-1a with 64 bits: the same in every version and on every machine.
+fn fnv(bytes: &mut dyn Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_have_a_group_around_a_number() {
+        assert!(expression("t = ([0-9.]+)").is_ok());
+        for (text, cause) in [("t = [0-9.]+", "no group"), ("t = ([0-9", "--metric: ")] {
+            let error = expression(text).unwrap_err();
+            assert!(error.cause.contains(cause) && error.remedy.is_some(), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn sums_are_those_of_the_definition() {
+        assert_eq!(fnv(&mut b"".iter().copied()), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fnv(&mut b"a".iter().copied()), 0xaf63_dc4c_8601_ec8c);
+    }
+}
