@@ -24,7 +24,7 @@ fn own_dependencies(room: &str) -> BTreeSet<String> {
 /// What is thought about.
 const NOUNS: [&str; 2] = ["access", "model"];
 /// What works on it, each for itself.
-const ENGINES: [&str; 5] = ["detect", "formats", "host", "memory", "network"];
+const ENGINES: [&str; 6] = ["cluster", "detect", "formats", "host", "memory", "network"];
 /// What a user does, one after another.
 const STAGES: [&str; 5] = ["apply", "evaluate", "map", "observe", "online"];
 
