@@ -114,7 +114,7 @@ impl MappingArgs {
             note(&line);
         }
         let algorithm = mapper(&self.mapper)?;
-        let problem = Problem { weight: matrix, load: &profile.accessed_bytes, topology, options: &options };
+        let problem = Problem { weight: matrix, load: &profile.accessed_bytes, periods: &[], topology, options: &options };
         let hct = topology.hct();
         let default = mapper("packed")?.map(&Problem { load: &[], ..problem })?;
         let traffic = self.traffic(profile, topology, hct.as_ref().ok(), &default)?;
@@ -198,7 +198,7 @@ impl MappingArgs {
         let usable = usable(topology, &options);
         let load: Vec<u64> = ids.iter().filter_map(|&id| profile.accessed_bytes.get(id as usize).copied()).collect();
         let load = if load.len() == ids.len() { &load[..] } else { &[] };
-        let placement = mapper(&self.mapper)?.map(&Problem { weight: &weight, load, topology, options: &options })?;
+        let placement = mapper(&self.mapper)?.map(&Problem { weight: &weight, load, periods: &[], topology, options: &options })?;
         let hopeless = hopeless(&weight, &usable).is_some();
         let rooms = rooms(&weight, &usable, &placement, &options, hopeless);
         Ok(rooms.into_iter().map(|room| pus_of(&usable, room)).collect())
@@ -228,7 +228,7 @@ impl MappingArgs {
         // However long the mapping was searched for, this need not be.
         let options = Options { budget: None, steps: None, ..made.options.clone() };
         let problem =
-            Problem { weight: &made.weight, load: &profile.accessed_bytes, topology: &alike, options: &options };
+            Problem { weight: &made.weight, load: &profile.accessed_bytes, periods: &[], topology: &alike, options: &options };
         let near = progress::during("mapping", || mapper(&self.mapper)?.map(&problem))?;
         let (cost, near_cost) = (made.mapping.cost.distance, distance_cost(&made.weight, topology, &near));
         let slow = on_slow(&made.placement);
@@ -330,7 +330,7 @@ pub fn default_weight(profile: &Profile) -> Weight {
 /// # Errors
 /// Where no PU may be used.
 pub fn linear(weight: &Matrix, topology: &Topology) -> Result<Vec<usize>> {
-    mapper("packed")?.map(&Problem { weight, load: &[], topology, options: &Options::default() })
+    mapper("packed")?.map(&Problem { weight, load: &[], periods: &[], topology, options: &Options::default() })
 }
 
 /// The processing element of each task: element k is node k of the topology.

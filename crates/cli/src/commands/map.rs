@@ -119,7 +119,7 @@ impl Map {
 /// J of the mapping and of the two mappers that ignore who communicates, under the same pins and forbidden PUs.
 pub(super) fn costs(made: &Made, topology: &Topology) -> Result<Costs> {
     let cost_by = |name: &str| -> Result<u128> {
-        let problem = Problem { weight: &made.weight, load: &[], topology, options: &made.options };
+        let problem = Problem { weight: &made.weight, load: &[], periods: &[], topology, options: &made.options };
         Ok(distance_cost(&made.weight, topology, &mapper(name)?.map(&problem)?))
     };
     Ok(Costs { mapped: made.mapping.cost.distance, packed: cost_by("packed")?, scatter: cost_by("scatter")? })
