@@ -21,6 +21,7 @@ mod picture;
 mod progress;
 mod recording;
 mod show;
+mod timeline;
 mod usage;
 mod verdict;
 mod words;

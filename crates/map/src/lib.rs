@@ -57,6 +57,10 @@ pub trait Mapper: Sync {
     fn about(&self) -> &'static str;
     /// Where the algorithm was published.
     fn source(&self) -> &'static str;
+    /// Whether it needs [`Problem::periods`].
+    fn needs_periods(&self) -> bool {
+        false
+    }
     /// The objectives that may be asked of it (`--objective`); a mapper that searches for none but J's says so here.
     fn objectives(&self) -> &'static [&'static str] {
         &["distance"]

@@ -8,12 +8,14 @@ use crate::machine::MachineArgs;
 use crate::mapping::{Made, MappingArgs, usable};
 use crate::number::seconds as seconds_of;
 use crate::progress::read_profile;
-use crate::verdict::{Costs, Verdict, verdict};
+use crate::verdict::{Costs, Verdict, advised, verdict};
 use crate::words::{noun, tasks_of};
 use cohabit_apply::Placement;
+use cohabit_map::objective::congestion::Trade;
 use cohabit_map::{Problem, mapper};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::file::check_writable;
+use cohabit_model::metrics::advice::Advice;
 use cohabit_model::profile::{Coverage, Meta};
 use cohabit_model::topology::NodeId;
 use cohabit_model::{Mapping, Result, Topology};
@@ -33,6 +35,8 @@ Examples:
                                            for mpirun, and as a picture
   cohabit map p.npz --topology cluster.toml --objective time
                                            ranks over hosts, by estimated time
+  cohabit map p.npz --objective congestion
+                                           what happens at once not at one memory
   cohabit map p.npz --pin 0=3 --forbid 1   with task 0 on PU 3, and PU 1 empty
 
 Which PUs stay empty is part of the search, within two rules: no core has two
@@ -92,6 +96,12 @@ impl Map {
             made.weight.tasks(),
             &usable,
         );
+        let timeline = (!profile.series.is_empty()).then(|| self.how.timeline(&profile)).transpose()?;
+        verdict = verdict.advised(advised(&profile, timeline.as_ref(), &made.weight));
+        let advice = match &verdict.advice {
+            Advice::Congestion | Advice::Both | Advice::Repair { .. } => Some(verdict.advice.sentence()),
+            Advice::Nothing | Advice::Locality => None,
+        };
         if let (Some(text), true) = (timed(&made).or_else(|| slower(&made)), verdict.can_gain) {
             verdict.text = text;
         }
@@ -102,7 +112,9 @@ impl Map {
         }
         let text = match exported_to_stdout {
             true => String::new(),
-            false => text(&made, &topology, costs, [Some(&verdict.text), rule.as_ref()], &profile.meta),
+            false => {
+                text(&made, &topology, costs, [advice.as_ref(), Some(&verdict.text), rule.as_ref()], &profile.meta)
+            }
         };
         let fields = Fields {
             mapping: &made.mapping,
@@ -150,7 +162,7 @@ fn slower(made: &Made) -> Option<String> {
     })
 }
 
-fn text(made: &Made, topology: &Topology, costs: Costs, sentences: [Option<&String>; 2], meta: &Meta) -> String {
+fn text(made: &Made, topology: &Topology, costs: Costs, sentences: [Option<&String>; 3], meta: &Meta) -> String {
     let weight = serde_json::to_value(made.mapping.weight).ok().and_then(|name| name.as_str().map(str::to_owned));
     let weight = weight.unwrap_or_default();
     let [one, several] = noun(meta.kind);
@@ -182,6 +194,16 @@ fn text(made: &Made, topology: &Topology, costs: Costs, sentences: [Option<&Stri
         let rows = [(made.mapping.mapper.as_str(), time.run.total.seconds), ("linear", linear.run.total.seconds)];
         for (name, seconds) in rows {
             writeln!(text, "time  {name:<9} {:>9}", seconds_of(seconds)).expect("a String takes everything");
+        }
+    }
+    if let Some(trades) = &made.trades {
+        for (name, trade) in [mapper, "packed", "scatter"].iter().zip(trades) {
+            let Trade { seconds, remote, busiest } = trade;
+            let [remote, busiest] = [remote, busiest].map(|share| format!("{:.0} %", 100.0 * share));
+            text.push_str(&format!(
+                "congestion  {name:<9} {:>9}  {remote} of it between memories, {busiest} from the busiest\n",
+                seconds_of(*seconds)
+            ));
         }
     }
     sentences.into_iter().flatten().for_each(|sentence| text.extend([sentence.as_str(), "\n"]));

@@ -35,6 +35,10 @@ impl Mapper for DeLoc {
         "DeLoc, section II-D, Algorithm 1"
     }
 
+    fn needs_periods(&self) -> bool {
+        true
+    }
+
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
         let slots = Slots::new(problem)?;
         let communicates = problem.weight.iter().any(|(a, b, _)| a != b);

@@ -27,6 +27,10 @@ pub trait Objective: Sync {
     fn about(&self) -> &'static str;
     /// The unit of costs.
     fn unit(&self) -> &'static str;
+    /// Whether it asks what happens at the same time ([`Problem::periods`]).
+    fn asks_for_periods(&self) -> bool {
+        false
+    }
     /// What a placement costs.
     ///
     /// # Errors
@@ -99,11 +103,11 @@ pub fn objective(name: &str) -> Result<&'static dyn Objective> {
     })
 }
 
-/// A placement by a mapper for an objective.
+/// Whether an objective may be asked of a mapper.
 ///
 /// # Errors
-/// The mapper's row does not name the objective; as [`Objective::least`].
-pub fn map_for(case: &Case, mapper: &dyn Mapper, objective: &dyn Objective) -> Result<Vec<usize>> {
+/// The mapper's row does not name it.
+pub fn check(mapper: &dyn Mapper, objective: &dyn Objective) -> Result<()> {
     let name = objective.name();
     if !mapper.objectives().contains(&name) {
         let knows = |other: &&&dyn Mapper| other.objectives().contains(&name);
@@ -111,6 +115,15 @@ pub fn map_for(case: &Case, mapper: &dyn Mapper, objective: &dyn Objective) -> R
         let cause = format!("the mapper {} knows no {name}", mapper.name());
         return Err(Error::new(cause).remedy(format!("--objective {name} is for --mapper {}", others.join(" or "))));
     }
+    Ok(())
+}
+
+/// A placement by a mapper for an objective.
+///
+/// # Errors
+/// As [`check`] and [`Objective::least`].
+pub fn map_for(case: &Case, mapper: &dyn Mapper, objective: &dyn Objective) -> Result<Vec<usize>> {
+    check(mapper, objective)?;
     objective.least(case, mapper)
 }
 

@@ -58,7 +58,7 @@ pub static METRICS: &[Metric] = &[
     Metric {
         key: "communication_to_memory",
         symbol: "CommR",
-        name: "communication to memory",
+        name: "share of memory",
         equation: "Lcomm / sum over i of MemV[i] (5)",
         unit: "",
         needs: "the bytes of each pair, and those that each task accesses",
@@ -78,7 +78,7 @@ pub static METRICS: &[Metric] = &[
     Metric {
         key: "dram_to_memory",
         symbol: "DramR",
-        name: "DRAM to memory",
+        name: "DRAM share",
         equation: "sum over i of DramV[i] / sum over i of MemV[i] (7)",
         unit: "",
         needs: "bytes from DRAM by performance counters or the simulator, and those that each task accesses",
@@ -106,7 +106,7 @@ pub fn metric(key: &str) -> &'static Metric {
 }
 
 const NO_BYTES: &str = "the detector counts no bytes";
-const NO_ACCESSES: &str = "the detector does not count what each task accesses (ranks: no MemV)";
+const NO_ACCESSES: &str = "what each task accesses is not counted (ranks: no MemV)";
 
 fn accessed(profile: &Profile) -> Result<f64, &'static str> {
     let accessed: u128 = profile.accessed_bytes.iter().map(|&bytes| u128::from(bytes)).sum();
@@ -139,7 +139,7 @@ fn concurrency(known: &Known) -> Value {
 
 fn dram_to_memory(known: &Known) -> Value {
     let bytes =
-        known.dram_bytes.ok_or("no counter was read; 'cohabit simulate' on a recording counts DRAM accesses")?;
+        known.dram_bytes.ok_or("no counter was read ('cohabit simulate' counts them)")?;
     Ok(bytes as f64 / accessed(known.profile)?)
 }
 

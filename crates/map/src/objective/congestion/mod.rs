@@ -17,6 +17,7 @@ use crate::load::settled;
 use crate::makespan::search::Search;
 use crate::makespan::{elements, seats};
 use crate::mappers::best::clock::Clock;
+use crate::mappers::deloc::memory_nodes;
 use crate::random::Random;
 use crate::slots::Slots;
 use crate::{Mapper, Options, Problem, mapper};
@@ -45,6 +46,10 @@ impl Objective for Congestion {
         "seconds"
     }
 
+    fn asks_for_periods(&self) -> bool {
+        true
+    }
+
     fn cost(&self, case: &Case, placement: &[usize]) -> Result<f64> {
         Ok(state(case, placement).cost())
     }
@@ -67,6 +72,33 @@ fn state(case: &Case, placement: &[usize]) -> Loads {
     let nodes: Vec<usize> = placement.iter().map(|&pu| problem.topology.pus[pu].node).collect();
     let resources = Resources::new(problem.topology, case.network.map(|network| network.hct), &speeds);
     Loads::new(resources, &speeds, problem.weight, problem.periods, &nodes)
+}
+
+/// What is traded: near each other, or apart.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Trade {
+    /// The cost.
+    pub seconds: f64,
+    /// The part of what J counts that goes from one memory node to another.
+    pub remote: f64,
+    /// The part of it that is read from the busiest memory node.
+    pub busiest: f64,
+}
+
+/// What a placement trades against what.
+pub fn trade(case: &Case, placement: &[usize]) -> Trade {
+    let (topology, weight) = (case.problem.topology, case.problem.weight);
+    let nodes = memory_nodes(topology);
+    let node = |task: u32| nodes.iter().position(|pus| pus.contains(&placement[task as usize]));
+    let (mut remote, mut from) = (0.0, vec![0.0; nodes.len()]);
+    for (a, b, value) in weight.iter().filter(|&(a, b, _)| a != b) {
+        let own = node(a);
+        remote += if own == node(b) { 0.0 } else { value as f64 };
+        own.into_iter().for_each(|node| from[node] += value as f64);
+    }
+    let all = from.iter().sum::<f64>().max(1.0);
+    let busiest = from.into_iter().fold(0.0, f64::max);
+    Trade { seconds: state(case, placement).cost(), remote: remote / all, busiest: busiest / all }
 }
 
 /// The best that is found from the mapper's result and those of [`STARTS`], never worse than any of these.
