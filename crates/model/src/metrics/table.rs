@@ -138,8 +138,7 @@ fn concurrency(known: &Known) -> Value {
 }
 
 fn dram_to_memory(known: &Known) -> Value {
-    let bytes =
-        known.dram_bytes.ok_or("no counter was read ('cohabit simulate' counts them)")?;
+    let bytes = known.dram_bytes.ok_or("no counter was read ('cohabit simulate' counts them)")?;
     Ok(bytes as f64 / accessed(known.profile)?)
 }
 

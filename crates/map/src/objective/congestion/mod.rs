@@ -23,7 +23,7 @@ use crate::slots::Slots;
 use crate::{Mapper, Options, Problem, mapper};
 use cohabit_model::Result;
 use cohabit_model::cost::distance_cost;
-use cohabit_model::estimator::SAME;
+use cohabit_network::estimator::SAME;
 use loads::Loads;
 use resources::Resources;
 

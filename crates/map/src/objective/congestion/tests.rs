@@ -8,7 +8,8 @@ use crate::testing::{periods_of, problem, slow_cost, tree};
 use cohabit_model::hct::{Direction, Port};
 use cohabit_model::pattern::Messages;
 use cohabit_model::topology::Level;
-use cohabit_model::{Hct, Matrix, Pattern, Period, Topology, estimate};
+use cohabit_model::{Hct, Matrix, Pattern, Period, Topology};
+use cohabit_network::estimate;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
