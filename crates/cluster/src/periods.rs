@@ -37,7 +37,8 @@ pub fn of_recurring(profile: &Profile) -> Result<(Recurring, Timeline)> {
 /// The profile has no time series, or the program names no phases.
 pub fn of_markers(profile: &Profile) -> Result<Timeline> {
     check(profile)?;
-    let markers = &profile.meta.markers;
+    let mut markers = profile.meta.markers.clone();
+    markers.sort_by_key(|marker| marker.at_ns);
     if markers.is_empty() {
         let cause = "the profile has no phases of the program";
         return Err(Error::new(cause).remedy("mark them by cohabit_phase (include/cohabit.h) and profile again"));
@@ -73,7 +74,7 @@ fn check(profile: &Profile) -> Result<()> {
     if profile.series.is_empty() {
         let cause = "the profile has no time series";
         return Err(Error::new(cause)
-            .remedy("profile the program with 'cohabit profile'; matrices of other tools and --no-series have none"));
+            .remedy("profile the program with 'cohabit profile'; matrices of other tools have no series"));
     }
     Ok(())
 }

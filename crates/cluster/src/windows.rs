@@ -39,7 +39,9 @@ impl Windows {
 
     /// The events of all pairs of tasks in each window of a profile's series.
     pub fn of_series(rows: &[SeriesRow]) -> Self {
-        Self::new(rows.iter().map(|row| (row.bin, row.messages)))
+        // The series is sorted by window.
+        let sum = |rows: &[SeriesRow]| rows.iter().map(|row| row.messages).fold(0, u64::saturating_add);
+        Self::new(rows.chunk_by(|a, b| a.bin == b.bin).map(|rows| (rows[0].bin, sum(rows))))
     }
 
     /// How many windows have events.

@@ -7,6 +7,7 @@ use crate::json::JsonArgs;
 use crate::machine::MachineArgs;
 use crate::mapping::{Made, MappingArgs, usable};
 use crate::number::seconds as seconds_of;
+use crate::picture::text::clean;
 use crate::progress::read_profile;
 use crate::verdict::{Costs, Verdict, advised, verdict};
 use crate::words::{noun, tasks_of};
@@ -99,7 +100,7 @@ impl Map {
         let timeline = (!profile.series.is_empty()).then(|| self.how.timeline(&profile)).transpose()?;
         verdict = verdict.advised(advised(&profile, timeline.as_ref(), &made.weight));
         let advice = match &verdict.advice {
-            Advice::Congestion | Advice::Both | Advice::Repair { .. } => Some(verdict.advice.sentence()),
+            Advice::Congestion | Advice::Both | Advice::Repair { .. } => Some(clean(&verdict.advice.sentence())),
             Advice::Nothing | Advice::Locality => None,
         };
         if let (Some(text), true) = (timed(&made).or_else(|| slower(&made)), verdict.can_gain) {

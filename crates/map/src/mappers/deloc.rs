@@ -49,8 +49,15 @@ impl Mapper for DeLoc {
             .remedy("profile with 'cohabit profile', or take --mapper balance, which needs no series"));
         }
         let nodes = memory_nodes(problem.topology);
-        let open = nodes.iter().map(|pus| in_order(problem.topology, &slots, &slots.of_pus(pus))).collect();
-        let mut map = Map { seating: Seating::new(&slots), open, node_of: vec![None; slots.tasks()], current: 0 };
+        let open: Vec<Vec<usize>> =
+            nodes.iter().map(|pus| in_order(problem.topology, &slots, &slots.of_pus(pus))).collect();
+        let mut map = Map {
+            seating: Seating::new(&slots),
+            next: vec![0; open.len()],
+            open,
+            node_of: vec![None; slots.tasks()],
+            current: 0,
+        };
         for task in 0..slots.tasks() {
             let slot = map.seating.slot_of(task);
             map.node_of[task] = slot.and_then(|slot| map.open.iter().position(|node| node.contains(&slot)));
@@ -105,13 +112,19 @@ struct Map<'a> {
     seating: Seating<'a>,
     /// The slots of each node, in the order in which they are taken.
     open: Vec<Vec<usize>>,
+    /// Where in these a slot may still be taken: what may not be taken now never may, but for what is given back.
+    next: Vec<usize>,
     node_of: Vec<Option<usize>>,
     current: usize,
 }
 
 impl Map<'_> {
-    fn first_of(&self, node: usize) -> Option<usize> {
-        self.open[node].iter().copied().find(|&slot| self.seating.may_take(slot))
+    fn first_of(&mut self, node: usize) -> Option<usize> {
+        let (slots, seating) = (&self.open[node], &self.seating);
+        let from = self.next[node];
+        let found = slots[from..].iter().position(|&slot| seating.may_take(slot));
+        self.next[node] = found.map_or(slots.len(), |found| from + found);
+        slots.get(self.next[node]).copied()
     }
 
     fn take(&mut self, node: usize, task: usize) -> bool {
@@ -128,6 +141,7 @@ impl Map<'_> {
         }
         let (count, current) = (self.open.len(), self.current);
         for node in (0..count).map(|step| (current + step) % count) {
+            let next = self.next[node];
             if !self.take(node, a) {
                 continue;
             }
@@ -137,6 +151,7 @@ impl Map<'_> {
             }
             self.seating.give_back(a);
             self.node_of[a] = None;
+            self.next[node] = next;
         }
     }
 
