@@ -100,10 +100,14 @@ impl Map {
         let timeline = (!profile.series.is_empty()).then(|| self.how.timeline(&profile)).transpose()?;
         verdict = verdict.advised(advised(&profile, timeline.as_ref(), &made.weight));
         let advice = match &verdict.advice {
+            // What is done is not advised.
+            Advice::Congestion | Advice::Both if made.trades.is_some() => None,
             Advice::Congestion | Advice::Both | Advice::Repair { .. } => Some(clean(&verdict.advice.sentence())),
             Advice::Nothing | Advice::Locality => None,
         };
-        if let (Some(text), true) = (timed(&made).or_else(|| slower(&made)), verdict.can_gain) {
+        if let (Some(text), true) =
+            (timed(&made).or_else(|| congested(&made)).or_else(|| slower(&made)), verdict.can_gain)
+        {
             verdict.text = text;
         }
         let rule = self.how.fast_or_near(&made, &profile, &topology)?;
@@ -148,6 +152,16 @@ fn timed(made: &Made) -> Option<String> {
         }
         _ => "linear takes no longer: the tasks' order already suits the cluster".to_owned(),
     })
+}
+
+/// What a mapping by congestion is worth; none of another.
+fn congested(made: &Made) -> Option<String> {
+    let [own, packed, scatter] = made.trades?.map(|trade| trade.seconds);
+    let below = |other: f64| match 100.0 * (1.0 - own / other) {
+        percent if percent >= 0.1 => format!("{percent:.1} % below"),
+        _ => "no less than".to_owned(),
+    };
+    Some(format!("its congestion is {} packed and {} scatter", below(packed), below(scatter)))
 }
 
 /// That a mapping by distance takes longer than the linear one by its own estimate; none where it does not.
