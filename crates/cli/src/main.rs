@@ -23,6 +23,7 @@ mod plotting;
 mod progress;
 mod recording;
 mod show;
+mod timeline;
 mod usage;
 mod verdict;
 mod words;

@@ -1,23 +1,23 @@
 //! From a profile and a topology to a mapping: what `cohabit map` shows and `cohabit run --profile` uses at once.
 
 use crate::output::note;
+use crate::timeline::ClusterArgs;
 use crate::verdict::hopeless;
 use crate::{hosts, number, progress};
-use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use cohabit_evaluate::comparison;
 use cohabit_evaluate::phases::{self, bursts};
 use cohabit_host::CpuMask;
-use cohabit_map::makespan::{self, Time};
+use cohabit_map::makespan::Time;
+use cohabit_map::objective::{Case, congestion};
 use cohabit_map::usable::preference;
-use cohabit_map::{MAPPERS, Options, Problem, lower_bound, mapper};
-use cohabit_model::Hct;
+use cohabit_map::{MAPPERS, OBJECTIVES, Options, Problem, lower_bound, mapper, objective};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::latitude::latitude;
 use cohabit_model::mapping::{Cost, FORMAT, Placed, Weight};
 use cohabit_model::profile::Kind;
 use cohabit_model::topology::NodeId;
-use cohabit_model::{Error, Mapping, Matrix, Profile, Result, Task, Topology};
+use cohabit_model::{Error, Hct, Mapping, Matrix, Period, Profile, Result, Task, Timeline, Topology};
 use cohabit_network::Traffic;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -38,12 +38,14 @@ pub struct MappingArgs {
     /// What the distance cost counts [default: messages for threads and processes, bytes for MPI ranks]
     #[arg(long, value_name = "WHAT", value_parser = ["messages", "bytes"])]
     weight: Option<String>,
-    /// What is to be small: the distance cost, or the estimated time of communication on a cluster's ports (docs/estimator.md)
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Objective::Distance)]
-    objective: Objective,
+    /// What is to be small (docs/estimator.md, docs/time.md)
+    #[arg(long, value_name = "WHAT", default_value = DISTANCE, value_parser = objective_names())]
+    objective: String,
     /// With --objective time: take each burst of the profile's time series by itself (at most 64: others are joined)
     #[arg(long)]
     bursts: bool,
+    #[command(flatten)]
+    clusters: ClusterArgs,
     /// Put this task on this PU (its OS index, in a cluster HOST:PU); may be repeated
     #[arg(long, value_name = "TASK=PU", value_parser = pin)]
     pin: Vec<(usize, String)>,
@@ -76,26 +78,15 @@ pub struct Made {
     pub options: Options,
     /// What communication is estimated to take so, and with the linear mapping, where the topology says how fast its ports are.
     pub times: Option<[comparison::Cost; 2]>,
+    /// What is traded where congestion was to be small: of this mapping, of packed and of scatter.
+    pub trades: Option<[congestion::Trade; 3]>,
+    /// What is exchanged at the same time, where the mapper or the objective asks for that.
+    pub periods: Vec<Period>,
 }
 
-/// `--objective`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Objective {
-    /// The distance cost J, a sum over pairs
-    Distance,
-    /// The estimated time, which the last port or switch decides
-    Time,
-}
-
-impl Objective {
-    /// As the mapping file has it.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Distance => "distance",
-            Self::Time => "time",
-        }
-    }
-}
+/// The objectives that have something of their own to say here.
+const DISTANCE: &str = "distance";
+const TIME: &str = "time";
 
 impl MappingArgs {
     /// As if these words stood on the command line of `cohabit map`, all else by default.
@@ -110,7 +101,7 @@ impl MappingArgs {
 
     /// The same by another mapper, and by distance, which every mapper knows.
     pub fn by(&self, mapper: &str) -> Self {
-        Self { mapper: mapper.to_owned(), objective: Objective::Distance, bursts: false, ..self.clone() }
+        Self { mapper: mapper.to_owned(), objective: DISTANCE.to_owned(), bursts: false, ..self.clone() }
     }
 
     /// Maps the tasks of `profile` to the PUs of `topology`.
@@ -123,28 +114,33 @@ impl MappingArgs {
         if let Some(line) = hosts::keep_to_one(profile, topology, &mut options)? {
             note(&line);
         }
-        let algorithm = mapper(&self.mapper)?;
-        let problem = Problem { weight: matrix, load: &profile.accessed_bytes, topology, options: &options };
+        let (algorithm, wanted) = (mapper(&self.mapper)?, objective(&self.objective)?);
+        let periods = match algorithm.needs_periods() || wanted.asks_for_periods() {
+            true if !profile.series.is_empty() => {
+                progress::during("looking for clusters in time", || self.clusters.timeline(profile, None))?.periods
+            }
+            _ => Vec::new(),
+        };
+        if wanted.asks_for_periods() && periods.is_empty() {
+            note("the profile has no time series: all is taken to happen at the same time");
+        }
+        let load = &profile.accessed_bytes;
+        let problem = Problem { weight: matrix, load, periods: &periods, topology, options: &options };
         let hct = topology.hct();
         let default = mapper("packed")?.map(&Problem { load: &[], ..problem })?;
         let traffic = self.traffic(profile, topology, hct.as_ref().ok(), &default)?;
-        let placement = match self.objective {
-            Objective::Distance => progress::during("mapping", || algorithm.map(&problem))?,
-            Objective::Time if self.mapper != default_mapper() => {
-                let cause = format!("the mapper {} knows no time", self.mapper);
-                return Err(Error::new(cause).remedy("--objective time is for --mapper best"));
-            }
-            Objective::Time => {
-                let hct = hct.as_ref().map_err(Error::clone)?;
-                if !hct.limits() {
-                    return Err(Error::new(
-                        "the cluster file gives no port or switch a bandwidth: nothing takes any time",
-                    )
-                    .remedy("'cohabit measure' fills ports in (docs/cluster.md); or leave --objective time out"));
-                }
-                let time = Time { hct, traffic: &traffic };
-                progress::during("mapping", || makespan::least(&problem, &time))?
-            }
+        objective::check(algorithm, wanted)?;
+        if self.objective == TIME {
+            hct.as_ref().map_err(Error::clone)?;
+        }
+        let network = hct.as_ref().ok().map(|hct| Time { hct, traffic: &traffic });
+        let case = Case { problem: &problem, network };
+        let placement = progress::during("mapping", || objective::map_for(&case, algorithm, wanted))?;
+        let trades = match wanted.asks_for_periods() {
+            true => Some(
+                [&placement, &default, &mapper("scatter")?.map(&problem)?].map(|one| congestion::trade(&case, one)),
+            ),
+            false => None,
         };
         let time = |placement: &[usize]| {
             let cost = |hct: &Hct| comparison::cost(hct, &traffic, &elements(topology, placement));
@@ -176,7 +172,7 @@ impl MappingArgs {
             mapper: self.mapper.clone(),
             seed: self.seed,
             weight,
-            objective: self.objective.name().to_owned(),
+            objective: self.objective.clone(),
             level_costs,
             topology: topology.text.clone(),
             programs: profile.meta.programs.clone(),
@@ -190,7 +186,7 @@ impl MappingArgs {
             },
             unknown: serde_json::Map::default(),
         };
-        Ok(Made { mapping, placement, weight: matrix.clone(), options, times })
+        Ok(Made { mapping, placement, weight: matrix.clone(), options, times, trades, periods })
     }
 
     /// Maps some of the tasks of a profile, and leaves the others out: the PUs that each of them may use.
@@ -200,18 +196,37 @@ impl MappingArgs {
     pub fn map_some(&self, profile: &Profile, topology: &Topology, ids: &[u32]) -> Result<Vec<CpuMask>> {
         let (_, matrix) = weight_of(self.weight.as_deref(), profile);
         let place: HashMap<u32, u32> = (0..).zip(ids).map(|(place, &id)| (id, place)).collect();
-        let kept = matrix.iter().filter_map(|(a, b, value)| Some((*place.get(&a)?, *place.get(&b)?, value)));
-        let weight = Matrix::from_triplets(ids.len(), kept);
+        let some = |matrix: &Matrix| {
+            let kept = matrix.iter().filter_map(|(a, b, value)| Some((*place.get(&a)?, *place.get(&b)?, value)));
+            Matrix::from_triplets(ids.len(), kept)
+        };
+        let (weight, algorithm) = (some(matrix), mapper(&self.mapper)?);
+        let mut periods = match algorithm.needs_periods() {
+            true => self.clusters.timeline(profile, None)?.periods,
+            false => Vec::new(),
+        };
+        for period in &mut periods {
+            (period.messages, period.bytes) = (some(&period.messages), some(&period.bytes));
+        }
         let all = self.options(profile.tasks(), topology)?;
         let pins = all.pins.iter().filter_map(|&(task, pu)| Some((*place.get(&(task as u32))? as usize, pu))).collect();
         let options = Options { pins, ..all };
         let usable = usable(topology, &options);
         let load: Vec<u64> = ids.iter().filter_map(|&id| profile.accessed_bytes.get(id as usize).copied()).collect();
         let load = if load.len() == ids.len() { &load[..] } else { &[] };
-        let placement = mapper(&self.mapper)?.map(&Problem { weight: &weight, load, topology, options: &options })?;
+        let placement =
+            algorithm.map(&Problem { weight: &weight, load, periods: &periods, topology, options: &options })?;
         let hopeless = hopeless(&weight, &usable).is_some();
         let rooms = rooms(&weight, &usable, &placement, &options, hopeless);
         Ok(rooms.into_iter().map(|room| pus_of(&usable, room)).collect())
+    }
+
+    /// What is exchanged at the same time.
+    ///
+    /// # Errors
+    /// The profile has no series.
+    pub fn timeline(&self, profile: &Profile) -> Result<Timeline> {
+        progress::during("looking for clusters in time", || self.clusters.timeline(profile, None))
     }
 
     /// Whether the user has said where tasks go.
@@ -237,8 +252,13 @@ impl MappingArgs {
         alike.pus.iter_mut().for_each(|pu| (pu.capacity, pu.core_kind) = (1.0, 0));
         // However long the mapping was searched for, this need not be.
         let options = Options { budget: None, steps: None, ..made.options.clone() };
-        let problem =
-            Problem { weight: &made.weight, load: &profile.accessed_bytes, topology: &alike, options: &options };
+        let problem = Problem {
+            weight: &made.weight,
+            load: &profile.accessed_bytes,
+            periods: &made.periods,
+            topology: &alike,
+            options: &options,
+        };
         let near = progress::during("mapping", || mapper(&self.mapper)?.map(&problem))?;
         let (cost, near_cost) = (made.mapping.cost.distance, distance_cost(&made.weight, topology, &near));
         let slow = on_slow(&made.placement);
@@ -257,7 +277,7 @@ impl MappingArgs {
 
     /// What is sent, in the phases that it is taken to be sent in.
     fn traffic(&self, profile: &Profile, topology: &Topology, hct: Option<&Hct>, default: &[usize]) -> Result<Traffic> {
-        if self.bursts && self.objective != Objective::Time {
+        if self.bursts && self.objective != TIME {
             return Err(Error::new("--bursts without --objective time")
                 .remedy("the distance cost knows no time: add --objective time, or leave --bursts out"));
         }
@@ -340,7 +360,7 @@ pub fn default_weight(profile: &Profile) -> Weight {
 /// # Errors
 /// Where no PU may be used.
 pub fn linear(weight: &Matrix, topology: &Topology) -> Result<Vec<usize>> {
-    mapper("packed")?.map(&Problem { weight, load: &[], topology, options: &Options::default() })
+    mapper("packed")?.map(&Problem { weight, load: &[], periods: &[], topology, options: &Options::default() })
 }
 
 /// The processing element of each task: element k is node k of the topology.
@@ -357,6 +377,13 @@ fn default_mapper() -> &'static str {
 pub fn mapper_names() -> PossibleValuesParser {
     let name = |mapper: &&'static dyn cohabit_map::Mapper| PossibleValue::new(mapper.name()).help(mapper.about());
     PossibleValuesParser::new(MAPPERS.iter().map(name))
+}
+
+fn objective_names() -> PossibleValuesParser {
+    let name = |objective: &&'static dyn cohabit_map::objective::Objective| {
+        PossibleValue::new(objective.name()).help(objective.about())
+    };
+    PossibleValuesParser::new(OBJECTIVES.iter().map(name))
 }
 
 fn pin(text: &str) -> Result<(usize, String), String> {

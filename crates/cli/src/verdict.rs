@@ -1,7 +1,9 @@
 //! What a mapping is worth, honestly: how it compares with placing without a profile, and when nothing can be gained.
 
+use cohabit_model::metrics::advice::{Advice, advice};
+use cohabit_model::metrics::table::Known;
 use cohabit_model::metrics::{Structure, metrics};
-use cohabit_model::{Matrix, Topology};
+use cohabit_model::{Matrix, Profile, Timeline, Topology};
 
 /// Distance costs J of one problem: by the mapper that was asked for, and by two that ignore who communicates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -15,15 +17,31 @@ pub struct Costs {
 }
 
 /// Whether placement can change anything here, and why.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Verdict {
     /// False where no placement is better than another.
     pub can_gain: bool,
     /// One sentence for people.
     pub text: String,
+    /// What the profile's metrics advise.
+    pub advice: Advice,
+}
+
+/// What a profile's metrics advise, its pattern judged by `weight`: the one verdict of `show` and `map`.
+pub fn advised(profile: &Profile, timeline: Option<&Timeline>, weight: &Matrix) -> Advice {
+    // No profile has bytes from DRAM yet.
+    advice(&Known { profile, timeline, dram_bytes: None }, weight)
 }
 
 impl Verdict {
+    /// The same, with what the profile advises: where no placement is better than another, that is to mend what is wrong, if anything.
+    pub fn advised(mut self, advice: Advice) -> Self {
+        if self.can_gain || matches!(advice, Advice::Repair { .. }) {
+            self.advice = advice;
+        }
+        self
+    }
+
     /// The same, of a profile in which tasks had `channels` that nobody looked into: but on a machine where it does not matter
     /// where they run, nothing is known to be gained, which is not to say that nothing can be.
     pub fn beside(mut self, channels: &[String], tasks: usize, topology: &Topology) -> Self {
@@ -38,8 +56,10 @@ impl Verdict {
 /// The verdict on a mapping of `weight` to the allowed PUs of `topology`, by `mapper`.
 pub fn verdict(weight: &Matrix, topology: &Topology, costs: Costs, mapper: &str) -> Verdict {
     match hopeless(weight, topology) {
-        Some(reason) => Verdict { can_gain: false, text: format!("nothing to gain: {reason}") },
-        None => Verdict { can_gain: true, text: compared(costs, mapper) },
+        Some(reason) => {
+            Verdict { can_gain: false, text: format!("nothing to gain: {reason}"), advice: Advice::Nothing }
+        }
+        None => Verdict { can_gain: true, text: compared(costs, mapper), advice: Advice::Locality },
     }
 }
 

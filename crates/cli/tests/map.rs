@@ -3,9 +3,9 @@
 mod common;
 
 use cohabit_formats::npz::write_profile;
-use cohabit_model::profile::{Kind, Meta, SizeRow};
+use cohabit_model::profile::{Kind, Meta, SeriesRow, SizeRow};
 use cohabit_model::{Matrix, Profile, Task};
-use common::Room;
+use common::{Ran, Room};
 use serde_json::Value;
 
 fn machine(name: &str) -> String {
@@ -109,4 +109,58 @@ fn a_mapping_that_is_estimated_to_be_slower_is_not_recommended() {
     for line in ["--objective time", "--weight messages", "--mapper packed"] {
         assert!(!text(line).contains(warning), "{line}: {}", text(line));
     }
+}
+
+/// A profile of two pairs that talk at the same time, and one after the other.
+fn timed(room: &Room, name: &str, apart: u64) {
+    let task = |id: u32| -> Task {
+        serde_json::from_value(serde_json::json!({"id": id, "kind": "thread", "name": format!("t{id}")})).unwrap()
+    };
+    let row = |bin, source| SeriesRow { bin, source, destination: source + 1, messages: 100, bytes: 1 << 20 };
+    let mut series: Vec<SeriesRow> = (0..20).flat_map(|bin| [row(bin, 0), row(bin + apart, 2)]).collect();
+    series.sort_unstable();
+    let sum = |value: fn(&SeriesRow) -> u64| {
+        Matrix::from_triplets(4, series.iter().map(|row| (row.source, row.destination, value(row))))
+    };
+    let meta = Meta { window_ns: 1_000_000, ..Meta::new(Kind::Threads, "dbi", (0..4).map(task).collect()) };
+    let profile = Profile::new(meta, sum(|row| row.messages), sum(|row| row.bytes));
+    write_profile(&room.path(name), &Profile { series, ..profile }).unwrap();
+}
+
+#[test]
+fn what_happens_at_once_is_kept_apart() {
+    let room = Room::new();
+    timed(&room, "once.npz", 0);
+    timed(&room, "turns.npz", 5000);
+    let numa = "--topology numa:2_l3:1_core:4_pu:1";
+    // Blanks within a word are underscores.
+    let run = |line: &str| {
+        let words = line.split_whitespace().map(|word| word.replace('_', " "));
+        Ran::of(room.command(words).output().unwrap())
+    };
+    let node = |document: &Value, task: usize| document["mapping"]["tasks"][task]["pu"].as_u64().unwrap() / 4;
+    for line in ["--mapper deloc", "--objective congestion"] {
+        let document: Value =
+            serde_json::from_str(&run(&format!("map once.npz {numa} {line} --json -")).stdout).unwrap();
+        let at = |task| node(&document, task);
+        assert!(at(0) == at(1) && at(2) == at(3) && at(0) != at(2), "{line}: {document}");
+        assert!(["both", "locality"].contains(&document["verdict"]["advice"]["kind"].as_str().unwrap()));
+    }
+    let ran = run(&format!("map turns.npz {numa} --objective congestion"));
+    assert!(
+        ran.stdout.contains("\ncongestion  packed ") && ran.stdout.contains("its congestion is "),
+        "{}",
+        ran.stdout
+    );
+    room.import("plain.npz", "0,9\n9,0\n");
+    run(&format!("map plain.npz {numa} --mapper deloc")).assert_fails(1, "has no time series");
+    let ran = run(&format!("map plain.npz {numa} --objective congestion"));
+    assert!(ran.status == Some(0) && ran.stderr.contains("all is taken to happen at the same time"), "{}", ran.stderr);
+    run(&format!("map once.npz {numa} --mapper deloc --objective congestion"))
+        .assert_fails(1, "the mapper deloc knows no congestion");
+    room.run("show plain.npz --time").assert_fails(1, "has no time series");
+    room.run("show once.npz --time --by markers").assert_fails(1, "no phases of the program");
+    room.run("show once.npz -o x.svg").assert_fails(2, "--time");
+    let ran = room.run("show once.npz --time -o x.svg");
+    assert!(ran.stdout.contains("1 clusters") && room.path("x.svg").exists(), "{}{}", ran.stdout, ran.stderr);
 }

@@ -49,7 +49,7 @@ fn main() {
                 budget: Some(BUDGET),
                 ..Options::default()
             };
-            let problem = Problem { weight: &weight, load: &[], topology: &topology, options: &options };
+            let problem = Problem { weight: &weight, load: &[], periods: &[], topology: &topology, options: &options };
             let (before, cpu_before) = (Instant::now(), cpu_time());
             let placement = mapper("best").unwrap().map(&problem).unwrap();
             cpu.push((cpu_time() - cpu_before).as_secs_f64() * 1e6);

@@ -12,6 +12,7 @@ pub mod levels;
 pub mod load;
 pub mod makespan;
 pub mod mappers;
+pub mod objective;
 pub mod options;
 pub mod random;
 pub mod seating;
@@ -27,10 +28,11 @@ mod testing;
 
 pub use bound::lower_bound;
 pub use mappers::{MAPPERS, mapper};
+pub use objective::{OBJECTIVES, objective};
 pub use options::Options;
 pub use stay::moves;
 
-use cohabit_model::{Matrix, Result, Topology};
+use cohabit_model::{Matrix, Period, Result, Topology};
 
 /// What a mapper is given: a weighted graph of tasks, a topology, and what the user asked for.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +41,8 @@ pub struct Problem<'a> {
     pub weight: &'a Matrix,
     /// Work of each task (bytes accessed, say), empty where unknown: how more tasks than PUs are balanced.
     pub load: &'a [u64],
+    /// What is exchanged at the same time: parts of the run ([`cohabit_model::timeline`]); empty where that is not known.
+    pub periods: &'a [Period],
     /// Where the tasks may go.
     pub topology: &'a Topology,
     /// What the user asked for.
@@ -53,6 +57,14 @@ pub trait Mapper: Sync {
     fn about(&self) -> &'static str;
     /// Where the algorithm was published.
     fn source(&self) -> &'static str;
+    /// Whether it needs [`Problem::periods`].
+    fn needs_periods(&self) -> bool {
+        false
+    }
+    /// The objectives that may be asked of it (`--objective`); a mapper that searches for none but J's says so here.
+    fn objectives(&self) -> &'static [&'static str] {
+        &["distance"]
+    }
     /// A PU for every task: indices into [`Topology::pus`].
     ///
     /// # Errors

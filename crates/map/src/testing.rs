@@ -3,7 +3,7 @@
 use crate::random::Random;
 use crate::{Options, Problem};
 use cohabit_model::topology::{Level, Node, Pu};
-use cohabit_model::{Matrix, Topology};
+use cohabit_model::{Matrix, Period, Topology};
 
 /// A symmetric tree: children of each level from the root down, and a cost a level (100, 10, 1 from the PUs up where
 /// `costs` is empty). The last level is PUs, the one above it cores.
@@ -57,7 +57,17 @@ fn pu(index: usize, node: usize) -> Pu {
 
 /// A problem without loads.
 pub fn problem<'a>(weight: &'a Matrix, topology: &'a Topology, options: &'a Options) -> Problem<'a> {
-    Problem { weight, load: &[], topology, options }
+    Problem { weight, load: &[], periods: &[], topology, options }
+}
+
+/// The pairs of a matrix in three parts of a run.
+pub fn periods_of(weight: &Matrix) -> Vec<Period> {
+    let part = |number: u64| {
+        let own = weight.iter().filter(|&(a, b, _)| u64::from(a + b) % 3 == number);
+        let bytes = Matrix::from_triplets(weight.tasks(), own);
+        Period { number, spans: vec![number..number + 1], messages: bytes.clone(), bytes }
+    };
+    (0..3).map(part).collect()
 }
 
 /// J by the definition, pair by pair, with distances found by walking the tree from the root down.

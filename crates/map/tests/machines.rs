@@ -35,7 +35,7 @@ fn best_loses_to_no_other_mapper() {
             counts.into_iter().map(move |tasks| (pattern, tasks))
         }) {
             let (weight, options) = (graph(pattern, tasks, seed as u64), Options::default());
-            let problem = Problem { weight: &weight, load: &[], topology: &topology, options: &options };
+            let problem = Problem { weight: &weight, load: &[], periods: &[], topology: &topology, options: &options };
             let cost = |name: &str| {
                 let placement = mapper(name).and_then(|mapper| mapper.map(&problem)).ok()?;
                 Some(distance_cost(&weight, &topology, &placement))

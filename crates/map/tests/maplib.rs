@@ -48,7 +48,7 @@ fn published_costs_are_ours_and_best_is_not_worse() {
     let options = Options { steps: Some(3_000), ..Options::default() };
     for ((application, kind), costs) in published {
         let weight = matrix(&directory, &application, &kind);
-        let problem = Problem { weight: &weight, load: &[], topology: &topology, options: &options };
+        let problem = Problem { weight: &weight, load: &[], periods: &[], topology: &topology, options: &options };
         let ours = distance_cost(&weight, &topology, &mapper("best").unwrap().map(&problem).unwrap());
         let least = *costs.iter().min().unwrap();
         let bound = lower_bound(&problem).unwrap();

@@ -14,7 +14,7 @@ fn nug30_is_solved() {
     let rows = (0..30).map(row).collect::<Vec<_>>().join("\n");
     let topology = Topology::parse_text(&format!("matrix:\n{rows}\n")).unwrap();
     let options = Options { seed: 1, steps: Some(20_000), ..Options::default() };
-    let problem = Problem { weight: &weight, load: &[], topology: &topology, options: &options };
+    let problem = Problem { weight: &weight, load: &[], periods: &[], topology: &topology, options: &options };
     let placement = mapper("best").unwrap().map(&problem).unwrap();
     assert_eq!(distance_cost(&weight, &topology, &placement), 6_124);
 }

@@ -19,6 +19,7 @@ pub mod pattern;
 pub mod private;
 pub mod profile;
 pub mod series;
+pub mod timeline;
 pub mod topology;
 pub mod trace;
 
@@ -28,5 +29,6 @@ pub use mapping::Mapping;
 pub use matrix::Matrix;
 pub use pattern::Pattern;
 pub use profile::{Profile, Task};
+pub use timeline::{Period, Timeline};
 pub use topology::Topology;
 pub use trace::Trace;

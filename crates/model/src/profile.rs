@@ -115,6 +115,9 @@ pub struct Meta {
     /// Through which data the messages went; none where that was not looked at, and in profiles of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Data>,
+    /// When the program said that a phase begins, ascending; empty where it said nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub markers: Vec<Marker>,
     /// How complete the figures are.
     #[serde(default)]
     pub coverage: Coverage,
@@ -124,6 +127,15 @@ pub struct Meta {
     /// Keys of a later version, kept as they were.
     #[serde(flatten)]
     pub unknown: serde_json::Map<String, serde_json::Value>,
+}
+
+/// The program says that it is in a phase from now on (`cohabit_phase`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Marker {
+    /// The number that it gives the phase.
+    pub number: u64,
+    /// Since the beginning of the run, as windows of the series are.
+    pub at_ns: u64,
 }
 
 /// One entry of the time series: what `source` gave `destination` in one window.
@@ -266,6 +278,7 @@ impl Meta {
             tasks,
             hot: Vec::new(),
             data: None,
+            markers: Vec::new(),
             coverage: Coverage::default(),
             created: String::new(),
             unknown: Default::default(),

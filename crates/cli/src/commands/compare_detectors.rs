@@ -101,7 +101,7 @@ impl CompareDetectors {
 fn led(found: Found, exact: &Matrix, topology: &Topology) -> Result<Led> {
     let best = mapper("best")?;
     let options = Options::default();
-    let problem = Problem { weight: &found.detected.matrix, load: &[], topology, options: &options };
+    let problem = Problem { weight: &found.detected.matrix, load: &[], periods: &[], topology, options: &options };
     let placement = best.map(&problem)?;
     Ok(Led { cost: distance_cost(exact, topology, &placement), found })
 }

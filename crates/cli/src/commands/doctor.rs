@@ -136,7 +136,7 @@ fn mappers() -> Check {
 fn maps_two_tasks(mapper: &dyn Mapper) -> Result<Vec<usize>> {
     let weight = Matrix::from_triplets(2, [(0, 1, 1)]);
     let topology = Topology::load("core:2 pu:1")?;
-    mapper.map(&Problem { weight: &weight, load: &[], topology: &topology, options: &Options::default() })
+    mapper.map(&Problem { weight: &weight, load: &[], periods: &[], topology: &topology, options: &Options::default() })
 }
 
 fn privileges() -> Check {

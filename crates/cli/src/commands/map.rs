@@ -7,13 +7,16 @@ use crate::json::JsonArgs;
 use crate::machine::MachineArgs;
 use crate::mapping::{Made, MappingArgs, usable};
 use crate::number::seconds as seconds_of;
+use crate::picture::text::clean;
 use crate::progress::read_profile;
-use crate::verdict::{Costs, Verdict, verdict};
+use crate::verdict::{Costs, Verdict, advised, verdict};
 use crate::words::{noun, tasks_of};
 use cohabit_apply::Placement;
+use cohabit_map::objective::congestion::Trade;
 use cohabit_map::{Problem, mapper};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::file::check_writable;
+use cohabit_model::metrics::advice::Advice;
 use cohabit_model::profile::{Coverage, Meta};
 use cohabit_model::topology::NodeId;
 use cohabit_model::{Mapping, Result, Topology};
@@ -33,6 +36,8 @@ Examples:
                                            for mpirun, and as a picture
   cohabit map p.npz --topology cluster.toml --objective time
                                            ranks over hosts, by estimated time
+  cohabit map p.npz --objective congestion
+                                           what happens at once not at one memory
   cohabit map p.npz --pin 0=3 --forbid 1   with task 0 on PU 3, and PU 1 empty
 
 Which PUs stay empty is part of the search, within two rules: no core has two
@@ -92,7 +97,17 @@ impl Map {
             made.weight.tasks(),
             &usable,
         );
-        if let (Some(text), true) = (timed(&made).or_else(|| slower(&made)), verdict.can_gain) {
+        let timeline = (!profile.series.is_empty()).then(|| self.how.timeline(&profile)).transpose()?;
+        verdict = verdict.advised(advised(&profile, timeline.as_ref(), &made.weight));
+        let advice = match &verdict.advice {
+            // What is done is not advised.
+            Advice::Congestion | Advice::Both if made.trades.is_some() => None,
+            Advice::Congestion | Advice::Both | Advice::Repair { .. } => Some(clean(&verdict.advice.sentence())),
+            Advice::Nothing | Advice::Locality => None,
+        };
+        if let (Some(text), true) =
+            (timed(&made).or_else(|| congested(&made)).or_else(|| slower(&made)), verdict.can_gain)
+        {
             verdict.text = text;
         }
         let rule = self.how.fast_or_near(&made, &profile, &topology)?;
@@ -102,7 +117,9 @@ impl Map {
         }
         let text = match exported_to_stdout {
             true => String::new(),
-            false => text(&made, &topology, costs, [Some(&verdict.text), rule.as_ref()], &profile.meta),
+            false => {
+                text(&made, &topology, costs, [advice.as_ref(), Some(&verdict.text), rule.as_ref()], &profile.meta)
+            }
         };
         let fields = Fields {
             mapping: &made.mapping,
@@ -119,7 +136,7 @@ impl Map {
 /// J of the mapping and of the two mappers that ignore who communicates, under the same pins and forbidden PUs.
 pub(super) fn costs(made: &Made, topology: &Topology) -> Result<Costs> {
     let cost_by = |name: &str| -> Result<u128> {
-        let problem = Problem { weight: &made.weight, load: &[], topology, options: &made.options };
+        let problem = Problem { weight: &made.weight, load: &[], periods: &[], topology, options: &made.options };
         Ok(distance_cost(&made.weight, topology, &mapper(name)?.map(&problem)?))
     };
     Ok(Costs { mapped: made.mapping.cost.distance, packed: cost_by("packed")?, scatter: cost_by("scatter")? })
@@ -137,6 +154,16 @@ fn timed(made: &Made) -> Option<String> {
     })
 }
 
+/// What a mapping by congestion is worth; none of another.
+fn congested(made: &Made) -> Option<String> {
+    let [own, packed, scatter] = made.trades?.map(|trade| trade.seconds);
+    let below = |other: f64| match 100.0 * (1.0 - own / other) {
+        percent if percent >= 0.1 => format!("{percent:.1} % below"),
+        _ => "no less than".to_owned(),
+    };
+    Some(format!("its congestion is {} packed and {} scatter", below(packed), below(scatter)))
+}
+
 /// That a mapping by distance takes longer than the linear one by its own estimate; none where it does not.
 fn slower(made: &Made) -> Option<String> {
     let [time, linear] = made.times.as_ref().filter(|_| made.mapping.objective == "distance")?;
@@ -150,7 +177,7 @@ fn slower(made: &Made) -> Option<String> {
     })
 }
 
-fn text(made: &Made, topology: &Topology, costs: Costs, sentences: [Option<&String>; 2], meta: &Meta) -> String {
+fn text(made: &Made, topology: &Topology, costs: Costs, sentences: [Option<&String>; 3], meta: &Meta) -> String {
     let weight = serde_json::to_value(made.mapping.weight).ok().and_then(|name| name.as_str().map(str::to_owned));
     let weight = weight.unwrap_or_default();
     let [one, several] = noun(meta.kind);
@@ -182,6 +209,16 @@ fn text(made: &Made, topology: &Topology, costs: Costs, sentences: [Option<&Stri
         let rows = [(made.mapping.mapper.as_str(), time.run.total.seconds), ("linear", linear.run.total.seconds)];
         for (name, seconds) in rows {
             writeln!(text, "time  {name:<9} {:>9}", seconds_of(seconds)).expect("a String takes everything");
+        }
+    }
+    if let Some(trades) = &made.trades {
+        for (name, trade) in [mapper, "packed", "scatter"].iter().zip(trades) {
+            let Trade { seconds, remote, busiest } = trade;
+            let [remote, busiest] = [remote, busiest].map(|share| format!("{:.0} %", 100.0 * share));
+            text.push_str(&format!(
+                "congestion  {name:<9} {:>9}  {remote} of it between memories, {busiest} from the busiest\n",
+                seconds_of(*seconds)
+            ));
         }
     }
     sentences.into_iter().flatten().for_each(|sentence| text.extend([sentence.as_str(), "\n"]));

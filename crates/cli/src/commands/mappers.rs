@@ -24,10 +24,12 @@ impl Mappers {
     pub fn run(self) -> Outcome {
         let width = MAPPERS.iter().map(|mapper| mapper.name().len()).max().unwrap_or(0);
         let line = |mapper: &&dyn cohabit_map::Mapper| {
-            format!("{:<width$}  {}\n{:<width$}  {}\n", mapper.name(), mapper.about(), "", mapper.source())
+            let others = mapper.objectives().iter().skip(1).copied().collect::<Vec<_>>().join(", ");
+            let others = if others.is_empty() { String::new() } else { format!("; --objective {others} too") };
+            format!("{:<width$}  {}{others}\n{:<width$}  {}\n", mapper.name(), mapper.about(), "", mapper.source())
         };
         let text: String = MAPPERS.iter().map(line).collect();
-        let row = |mapper: &&dyn cohabit_map::Mapper| json!({ "name": mapper.name(), "about": mapper.about(), "source": mapper.source() });
+        let row = |mapper: &&dyn cohabit_map::Mapper| json!({ "name": mapper.name(), "about": mapper.about(), "source": mapper.source(), "objectives": mapper.objectives() });
         let rows: Vec<_> = MAPPERS.iter().map(row).collect();
         self.json.emit("mappers", json!({ "mappers": rows }), &text)?;
         Ok(End::Done)

@@ -2,16 +2,21 @@
 
 use super::Outcome;
 use crate::exit::End;
-use crate::json::JsonArgs;
-use crate::progress::read_profile;
-use crate::show::{ShowOptions, document, show};
+use crate::json::{JsonArgs, write_text};
+use crate::progress::{during, read_profile};
+use crate::show::{ShowOptions, document, show, svg, time};
+use crate::timeline::ClusterArgs;
+use cohabit_model::file::check_writable;
 use cohabit_model::mapping::Weight;
+use cohabit_model::timeline::By;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
   cohabit show p.npz          who talks to whom, and whether placement can help
   cohabit show p.npz --hot    also through which data and from which code
+  cohabit show p.npz --time -o time.svg
+                              when they do, in the terminal and as a picture
   cohabit show p.npz -v       also what was not seen, and every rank's time in MPI";
 
 /// Arguments of `cohabit show`.
@@ -30,6 +35,17 @@ pub struct Show {
     /// Which matrix to draw and judge [default: messages for threads and processes, bytes for MPI ranks]
     #[arg(long, value_name = "WHAT", value_parser = ["messages", "bytes"])]
     weight: Option<String>,
+    /// When tasks communicate: events over time, and a matrix of each part of the run (docs/time.md)
+    #[arg(long)]
+    time: bool,
+    /// By what parts of the run are told apart [default: the phases that the program names, else clusters in time]
+    #[arg(long, value_name = "WHAT", requires = "time", value_parser = ["markers", "clusters", "recurring"])]
+    by: Option<String>,
+    #[command(flatten)]
+    clusters: ClusterArgs,
+    /// Write events over time as a picture (SVG) to FILE
+    #[arg(short, long, value_name = "FILE", requires = "time")]
+    output: Option<PathBuf>,
     /// List all that was not seen, and every rank
     #[arg(short, long)]
     verbose: bool,
@@ -41,6 +57,9 @@ impl Show {
     /// Prints the profile.
     pub fn run(self) -> Outcome {
         self.json.check()?;
+        if let Some(path) = &self.output {
+            check_writable(path)?;
+        }
         let profile = read_profile(&self.profile)?;
         let (hot, top, verbose) = (self.hot, self.top, self.verbose);
         let mut options = ShowOptions { hot, top, verbose, ..ShowOptions::detect(&profile) };
@@ -49,7 +68,24 @@ impl Show {
             Some(_) => options.weight = Weight::Messages,
             None => {}
         }
-        self.json.emit("show", document(&profile, &options), &show(&profile, &options))?;
+        let by = match self.by.as_deref() {
+            Some("markers") => Some(By::Markers),
+            Some("recurring") => Some(By::Recurring),
+            Some(_) => Some(By::Clusters),
+            None => None,
+        };
+        if self.time || !profile.series.is_empty() {
+            let timeline = || self.clusters.timeline(&profile, by);
+            options.timeline = Some(during("looking for clusters in time", timeline)?);
+        }
+        if let (Some(path), Some(timeline)) = (&self.output, &options.timeline) {
+            write_text(path, &svg(&profile, timeline))?;
+        }
+        let text = match &options.timeline {
+            Some(timeline) if self.time => time(&profile, timeline, &options),
+            _ => show(&profile, &options),
+        };
+        self.json.emit("show", document(&profile, &options), &text)?;
         Ok(End::Done)
     }
 }

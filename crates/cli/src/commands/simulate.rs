@@ -97,7 +97,7 @@ impl Simulate {
         let (weight, load) = communication(recording)?;
         for name in names {
             let options = MapOptions::default();
-            let problem = Problem { weight: &weight, load: &load, topology, options: &options };
+            let problem = Problem { weight: &weight, load: &load, periods: &[], topology, options: &options };
             placements.push((name.clone(), mapper(name)?.map(&problem)?));
         }
         Ok(placements)

@@ -650,7 +650,13 @@ fn map(request: &Request) -> Result<Vec<usize>> {
         budget: Some(MAP_BUDGET),
         ..Options::default()
     };
-    let problem = Problem { weight: request.weight, load: request.load, topology: request.topology, options: &options };
+    let problem = Problem {
+        weight: request.weight,
+        load: request.load,
+        periods: &[],
+        topology: request.topology,
+        options: &options,
+    };
     mapper("best")?.map(&problem)
 }
 

@@ -16,6 +16,11 @@ pub enum Palette {
 /// From little to much: dark blue over green to pale yellow, ever lighter, so that it reads without seeing hues too.
 const GRADIENT: [[u8; 3]; 6] =
     [[44, 50, 112], [36, 88, 150], [24, 134, 142], [74, 184, 104], [190, 214, 56], [255, 246, 180]];
+/// Colours of things that are told apart, whatever one's eyes (Okabe and Ito, "Color universal design", 2008).
+pub const CATEGORIES: [[u8; 3]; 7] =
+    [[0, 114, 178], [230, 159, 0], [0, 158, 115], [213, 94, 0], [86, 180, 233], [204, 121, 167], [240, 228, 66]];
+/// Of none of them.
+pub const NO_CATEGORY: [u8; 3] = [150, 150, 150];
 /// The same for letters: ever more ink.
 const LETTERS: &[u8] = b".:-=+*#%@";
 
@@ -56,6 +61,11 @@ impl Palette {
             strength.map_or(String::new(), |strength| self.code(role, colour(strength)))
         };
         of(38, foreground) + &of(48, background)
+    }
+
+    /// Sets the foreground for the n-th of several things that are told apart; grey for none of them.
+    pub fn category(self, number: Option<usize>) -> String {
+        self.code(38, number.map_or(NO_CATEGORY, |number| CATEGORIES[number % CATEGORIES.len()]))
     }
 
     /// Sets black or white letters, whichever can be read on this strength.

@@ -4,7 +4,9 @@
 use super::{ShowOptions, matrix, ranks, summary, unit};
 use crate::number::sum;
 use cohabit_model::Profile;
-use cohabit_model::metrics::{communication_to_memory, metrics};
+use cohabit_model::metrics::advice::Advice;
+use cohabit_model::metrics::metrics;
+use cohabit_model::metrics::table::{Known, METRICS};
 use cohabit_model::profile::DataObject;
 use serde_json::{Value, json};
 
@@ -21,6 +23,7 @@ pub fn document(profile: &Profile, options: &ShowOptions) -> Value {
     let structure = metrics.structure();
     let meta = &profile.meta;
     let channels = meta.unseen_channels();
+    let advice = summary::advice(profile, options);
     let mut document = json!({
         "kind": meta.kind, "detector": meta.detector, "block_bytes": meta.block_bytes, "window_ns": meta.window_ns,
         "profiled_command": meta.command, "tasks": meta.tasks, "coverage": meta.coverage, "weight": unit(options.weight),
@@ -37,16 +40,28 @@ pub fn document(profile: &Profile, options: &ShowOptions) -> Value {
         "strongest_pairs": pairs.iter().map(pair).collect::<Vec<_>>(),
         "metrics": {
             "communicating_tasks": metrics.communicating_tasks, "pairs": metrics.pairs, "total": sum(metrics.total),
-            "locality": metrics.locality, "pair_variation": metrics.pair_variation, "imbalance": metrics.imbalance,
+            "pair_variation": metrics.pair_variation, "imbalance": metrics.imbalance,
             "effective_partners": metrics.effective_partners, "neighbour_share": metrics.neighbour_share,
             "busiest_task": metrics.busiest.map(|busiest| busiest.0),
             "busiest_share": metrics.busiest.map(|busiest| busiest.1),
-            "communication_to_memory": communication_to_memory(profile),
         },
         "structure": structure,
-        "can_gain": structure.can_gain() || !channels.is_empty(),
+        "can_gain": structure.can_gain() || !channels.is_empty() || advice == Advice::Congestion,
         "verdict": summary::verdict(profile, options),
+        "advice": advice,
+        "advice_text": advice.sentence(),
     });
+    let known = Known { profile, timeline: options.timeline.as_ref(), dram_bytes: None };
+    for metric in METRICS {
+        let value = (metric.value)(&known);
+        document["metrics"][metric.key] = json!(value.as_ref().ok());
+        if let Err(reason) = value {
+            document["unknown_metrics"][metric.key] = json!(reason);
+        }
+    }
+    if let Some(timeline) = &options.timeline {
+        document["timeline"] = super::time::document(profile, timeline);
+    }
     if options.hot {
         document["hot"] = json!(meta.hot);
         let objects = meta.data.as_ref().map(|data| data.by_name().iter().map(object).collect::<Vec<_>>());

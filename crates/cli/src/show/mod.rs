@@ -5,8 +5,10 @@ mod document;
 mod hot;
 mod ranks;
 mod summary;
+mod time;
 
 pub use document::document;
+pub use time::{svg, time};
 
 use coverage::coverage_lines;
 
@@ -17,7 +19,7 @@ use crate::picture::text::clean;
 use crate::words::tasks_of;
 use cohabit_model::mapping::Weight;
 use cohabit_model::profile::Kind;
-use cohabit_model::{Matrix, Profile, Task};
+use cohabit_model::{Matrix, Profile, Task, Timeline};
 
 /// What is shown, and on what.
 #[derive(Debug, Clone)]
@@ -30,6 +32,8 @@ pub struct ShowOptions {
     pub top: usize,
     /// Whether all that was not seen is listed, and every rank.
     pub verbose: bool,
+    /// What is exchanged at the same time; none where the profile has no series.
+    pub timeline: Option<Timeline>,
     /// Colours to use.
     pub palette: Palette,
     /// Columns of the terminal.
@@ -50,7 +54,16 @@ impl ShowOptions {
         let (width, height) = size.map_or(DEFAULT_SIZE, |(width, height)| (width.0.into(), height.0.into()));
         let height = height.saturating_sub(LINES_AROUND).max(16);
         let palette = Palette::detect();
-        Self { weight: default_weight(profile), hot: false, top: 8, verbose: false, palette, width, height }
+        Self {
+            weight: default_weight(profile),
+            hot: false,
+            top: 8,
+            verbose: false,
+            timeline: None,
+            palette,
+            width,
+            height,
+        }
     }
 }
 
@@ -67,6 +80,7 @@ pub fn show(profile: &Profile, options: &ShowOptions) -> String {
         out += &format!("\n{}", map.draw());
     }
     out += &format!("\n{}\n", palette.bold(&summary::verdict(profile, options)));
+    out += &summary::advice_line(profile, options);
     out += &summary::strongest_pairs(profile, options);
     out += &ranks::time_in_mpi(profile, options);
     out += &ranks::message_sizes(profile, options);

@@ -3,13 +3,16 @@
 use super::{ShowOptions, axes, matrix, name_beside_id, unit};
 use crate::picture::label::size;
 use crate::picture::palette::Palette;
-use crate::picture::text::{fit, grouped, short, width};
+use crate::picture::text::{clean, fit, grouped, short, width};
+use crate::verdict::advised;
 use crate::words::noun;
-use cohabit_model::metrics::{communication_to_memory, metrics};
+use cohabit_model::metrics::advice::Advice;
+use cohabit_model::metrics::metrics;
+use cohabit_model::metrics::table::{Known, METRICS, Metric};
 use cohabit_model::{Matrix, Profile};
 
 /// Columns of the figures' names.
-const NAME: usize = 26;
+const NAME: usize = 28;
 /// Columns of figures that are explained.
 const VALUE: usize = 9;
 
@@ -86,31 +89,46 @@ pub fn structure(profile: &Profile, options: &ShowOptions) -> String {
         &percent(metrics.neighbour_share),
         &format!("of all {unit} are between {several} k and k + 1"),
     );
-    row(
-        "locality (CommLoc)",
-        &format!("{:.3}", metrics.locality),
-        "0: all pairs alike; the more, the more a few pairs stand out",
-    );
     row(&format!("imbalance of the {several}"), &percent(metrics.imbalance), "how far the busiest is above the mean");
-    if let Some(ratio) = communication_to_memory(profile) {
-        row(
-            "communication to memory",
-            &format!("{:.2} %", 100.0 * ratio),
-            "of all bytes accessed are communicated (CommR)",
-        );
-    }
+    let known = Known { profile, timeline: options.timeline.as_ref(), dram_bytes: None };
+    METRICS.iter().for_each(|metric| out += &of_table(metric, &known));
     out
+}
+
+/// A row of the table of metrics: its value, or why it is not known.
+fn of_table(metric: &Metric, known: &Known) -> String {
+    let name = format!("{} ({})", metric.name, metric.symbol);
+    match (metric.value)(known) {
+        Ok(value) if metric.unit == "bytes" => explained(&name, &bytes(value as u128), metric.says),
+        Ok(value) if metric.key == "locality" => explained(&name, &format!("{value:.3}"), metric.says),
+        Ok(value) => explained(&name, &format!("{:.2} %", 100.0 * value), metric.says),
+        Err(reason) => explained(&name, "unknown", reason),
+    }
 }
 
 /// What the metrics come to, in a sentence.
 pub fn verdict(profile: &Profile, options: &ShowOptions) -> String {
     let noun = noun(profile.meta.kind);
-    match profile.tasks() {
-        1 => format!("there is only one {}: no placement can help", noun[0]),
-        _ => {
-            let structure = metrics(matrix(profile, options.weight)).structure();
-            structure.sentence_beside(noun, &profile.meta.unseen_channels())
-        }
+    if profile.tasks() == 1 {
+        return format!("there is only one {}: no placement can help", noun[0]);
+    }
+    let structure = metrics(matrix(profile, options.weight)).structure();
+    if advice(profile, options) == Advice::Congestion && !structure.can_gain() {
+        return "all pairs communicate alike: it matters how many are together, and not which".to_owned();
+    }
+    structure.sentence_beside(noun, &profile.meta.unseen_channels())
+}
+
+/// What the metrics advise.
+pub fn advice(profile: &Profile, options: &ShowOptions) -> Advice {
+    advised(profile, options.timeline.as_ref(), matrix(profile, options.weight))
+}
+
+/// The advice where it says more than the verdict.
+pub fn advice_line(profile: &Profile, options: &ShowOptions) -> String {
+    match advice(profile, options) {
+        Advice::Nothing | Advice::Locality => String::new(),
+        advice => format!("{}\n", options.palette.bold(&clean(&advice.sentence()))),
     }
 }
 

@@ -3,7 +3,9 @@
 use super::*;
 use cohabit_model::Task;
 use cohabit_model::data::sharing;
-use cohabit_model::profile::{CodeSite, Coverage, Data, DataObject, HotBlock, Meta, PhaseRow, SentBy, SizeRow};
+use cohabit_model::profile::{
+    CodeSite, Coverage, Data, DataObject, HotBlock, Meta, PhaseRow, SentBy, SeriesRow, SizeRow,
+};
 
 fn profile(tasks: u32, kind: Kind, value: impl Fn(u32, u32) -> u64) -> Profile {
     let task = |id| Task {
@@ -32,7 +34,16 @@ fn ring(tasks: u32) -> Profile {
 }
 
 fn options(palette: Palette) -> ShowOptions {
-    ShowOptions { weight: Weight::Messages, hot: true, top: 3, verbose: false, palette, width: 80, height: 30 }
+    ShowOptions {
+        weight: Weight::Messages,
+        hot: true,
+        top: 3,
+        verbose: false,
+        timeline: None,
+        palette,
+        width: 80,
+        height: 30,
+    }
 }
 
 fn text(profile: &Profile) -> String {
@@ -92,7 +103,9 @@ fn ranks_are_called_ranks() {
     ] {
         assert!(text.contains(expected), "{expected:?} in {text}");
     }
-    assert!(!text.contains("task") && !text.contains("thread"), "{text}");
+    // What is said of metrics is the same of all kinds.
+    let own: String = text.lines().filter(|line| !line.contains("(Lcomm)") && !line.contains("(CommR)")).collect();
+    assert!(!own.contains("task") && !own.contains("thread"), "{text}");
     let ids = document(&ranks, &options(Palette::Ascii));
     assert_eq!(ids["message_sizes"][1], serde_json::json!({"class": 10, "messages": 20, "bytes": 24_000}));
     assert_eq!(ids["task_mpi_ns"][2], 900);
@@ -136,15 +149,18 @@ fn figures_say_what_they_mean() {
     profile.invalidations = Some(profile.messages.clone());
     let text = text(&profile);
     for expected in [
-        "  messages                  4,000     first reads of what another wrote, in 64-byte blocks\n",
-        "  invalidations             4,000     copies that a write made stale\n",
-        "  accessed by a thread      9.8 KiB\n",
-        "  pairs that communicate    4 of 6\n",
-        "  partners of a thread      2.0       others it talks to, those with few messages counting less\n",
-        "  with neighbours in number 100 %     of all messages are between threads k and k + 1\n",
-        "  locality (CommLoc)        0.333     0: all pairs alike; the more, the more a few pairs stand out\n",
-        "  imbalance of the threads  0 %       how far the busiest is above the mean\n",
-        "  communication to memory   10.00 %   of all bytes accessed are communicated (CommR)\n",
+        "  messages                    4,000     first reads of what another wrote, in 64-byte blocks\n",
+        "  invalidations               4,000     copies that a write made stale\n",
+        "  accessed by a thread        9.8 KiB\n",
+        "  pairs that communicate      4 of 6\n",
+        "  partners of a thread        2.0       others it talks to, those with few messages counting less\n",
+        "  with neighbours in number   100 %     of all messages are between threads k and k + 1\n",
+        "  locality (CommLoc)          0.333     0: all pairs alike; the more, the more a few pairs stand out\n",
+        "  imbalance of the threads    0 %       how far the busiest is above the mean\n",
+        "  share of memory (CommR)     10.00 %   of all bytes accessed are communicated\n",
+        "  concurrency (CommC)         unknown   the profile has no time series\n",
+        "  DRAM share (DramR)          unknown   no counter was read ('cohabit simulate' counts them)\n",
+        "  communication load (Lcomm)  3.9 KiB   bytes that tasks give one another\n",
     ] {
         assert!(text.contains(expected), "{expected:?} in {text}");
     }
@@ -291,4 +307,67 @@ fn extremes_do_not_break_it() {
             assert!(!show(&profile, &ShowOptions { width, height, ..options(palette) }).is_empty());
         }
     }
+}
+
+/// A ring in two bursts.
+fn in_two_bursts() -> Profile {
+    let mut profile = ring(4);
+    let row = |bin, source| SeriesRow { bin, source, destination: (source + 1) % 4, messages: 50, bytes: 400 };
+    let first = (10..20).flat_map(|bin| [row(bin, 0), row(bin, 1)]);
+    profile.series = first.chain((200..210).flat_map(|bin| [row(bin, 2), row(bin, 3)])).collect();
+    (profile.meta.window_ns, profile.meta.clock) = (1_000_000, "wall time\x1b".into());
+    profile
+}
+
+#[test]
+fn when_tasks_communicate_is_shown() {
+    let profile = in_two_bursts();
+    let timeline = cohabit_cluster::periods::preferred(&profile, &Default::default()).unwrap();
+    let shown = time(&profile, &timeline, &options(Palette::Ascii));
+    for expected in [
+        "\nevents over time (windows of 1.00 ms)\n",
+        "aaa",
+        "bbb",
+        "  time: wall time \n",
+        "\n2 clusters (Lc: its part of all messages)\n",
+        " a 1       10.0 ms - 20.0 ms      4.8 %    1.00k   7.8 KiB        3  50.0 %  0 - 1 (25.0 %)\n",
+        " b 2       200 ms - 210 ms        4.8 %    1.00k   7.8 KiB        3  50.0 %  0 - 3 (25.0 %)\n",
+        "\ncluster 1\n",
+    ] {
+        assert!(shown.contains(expected), "{expected:?} in {shown}");
+    }
+    assert!(!shown.contains('\x1b') && shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
+    let coloured = time(&profile, &timeline, &options(Palette::TrueColour));
+    assert!(coloured.contains("\x1b[38;2;0;114;178m█") && coloured.contains("\x1b[38;2;230;159;0m"), "{coloured}");
+    let picture = svg(&profile, &timeline);
+    assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n") && picture.matches("<rect x").count() == 20);
+    let timed = ShowOptions { timeline: Some(timeline), ..options(Palette::Ascii) };
+    let document = document(&profile, &timed);
+    assert_eq!(document["timeline"]["by"], "clusters");
+    assert_eq!(document["timeline"]["parts"][1]["spans"], serde_json::json!([[200, 210]]));
+    assert_eq!(document["metrics"]["communication_concurrency"], 0.75);
+    assert!(
+        document["metrics"]["dram_to_memory"].is_null() && document["unknown_metrics"]["dram_to_memory"].is_string()
+    );
+}
+
+#[test]
+fn one_verdict_says_what_is_to_be_done() {
+    let mut profile = in_two_bursts();
+    let advice = |profile: &Profile| {
+        let timeline = cohabit_cluster::periods::preferred(profile, &Default::default()).ok();
+        let options = ShowOptions { timeline, ..options(Palette::Ascii) };
+        let document = document(profile, &options);
+        (document["advice"]["kind"].as_str().unwrap().to_owned(), show(profile, &options))
+    };
+    let (kind, text) = advice(&profile);
+    assert!(kind == "both" && text.contains("\nlocality and congestion: "), "{kind} {text}");
+    profile.series.clear();
+    let (kind, text) = advice(&profile);
+    assert!(kind == "locality" && !text.contains("\nlocality"), "{kind} {text}");
+    let object = DataObject { false_reads: 100, writers: vec![site("work", "a.c:7")], ..data_object("x", 4000) };
+    profile.meta.data = Some(Data::new(4000, 4000, 1, vec![object], &[]));
+    let (kind, text) = advice(&profile);
+    let line = "\nrepair the false sharing at a.c:7 first: 100 % of all messages are through it\n";
+    assert!(kind == "repair" && text.contains(line), "{kind} {text}");
 }

@@ -52,7 +52,8 @@ fn main() {
             {
                 let weight = graph(pattern, tasks, seed);
                 let options = Options { seed, ..Options::default() };
-                let problem = Problem { weight: &weight, load: &[], topology: &topology, options: &options };
+                let problem =
+                    Problem { weight: &weight, load: &[], periods: &[], topology: &topology, options: &options };
                 let cost = |name: &str| {
                     let placement = mapper(name).and_then(|mapper| mapper.map(&problem)).ok()?;
                     Some((distance_cost(&weight, &topology, &placement), name.to_owned()))

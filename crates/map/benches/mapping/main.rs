@@ -211,7 +211,7 @@ impl Asked {
 fn run(key: &Key, used: usize, name: &str, options: Options) -> Measured {
     let topology = instances::topology(key.0);
     let weight = instances::graph(&key.1, tasks_of(key.0, used), key.2);
-    let problem = Problem { weight: &weight, load: &[], topology: &topology, options: &options };
+    let problem = Problem { weight: &weight, load: &[], periods: &[], topology: &topology, options: &options };
     let (began, before) = (Instant::now(), cpu_ms());
     let placement = match viem::preconfiguration(name) {
         Some(preconfiguration) => viem::map(&problem, instances::tree(key.0), preconfiguration),

@@ -7,6 +7,7 @@
 use super::ways::{Kind, NONE, Ways};
 use cohabit_model::Pattern;
 use cohabit_network::estimator::NORM;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Ticks of everything that a phase sends, at the lowest bandwidth and with the highest latency there is.
@@ -85,7 +86,7 @@ struct Phase {
 /// All phases under one mapping.
 #[derive(Debug, Clone)]
 pub struct Loads<'a> {
-    ways: &'a Ways,
+    ways: Cow<'a, Ways>,
     phases: Vec<Phase>,
     /// The processing element of each task.
     element: Vec<usize>,
@@ -93,15 +94,16 @@ pub struct Loads<'a> {
 
 impl<'a> Loads<'a> {
     /// The loads of a mapping: `element[task]` is a processing element.
-    pub fn new(ways: &'a Ways, phases: &[cohabit_network::Phase], element: &[usize]) -> Self {
+    pub fn new(ways: impl Into<Cow<'a, Ways>>, phases: &[cohabit_network::Phase], element: &[usize]) -> Self {
+        let ways = ways.into();
         let phases = phases.iter().filter(|phase| phase.weight > 0.0);
-        let phases = phases.map(|phase| Phase::new(phase.weight, &phase.pattern, ways)).collect();
+        let phases = phases.map(|phase| Phase::new(phase.weight, &phase.pattern, &ways)).collect();
         let mut loads = Self { ways, phases, element: element.to_vec() };
         for phase in &mut loads.phases {
             for at in 0..phase.pairs.len() {
-                phase.carry(ways, &loads.element, at, 1);
+                phase.carry(&loads.ways, &loads.element, at, 1);
             }
-            phase.settle(ways);
+            phase.settle(&loads.ways);
         }
         loads.refresh();
         loads
@@ -112,8 +114,8 @@ impl<'a> Loads<'a> {
         self.carry(moves, -1);
         moves.iter().for_each(|&(task, element)| self.element[task] = element);
         self.carry(moves, 1);
-        let ways = self.ways;
-        self.phases.iter_mut().for_each(|phase| phase.settle(ways));
+        let Self { ways, phases, .. } = self;
+        phases.iter_mut().for_each(|phase| phase.settle(ways));
     }
 
     /// Adds or takes away all pairs that the moved tasks are in, each once.
@@ -125,11 +127,16 @@ impl<'a> Loads<'a> {
                     let Pair { source, destination, .. } = phase.pairs[pair];
                     let done = moves[..number].iter().any(|&(other, _)| other == source || other == destination);
                     if !done {
-                        phase.carry(self.ways, &self.element, pair, sign);
+                        phase.carry(&self.ways, &self.element, pair, sign);
                     }
                 }
             }
         }
+    }
+
+    /// The element that a task is on.
+    pub fn element(&self, task: usize) -> usize {
+        self.element[task]
     }
 
     /// Seconds of all phases: what the estimator says.

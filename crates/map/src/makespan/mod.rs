@@ -8,9 +8,9 @@
 //! following the messages (`cohabit_network::replay`, and for want of a trace `queues`), which takes a thousand times as long a mapping.
 
 mod judge;
-mod loads;
-mod search;
-mod ways;
+pub(crate) mod loads;
+pub(crate) mod search;
+pub(crate) mod ways;
 
 #[cfg(test)]
 mod tests;
@@ -154,12 +154,12 @@ fn starts(problem: &Problem) -> Result<Vec<Vec<usize>>> {
 }
 
 /// The element that each task is on.
-fn elements(problem: &Problem, slots: &Slots, slot_of: &[usize]) -> Vec<usize> {
+pub(crate) fn elements(problem: &Problem, slots: &Slots, slot_of: &[usize]) -> Vec<usize> {
     slot_of.iter().map(|&slot| problem.topology.pus[slots.pu[slot]].node).collect()
 }
 
 /// Slots that amount to a placement; none where it is no choice of slots (one that a balance of loads has changed).
-fn seats(slots: &Slots, placement: &[usize]) -> Option<Vec<usize>> {
+pub(crate) fn seats(slots: &Slots, placement: &[usize]) -> Option<Vec<usize>> {
     let mut seating = Seating::new(slots);
     for task in seating.waiting() {
         let slot = seating.first_of(slots.of_pus(&(placement[task]..placement[task] + 1)))?;

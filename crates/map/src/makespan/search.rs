@@ -3,9 +3,9 @@
 //! longer is kept. Where nothing gets better for long, some random changes are made to the best so far. At last messages are
 //! taken out of the fuller ports and switches where they do not need to be.
 
-use super::loads::Loads;
 use crate::Problem;
 use crate::mappers::best::clock::Clock;
+use crate::objective::State;
 use crate::random::Random;
 use crate::slots::Slots;
 use cohabit_model::Result;
@@ -16,10 +16,10 @@ use cohabit_network::estimator::SAME;
 const TRIES: usize = 64;
 
 /// A search from one mapping.
-pub struct Search<'a> {
+pub struct Search<'a, S> {
     problem: &'a Problem<'a>,
     slots: &'a Slots,
-    loads: Loads<'a>,
+    loads: S,
     slot_of: Vec<usize>,
     task_at: Vec<Option<usize>>,
     /// How many slots of each unit are empty.
@@ -34,15 +34,9 @@ struct Change {
     to: usize,
 }
 
-impl<'a> Search<'a> {
+impl<'a, S: State> Search<'a, S> {
     /// A search from the slots of a mapping, with its loads.
-    pub fn new(
-        problem: &'a Problem<'a>,
-        slots: &'a Slots,
-        loads: Loads<'a>,
-        slot_of: Vec<usize>,
-        random: Random,
-    ) -> Self {
+    pub fn new(problem: &'a Problem<'a>, slots: &'a Slots, loads: S, slot_of: Vec<usize>, random: Random) -> Self {
         let mut task_at = vec![None; slots.len()];
         slot_of.iter().enumerate().for_each(|(task, &slot)| task_at[slot] = Some(task));
         let mut empty = vec![0; slots.spare.len()];
@@ -52,7 +46,7 @@ impl<'a> Search<'a> {
 
     /// The best slots that are found in the time given.
     pub fn run(&mut self, clock: &mut Clock) -> Vec<usize> {
-        let mut best = (self.loads.seconds(), self.slot_of.clone());
+        let mut best = (self.loads.cost(), self.slot_of.clone());
         let mut local = self.loads.smooth();
         let patience = 8 + self.slot_of.len() / 4;
         let mut idle = 0;
@@ -78,7 +72,7 @@ impl<'a> Search<'a> {
     /// no longer ([`SAME`]).
     pub fn thin(&mut self, slots: &[usize], clock: &mut Clock) -> Vec<usize> {
         self.go_to(slots);
-        let longest = self.loads.seconds() * (1.0 + SAME);
+        let longest = self.loads.cost() * (1.0 + SAME);
         while clock.step() {
             self.loads.refresh();
             let mut norm = self.loads.norm();
@@ -88,7 +82,7 @@ impl<'a> Search<'a> {
                 self.loads.remember();
                 self.make(change);
                 let after = self.loads.norm();
-                if after < norm * (1.0 - 1e-9) && self.loads.seconds() <= longest {
+                if after < norm * (1.0 - 1e-9) && self.loads.cost() <= longest {
                     norm = after;
                 } else {
                     self.make(Change { task: change.task, to: from });
@@ -140,7 +134,7 @@ impl<'a> Search<'a> {
             return local;
         }
         if after < local {
-            let seconds = self.loads.seconds();
+            let seconds = self.loads.cost();
             if seconds < best.0 {
                 *best = (seconds, self.slot_of.clone());
             }

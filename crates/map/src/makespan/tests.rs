@@ -251,7 +251,7 @@ fn messages_are_followed_where_their_order_is_known() {
     let plain = [Phase::new(1.0, unordered)];
     let weight = bytes(&phases[0].pattern);
     let options = Options { steps: Some(800), ..Options::default() };
-    let problem = Problem { weight: &weight, load: &[], topology: &topology, options: &options };
+    let problem = Problem { weight: &weight, load: &[], periods: &[], topology: &topology, options: &options };
     let time = Time { hct: &hct, traffic: &phases.to_vec().into() };
     let seconds = |placement: &[usize]| time.total(&topology, placement).unwrap().seconds;
     let found = least(&problem, &time).unwrap();
@@ -303,7 +303,7 @@ fn who_waits_for_an_answer_comes_near() {
     let traffic = Traffic { phases, replay: Replay::of(&profile) };
     let time = Time { hct: &hct, traffic: &traffic };
     let options = Options { steps: Some(2000), ..Options::default() };
-    let problem = Problem { weight: &weight, load: &[], topology: &topology, options: &options };
+    let problem = Problem { weight: &weight, load: &[], periods: &[], topology: &topology, options: &options };
     let found = least(&problem, &time).unwrap();
     assert!((0..4).all(|task| topology.host_of(found[task]) == topology.host_of(found[task + 4])), "{found:?}");
     let seconds = |placement: &[usize]| time.total(&topology, placement).unwrap().seconds;

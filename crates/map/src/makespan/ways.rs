@@ -58,6 +58,18 @@ struct Place {
     switch: u32,
 }
 
+impl<'a> From<&'a Ways> for std::borrow::Cow<'a, Ways> {
+    fn from(ways: &'a Ways) -> Self {
+        Self::Borrowed(ways)
+    }
+}
+
+impl From<Ways> for std::borrow::Cow<'_, Ways> {
+    fn from(ways: Ways) -> Self {
+        Self::Owned(ways)
+    }
+}
+
 impl Ways {
     /// The ways of a hardware communication topology.
     pub fn new(hct: &Hct) -> Self {

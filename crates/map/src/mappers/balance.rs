@@ -5,11 +5,11 @@
 
 use crate::graph::Graph;
 use crate::load::settled;
+use crate::mappers::deloc::memory_nodes;
 use crate::seating::Seating;
 use crate::slots::Slots;
 use crate::{Mapper, Problem};
-use cohabit_model::topology::Level;
-use cohabit_model::{Result, Topology};
+use cohabit_model::Result;
 use std::cmp::Reverse;
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ impl Mapper for Balance {
         let graph = Graph::new(problem.weight);
         let volume: Vec<u128> =
             (0..graph.tasks()).map(|task| graph.row(task).map(|(_, weight)| u128::from(weight)).sum()).collect();
-        let nodes: Vec<Range<usize>> = nodes(problem.topology).iter().map(|pus| slots.of_pus(pus)).collect();
+        let nodes: Vec<Range<usize>> = memory_nodes(problem.topology).iter().map(|pus| slots.of_pus(pus)).collect();
         let mut sums: Vec<u128> = nodes
             .iter()
             .map(|node| {
@@ -55,23 +55,6 @@ impl Mapper for Balance {
             sums[node] += volume[task];
         }
         settled(problem, &slots, &seating.finish())
-    }
-}
-
-/// The PUs of each NUMA node, or of each child of the root.
-fn nodes(topology: &Topology) -> Vec<Range<usize>> {
-    let numa: Vec<_> =
-        topology.nodes.iter().filter(|node| node.level == Level::Numa).map(|node| node.pus.clone()).collect();
-    if numa.iter().map(ExactSizeIterator::len).sum::<usize>() == topology.pus.len() && !numa.is_empty() {
-        return numa;
-    }
-    let mut node = 0;
-    while let [only] = topology.nodes[node].children[..] {
-        node = only;
-    }
-    match &topology.nodes[node].children[..] {
-        [] => vec![topology.nodes[node].pus.clone()],
-        children => children.iter().map(|&child| topology.nodes[child].pus.clone()).collect(),
     }
 }
 

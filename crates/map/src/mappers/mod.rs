@@ -3,6 +3,7 @@
 pub mod balance;
 pub mod best;
 pub mod complace;
+pub mod deloc;
 pub mod exact;
 pub mod hct_greedy;
 pub mod matching;
@@ -24,6 +25,7 @@ pub static MAPPERS: &[&dyn Mapper] = &[
     &random::Random,
     &balance::Balance,
     &complace::Complace,
+    &deloc::DeLoc,
     &hct_greedy::HctGreedy,
     &matching::Matching,
     &treematch::TreeMatch,

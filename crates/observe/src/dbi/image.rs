@@ -21,6 +21,8 @@ pub struct Image {
     pub objects: BTreeMap<u64, abi::cohabit_object_t>,
     /// Blocks that were followed.
     pub hot: Vec<abi::cohabit_hot_t>,
+    /// Phases that the program said to be in, the newest first.
+    pub phases: Vec<abi::cohabit_phase_t>,
     /// Events that were lost, by the client's account and by ours.
     pub events_lost: u64,
     /// The widest windows in it, as doublings of `head.window_ticks`.
@@ -86,6 +88,7 @@ impl Image {
             modules: Vec::new(),
             objects: BTreeMap::new(),
             hot: Vec::new(),
+            phases: Vec::new(),
             events_lost: head.events_lost,
             window_shift,
         };
@@ -106,6 +109,7 @@ impl Image {
         image.modules = modules.iter().map(module).collect();
         image.objects = objects(&mut part, head.objects)?;
         image.hot = chain(&mut part, head.hot, |hot: &abi::cohabit_hot_t| hot.next)?;
+        image.phases = chain(&mut part, head.phases, |phase: &abi::cohabit_phase_t| phase.next)?;
         Ok(Some(image))
     }
 

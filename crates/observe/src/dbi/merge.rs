@@ -5,7 +5,7 @@ use super::hot::hot;
 use super::image::{Image, ImageRow};
 use super::tasks::{Tasks, identify};
 use super::{Options, abi};
-use cohabit_model::profile::{Kind, Meta, SeriesRow, UNSEEN_CHANNELS};
+use cohabit_model::profile::{Kind, Marker, Meta, SeriesRow, UNSEEN_CHANNELS};
 use cohabit_model::series::{DEFAULT_BOUND, bound_profile_series};
 use cohabit_model::{Matrix, Profile};
 
@@ -50,6 +50,7 @@ pub fn merge(mut images: Vec<Image>, run: &Run) -> Profile {
         meta.unknown.insert(UNSEEN_CHANNELS.to_owned(), channels.into());
     }
     (meta.data, meta.hot) = hot(&images, &tasks);
+    meta.markers = markers(&images);
     meta.created = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
     let mut profile = Profile::new(meta, messages, bytes);
     profile.invalidations = Some(invalidations);
@@ -65,6 +66,22 @@ pub fn merge(mut images: Vec<Image>, run: &Run) -> Profile {
         set_series(&mut profile, &images, &tasks, run.options);
     }
     profile
+}
+
+/// When phases begin, of all images, counted from the first one's start. Tasks that all say the same are one that says it.
+fn markers(images: &[Image]) -> Vec<Marker> {
+    let Some(first) = images.first() else { return Vec::new() };
+    let ticks_per_second = u128::from(first.head.ticks_per_second.max(1));
+    let mut phases: Vec<(u64, u64)> =
+        images.iter().flat_map(|image| &image.phases).map(|phase| (phase.ticks, phase.number)).collect();
+    phases.sort_unstable();
+    phases.dedup_by_key(|phase| phase.1);
+    let marker = |(ticks, number): (u64, u64)| {
+        let since_start = u128::from(ticks.saturating_sub(first.head.start_ticks));
+        let at_ns = u64::try_from(since_start * 1_000_000_000 / ticks_per_second).unwrap_or(u64::MAX);
+        Marker { number, at_ns }
+    };
+    phases.into_iter().map(marker).collect()
 }
 
 /// Whose row and column a cell is: rows belong to the task that counted (abi.h).

@@ -64,6 +64,8 @@ unsafe impl Record for abi::cohabit_module_t {}
 unsafe impl Record for abi::cohabit_hot_t {}
 // SAFETY: as above.
 unsafe impl Record for abi::cohabit_object_t {}
+// SAFETY: as above.
+unsafe impl Record for abi::cohabit_phase_t {}
 // SAFETY: an integer.
 unsafe impl Record for u64 {}
 

@@ -91,6 +91,13 @@ impl PartBuilder {
         self.head.objects
     }
 
+    /// Says that a phase begins, in ticks.
+    pub fn phase(mut self, number: u64, ticks: u64) -> Self {
+        self.head.phase_count += 1;
+        self.head.phases = self.put(&cohabit_phase_t { next: self.head.phases, number, ticks });
+        self
+    }
+
     /// Adds a mapped file.
     pub fn module(mut self, start: u64, end: u64, preferred: u64, path: &str) -> Self {
         let mut module: cohabit_module_t = zeroed();

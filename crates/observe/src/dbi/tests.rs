@@ -35,6 +35,16 @@ fn cells_belong_to_the_task_that_counted() {
 }
 
 #[test]
+fn phases_of_the_program_are_kept_in_the_order_of_time() {
+    // Ten ticks a nanosecond, from 1,000 on.
+    let first = PartBuilder::new(5, 1, 100).task(None, "main").phase(1, 1_500).phase(2, 9_000).phase(2, 9_010);
+    let second = PartBuilder::new(6, 5, 200).task(None, "child").phase(1, 1_700).phase(7, 9_500).phase(1, 9_990);
+    let markers = merged(vec![second, first], &Options::default()).meta.markers;
+    let found: Vec<_> = markers.iter().map(|marker| (marker.number, marker.at_ns)).collect();
+    assert_eq!(found, [(1, 50), (2, 800), (7, 850), (1, 899)]);
+}
+
+#[test]
 fn partners_far_away_are_found() {
     let many = (0..10_000).fold(PartBuilder::new(5, 1, 0), |part, task| part.task((task > 0).then_some(0), "t"));
     let part = many.cell(9_998, [1, 8, 0, 0, 0, 0]).cell(64, [2, 8, 0, 0, 0, 0]).cell(0, [3, 8, 0, 0, 0, 0]);

@@ -88,7 +88,7 @@ mod tests {
         let weight = Matrix::from_triplets(64, weight.iter().chain([across]));
         let (topology, options) =
             (tree(arities, &[100, 10, 1]), Options { steps: Some(20), share_cores: true, ..Options::default() });
-        let problem = Problem { weight: &weight, load: &[], topology: &topology, options: &options };
+        let problem = Problem { weight: &weight, load: &[], periods: &[], topology: &topology, options: &options };
         let placement = Best.map(&problem).unwrap();
         let within = |a: u32, b: u32| u64::from(block_of[a as usize] == block_of[b as usize]);
         let inside = weight.iter().map(|(a, b, value)| (a, b, value * within(a, b)));
@@ -128,7 +128,7 @@ mod tests {
         let (weight, _) = in_blocks(8, 4, &mut Random::new(3));
         let is_placed = |arities: &[usize], options: Options| {
             let topology = tree(arities, &[100, 10, 1]);
-            let problem = Problem { weight: &weight, load: &[], topology: &topology, options: &options };
+            let problem = Problem { weight: &weight, load: &[], periods: &[], topology: &topology, options: &options };
             let (slots, graph) = (Slots::new(&problem).unwrap(), Graph::new(&weight));
             let prepared = Prepared::new(&problem, &slots, &graph).unwrap();
             placed(&problem, &slots, &prepared, &graph, &mut Clock::new(&options, 20)).is_some()

@@ -65,7 +65,7 @@ mod tests {
     /// Whether METIS's mapping is taken.
     fn hurries(tasks: usize, pairs: usize, options: &Options) -> bool {
         let (weight, topology) = (talking(tasks, pairs, &mut Random::new(1)), tree(&[tasks / 16, 2, 8], &[100, 10, 1]));
-        let problem = Problem { weight: &weight, load: &[], topology: &topology, options };
+        let problem = Problem { weight: &weight, load: &[], periods: &[], topology: &topology, options };
         let (slots, graph) = (Slots::new(&problem).unwrap(), Graph::new(&weight));
         let prepared = Prepared::new(&problem, &slots, &graph).unwrap();
         partitioned(&problem, &slots, &prepared, &graph, &Clock::new(options, 500)).is_some()
@@ -104,7 +104,7 @@ mod tests {
         let options = Options { budget: Some(Duration::from_micros(500)), ..Options::default() };
         for seed in 0..5 {
             let weight = talking(256, 700, &mut Random::new(seed));
-            let problem = Problem { weight: &weight, load: &[], topology: &topology, options: &options };
+            let problem = Problem { weight: &weight, load: &[], periods: &[], topology: &topology, options: &options };
             let cost = |name| distance_cost(&weight, &topology, &mapper(name).unwrap().map(&problem).unwrap());
             assert!(cost("best") <= cost("metis"), "{seed}");
         }

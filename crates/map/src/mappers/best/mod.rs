@@ -93,6 +93,10 @@ impl Mapper for Best {
         "this project (docs/benchmarks-mapping.md)"
     }
 
+    fn objectives(&self) -> &'static [&'static str] {
+        &["distance", "time", "congestion"]
+    }
+
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
         let slots = match problem.options.present[..] {
             [] => narrowed(problem.topology, Slots::new(problem)?),

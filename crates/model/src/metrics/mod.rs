@@ -3,17 +3,19 @@
 //! - Communication locality, DeLoc eq. 8 and 9 (there after Diener et al., "Characterizing communication and page usage
 //!   of parallel applications", 2015, who call it heterogeneity): pairs normalised to the strongest, then the mean
 //!   over tasks of the variance of a task's pairs. 0 where all pairs are alike.
-//! - Communication-to-memory ratio, DeLoc eq. 5: communicated bytes over all bytes accessed.
 //! - Imbalance of the tasks' volumes, max / mean - 1 (Pearce et al., "Quantifying the effectiveness of load balance
 //!   algorithms", 2012).
 //! - Partners a task effectively has: the inverse Simpson index of its pairs (Hill number of order 2), which is k where
 //!   it talks to k others alike.
 //! - Shares of all communication: between neighbours in number, and that the busiest task takes part in.
 //!
-//! DeLoc's other two metrics need more than a matrix: concurrency the groups of its clustering, the DRAM ratio the
-//! performance counters. Pairs are the sum of both directions, and the diagonal counts nowhere.
+//! These are of one matrix; DeLoc's five, of which concurrency needs the groups of its clustering and the DRAM ratio performance
+//! counters, are rows of [`table`], and what they come to is [`advice`]. Pairs are the sum of both directions, and the diagonal counts nowhere.
 
-use crate::{Matrix, Profile};
+pub mod advice;
+pub mod table;
+
+use crate::Matrix;
 use serde::Serialize;
 
 /// Figures of one matrix.
@@ -116,12 +118,6 @@ pub fn metrics(weight: &Matrix) -> Metrics {
         neighbour_share: share(graph.iter().enumerate().map(near).sum()),
         busiest: busiest.filter(|_| !silent).map(|(task, volume)| (task as u32, 2.0 * share(*volume))),
     }
-}
-
-/// DeLoc's communication-to-memory ratio of a profile; none where accessed bytes are not known.
-pub fn communication_to_memory(profile: &Profile) -> Option<f64> {
-    let accessed: u128 = profile.accessed_bytes.iter().map(|&bytes| u128::from(bytes)).sum();
-    (accessed > 0).then(|| profile.bytes.total() as f64 / accessed as f64)
 }
 
 impl Metrics {
@@ -233,7 +229,6 @@ fn pair_variation(graph: &[Vec<(u32, u64)>]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Kind, Meta};
 
     fn of(tasks: u32, value: impl Fn(u32, u32) -> u64) -> Metrics {
         let value = &value;
@@ -313,15 +308,5 @@ mod tests {
         assert!(uniform.effective_partners > 3.99 && uniform.total > u128::from(u64::MAX));
         let busiest = of(3, |a, b| u64::from(a == 1 && b == 0) * 3 + u64::from(a == 1 && b == 2)).busiest.unwrap();
         assert_eq!(busiest, (1, 1.0));
-    }
-
-    #[test]
-    fn communicated_over_accessed() {
-        let matrix = Matrix::from_triplets(2, [(0, 1, 25)]);
-        let meta = Meta::new(Kind::Threads, "test", Vec::new());
-        let mut profile = Profile::new(meta, matrix.clone(), matrix);
-        assert_eq!(communication_to_memory(&profile), None);
-        profile.accessed_bytes = vec![60, 40];
-        assert_eq!(communication_to_memory(&profile), Some(0.25));
     }
 }

@@ -1,0 +1,24 @@
+//! How long clusters of long series take: `cargo bench -p cohabit-cluster`.
+
+use cohabit_cluster::{Options, Windows, clusters};
+use std::time::Instant;
+
+fn main() {
+    for windows in [1_000_u64, 32_768, 1_000_000, 10_000_000] {
+        let mut random = fastrand::Rng::with_seed(windows);
+        // Five bursts above some noise.
+        let burst = |bin: u64| if (10 * bin / windows) % 2 == 1 { 100 } else { 5 };
+        let series = Windows::new((0..windows).map(|bin| (bin, 1 + random.u64(0..burst(bin)))));
+        for noise in [false, true] {
+            let start = Instant::now();
+            let found = clusters(&series, &Options { noise, ..Options::default() });
+            let seconds = start.elapsed().as_secs_f64();
+            let lost = 100.0 * found.loss / found.objective;
+            println!(
+                "{windows:>9} windows{}: {seconds:.2} s, {} clusters, at most {lost:.4} % above the optimum",
+                if noise { ", noise" } else { "" },
+                found.clusters
+            );
+        }
+    }
+}

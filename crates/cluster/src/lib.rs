@@ -1,0 +1,14 @@
+//! When tasks communicate: clusters of a profile's time series (DeLoc, section II-C), windows that come again, and the phases
+//! that a program names, each with a matrix. Plain data in and out; it imports nouns only.
+
+pub mod kmeans;
+mod noise;
+mod optimum;
+pub mod periods;
+#[cfg(test)]
+mod planted;
+pub mod recurring;
+pub mod windows;
+
+pub use kmeans::{Clustering, Options, Run, clusters};
+pub use windows::Windows;
