@@ -15,6 +15,8 @@ pub struct Sums {
     pub instructions: u64,
     /// Accesses.
     pub accesses: u64,
+    /// Those of them that only polled while the task waited.
+    pub polls: u64,
     /// Waits for other tasks.
     pub waits: u64,
 }
@@ -52,6 +54,7 @@ fn sums(recording: &dyn Recording, task: u32) -> Result<Sums> {
             {
                 return Err(unsound("makes an access of nothing".to_owned()));
             }
+            Step::Polled { accesses } => sums.polls = sums.polls.saturating_add(accesses),
             Step::Wait { task: on, .. } => {
                 sums.waits += 1;
                 if on >= count || on == task {

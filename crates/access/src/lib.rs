@@ -9,6 +9,7 @@ pub mod check;
 mod coding;
 pub mod file;
 pub mod order;
+mod polls;
 mod recording;
 pub mod segment;
 mod step;

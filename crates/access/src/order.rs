@@ -129,6 +129,7 @@ fn advance(
                 return Ok(Advance::Waits(waits));
             }
         }
+        Step::Polled { accesses } => tasks[number].position = tasks[number].position.saturating_add(*accesses),
         Step::Unmap { range } => take(Event::Clear(range.clone()))?,
         Step::Code { page } => take(Event::Code { task, page: *page })?,
         Step::Compute { .. } | Step::Idle { .. } | Step::Phase { .. } => {}

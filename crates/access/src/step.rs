@@ -54,7 +54,7 @@ pub enum Reason {
 
 /// What a task does next.
 ///
-/// A task's *position* is the number of accesses it has made so far: [`Step::Loop`] adds iterations times accesses.
+/// A task's *position* is the number of accesses it has made so far: [`Step::access_count`] of each step is added to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// `iterations` times all of `accesses`, in turns. A single access is a loop of one iteration.
@@ -85,6 +85,12 @@ pub enum Step {
         /// The address that is read again and again meanwhile; none where the task sleeps.
         polled: Option<u64>,
     },
+    /// So many accesses of the recorded run, which only read again what the task polls for in the wait that comes next: they
+    /// count for positions, and are made again by whoever makes the wait.
+    Polled {
+        /// How many.
+        accesses: u64,
+    },
     /// Sleeps, or waits for something that is not recorded (a device, a timer).
     Idle {
         /// How long it took when it was recorded.
@@ -108,10 +114,11 @@ impl Step {
         Self::Loop { accesses: vec![access], iterations: 1 }
     }
 
-    /// How many accesses it makes.
+    /// How many accesses it makes, those of the recorded run that are not made again counted.
     pub fn access_count(&self) -> u64 {
         match self {
             Self::Loop { accesses, iterations } => iterations.saturating_mul(accesses.len() as u64),
+            Self::Polled { accesses } => *accesses,
             _ => 0,
         }
     }

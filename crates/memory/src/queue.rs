@@ -66,10 +66,8 @@ impl Queue {
     fn begin(&mut self, now: Time, time: Time) -> Time {
         if now >= self.free_at {
             if now > self.free_at {
-                if self.gaps.len() == MOST_GAPS {
-                    self.gaps.pop_front();
-                }
                 self.gaps.push_back((self.free_at, now));
+                self.forget_gaps();
             }
             self.free_at = now + time;
             return now;
@@ -79,9 +77,15 @@ impl Queue {
             let begin = from.max(now);
             if begin + time <= to {
                 // What is left of the idle time, before and after.
-                self.gaps[index] = (begin + time, to);
-                if from < begin {
+                let (before, after) = (from < begin, begin + time < to);
+                match (before, after) {
+                    (false, false) => drop(self.gaps.remove(index)),
+                    (true, false) => self.gaps[index] = (from, begin),
+                    (_, true) => self.gaps[index] = (begin + time, to),
+                }
+                if before && after {
                     self.gaps.insert(index, (from, begin));
+                    self.forget_gaps();
                 }
                 return begin;
             }
@@ -89,6 +93,13 @@ impl Queue {
         let begin = self.free_at;
         self.free_at += time;
         begin
+    }
+
+    /// The oldest idle times go: each search stays short.
+    fn forget_gaps(&mut self) {
+        if self.gaps.len() > MOST_GAPS {
+            self.gaps.pop_front();
+        }
     }
 
     fn by_curve(&mut self, now: Time, time: Time) -> Time {
@@ -131,6 +142,18 @@ mod tests {
         assert_eq!(queue.usage.requests, 10);
         assert_eq!(queue.usage.bytes, 640);
         assert_eq!(Queue::new(f64::INFINITY, 64, &[]).serve(1 << 40, 0), 0);
+    }
+
+    #[test]
+    fn idle_times_that_are_remembered_are_few() {
+        let mut queue = Queue::new(6.4, 64, &[]);
+        queue.serve(64, 0);
+        queue.serve(64, 1_000_000 * NS);
+        // Each late request splits an idle time in two.
+        for n in 0..10_000 {
+            queue.serve(64, (999_000 - n * 30) * NS);
+            assert!(queue.gaps.len() <= MOST_GAPS);
+        }
     }
 
     /// M/D/1: mean wait rho / (2 mu (1 - rho)) within 1 %.

@@ -165,6 +165,8 @@ pub struct TaskReport {
     pub polling_fs: u64,
     /// Polls that found the line changed.
     pub polls: u64,
+    /// Polls of the recorded run, in whose place those are.
+    pub polls_recorded: u64,
     /// Asleep for what is not recorded.
     pub idle_fs: u64,
     /// Ready to run, another task being on its PU.
@@ -214,6 +216,7 @@ impl TaskReport {
             (&mut self.waiting_fs, other.waiting_fs),
             (&mut self.polling_fs, other.polling_fs),
             (&mut self.polls, other.polls),
+            (&mut self.polls_recorded, other.polls_recorded),
             (&mut self.idle_fs, other.idle_fs),
             (&mut self.queued_fs, other.queued_fs),
         ] {

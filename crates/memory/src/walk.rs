@@ -38,6 +38,11 @@ impl<'a, O: Observer> Engine<'a, '_, O> {
                         task.work = Work::Nothing;
                     }
                     Step::Unmap { .. } => return Ok(Stop::Turn),
+                    Step::Polled { accesses } => {
+                        task.position = task.position.saturating_add(*accesses);
+                        task.report.polls_recorded = task.report.polls_recorded.saturating_add(*accesses);
+                        task.work = Work::Nothing;
+                    }
                     Step::Idle { time_ns } => {
                         let time = time_ns.saturating_mul(NS).min(crate::clock::LONGEST);
                         task.report.idle_fs = task.report.idle_fs.saturating_add(time);

@@ -2,6 +2,7 @@
 
 use super::steps::FileSteps;
 use super::{FORMAT, META, Meta, Task, segments_member};
+use crate::polls::Polls;
 use crate::segment::{Segment, read_segments};
 use crate::{Recording, Steps, TaskInfo};
 use cohabit_model::{Error, Result};
@@ -163,6 +164,6 @@ impl Recording for RecordingFile {
     }
 
     fn steps(&self, task: u32) -> Result<Box<dyn Steps + '_>> {
-        Ok(Box::new(FileSteps::new(self, task)))
+        Ok(Box::new(Polls::new(FileSteps::new(self, task))))
     }
 }

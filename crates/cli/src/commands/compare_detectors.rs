@@ -5,10 +5,13 @@ use crate::exit::End;
 use crate::json::JsonArgs;
 use crate::machine::MachineArgs;
 use crate::output::note;
+use crate::progress;
 use crate::recording::open_recording;
+use cohabit_access::Recording;
 use cohabit_detect::compare::{Agreement, Found, compare};
 use cohabit_detect::{Setting, Tlb};
 use cohabit_map::{Options, Problem, mapper};
+use cohabit_memory::{Machine, Options as SimulationOptions, simulate};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::{Error, Matrix, Result, Topology};
 use serde_json::{Value, json};
@@ -18,6 +21,7 @@ Examples:
   cohabit record -o r.rec -- ./solver
   cohabit compare-detectors r.rec --topology \"pack:2 core:4 pu:1\"
   cohabit compare-detectors r.rec --time-scale 1000   for runs much shorter than the papers'
+  cohabit compare-detectors r.rec --simulate purple   what each one's mapping takes there
 
 J is the distance cost of exact communication under the mapping that `best`
 makes of each detector's matrix: what it would have cost to rely on it.";
@@ -31,6 +35,9 @@ pub struct CompareDetectors {
     recording: String,
     #[command(flatten)]
     machine: MachineArgs,
+    /// Simulate the mapping that each detector leads to on this machine (as `cohabit simulate --machine`), and map for it
+    #[arg(long, value_name = "M", conflicts_with_all = ["topology", "level_costs"])]
+    simulate: Option<String>,
     /// Bytes of a block, for detectors that look at blocks: a power of two from 16 to 4096
     #[arg(long, value_name = "N", default_value = "64", value_parser = super::profile::block_bytes)]
     block: u32,
@@ -56,19 +63,29 @@ pub struct CompareDetectors {
 /// What a detector's matrix leads to.
 struct Led {
     found: Found,
+    placement: Vec<usize>,
     cost: u128,
+    /// Simulated, in fs.
+    time_fs: Option<u64>,
 }
 
 impl CompareDetectors {
     /// Prints the table.
     pub fn run(self) -> Outcome {
         let recording = open_recording(&self.recording)?;
-        let topology = self.machine.load()?;
+        let machine = self.simulate.as_deref().map(Machine::load).transpose()?;
+        let topology = match &machine {
+            Some(machine) => machine.topology.clone(),
+            None => self.machine.load()?,
+        };
         let setting = self.setting(recording.tasks().len())?;
         let found = compare(&*recording, &setting)?;
         let exact = found.iter().find(|found| found.row.name == "exact").map(|found| found.detected.matrix.clone());
         let exact = exact.unwrap_or_else(|| Matrix::zero(setting.tasks));
-        let led = found.into_iter().map(|found| led(found, &exact, &topology)).collect::<Result<Vec<_>>>()?;
+        let mut led = found.into_iter().map(|found| led(found, &exact, &topology)).collect::<Result<Vec<_>>>()?;
+        if let Some(machine) = &machine {
+            progress::during("simulating", || simulate_all(&mut led, &*recording, machine))?;
+        }
         if exact.total() == 0 {
             note("no two tasks communicate in this recording: there is nothing that a detector could find");
         }
@@ -103,7 +120,20 @@ fn led(found: Found, exact: &Matrix, topology: &Topology) -> Result<Led> {
     let options = Options::default();
     let problem = Problem { weight: &found.detected.matrix, load: &[], periods: &[], topology, options: &options };
     let placement = best.map(&problem)?;
-    Ok(Led { cost: distance_cost(exact, topology, &placement), found })
+    Ok(Led { cost: distance_cost(exact, topology, &placement), placement, time_fs: None, found })
+}
+
+/// Simulates the mapping of each; the same one once.
+fn simulate_all(led: &mut [Led], recording: &dyn Recording, machine: &Machine) -> Result<()> {
+    for index in 0..led.len() {
+        let (before, rest) = led.split_at_mut(index);
+        let now = &mut rest[0];
+        now.time_fs = match before.iter().find(|other| other.placement == now.placement) {
+            Some(same) => same.time_fs,
+            None => Some(simulate(recording, machine, &now.placement, &SimulationOptions::default())?.time_fs),
+        };
+    }
+    Ok(())
 }
 
 impl Led {
@@ -114,7 +144,7 @@ impl Led {
             "name": row.name, "source": row.source, "events": crate::number::sum(detected.matrix.total()),
             "looked": detected.looked, "occasions": detected.occasions, "overhead": detected.overhead,
             "with_communication": agreement(with_communication), "with_sharing": agreement(with_sharing),
-            "distance_cost": crate::number::sum(self.cost),
+            "distance_cost": crate::number::sum(self.cost), "simulated_ns": self.time_fs.map(|time| time as f64 / 1e6),
         })
     }
 }
@@ -123,16 +153,26 @@ fn table(led: &[Led]) -> String {
     let percent = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{:.3} %", 100.0 * value));
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
     let best = led.iter().map(|led| led.cost).min().unwrap_or(0);
+    let shortest = led.iter().filter_map(|led| led.time_fs).min();
     let mut text = format!(
-        "{:<10} {:>13} {:>13} {:>10}  {:>7} {:>7}  {:>7} {:>7}  {:>8}\n",
-        "", "looked at", "events", "overhead", "communi", "cation", "shar", "ing", "J/best"
+        "{:<10} {:>13} {:>13} {:>10}  {:>7} {:>7}  {:>7} {:>7}  {:>8}{}\n",
+        "", "looked at", "events", "overhead", "communi", "cation", "shar", "ing", "J/best",
+        if shortest.is_some() { "  simulated  /best" } else { "" },
     );
     text +=
         &format!("{:<10} {:>13} {:>13} {:>10}  {:>7} {:>7}  {:>7} {:>7}\n", "", "", "", "", "r", "ranks", "r", "ranks");
-    for Led { found, cost } in led {
+    for Led { found, cost, time_fs, .. } in led {
+        let simulated = match (time_fs, shortest) {
+            (Some(time), Some(shortest)) => format!(
+                "  {:>9}  {:>5.3}",
+                crate::number::seconds(*time as f64 / 1e15),
+                *time as f64 / shortest.max(1) as f64
+            ),
+            _ => String::new(),
+        };
         let ratio = if best > 0 { format!("{:.3}", *cost as f64 / best as f64) } else { "-".to_owned() };
         text += &format!(
-            "{:<10} {:>13} {:>13} {:>10}  {:>7} {:>7}  {:>7} {:>7}  {ratio:>8}\n",
+            "{:<10} {:>13} {:>13} {:>10}  {:>7} {:>7}  {:>7} {:>7}  {ratio:>8}{simulated}\n",
             found.row.name,
             found.detected.looked,
             found.detected.matrix.total(),

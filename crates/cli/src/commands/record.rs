@@ -101,8 +101,8 @@ impl Record {
         let mut lines = String::new();
         for (task, (info, sums)) in recording.tasks().iter().zip(&found.tasks).enumerate() {
             lines += &format!(
-                "{task:>4} {:<16} {:>14} instructions {:>14} accesses {:>10} waits\n",
-                info.name, sums.instructions, sums.accesses, sums.waits,
+                "{task:>4} {:<16} {:>14} instructions {:>14} accesses {:>12} polls {:>10} waits\n",
+                info.name, sums.instructions, sums.accesses, sums.polls, sums.waits,
             );
         }
         print(&lines)?;

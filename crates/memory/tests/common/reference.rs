@@ -418,11 +418,8 @@ impl<'a> Reference<'a> {
         }
         let copy = Copy { line, dirty, written: false, version, used: 0 };
         match held {
-            Some(0) => {
-                if dirty {
-                    self.own[0][core].get(line).unwrap().dirty = true;
-                }
-            }
+            // It is about to be written: dirty by that, or, of an L1 that writes through, never.
+            Some(0) => {}
             Some(level) => {
                 let mut copy = copy;
                 if self.contents(level) == Contents::Exclusive {

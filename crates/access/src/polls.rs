@@ -1,0 +1,367 @@
+//! Waits that poll, found in what a task did.
+//!
+//! How often a waiting task looks at a flag says how busy the recorded machine was, and nothing of the program. So what is
+//! read again and again until another task's write is seen is no sequence of accesses but a wait: [`Polls`] leaves the
+//! repetitions out ([`Step::Polled`] counts them, so that positions stay), and says of the wait which address is polled.
+//! Whoever reads the steps makes the polling again from the time that it gives the tasks.
+//!
+//! Polling is found by what it does: a unit of at most [`LONGEST_UNIT`] steps, its addresses constant, comes four times and
+//! more, and then, at most [`NEAR`] steps on (a program that has spun for long enough asks the kernel to be woken), a wait
+//! for another task at a block that the unit reads. Repetitions without such a wait stay as they are.
+
+use crate::{Step, Steps, StridedAccess};
+use cohabit_model::Result;
+use std::collections::VecDeque;
+
+/// Steps of what is repeated, at most.
+const LONGEST_UNIT: usize = 8;
+/// Steps between the last repetition and the wait, at most.
+const NEAR: usize = 64;
+/// Bytes of memory in which order is kept, as a shift.
+const BLOCK_SHIFT: u32 = 6;
+
+/// What is ahead of the reader.
+#[derive(Debug)]
+enum Item {
+    Step(Step),
+    /// The steps of a unit so many times more, from one of them on.
+    Again { unit: Vec<Step>, times: u64, from: usize, decided: bool },
+}
+
+/// A unit whose repetitions are counted.
+#[derive(Debug)]
+struct Unit {
+    /// Fingerprints of its steps.
+    marks: Vec<u64>,
+    /// The steps, as far as they were seen since.
+    steps: Vec<Step>,
+    times: u64,
+    /// Steps of the repetition under way that are as the unit's.
+    same: usize,
+}
+
+/// Steps with their polling told as such.
+#[derive(Debug)]
+pub(crate) struct Polls<S> {
+    from: S,
+    /// Fingerprints of the last steps, the newest at `newest`; 0: none of a unit.
+    recent: [u64; LONGEST_UNIT],
+    newest: usize,
+    /// `[p - 1]`: how many of the last steps are as the one `p` before them.
+    same: [u32; LONGEST_UNIT],
+    unit: Option<Unit>,
+    ahead: VecDeque<Item>,
+    ended: bool,
+}
+
+impl<S: Steps> Polls<S> {
+    pub fn new(from: S) -> Self {
+        Self {
+            from,
+            recent: [0; LONGEST_UNIT],
+            newest: 0,
+            same: [0; LONGEST_UNIT],
+            unit: None,
+            ahead: VecDeque::new(),
+            ended: false,
+        }
+    }
+
+    /// Reads a step. False at the end.
+    fn pull(&mut self) -> Result<bool> {
+        if self.ended {
+            return Ok(false);
+        }
+        let Some(step) = self.from.next_step()? else {
+            self.end_unit();
+            self.ended = true;
+            return Ok(!self.ahead.is_empty());
+        };
+        match &mut self.unit {
+            Some(unit) => {
+                let step = constant(step);
+                if unit.takes(&step) {
+                    return Ok(true);
+                }
+                self.end_unit();
+                self.take(step);
+            }
+            None => self.take(step),
+        }
+        Ok(true)
+    }
+
+    /// A step outside all repetitions.
+    fn take(&mut self, step: Step) {
+        let step = match step {
+            Step::Loop { accesses, iterations } if iterations > 3 && accesses.iter().all(|access| access.stride == 0) => {
+                let unit = vec![Step::Loop { accesses, iterations: 1 }];
+                self.ahead.push_back(Item::Again { unit, times: iterations, from: 0, decided: false });
+                return self.forget();
+            }
+            step => step,
+        };
+        let mark = fingerprint(&step);
+        self.ahead.push_back(Item::Step(step));
+        if mark == 0 {
+            return self.forget();
+        }
+        let mut length = 0;
+        for back in (1..=LONGEST_UNIT).rev() {
+            let before = self.recent[(self.newest + LONGEST_UNIT + 1 - back) % LONGEST_UNIT];
+            self.same[back - 1] = if before == mark { self.same[back - 1] + 1 } else { 0 };
+            if self.same[back - 1] as usize >= 2 * back {
+                length = back;
+            }
+        }
+        self.newest = (self.newest + 1) % LONGEST_UNIT;
+        self.recent[self.newest] = mark;
+        if length > 0 {
+            let mark = |back: usize| self.recent[(self.newest + LONGEST_UNIT + 1 - back) % LONGEST_UNIT];
+            let marks = (1..=length).rev().map(mark).collect();
+            self.forget();
+            self.unit = Some(Unit { marks, steps: Vec::new(), times: 0, same: 0 });
+        }
+    }
+
+    fn forget(&mut self) {
+        self.recent = [0; LONGEST_UNIT];
+        self.same = [0; LONGEST_UNIT];
+    }
+
+    /// The repetitions are over: what was swallowed is ahead.
+    fn end_unit(&mut self) {
+        let Some(Unit { marks, steps, times, same }) = self.unit.take() else { return };
+        if steps.len() < marks.len() {
+            return self.ahead.extend(steps.into_iter().map(Item::Step));
+        }
+        let rest: Vec<Item> = steps[..same].iter().cloned().map(Item::Step).collect();
+        self.ahead.push_back(Item::Again { unit: steps, times, from: 0, decided: false });
+        self.ahead.extend(rest);
+    }
+
+    /// Whether what is ahead has a wait at a block that the unit reads. It then says what is polled.
+    fn finds_wait(&mut self, unit: &[Step]) -> Result<bool> {
+        let blocks = blocks_read(unit);
+        let mut waits = 0..0;
+        for index in 0..NEAR {
+            while self.ahead.len() <= index {
+                if !self.pull()? {
+                    return Ok(false);
+                }
+            }
+            let next = match &self.ahead[index] {
+                Item::Step(Step::Wait { .. }) => {
+                    waits = if waits.end == index { waits.start..index + 1 } else { index..index + 1 };
+                    continue;
+                }
+                Item::Step(Step::Loop { accesses, .. }) => &accesses[0],
+                Item::Again { unit, .. } => match first_access(unit) {
+                    Some(access) => access,
+                    None => continue,
+                },
+                Item::Step(_) => continue,
+            };
+            if !waits.is_empty() && blocks.contains(&(next.base >> BLOCK_SHIFT)) {
+                let address = next.base;
+                for item in self.ahead.range_mut(waits) {
+                    if let Item::Step(Step::Wait { polled, .. }) = item {
+                        polled.get_or_insert(address);
+                    }
+                }
+                return Ok(true);
+            }
+            waits = 0..0;
+        }
+        Ok(false)
+    }
+
+    /// What comes of a unit's repetitions: one and a count, or all of them.
+    fn again(&mut self, unit: Vec<Step>, times: u64, from: usize, decided: bool) -> Result<Option<Step>> {
+        if times == 0 {
+            return Ok(None);
+        }
+        if !decided && self.finds_wait(&unit)? {
+            let accesses: u64 = unit.iter().map(Step::access_count).sum();
+            self.ahead.push_front(Item::Step(Step::Polled { accesses: accesses.saturating_mul(times - 1) }));
+            unit.into_iter().rev().for_each(|step| self.ahead.push_front(Item::Step(step)));
+            return Ok(None);
+        }
+        if let [Step::Loop { accesses, iterations: 1 }] = &unit[..] {
+            return Ok(Some(Step::Loop { accesses: accesses.clone(), iterations: times }));
+        }
+        let step = unit[from].clone();
+        let (times, from) = if from + 1 == unit.len() { (times - 1, 0) } else { (times, from + 1) };
+        self.ahead.push_front(Item::Again { unit, times, from, decided: true });
+        Ok(Some(step))
+    }
+}
+
+impl<S: Steps> Steps for Polls<S> {
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        loop {
+            match self.ahead.pop_front() {
+                Some(Item::Step(step)) => return Ok(Some(step)),
+                Some(Item::Again { unit, times, from, decided }) => {
+                    if let Some(step) = self.again(unit, times, from, decided)? {
+                        return Ok(Some(step));
+                    }
+                }
+                None if self.pull()? => {}
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+impl Unit {
+    /// Whether the step is the next of the unit, as it was before.
+    fn takes(&mut self, step: &Step) -> bool {
+        if let Some(&mark) = self.marks.get(self.steps.len()) {
+            if fingerprint(step) != mark {
+                return false;
+            }
+            self.steps.push(step.clone());
+            self.times += u64::from(self.steps.len() == self.marks.len());
+            return true;
+        }
+        if *step != self.steps[self.same] {
+            return false;
+        }
+        self.same += 1;
+        if self.same == self.steps.len() {
+            self.same = 0;
+            self.times += 1;
+        }
+        true
+    }
+}
+
+/// A single iteration has no stride.
+fn constant(mut step: Step) -> Step {
+    if let Step::Loop { accesses, iterations: 1 } = &mut step {
+        accesses.iter_mut().for_each(|access| access.stride = 0);
+    }
+    step
+}
+
+/// Of a step that may be of a unit, the same for equal ones; else 0.
+fn fingerprint(step: &Step) -> u64 {
+    let mix = |sum: u64, word: u64| (sum.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    match step {
+        Step::Loop { accesses, iterations: 1 } => accesses.iter().fold(1, |sum, access| {
+            mix(mix(sum, access.base), u64::from(access.size_bytes) << 32 | u64::from(access.instructions))
+        }) | 1,
+        Step::Compute { instructions } => mix(2, *instructions) | 1,
+        Step::Code { page } => mix(3, *page) | 1,
+        _ => 0,
+    }
+}
+
+fn first_access(unit: &[Step]) -> Option<&StridedAccess> {
+    unit.iter().find_map(|step| match step {
+        Step::Loop { accesses, .. } => accesses.first(),
+        _ => None,
+    })
+}
+
+fn blocks_read(unit: &[Step]) -> Vec<u64> {
+    let accesses = unit.iter().flat_map(|step| match step {
+        Step::Loop { accesses, .. } => &accesses[..],
+        _ => &[],
+    });
+    accesses.filter(|access| access.kind.reads()).map(|access| access.base >> BLOCK_SHIFT).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AccessKind, InMemory, Reason, Recording};
+
+    fn read(address: u64) -> Step {
+        Step::access(StridedAccess::new(AccessKind::Read, address, 4))
+    }
+
+    fn wait(polled: Option<u64>) -> Step {
+        Step::Wait { task: 1, position: 9, reason: Reason::Data, polled }
+    }
+
+    fn told(steps: Vec<Step>) -> Vec<Step> {
+        let recording = InMemory::new(vec![steps]);
+        let mut polls = Polls::new(Forwarded(recording.steps(0).unwrap()));
+        std::iter::from_fn(|| polls.next_step().unwrap()).collect()
+    }
+
+    struct Forwarded<'a>(Box<dyn Steps + 'a>);
+
+    impl Steps for Forwarded<'_> {
+        fn next_step(&mut self) -> Result<Option<Step>> {
+            self.0.next_step()
+        }
+    }
+
+    fn positions(steps: &[Step]) -> u64 {
+        steps.iter().map(Step::access_count).sum()
+    }
+
+    fn times(unit: &[Step], times: usize) -> Vec<Step> {
+        unit.iter().cycle().take(unit.len() * times).cloned().collect()
+    }
+
+    const FLAG: u64 = 0x1008;
+
+    #[test]
+    fn what_is_read_until_another_writes_it_is_a_wait() {
+        let pause = Step::Compute { instructions: 3 };
+        let stack = Step::access(StridedAccess::new(AccessKind::ReadWrite, 0x7000, 8));
+        for unit in [vec![read(FLAG)], vec![read(FLAG), pause.clone()], vec![pause, read(FLAG), stack]] {
+            for count in [4, 5, 1000] {
+                // The last look sees the new value: the wait comes before it.
+                let mut steps = times(&unit, count);
+                steps.extend([wait(None), read(FLAG), read(0x2000)]);
+                let found = told(steps.clone());
+                assert_eq!(positions(&found), positions(&steps), "{unit:?} {count}");
+                assert!(found.len() <= 4 * unit.len() + 5, "{found:?}");
+                assert!(found.contains(&wait(Some(FLAG))), "{found:?}");
+                assert!(!found.contains(&wait(None)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_loop_of_one_segment_is_one_as_well() {
+        let Step::Loop { accesses, .. } = read(FLAG) else { unreachable!() };
+        let steps = vec![Step::Loop { accesses, iterations: 70 }, wait(None), read(FLAG)];
+        assert_eq!(told(steps), [read(FLAG), Step::Polled { accesses: 69 }, wait(Some(FLAG)), read(FLAG)]);
+    }
+
+    #[test]
+    fn who_asks_to_be_woken_after_a_while_has_polled_too() {
+        let mut steps = times(&[read(FLAG)], 50);
+        // The call, the kernel's look, and another round before the value is there.
+        let call = [read(0x7000), read(0x7010), read(0x3000), read(FLAG), read(0x7018)];
+        steps.extend(call.clone());
+        steps.extend(times(&[read(FLAG)], 50));
+        steps.extend(call);
+        steps.extend([wait(None), Step::Code { page: 3 }, read(FLAG)]);
+        let found = told(steps.clone());
+        assert_eq!(positions(&found), positions(&steps));
+        assert_eq!(found.iter().filter(|step| matches!(step, Step::Polled { .. })).count(), 2, "{found:?}");
+        assert!(found.contains(&wait(Some(FLAG))));
+    }
+
+    #[test]
+    fn repetitions_that_wait_for_nothing_stay() {
+        let unit = [read(FLAG), Step::Compute { instructions: 3 }, read(0x2000)];
+        for count in [1, 2, 3, 4, 5, 6, 40] {
+            for end in [vec![], vec![wait(None), read(0x9000)], vec![read(FLAG)], vec![read(FLAG), read(0x5000)]] {
+                let mut steps = times(&unit, count);
+                steps.extend(end);
+                assert_eq!(told(steps.clone()), steps, "{count}");
+            }
+        }
+        let one: Vec<_> = times(&[read(FLAG)], 9);
+        assert_eq!(positions(&told(one.clone())), 9);
+        assert!(told(one).iter().all(|step| matches!(step, Step::Loop { .. })));
+    }
+}
