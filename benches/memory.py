@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What profiling costs in memory: peak resident memory of a stencil over two 128 MiB grids, natively and profiled, by
-threads, as a Markdown table for docs/benchmarks.md.
+threads, as a Markdown table for benches/profiling.md.
 
     benches/memory.py [THREADS...]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What observing MPI ranks costs, as Markdown tables for docs/benchmarks-mpi.md: CPU ns a message of a rank with itself
+# What observing MPI ranks costs, as Markdown tables for benches/mpi.md: CPU ns a message of a rank with itself
 # (Irecv, Send, Wait: it waits for nobody, so that a busy machine does not show), ns a message on a ping-pong of two ranks, and LAMMPS (Debian package lammps), natively, with cohabit's library alone, with Open MPI's monitoring alone,
 # and with both (what `cohabit profile` does). Runs alternate; medians of ROUNDS (default 9). VARIANTS="native library" leaves
 # out the others; native comes first. With the words messages or lammps only one of the two parts.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What profiling costs: CPU time of programs under cohabit over their native CPU time, with valgrind's cachegrind beside
-# it, as a Markdown table for docs/benchmarks.md.
+# it, as a Markdown table for benches/profiling.md.
 #
 #   [OMP_NUM_THREADS=4] COHABIT_NPB=.../NPB3.3-OMP benches/run.sh [--quick] [PROGRAM.CLASS]...
 #

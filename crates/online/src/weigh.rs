@@ -16,7 +16,7 @@
 //!
 //! What is copied or sent is known exactly. A mebibyte counts as an event: between its cost, some 40 us where it comes from far away, and what
 //! the others stand for, an event of faults 10 us and one of samples 400.
-//! (docs/benchmarks-online.md: correlations with the exact profile for these numbers and others.)
+//! (benches/online.md: correlations with the exact profile for these numbers and others.)
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -7,7 +7,7 @@ use crate::allowance::Allowance;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What an extra fault takes, the eBPF program in it included (docs/benchmarks-online.md).
+/// What an extra fault takes, the eBPF program in it included (benches/online.md).
 const FAULT: Duration = Duration::from_nanos(1500);
 
 /// Of the time that the followed tasks run, what hint faults may take where all may take one percent.

@@ -10,7 +10,7 @@ use iced_x86::{
 };
 use std::collections::{BTreeSet, HashMap};
 
-/// Accesses that are taken of one moment (docs/benchmarks-online.md).
+/// Accesses that are taken of one moment (benches/online.md).
 pub(super) const ACCESSES: usize = 8;
 /// Instructions that are looked at: what follows them is another moment.
 const INSTRUCTIONS: usize = 48;

@@ -26,7 +26,7 @@ use waits::{Span, Waits};
 /// How much time there is at least from one sample on a PU to the next where detection may take 1 % of what the tasks run, at the
 /// timer's own interrupts. These come 100 to 1,000 times a second, mostly 250.
 const BETWEEN: Duration = Duration::from_micros(1900);
-/// And where each sample is an interrupt of its own, which takes up to 20 us on a virtual machine (docs/benchmarks-online.md).
+/// And where each sample is an interrupt of its own, which takes up to 20 us on a virtual machine (benches/online.md).
 const BETWEEN_INTERRUPTS: Duration = Duration::from_millis(8);
 /// And where the timer is set for a sample after a switch, which adds an interrupt and no more.
 const BETWEEN_SWITCHES: Duration = Duration::from_millis(4);

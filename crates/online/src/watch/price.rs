@@ -9,9 +9,9 @@ use std::hint::black_box;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// What a switch between tasks takes longer while they are watched (docs/benchmarks-online.md).
+/// What a switch between tasks takes longer while they are watched (benches/online.md).
 const SWITCH: Duration = Duration::from_nanos(2500);
-/// Of the time that a program runs, how much it is in stores that cross a cache line, about (docs/benchmarks-online.md).
+/// Of the time that a program runs, how much it is in stores that cross a cache line, about (benches/online.md).
 const CROSSING: f64 = 0.01;
 /// Bytes from the start of one cache line to that of the next.
 const LINE: usize = 64;

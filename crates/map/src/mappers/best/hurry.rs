@@ -1,6 +1,6 @@
 //! Where there is time for one division of a sparse problem and no more: the division is then METIS's. One of our own would be as
 //! good on average, but for a given problem either may be better by a tenth and more, and with the time of METIS nobody should
-//! get less than METIS's (docs/benchmarks-mapping.md).
+//! get less than METIS's (benches/mapping.md).
 
 use super::clock::Clock;
 use super::prepare::Prepared;

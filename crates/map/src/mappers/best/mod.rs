@@ -90,7 +90,7 @@ impl Mapper for Best {
     }
 
     fn source(&self) -> &'static str {
-        "this project (docs/benchmarks-mapping.md)"
+        "this project (benches/mapping.md)"
     }
 
     fn objectives(&self) -> &'static [&'static str] {
