@@ -1,4 +1,4 @@
-//! Programs watched while they run, and moved (CDSM; docs/online.md).
+//! Programs watched while they run, and moved (CDSM; METHOD.md).
 //!
 //! `faults` watches programs: in the kernel through eBPF (`native/bpf`) or by perf events, with the same detector in both
 //! languages (`faults::table`), sees what processes copy from one another, and takes the registers of tasks where a timer
