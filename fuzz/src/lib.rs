@@ -218,7 +218,7 @@ pub fn pipeline(data: &[u8]) {
     };
     let name = ["packed", "scatter", "random", "balance", "complace", "hct-greedy", "matching", "treematch", "best"];
     let name = name[usize::from(which) % name.len()];
-    let problem = Problem { weight: &weight, load: &[], topology: &topology, options: &options };
+    let problem = Problem { weight: &weight, load: &[], periods: &[], topology: &topology, options: &options };
     let Ok(placement) = mapper(name).expect("it is in the table").map(&problem) else { return };
     assert_eq!(placement.len(), tasks);
     assert!(placement.iter().all(|pu| *pu < topology.pus.len() && !options.forbidden.contains(pu)), "{name}");

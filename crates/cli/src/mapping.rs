@@ -11,7 +11,7 @@ use cohabit_host::CpuMask;
 use cohabit_map::makespan::Time;
 use cohabit_map::objective::{Case, congestion};
 use cohabit_map::usable::preference;
-use cohabit_map::{MAPPERS, OBJECTIVES, Options, Problem, lower_bound, mapper, objective};
+use cohabit_map::{MAPPERS, Mapper, OBJECTIVES, Options, Problem, lower_bound, mapper, objective};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::latitude::latitude;
 use cohabit_model::mapping::{Cost, FORMAT, Placed, Weight};
@@ -298,6 +298,14 @@ impl MappingArgs {
             }
             Ok((*task, topology.pu_named(pu).map_err(|error| error.at(format!("--pin {task}={pu}")))?))
         };
+        let searching =
+            [(self.steps.is_some(), "--steps"), (self.budget.is_some(), "--budget"), (self.threads > 1, "--threads")];
+        if let Some((_, given)) =
+            searching.iter().find(|(given, _)| *given && !mapper(&self.mapper).is_ok_and(Mapper::searches))
+        {
+            return Err(Error::new(format!("{given} with --mapper {}, which does not search", self.mapper))
+                .remedy(format!("leave {given} out, or take a mapper that searches: --mapper {}", default_mapper())));
+        }
         let forbid = |pu: &String| topology.pu_named(pu).map_err(|error| error.at("--forbid"));
         Ok(Options {
             seed: self.seed,

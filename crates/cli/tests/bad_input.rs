@@ -18,6 +18,8 @@ fn wrong_usage() {
         ("map p.npz --mapper nonsense", 2, "invalid value 'nonsense' for '--mapper <M>'"),
         ("map p.npz --pin 1", 2, "write a task and a PU"),
         ("map p.npz --seed x", 2, "--seed"),
+        ("map p.npz --mapper packed --budget 10ms", 1, "--budget with --mapper packed, which does not search"),
+        ("map p.npz --mapper exact --threads 2", 1, "--threads with --mapper exact"),
         ("show", 2, "<P>"),
         ("import x.csv", 2, "--output"),
         ("doctor --nonsense", 2, "unexpected argument '--nonsense'"),

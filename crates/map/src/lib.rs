@@ -65,6 +65,10 @@ pub trait Mapper: Sync {
     fn objectives(&self) -> &'static [&'static str] {
         &["distance"]
     }
+    /// Whether it searches for as long as it may: `steps`, `budget` and `threads` of [`Options`] mean something to it.
+    fn searches(&self) -> bool {
+        false
+    }
     /// A PU for every task: indices into [`Topology::pus`].
     ///
     /// # Errors

@@ -93,6 +93,10 @@ impl Mapper for Best {
         "this project (benches/mapping.md)"
     }
 
+    fn searches(&self) -> bool {
+        true
+    }
+
     fn objectives(&self) -> &'static [&'static str] {
         &["distance", "time", "congestion"]
     }
