@@ -25,7 +25,12 @@ const BLOCK_SHIFT: u32 = 6;
 enum Item {
     Step(Step),
     /// The steps of a unit so many times more, from one of them on.
-    Again { unit: Vec<Step>, times: u64, from: usize, decided: bool },
+    Again {
+        unit: Vec<Step>,
+        times: u64,
+        from: usize,
+        decided: bool,
+    },
 }
 
 /// A unit whose repetitions are counted.
@@ -94,7 +99,9 @@ impl<S: Steps> Polls<S> {
     /// A step outside all repetitions.
     fn take(&mut self, step: Step) {
         let step = match step {
-            Step::Loop { accesses, iterations } if iterations > 3 && accesses.iter().all(|access| access.stride == 0) => {
+            Step::Loop { accesses, iterations }
+                if iterations > 3 && accesses.iter().all(|access| access.stride == 0) =>
+            {
                 let unit = vec![Step::Loop { accesses, iterations: 1 }];
                 self.ahead.push_back(Item::Again { unit, times: iterations, from: 0, decided: false });
                 return self.forget();
@@ -249,9 +256,11 @@ fn constant(mut step: Step) -> Step {
 fn fingerprint(step: &Step) -> u64 {
     let mix = |sum: u64, word: u64| (sum.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     match step {
-        Step::Loop { accesses, iterations: 1 } => accesses.iter().fold(1, |sum, access| {
-            mix(mix(sum, access.base), u64::from(access.size_bytes) << 32 | u64::from(access.instructions))
-        }) | 1,
+        Step::Loop { accesses, iterations: 1 } => {
+            accesses.iter().fold(1, |sum, access| {
+                mix(mix(sum, access.base), u64::from(access.size_bytes) << 32 | u64::from(access.instructions))
+            }) | 1
+        }
         Step::Compute { instructions } => mix(2, *instructions) | 1,
         Step::Code { page } => mix(3, *page) | 1,
         _ => 0,

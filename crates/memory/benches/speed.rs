@@ -82,7 +82,10 @@ fn timed(mut work: impl FnMut()) -> f64 {
 }
 
 fn told(name: &str, machine: &str, count: u64, seconds: f64) {
-    println!("{name:<28} {machine:<12} {count:>12} accesses {seconds:>8.3} s {:>8.1} M/s", count as f64 / seconds / 1e6);
+    println!(
+        "{name:<28} {machine:<12} {count:>12} accesses {seconds:>8.3} s {:>8.1} M/s",
+        count as f64 / seconds / 1e6
+    );
 }
 
 fn run(name: &str, recording: &dyn Recording, machine: &str, runs: usize) {

@@ -156,7 +156,15 @@ fn table(led: &[Led]) -> String {
     let shortest = led.iter().filter_map(|led| led.time_fs).min();
     let mut text = format!(
         "{:<10} {:>13} {:>13} {:>10}  {:>7} {:>7}  {:>7} {:>7}  {:>8}{}\n",
-        "", "looked at", "events", "overhead", "communi", "cation", "shar", "ing", "J/best",
+        "",
+        "looked at",
+        "events",
+        "overhead",
+        "communi",
+        "cation",
+        "shar",
+        "ing",
+        "J/best",
         if shortest.is_some() { "  simulated  /best" } else { "" },
     );
     text +=
