@@ -119,7 +119,7 @@ fn communication(recording: &dyn Recording) -> Result<(Matrix, Vec<u64>)> {
     Ok((detector.finish().matrix, bytes))
 }
 
-/// Simulates mappings, so many at a time, and returns them in their order.
+/// Simulates mappings, so many at a time, and returns them in their order. Those that are the same are simulated once.
 fn all(
     recording: &dyn Recording,
     machine: &Machine,
@@ -127,12 +127,17 @@ fn all(
     options: &Options,
     threads: usize,
 ) -> Result<Vec<Simulated>> {
+    let first = |placement: &[usize]| placements.iter().position(|(_, other)| other == placement).expect("it is one");
+    let firsts: Vec<usize> = placements.iter().map(|(_, placement)| first(placement)).collect();
     let next = AtomicUsize::new(0);
     let work = || {
         let mut done = Vec::new();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some((name, placement)) = placements.get(index) else { return done };
+            if firsts[index] != index {
+                continue;
+            }
             let report = simulate(recording, machine, placement, options).map_err(|error| error.at(name));
             done.push((index, report));
         }
@@ -142,10 +147,17 @@ fn all(
         workers.into_iter().flat_map(|worker| worker.join().expect("a simulation does not panic")).collect()
     });
     reports.sort_by_key(|&(index, _)| index);
-    let simulated = |((name, placement), (_, report)): ((String, Vec<usize>), (usize, Result<Report>))| {
-        Ok(Simulated { name, placement, report: report? })
+    let mut found = Vec::new();
+    for (index, report) in reports {
+        found.push((index, report?));
+    }
+    let of = |index: usize| found.iter().find(|(at, _)| *at == index).map(|(_, report)| report.clone());
+    let simulated = |((name, placement), first): ((String, Vec<usize>), usize)| Simulated {
+        name,
+        placement,
+        report: of(first).expect("each first one was simulated"),
     };
-    placements.into_iter().zip(reports).map(simulated).collect()
+    Ok(placements.into_iter().zip(firsts).map(simulated).collect())
 }
 
 /// Where a mapping file puts each task.
