@@ -155,7 +155,7 @@ mod tests {
         let windows = Windows::new([(3, u64::MAX), (3 + (1 << 40), u64::MAX), (u64::MAX, 1)]);
         let scaled = windows.scaled();
         assert_eq!(scaled.time_shift, 32);
-        assert_eq!(scaled.times.last(), Some(&((u64::MAX - 3 >> 32) as i64)));
+        assert_eq!(scaled.times.last(), Some(&(((u64::MAX - 3) >> 32) as i64)));
         assert!(scaled.weights.iter().all(|&weight| weight >= 1));
         let mut sums = Sums::default();
         scaled.times.iter().zip(&scaled.weights).for_each(|(&time, &weight)| sums.add(time, weight));

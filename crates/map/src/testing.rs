@@ -65,7 +65,7 @@ pub fn periods_of(weight: &Matrix) -> Vec<Period> {
     let part = |number: u64| {
         let own = weight.iter().filter(|&(a, b, _)| u64::from(a + b) % 3 == number);
         let bytes = Matrix::from_triplets(weight.tasks(), own);
-        Period { number, spans: vec![number..number + 1], messages: bytes.clone(), bytes }
+        Period { number, spans: std::iter::once(number..number + 1).collect(), messages: bytes.clone(), bytes }
     };
     (0..3).map(part).collect()
 }

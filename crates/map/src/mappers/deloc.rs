@@ -180,7 +180,7 @@ mod tests {
 
     fn period(number: u64, tasks: usize, pairs: &[(u32, u32, u64)]) -> Period {
         let bytes = Matrix::from_triplets(tasks, pairs.iter().copied());
-        Period { number, spans: vec![number..number + 1], messages: bytes.clone(), bytes }
+        Period { number, spans: std::iter::once(number..number + 1).collect(), messages: bytes.clone(), bytes }
     }
 
     fn map(arities: &[usize], tasks: usize, periods: &[Period], options: &Options) -> Vec<usize> {

@@ -168,7 +168,7 @@ mod tests {
         let mut profile = Profile::new(meta, bytes.clone(), bytes);
         let period = |number, matrix: &Matrix| Period {
             number,
-            spans: vec![number..number + 1],
+            spans: std::iter::once(number..number + 1).collect(),
             messages: matrix.clone(),
             bytes: matrix.clone(),
         };

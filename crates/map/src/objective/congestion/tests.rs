@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 const NEVER: f64 = f64::INFINITY;
 
 fn period(number: u64, bytes: Matrix) -> Period {
-    Period { number, spans: vec![number..number + 1], messages: bytes.clone(), bytes }
+    Period { number, spans: std::iter::once(number..number + 1).collect(), messages: bytes.clone(), bytes }
 }
 
 fn cost(topology: &Topology, speeds: &Speeds, periods: &[Period], placement: &[usize]) -> f64 {
