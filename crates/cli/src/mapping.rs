@@ -27,7 +27,6 @@ const MOST_PHASES: usize = 64;
 
 /// How to map.
 #[derive(clap::Args, Debug, Clone)]
-#[group(requires = "profile")]
 pub struct MappingArgs {
     /// The algorithm; `cohabit mappers` says more of each
     #[arg(long, value_name = "M", default_value = default_mapper(), value_parser = mapper_names())]

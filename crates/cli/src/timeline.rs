@@ -6,7 +6,6 @@ use cohabit_model::{Profile, Result, Timeline};
 
 /// How clusters in time are looked for.
 #[derive(clap::Args, Debug, Clone)]
-#[group(requires = "profile")]
 pub struct ClusterArgs {
     /// Clusters in time at most (docs/time.md)
     #[arg(long = "max-clusters", value_name = "K", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]

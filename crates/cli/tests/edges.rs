@@ -21,10 +21,28 @@ fn import(room: &Room, name: &str, tasks: usize, entries: &Entries) {
     assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{name}");
 }
 
-/// The names of all mappers.
-fn mappers(room: &Room) -> Vec<String> {
+/// The names of all mappers that need a time series, or of all that do not.
+fn mappers_that(room: &Room, need_series: bool) -> Vec<String> {
     let document: Value = serde_json::from_str(&room.run("mappers --json -").stdout).unwrap();
-    document["mappers"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect()
+    let rows = document["mappers"].as_array().unwrap().iter().filter(|row| row["needs_series"] == need_series);
+    rows.map(|row| row["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Those that map any profile.
+fn mappers(room: &Room) -> Vec<String> {
+    mappers_that(room, false)
+}
+
+#[test]
+fn mappers_that_need_a_time_series_say_so() {
+    let room = Room::new();
+    room.chain("p.npz", 4, 10);
+    let names = mappers_that(&room, true);
+    assert!(!names.is_empty());
+    for mapper in names {
+        room.run(&format!("map p.npz --topology pu:4 --mapper {mapper}"))
+            .assert_fails(1, "the profile has no time series");
+    }
 }
 
 /// The document of `map`: costs beyond 64 bits as text, since a JSON number of that size has no place in a `Value`.

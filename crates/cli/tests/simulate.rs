@@ -37,9 +37,8 @@ fn what_a_detector_leads_to_is_simulated() {
     let times: Vec<f64> = rows.iter().map(|row| row["simulated_ns"].as_f64().unwrap()).collect();
     let exact = rows.iter().position(|row| row["name"] == "exact").unwrap();
     assert!(times.iter().all(|&time| time > 0.0 && times[exact] <= 1.01 * time), "{told}");
-    let without = room.run("compare-detectors synthetic:pairs:8 --topology core:8 --json d.json");
+    let without = room.run("compare-detectors synthetic:pairs:8 --topology pu:8 --json d.json");
     assert_eq!(without.status, Some(0), "{}", without.stderr);
     assert!(json(&room, "d.json")["detectors"][0]["simulated_ns"].is_null());
-    room.run("compare-detectors synthetic:pairs:8 --simulate harpertown --topology core:8")
-        .assert_fails(2, "--topology");
+    room.run("compare-detectors synthetic:pairs:8 --simulate harpertown --topology pu:8").assert_fails(2, "--topology");
 }

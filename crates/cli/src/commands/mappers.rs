@@ -29,7 +29,7 @@ impl Mappers {
             format!("{:<width$}  {}{others}\n{:<width$}  {}\n", mapper.name(), mapper.about(), "", mapper.source())
         };
         let text: String = MAPPERS.iter().map(line).collect();
-        let row = |mapper: &&dyn cohabit_map::Mapper| json!({ "name": mapper.name(), "about": mapper.about(), "source": mapper.source(), "objectives": mapper.objectives() });
+        let row = |mapper: &&dyn cohabit_map::Mapper| json!({ "name": mapper.name(), "about": mapper.about(), "source": mapper.source(), "objectives": mapper.objectives(), "needs_series": mapper.needs_periods() });
         let rows: Vec<_> = MAPPERS.iter().map(row).collect();
         self.json.emit("mappers", json!({ "mappers": rows }), &text)?;
         Ok(End::Done)

@@ -54,9 +54,36 @@ say comes on standard error, each line beginning with 'cohabit:': threads that
 the profile does not know, threads that the program pins itself, and what could
 not be placed.";
 
+/// What says how to map, and so nothing to a mapping that is made; all but the first two also nothing to what is watched. (clap has
+/// no group of a struct that others are flattened into.)
+const MAPPING_ARGUMENTS: [&str; 15] = [
+    "topology",
+    "level_costs",
+    "mapper",
+    "objective",
+    "bursts",
+    "seed",
+    "weight",
+    "pin",
+    "forbid",
+    "share_cores",
+    "steps",
+    "budget",
+    "threads",
+    "most_clusters",
+    "noise",
+];
+
+fn for_profiles(argument: clap::Arg) -> clap::Arg {
+    match MAPPING_ARGUMENTS[2..].contains(&argument.get_id().as_str()) {
+        true => argument.requires("profile"),
+        false => argument,
+    }
+}
+
 /// Arguments of `cohabit run`.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_args(for_profiles))]
 pub struct Run {
     #[command(flatten)]
     plan: PlanArgs,
@@ -102,10 +129,10 @@ struct PlanArgs {
     #[arg(long, value_name = "P")]
     profile: Option<PathBuf>,
     /// Run the program as this mapping says
-    #[arg(long, value_name = "MAP", conflicts_with_all = ["MappingArgs", "MachineArgs", "LevelCostArgs"])]
+    #[arg(long, value_name = "MAP", conflicts_with_all = MAPPING_ARGUMENTS)]
     mapping: Option<PathBuf>,
     /// Run the program as it is, placed by the system, for --json to say what that takes
-    #[arg(long, conflicts_with_all = ["MappingArgs", "MachineArgs", "LevelCostArgs"])]
+    #[arg(long, conflicts_with_all = MAPPING_ARGUMENTS)]
     unplaced: bool,
 }
 
@@ -425,5 +452,20 @@ fn status_fields(status: Status) -> Value {
     match status {
         Status::Exited(status) => json!({ "exited": status }),
         Status::Signalled { signal, core_dumped } => json!({ "signal": signal, "core_dumped": core_dumped }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Args;
+    use std::collections::BTreeSet;
+
+    /// Whatever says how to map is refused where it would be ignored.
+    #[test]
+    fn mapping_arguments_are_all_named() {
+        let command = MachineArgs::augment_args(MappingArgs::augment_args(clap::Command::new("of mapping")));
+        let ids: BTreeSet<&str> = command.get_arguments().map(|argument| argument.get_id().as_str()).collect();
+        assert_eq!(ids, MAPPING_ARGUMENTS.into());
     }
 }

@@ -11,8 +11,8 @@ use cohabit_model::{Hct, Topology};
 
 /// How fast things are, in bytes/s; infinity where something never is in the way.
 ///
-/// Only their proportions matter to which mapping is the better one. They are those of one machine (Skylake with DDR4 by the
-/// Mess benchmark: 101 GB/s local, 35 GB/s remote; a core and a shared cache some 12 and 350 GB/s) and not measured here.
+/// Only their proportions matter to which mapping is the better one. Controllers and links are those of a Skylake with DDR4
+/// by the Mess benchmark (101 GB/s local, 35 GB/s remote); those of a core's port and of a shared cache are assumed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Speeds {
     /// A task at its port, in each direction.
