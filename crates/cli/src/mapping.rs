@@ -92,10 +92,15 @@ impl MappingArgs {
     pub fn of(words: &[&str]) -> Self {
         #[derive(clap::Parser)]
         struct Alone {
+            /// There is one: how to map is asked of no command without.
+            #[arg(long)]
+            profile: Option<String>,
             #[command(flatten)]
             how: MappingArgs,
         }
-        <Alone as clap::Parser>::parse_from(std::iter::once("map").chain(words.iter().copied())).how
+        let Alone { profile, how } = clap::Parser::parse_from(["map", "--profile", "P"].iter().chain(words));
+        debug_assert!(profile.is_some());
+        how
     }
 
     /// The same by another mapper, and by distance, which every mapper knows.
