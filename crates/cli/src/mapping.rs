@@ -92,15 +92,10 @@ impl MappingArgs {
     pub fn of(words: &[&str]) -> Self {
         #[derive(clap::Parser)]
         struct Alone {
-            /// There is one: how to map is asked of no command without.
-            #[arg(long)]
-            profile: Option<String>,
             #[command(flatten)]
             how: MappingArgs,
         }
-        let Alone { profile, how } = clap::Parser::parse_from(["map", "--profile", "P"].iter().chain(words));
-        debug_assert!(profile.is_some());
-        how
+        <Alone as clap::Parser>::parse_from(std::iter::once("map").chain(words.iter().copied())).how
     }
 
     /// The same by another mapper, and by distance, which every mapper knows.
