@@ -37,6 +37,7 @@ fn mappers(room: &Room) -> Vec<String> {
 fn mappers_that_need_a_time_series_say_so() {
     let room = Room::new();
     room.chain("p.npz", 4, 10);
+    assert!(!room.run("doctor").stdout.contains("time series"), "what a profile lacks is no fault of the machine");
     let names = mappers_that(&room, true);
     assert!(!names.is_empty());
     for mapper in names {

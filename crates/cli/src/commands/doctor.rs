@@ -7,7 +7,7 @@ use crate::json::JsonArgs;
 use crate::output::note;
 use cohabit_map::{MAPPERS, Mapper, Options, Problem};
 use cohabit_model::launcher::{Family, Launcher};
-use cohabit_model::{Error, Matrix, Result, Topology};
+use cohabit_model::{Error, Matrix, Period, Result, Topology};
 use cohabit_observe::dbi::{self, Installation};
 use cohabit_observe::mpi;
 use cohabit_online::allowance::OVERHEAD_PERCENT;
@@ -136,7 +136,10 @@ fn mappers() -> Check {
 fn maps_two_tasks(mapper: &dyn Mapper) -> Result<Vec<usize>> {
     let weight = Matrix::from_triplets(2, [(0, 1, 1)]);
     let topology = Topology::load("core:2 pu:1")?;
-    mapper.map(&Problem { weight: &weight, load: &[], periods: &[], topology: &topology, options: &Options::default() })
+    let (messages, bytes) = (weight.clone(), weight.clone());
+    let periods = [Period { number: 0, spans: vec![0..1], messages, bytes }];
+    let options = Options::default();
+    mapper.map(&Problem { weight: &weight, load: &[], periods: &periods, topology: &topology, options: &options })
 }
 
 fn privileges() -> Check {

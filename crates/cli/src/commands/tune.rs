@@ -148,11 +148,11 @@ impl Tune {
             );
         }
         let Some(arm) = chosen(&values, &terms) else {
-            let text = format!(
-                "in {} blocks none of {} placements was faster than the system's",
-                values.len(),
-                arms.len() - 1
-            );
+            let tried = match arms.len() - 1 {
+                1 => "the placement that was tried was not faster".to_owned(),
+                several => format!("none of {several} placements was faster"),
+            };
+            let text = format!("in {} blocks {tried} than the system's", values.len());
             return Ok(Tuned::None(self.worded(&text)));
         };
         let blocks = self.affordable(blocks_to_verify(&values, arm, self.measure.precision, &terms), found, &terms);

@@ -114,10 +114,9 @@ impl<'a> Parts<'a> {
         let [_, several] = noun(profile.meta.kind);
         let by = what(self.timeline.by);
         let left_out = matrix(profile, options.weight).total().saturating_sub(self.all);
-        let mut out = heading(
-            &format!("{} {by}s (Lc: its part of all {})", self.timeline.periods.len(), unit(options.weight)),
-            palette,
-        );
+        let count = self.timeline.periods.len();
+        let plural = if count == 1 { "" } else { "s" };
+        let mut out = heading(&format!("{count} {by}{plural} (Lc: its part of all {})", unit(options.weight)), palette);
         let head = format!(
             "  {by:<9} {:<21} {:>6} {:>8} {:>9} {several:>8} {:>7}",
             "from - to", "time", "messages", "bytes", "Lc"
