@@ -27,12 +27,18 @@ struct Attributes {
     last: [u64; 4],
 }
 
-const HARDWARE: u32 = 0;
+/// PERF_TYPE_HARDWARE, what the processor counts.
+pub const HARDWARE: u32 = 0;
 const INSTRUCTIONS: u64 = 1;
-const SOFTWARE: u32 = 1;
+/// PERF_TYPE_SOFTWARE, what the kernel counts.
+pub const SOFTWARE: u32 = 1;
+/// PERF_TYPE_HW_CACHE.
+pub const CACHE: u32 = 3;
 const PAGE_FAULTS: u64 = 2;
 const CPU_CLOCK: u64 = 0;
 const DUMMY: u64 = 9;
+/// PERF_FORMAT_TOTAL_TIME_ENABLED and _RUNNING: there may be fewer counters than events.
+const WITH_TIMES: u64 = 3;
 /// PERF_FORMAT_GROUP.
 const FORMAT_GROUP: u64 = 1 << 3;
 const BREAKPOINT: u32 = 5;
@@ -51,6 +57,7 @@ const INHERIT: u64 = 1 << 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 const COMM: u64 = 1 << 9;
+const ENABLE_ON_EXEC: u64 = 1 << 12;
 const TASK: u64 = 1 << 13;
 const COMM_EXEC: u64 = 1 << 24;
 const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
@@ -177,6 +184,29 @@ fn value(event: &mut File) -> Option<u64> {
     let mut value = [0; 8];
     let length = event.read(&mut value).ok()?;
     (length == value.len()).then(|| u64::from_ne_bytes(value))
+}
+
+/// Counts an event of whatever the calling thread, or one that it makes, starts from now on: the event is this thread's, where it
+/// never begins, since that executes nothing; its children's begin with their `execve`. `in_kernel`: also what happens there.
+pub fn of_children(kind: u32, config: u64, in_kernel: bool) -> io::Result<File> {
+    let kernel = if in_kernel { 0 } else { EXCLUDE_KERNEL };
+    let flags = kernel | DISABLED | INHERIT | ENABLE_ON_EXEC | EXCLUDE_HYPERVISOR;
+    open(Attributes { kind, config, read_format: WITH_TIMES, flags, ..Attributes::default() }, 0, -1)
+}
+
+/// The count of an event of [`of_children`], for the whole time where it was counted for a part of it only; none where no counter
+/// was free.
+pub fn scaled_count(event: &mut File) -> Option<f64> {
+    let mut bytes = [0; 24];
+    event.read_exact(&mut bytes).ok()?;
+    let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    let [count, enabled, running] = [word(0), word(8), word(16)];
+    match (enabled, running) {
+        // What never ran counted nothing.
+        (0, _) => Some(0.0),
+        (_, 0) => None,
+        _ => Some(count as f64 * (enabled as f64 / running as f64)),
+    }
 }
 
 fn open(attributes: Attributes, tid: i32, pu: i32) -> io::Result<File> {
