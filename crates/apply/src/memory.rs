@@ -76,10 +76,13 @@ impl Memory {
     /// # Errors
     /// What the kernel says.
     pub fn set(&self) -> io::Result<()> {
-        // The kernel reads one bit less than it is told of.
-        let bits = if self.mode == MPOL_DEFAULT { 0 } else { MOST_NODES + 1 };
+        // The kernel reads one bit less than it is told of, and the system's own way has no mask.
+        let (mask, bits) = match self.mode {
+            MPOL_DEFAULT => (std::ptr::null(), 0),
+            _ => (self.mask.as_ptr(), MOST_NODES + 1),
+        };
         // SAFETY: the mask has as many bits as the kernel reads, and is only read.
-        match unsafe { libc::syscall(libc::SYS_set_mempolicy, self.mode, self.mask.as_ptr(), bits) } {
+        match unsafe { libc::syscall(libc::SYS_set_mempolicy, self.mode, mask, bits) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
@@ -95,6 +98,22 @@ fn list(folder: &Path, name: &str) -> Result<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Any kernel takes these, whatever nodes it has.
+    #[test]
+    fn the_kernel_takes_each_mode() {
+        let mut mask = [0; MOST_NODES / WORD];
+        Memory { mode: MPOL_DEFAULT, mask }.set().unwrap();
+        mask[0] = 1;
+        // Of this thread, which ends.
+        std::thread::spawn(move || {
+            for mode in [MPOL_BIND, MPOL_INTERLEAVE, MPOL_DEFAULT] {
+                Memory { mode, mask }.set().unwrap();
+            }
+        })
+        .join()
+        .unwrap();
+    }
 
     #[test]
     fn nodes_are_those_of_the_pus() {

@@ -162,5 +162,5 @@ fn what_happens_at_once_is_kept_apart() {
     room.run("show once.npz --time --by markers").assert_fails(1, "no phases of the program");
     room.run("show once.npz -o x.svg").assert_fails(2, "--time");
     let ran = room.run("show once.npz --time -o x.svg");
-    assert!(ran.stdout.contains("1 clusters") && room.path("x.svg").exists(), "{}{}", ran.stdout, ran.stderr);
+    assert!(ran.stdout.contains("\n1 cluster (") && room.path("x.svg").exists(), "{}{}", ran.stdout, ran.stderr);
 }

@@ -87,12 +87,14 @@ impl Compare {
         self.files.check()?;
         self.json.check()?;
         check_writable(&self.output)?;
+        self.files.check_apart_from(&self.output).map_err(Failure::usage)?;
         mapper_with_profile(&self.mapper, self.profile.as_ref()).map_err(Failure::usage)?;
         let terms = self.measure.terms();
         let arms = arms::crossed(self.mappings()?, &self.memory.memory, &self.memory.numa_balancing);
         arms::check(&arms).map_err(Failure::usage)?;
         let by = self.measure.what();
-        let new = Results::new(&self.command, self.seed, by, terms.higher_is_better, arms);
+        let treatment = self.measure.treatment();
+        let new = Results { treatment, ..Results::new(&self.command, self.seed, by, terms.higher_is_better, arms) };
         let mut results = begun(&self.output, self.resume, new)?;
         let input = self.measure.input.clone();
         let placing = self.measure.placing();
@@ -122,8 +124,8 @@ impl Compare {
             }
             Enough::Stopped(signal) => {
                 note(&format!(
-                    "stopped; {} runs are kept in {}: --resume goes on",
-                    results.runs.len(),
+                    "stopped; {} kept in {}: --resume goes on",
+                    runs_are(results.runs.len()),
                     self.output.display()
                 ));
                 End::Killed(signal)
@@ -161,12 +163,16 @@ fn begun(path: &Path, resume: bool, new: Results) -> Result<Results> {
     Ok(kept)
 }
 
+fn runs_are(count: usize) -> String {
+    if count == 1 { "1 run is".to_owned() } else { format!("{count} runs are") }
+}
+
 /// An error that ends a comparison, with what is not lost by it.
 fn kept(error: Error, path: &Path, results: &Results) -> Error {
     if results.runs.is_empty() {
         return error;
     }
-    let kept = format!("{} runs are kept in {}: --resume goes on", results.runs.len(), path.display());
+    let kept = format!("{} kept in {}: --resume goes on", runs_are(results.runs.len()), path.display());
     let remedy = error.remedy.as_ref().map_or(kept.clone(), |remedy| format!("{remedy}; {kept}"));
     error.remedy(remedy)
 }

@@ -60,11 +60,11 @@ pub struct CompareDetectors {
     json: JsonArgs,
 }
 
-/// What a detector's matrix leads to.
+/// What a detector's matrix leads to: nothing where it saw nothing.
 struct Led {
     found: Found,
-    placement: Vec<usize>,
-    cost: u128,
+    placement: Option<Vec<usize>>,
+    cost: Option<u128>,
     /// Simulated, in fs.
     time_fs: Option<u64>,
 }
@@ -116,11 +116,15 @@ impl CompareDetectors {
 }
 
 fn led(found: Found, exact: &Matrix, topology: &Topology) -> Result<Led> {
+    if found.detected.matrix.total() == 0 {
+        return Ok(Led { found, placement: None, cost: None, time_fs: None });
+    }
     let best = mapper("best")?;
     let options = Options::default();
     let problem = Problem { weight: &found.detected.matrix, load: &[], periods: &[], topology, options: &options };
     let placement = best.map(&problem)?;
-    Ok(Led { cost: distance_cost(exact, topology, &placement), placement, time_fs: None, found })
+    let cost = Some(distance_cost(exact, topology, &placement));
+    Ok(Led { cost, placement: Some(placement), time_fs: None, found })
 }
 
 /// Simulates the mapping of each; the same one once.
@@ -128,9 +132,10 @@ fn simulate_all(led: &mut [Led], recording: &dyn Recording, machine: &Machine) -
     for index in 0..led.len() {
         let (before, rest) = led.split_at_mut(index);
         let now = &mut rest[0];
-        now.time_fs = match before.iter().find(|other| other.placement == now.placement) {
+        let Some(placement) = &now.placement else { continue };
+        now.time_fs = match before.iter().find(|other| other.placement.as_ref() == Some(placement)) {
             Some(same) => same.time_fs,
-            None => Some(simulate(recording, machine, &now.placement, &SimulationOptions::default())?.time_fs),
+            None => Some(simulate(recording, machine, placement, &SimulationOptions::default())?.time_fs),
         };
     }
     Ok(())
@@ -144,7 +149,7 @@ impl Led {
             "name": row.name, "source": row.source, "events": crate::number::sum(detected.matrix.total()),
             "looked": detected.looked, "occasions": detected.occasions, "overhead": detected.overhead,
             "with_communication": agreement(with_communication), "with_sharing": agreement(with_sharing),
-            "distance_cost": crate::number::sum(self.cost), "simulated_ns": self.time_fs.map(|time| time as f64 / 1e6),
+            "distance_cost": self.cost.map(crate::number::sum), "simulated_ns": self.time_fs.map(|time| time as f64 / 1e6),
         })
     }
 }
@@ -152,18 +157,16 @@ impl Led {
 fn table(led: &[Led]) -> String {
     let percent = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{:.3} %", 100.0 * value));
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
-    let best = led.iter().map(|led| led.cost).min().unwrap_or(0);
+    let best = led.iter().filter_map(|led| led.cost).min().unwrap_or(0);
     let shortest = led.iter().filter_map(|led| led.time_fs).min();
     let mut text = format!(
-        "{:<10} {:>13} {:>13} {:>10}  {:>7} {:>7}  {:>7} {:>7}  {:>8}{}\n",
+        "{:<10} {:>13} {:>13} {:>10}  {:>15}  {:>15}  {:>8}{}\n",
         "",
         "looked at",
         "events",
         "overhead",
-        "communi",
-        "cation",
-        "shar",
-        "ing",
+        "communication",
+        "sharing",
         "J/best",
         if shortest.is_some() { "  simulated  /best" } else { "" },
     );
@@ -176,9 +179,11 @@ fn table(led: &[Led]) -> String {
                 crate::number::seconds(*time as f64 / 1e15),
                 *time as f64 / shortest.max(1) as f64
             ),
+            (None, Some(_)) => format!("  {:>9}  {:>5}", "-", "-"),
             _ => String::new(),
         };
-        let ratio = if best > 0 { format!("{:.3}", *cost as f64 / best as f64) } else { "-".to_owned() };
+        let ratio =
+            cost.filter(|_| best > 0).map_or("-".to_owned(), |cost| format!("{:.3}", cost as f64 / best as f64));
         text += &format!(
             "{:<10} {:>13} {:>13} {:>10}  {:>7} {:>7}  {:>7} {:>7}  {ratio:>8}{simulated}\n",
             found.row.name,

@@ -223,8 +223,11 @@ impl Run {
     /// Why nothing is placed, where that is known before the program starts.
     fn not_placed(&self, plan: &mut LaunchPlan, mapping: &Mapping) -> Option<String> {
         if plan.tasks.is_empty() {
-            let text = mapping.no_gain.as_deref().unwrap_or("J is the same wherever the tasks run");
-            return Some(format!("nothing to gain: {text}; the program runs unplaced (--pinning always places it)"));
+            let why = match mapping.no_gain.as_deref() {
+                Some(text) => format!("nothing to gain: {text}"),
+                None => "the mapping confines no task to fewer PUs than are allowed here".to_owned(),
+            };
+            return Some(format!("{why}; the program runs unplaced (--pinning always places it)"));
         }
         let is_known = plan.programs.iter().any(|program| !program.is_empty());
         if is_launcher(&self.command) && !is_known {

@@ -4,6 +4,7 @@ use super::Outcome;
 use crate::exit::{End, Failure};
 use crate::json::JsonArgs;
 use crate::number;
+use crate::output::note;
 use crate::progress;
 use crate::recording::open_recording;
 use cohabit_access::{Recording, order};
@@ -165,6 +166,9 @@ fn placement(mapping: &Mapping, tasks: usize, topology: &Topology) -> Result<Vec
     if mapping.tasks.len() != tasks {
         return Err(Error::new(format!("the mapping has {} tasks, the recording {tasks}", mapping.tasks.len()))
             .remedy("make the mapping from a profile of the same program"));
+    }
+    if mapping.topology != topology.text {
+        note("the mapping was made for another topology than the machine's: its PU numbers may be other places here");
     }
     let mut placement = vec![0; tasks];
     for task in &mapping.tasks {

@@ -134,7 +134,9 @@ impl Tune {
         let (arms, failed) = self.that_run(arms)?;
         failed.iter().for_each(|line| note(line));
         if arms.len() < 2 {
-            return Ok(Tuned::None("the program runs under none of the placements".to_owned()));
+            let error = Error::new("nothing was measured: the program runs under none of the placements")
+                .remedy("the lines above say why; give --profile and --topology of this program and this machine, or leave them out");
+            return Err(error.into());
         }
         let (results, ended) = self.measured(&arms, "selection", self.seed, &choosing)?;
         let values = results.values();

@@ -21,10 +21,10 @@ pub struct MeasureArgs {
     /// What else to compare by than the time from start to end
     #[arg(long, value_name = "WHAT", value_enum, conflicts_with = "metric")]
     by: Option<Time>,
-    /// How narrow the interval of each change is to be, on either side
+    /// How narrow the interval of each change is to be: half its width
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share)]
     pub precision: f64,
-    /// No new block is begun that would not end within this time
+    /// No new block is begun that would not end within this time, but for the few without which nothing can be said
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = number::duration)]
     pub budget: Duration,
     /// How sure intervals and claims are to be
@@ -104,6 +104,14 @@ impl MeasureArgs {
     /// The options of `cohabit run` that go with every arm that is placed.
     pub fn placing(&self) -> Placing {
         Placing { always: self.pinning == Pinning::Always, hold_main: self.hold_main }
+    }
+
+    /// How arms are placed and what each run reads, as the results keep it.
+    pub fn treatment(&self) -> String {
+        let always = (self.pinning == Pinning::Always).then(|| "--pinning always".to_owned());
+        let hold = self.hold_main.then(|| "--hold-main".to_owned());
+        let input = self.input.as_ref().map(|path| format!("--input {}", path.display()));
+        [always, hold, input].into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 
     /// How it is judged.

@@ -4,10 +4,10 @@ use super::outcome::Outcome;
 use super::results::Results;
 use super::table;
 use crate::json::write_text;
-use cohabit_model::Result;
 use cohabit_model::file::check_writable;
+use cohabit_model::{Error, Result};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Files beside `--json`.
 #[derive(clap::Args, Debug, Clone)]
@@ -27,6 +27,19 @@ impl FileArgs {
     /// Where one could not.
     pub fn check(&self) -> Result<()> {
         [&self.csv, &self.markdown].into_iter().flatten().try_for_each(|path| check_writable(path))
+    }
+
+    /// That no table takes the place of the runs.
+    ///
+    /// # Errors
+    /// The option that names their file.
+    pub fn check_apart_from(&self, runs: &Path) -> Result<()> {
+        let given = [("--csv", &self.csv), ("--markdown", &self.markdown)];
+        match given.iter().find(|(_, path)| path.as_deref() == Some(runs)) {
+            Some((option, _)) => Err(Error::new(format!("{option} and -o name the same file, {}", runs.display()))
+                .remedy("the runs are kept in the one of -o: name another for the table")),
+            None => Ok(()),
+        }
     }
 
     /// Writes what was asked for.

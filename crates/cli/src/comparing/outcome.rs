@@ -2,7 +2,7 @@
 
 use super::results::{By, Results, Run};
 use cohabit_evaluate::compare::summary::median;
-use cohabit_evaluate::compare::{Claim, Difference, Interval, Summary, Terms, differences, summary};
+use cohabit_evaluate::compare::{Claim, Difference, Interval, Summary, Terms, differences, least_blocks, summary};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,6 +83,9 @@ impl<'a> Outcome<'a> {
             Claim::Worse if is_time => "slower",
             Claim::Better => "better",
             Claim::Worse => "worse",
+            Claim::NotShown if self.blocks < least_blocks(self.terms.confidence, self.differences.len()) => {
+                "too few blocks to show any"
+            }
             Claim::NotShown => "no difference shown",
         }
     }

@@ -29,6 +29,9 @@ pub struct Results {
     pub by: By,
     /// Whether more of that is better.
     pub higher_is_better: bool,
+    /// How arms are placed and what each run reads: runs of different ones are not of one comparison. Empty in files before it.
+    #[serde(default)]
+    pub treatment: String,
     /// The ways; the first is the one that the others are held against.
     pub arms: Vec<Arm>,
     /// In the order in which they were made.
@@ -90,6 +93,7 @@ impl Results {
             seed,
             by,
             higher_is_better,
+            treatment: String::new(),
             arms,
             runs: Vec::new(),
         }
@@ -140,6 +144,7 @@ impl Results {
             () if self.program != other.program => differs("program"),
             () if (&self.by, self.higher_is_better) != (&other.by, other.higher_is_better) => differs("metric"),
             () if self.arms != other.arms => differs("set of arms"),
+            () if self.treatment != other.treatment => differs("--pinning, --hold-main or --input"),
             () if self.seed != other.seed => differs("seed"),
             () => Ok(()),
         }

@@ -2,7 +2,7 @@
 
 use super::args::Placing;
 use super::arms::Arm;
-use super::folder::{Folder, last_line};
+use super::folder::{Folder, last_cause, last_line};
 use super::results::{By, Output, Run};
 use crate::exit::Failure;
 use crate::online::stop::asked_by;
@@ -189,7 +189,7 @@ impl<'a> Runner<'a> {
         let last = || last_line(&self.folder.path("err")).or_else(|| last_line(&self.folder.path("out")));
         let text = std::fs::read_to_string(self.folder.path("run.json")).unwrap_or_default();
         let Ok(document) = serde_json::from_str::<Value>(&text) else {
-            let said = last().map(|line| line.trim_start_matches("cohabit: ").to_owned());
+            let said = last_cause(&self.folder.path("err")).or_else(last);
             return Err(Error::new(format!(
                 "by {name}: {}",
                 said.unwrap_or_else(|| format!("the run ended with {status}"))

@@ -58,6 +58,9 @@ fn head(outcome: &Outcome) -> String {
         blocks => format!("{blocks} blocks"),
     };
     let confidence = 100.0 * outcome.terms.confidence;
+    if outcome.blocks == 0 {
+        return format!("{}: {blocks}\n", results.program.join(" "));
+    }
     format!("{}: {blocks}, each arm once in each; {what}; {confidence} % intervals\n", results.program.join(" "))
 }
 

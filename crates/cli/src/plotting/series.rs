@@ -20,7 +20,7 @@ pub fn svg(profile: &Profile, width_mm: f64) -> Result<String> {
     let window_s = profile.meta.window_ns as f64 * 1e-9;
     let (Some(last), true) = (profile.series.iter().map(|row| row.bin).max(), window_s > 0.0) else {
         return Err(Error::new("the profile has no time series")
-            .remedy("profile the program with this version of cohabit, or plot --what matrix"));
+            .remedy("no two tasks communicated while it was profiled, or it is of another tool: plot --what matrix"));
     };
     let width = (width_mm * UNITS_A_MM) as i32 - ROOM[0] - ROOM[2];
     let columns = columns(profile, last, (width / NARROWEST).max(1) as u64);

@@ -53,7 +53,10 @@ fn text(profile: &Profile) -> String {
 #[test]
 fn patterns_have_their_verdicts() {
     let cases = [
-        (ring(8), "each thread talks mostly to its 2 neighbours (100 % of all communication): placement can help"),
+        (
+            ring(8),
+            "each thread talks mostly to neighbours in number (100 % of all communication): placement can help",
+        ),
         (profile(8, Kind::Threads, |a, b| u64::from(a != b)), "all pairs communicate alike: no placement can help"),
         (
             profile(8, Kind::Threads, |a, b| u64::from(a == 0 && b > 0)),
@@ -93,7 +96,7 @@ fn ranks_are_called_ranks() {
         "5 MPI ranks of ./prog\n",
         "receiver\n sender ",
         "strongest pairs (sender -> receiver, messages, share of all)\n  rank 0 -> rank 1 ",
-        "each rank talks mostly to its 2 neighbours",
+        "each rank talks mostly to neighbours in number",
         "partners of a rank ",
         "imbalance of the ranks ",
         "time in MPI (waiting for others included)\n  10 to 90 % of a rank's time, median 30 %\n",
@@ -325,7 +328,7 @@ fn when_tasks_communicate_is_shown() {
     let timeline = cohabit_cluster::periods::preferred(&profile, &Default::default()).unwrap();
     let shown = time(&profile, &timeline, &options(Palette::Ascii));
     for expected in [
-        "\nevents over time (windows of 1.00 ms)\n",
+        "\nevents over time (profiled in windows of 1.00 ms; a column is one or several)\n",
         "aaa",
         "bbb",
         "  time: wall time \n",

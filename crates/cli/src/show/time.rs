@@ -24,7 +24,8 @@ pub fn time(profile: &Profile, timeline: &Timeline, options: &ShowOptions) -> St
     let palette = options.palette;
     let mut out = title(profile, options);
     let window = seconds(timeline.window_ns as f64 * 1e-9);
-    out += &heading(&format!("events over time (windows of {window})"), palette);
+    out +=
+        &heading(&format!("events over time (profiled in windows of {window}; a column is one or several)"), palette);
     out += &Events::new(profile, timeline, Events::columns(options.width)).draw(palette, LINES);
     if !profile.meta.clock.is_empty() {
         out += &format!("  time: {}\n", clean(&profile.meta.clock));

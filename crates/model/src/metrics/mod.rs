@@ -188,7 +188,7 @@ impl Structure {
             }
             Self::Neighbours { share } => {
                 format!(
-                    "each {one} talks mostly to its 2 neighbours ({} of all communication): placement can help",
+                    "each {one} talks mostly to neighbours in number ({} of all communication): placement can help",
                     percent(share)
                 )
             }
