@@ -53,10 +53,7 @@ fn text(profile: &Profile) -> String {
 #[test]
 fn patterns_have_their_verdicts() {
     let cases = [
-        (
-            ring(8),
-            "each thread talks mostly to neighbours in number (100 % of all communication): placement can help",
-        ),
+        (ring(8), "each thread talks mostly to neighbours in number (100 % of all communication): placement can help"),
         (profile(8, Kind::Threads, |a, b| u64::from(a != b)), "all pairs communicate alike: no placement can help"),
         (
             profile(8, Kind::Threads, |a, b| u64::from(a == 0 && b > 0)),
