@@ -137,7 +137,7 @@ fn maps_two_tasks(mapper: &dyn Mapper) -> Result<Vec<usize>> {
     let weight = Matrix::from_triplets(2, [(0, 1, 1)]);
     let topology = Topology::load("core:2 pu:1")?;
     let (messages, bytes) = (weight.clone(), weight.clone());
-    let periods = [Period { number: 0, spans: vec![0..1], messages, bytes }];
+    let periods = [Period { number: 0, spans: std::iter::once(0..1).collect(), messages, bytes }];
     let options = Options::default();
     mapper.map(&Problem { weight: &weight, load: &[], periods: &periods, topology: &topology, options: &options })
 }
