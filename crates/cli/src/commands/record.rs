@@ -12,7 +12,8 @@ use cohabit_observe::dbi;
 use cohabit_observe::mpi::launcher::is_launcher;
 use serde_json::json;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -84,11 +85,17 @@ impl Record {
             bytes,
             output.display()
         ));
+        let unsound = outcome.status.signal().and_then(|_| unsound(output));
+        if let Some(why) = &unsound {
+            note(&format!(
+                "the signal came between accesses that belong together, so nothing can be done with it: {why}"
+            ));
+        }
         self.json.emit(
             "record",
             json!({
                 "recording": output, "tasks": tasks, "accesses": outcome.recorded_accesses, "bytes": bytes,
-                "status": super::profile::status_fields(outcome.status), "notes": outcome.notes,
+                "status": super::profile::status_fields(outcome.status), "notes": outcome.notes, "unsound": unsound,
             }),
         )?;
         Ok(End::of(outcome.status))
@@ -112,6 +119,12 @@ impl Record {
         self.json.emit("record-check", json!({ "recording": path, "tasks": found.tasks, "events_lost": lost }))?;
         Ok(End::Done)
     }
+}
+
+/// Why a recording cannot be used; none where it can. A program that a signal ends leaves off wherever its tasks are.
+fn unsound(path: &Path) -> Option<String> {
+    let checked = RecordingFile::open(path).and_then(|recording| check::check(&recording).map(drop));
+    checked.err().map(|error| error.cause)
 }
 
 /// Two tables of eight bytes a block have to fit into the address space.
