@@ -221,7 +221,7 @@ fn run(launcher: &mut Command, pass_signals: bool, begun: impl Fn() -> bool) -> 
 fn ended_by(status: ExitStatus) -> Option<String> {
     let signal = status.signal()?;
     Some(format!(
-        "what the program would have done after {}, which ended it; what was counted until then is kept",
+        "what would have come after {}, which ended the program; what was counted until then is kept",
         signal_name(signal)
     ))
 }
