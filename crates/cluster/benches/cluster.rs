@@ -1,9 +1,21 @@
-//! How long clusters of long series take: `cargo bench -p cohabit-cluster`.
+//! How often the number of bursts is right (the table of docs/time.md), and how long clusters of long series take:
+//! `cargo bench -p cohabit-cluster`.
+
+#[path = "../tests/common/mod.rs"]
+mod planted;
 
 use cohabit_cluster::{Options, Windows, clusters};
+use planted::{Shape, right};
 use std::time::Instant;
 
 fn main() {
+    for noise in [false, true] {
+        for shape in [Shape::Box, Shape::Bell] {
+            for equal in [true, false] {
+                println!("noise {noise} {shape:?} equal {equal}: {} of 100", right(shape, equal, noise, 100));
+            }
+        }
+    }
     for windows in [1_000_u64, 32_768, 1_000_000, 10_000_000] {
         let mut random = fastrand::Rng::with_seed(windows);
         // Five bursts above some noise.

@@ -5,8 +5,6 @@ pub mod kmeans;
 mod noise;
 mod optimum;
 pub mod periods;
-#[cfg(test)]
-mod planted;
 pub mod recurring;
 pub mod windows;
 

@@ -1,10 +1,13 @@
-//! Series with a known number of bursts, for tests: 400 windows, 200,000 events, a tenth of them scattered.
+//! Series with a known number of bursts, for tests and benchmarks: 400 windows, 200,000 events, a tenth of them scattered.
 
-use crate::{Options, Windows, clusters};
+use cohabit_cluster::{Options, Windows, clusters};
 
+/// What a burst looks like.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Shape {
+pub enum Shape {
+    /// As many events anywhere in it.
     Box,
+    /// Most in its middle.
     Bell,
 }
 
@@ -33,7 +36,8 @@ fn planted(random: &mut fastrand::Rng, bursts: usize, shape: Shape, equal: bool)
     Windows::new(series)
 }
 
-fn right(shape: Shape, equal: bool, noise: bool, count: u64) -> u64 {
+/// Of so many series, how often the number of bursts is found.
+pub fn right(shape: Shape, equal: bool, noise: bool, count: u64) -> u64 {
     let is_right = |seed: &u64| {
         let mut random = fastrand::Rng::with_seed(*seed);
         let bursts = 1 + random.usize(0..8);
@@ -42,32 +46,4 @@ fn right(shape: Shape, equal: bool, noise: bool, count: u64) -> u64 {
         found.clusters == bursts
     };
     (0..count).filter(is_right).count() as u64
-}
-
-#[test]
-fn bursts_of_one_length_are_counted() {
-    let found = right(Shape::Box, true, false, 100);
-    assert!(found >= 95, "{found} of 100");
-}
-
-/// The criterion alone takes the flanks of narrow bells for more bursts; with a uniform component it does not.
-#[test]
-fn noise_counts_bursts_that_differ() {
-    for (shape, least) in [(Shape::Bell, 19), (Shape::Box, 19)] {
-        let found = right(shape, false, true, 20);
-        assert!(found >= least, "{shape:?}: {found} of 20");
-    }
-}
-
-/// The table of docs/time.md: `cargo test -p cohabit-cluster --release planted -- --ignored --nocapture`.
-#[test]
-#[ignore = "prints a table and takes long"]
-fn table() {
-    for noise in [false, true] {
-        for shape in [Shape::Box, Shape::Bell] {
-            for equal in [true, false] {
-                println!("noise {noise} {shape:?} equal {equal}: {} of 100", right(shape, equal, noise, 100));
-            }
-        }
-    }
 }
