@@ -25,12 +25,17 @@ fn main() {
             let start = Instant::now();
             let found = clusters(&series, &Options { noise, ..Options::default() });
             let seconds = start.elapsed().as_secs_f64();
-            let lost = 100.0 * found.loss / found.objective;
-            println!(
-                "{windows:>9} windows{}: {seconds:.2} s, {} clusters, at most {lost:.4} % above the optimum",
-                if noise { ", noise" } else { "" },
-                found.clusters
-            );
+            let clusters = found.clusters;
+            // With noise there is no sum of squares to be above.
+            match noise {
+                true => println!("{windows:>9} windows, noise: {seconds:.2} s, {clusters} clusters"),
+                false => {
+                    let lost = 100.0 * found.loss / found.objective;
+                    println!(
+                        "{windows:>9} windows: {seconds:.2} s, {clusters} clusters, at most {lost:.4} % above the optimum"
+                    );
+                }
+            }
         }
     }
 }
