@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 cohabit=$PWD/target/release/cohabit
 threads=4
-runs=5
+runs=8
 width=640 height=368
 frames=240   # of the video, and of the runs that are measured
 profiled=30  # of the run that is profiled: what the threads say to one another is the same in each frame
@@ -40,29 +40,6 @@ make_video() {
         }' "$width" "$height" "$frames"
 }
 
-milliseconds() {
-    local started ended
-    started=$(date +%s%N)
-    "$@" >/dev/null 2>&1
-    ended=$(date +%s%N)
-    echo $(((ended - started) / 1000000))
-}
-
-# Median and range of the numbers in a file.
-summary() { sort -n "$1" | awk '{ v[NR] = $1 } END { printf "median %d ms (%d to %d)", v[int((NR + 1) / 2)], v[1], v[NR] }'; }
-
-# Says whether two sets of times differ: only where their ranges are apart is that more than the machine's noise.
-compare() {
-    awk -v runs="$runs" '
-        FNR == 1 { file++ }
-        { if (!(file in low) || $1 < low[file]) low[file] = $1; if ($1 > high[file]) high[file] = $1 }
-        END {
-            if (high[2] < low[1]) print "placed runs are faster: every one of " runs " beats every unplaced one"
-            else if (high[1] < low[2]) print "placed runs are SLOWER: every one of " runs " is behind every unplaced one"
-            else print "no difference that " runs " runs each can show: the ranges overlap"
-        }' "$1" "$2"
-}
-
 whole=(x264 --quiet --no-progress --threads "$threads" --demuxer raw --input-csp i420
     --input-res "${width}x$height" -o video.264 video.yuv)
 short=("${whole[@]}" --frames "$profiled")
@@ -86,12 +63,5 @@ show "$cohabit" run --mapping here.json -- "${whole[@]}"
 title "Run without a profile: watched while it runs, and moved if that is worth it"
 show "$cohabit" run -- "${whole[@]}" || echo "(not on this machine, or not by this user: \`cohabit doctor\` says what would help)"
 
-title "Measured: $runs runs unplaced and $runs placed, in turns"
-for ((run = 0; run < runs; run++)); do
-    milliseconds "${whole[@]}" >>unplaced
-    milliseconds "$cohabit" run --mapping here.json -- "${whole[@]}" >>placed
-done
-echo "unplaced  $(summary unplaced)"
-echo "placed    $(summary placed)"
-compare unplaced placed
-echo "predicted: $("$cohabit" map x264.npz | tail -n 1)"
+title "Measured: what the system does and the mapping, in turns"
+show "$cohabit" compare --mapping here.json --runs "$runs" -- "${whole[@]}"
