@@ -19,8 +19,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A program that does nothing.
-const PROBE: &str = "/bin/true";
+/// A program that does nothing, by the one path that every system has.
+const PROBE: [&str; 3] = ["/bin/sh", "-c", ":"];
 
 const EXAMPLES: &str = "\
 Examples:
@@ -220,18 +220,18 @@ fn profiler() -> Check {
 
 fn tried_profiler() -> Result<PathBuf> {
     let place = Installation::find()?.dynamorio;
-    let tried = dbi::profile(&[PROBE.into()], &dbi::Options::default()).map_err(|failure| failure.error().clone())?;
+    let tried = dbi::profile(&PROBE.map(Into::into), &dbi::Options::default()).map_err(|failure| failure.error().clone())?;
     if tried.status.success() && tried.notes.is_empty() {
         return Ok(place);
     }
     let notes = tried.notes.join("; ");
-    Err(Error::new(format!("{PROBE} does not run under it: {} {notes}", tried.status))
+    Err(Error::new(format!("{} does not run under it: {} {notes}", PROBE[0], tried.status))
         .remedy("run 'make test' in the source tree, and report what fails"))
 }
 
 /// Whether a child may be traced, tried for real: a container's seccomp filter or Yama may forbid it.
 fn ptrace() -> Check {
-    let mut probe = Command::new(PROBE);
+    let mut probe = Command::new(PROBE[0]);
     // The child asks to be traced and then gives up with ECANCELED, so that nothing is run.
     // SAFETY: only async-signal-safe system calls between fork and exec.
     unsafe {
