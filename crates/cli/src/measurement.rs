@@ -4,6 +4,7 @@ use crate::number;
 use cohabit_model::launcher::Family;
 use cohabit_observe::measure::Series;
 use cohabit_observe::measure::hosts::Hosts;
+use cohabit_observe::measure::memory::{Memory, Reading};
 use cohabit_observe::measure::node::Node;
 use serde_json::{Value, json};
 
@@ -28,6 +29,22 @@ pub fn node_text(node: &Node) -> String {
         }
         text.push('\n');
     }
+    text + &memory_text(&node.memory)
+}
+
+fn memory_text(memory: &Memory) -> String {
+    let width = |of: fn(&Reading) -> &String, least: usize| {
+        memory.readings.iter().map(|one| of(one).chars().count()).max().unwrap_or(0).max(least)
+    };
+    let (of, by) = (width(|one| &one.of, 4), width(|one| &one.by, 2));
+    let mut text = match memory.readings[..] {
+        [] => String::new(),
+        _ => format!("\n{:<of$}  {:<by$}  threads        read\n", "read", "by"),
+    };
+    for one in &memory.readings {
+        text += &format!("{:<of$}  {:<by$}  {:>7}  {:>10}\n", one.of, one.by, one.threads, rate(one.bandwidth));
+    }
+    memory.notes.iter().for_each(|note| text += &format!("{note}\n"));
     text
 }
 
@@ -81,9 +98,15 @@ pub fn node_fields(node: &Node) -> Value {
     json!({
         "levels": node.levels.iter().map(level).collect::<Vec<_>>(),
         "pus": node.pus,
+        "memory": node.memory.readings.iter().map(reading).collect::<Vec<_>>(),
+        "not_measured": node.memory.notes,
         "busy": node.busy.warning(),
         "latency_ns": if rows.is_empty() { Value::Null } else { json!(rows) },
     })
+}
+
+fn reading(one: &Reading) -> Value {
+    json!({ "of": one.of, "by": one.by, "threads": one.threads, "bandwidth": one.bandwidth })
 }
 
 /// The document of a cluster.

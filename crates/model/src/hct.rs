@@ -115,6 +115,26 @@ pub enum Direction {
     In,
 }
 
+/// How fast the memory of a host is, in bytes/s that are read of it; none: not known.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct MemorySpeeds {
+    /// By the PUs of a NUMA node of its own memory, all at once.
+    pub node: Option<f64>,
+    /// By the PUs of another NUMA node, all at once.
+    pub remote: Option<f64>,
+    /// By one PU.
+    pub task: Option<f64>,
+    /// By all PUs below a shared cache of what lies in that.
+    pub cache: Option<f64>,
+}
+
+impl MemorySpeeds {
+    /// All of them, in the order of their keys in a cluster file ([`crate::topology::cluster::MEMORY_KEYS`]).
+    pub fn all(&self) -> [Option<f64>; 4] {
+        [self.node, self.remote, self.task, self.cache]
+    }
+}
+
 /// A processing element or a switch.
 #[derive(Debug, Clone, PartialEq)]
 struct Element {
@@ -123,6 +143,7 @@ struct Element {
     port: Port,
     is_switch: bool,
     max_bandwidth: Option<f64>,
+    memory: MemorySpeeds,
 }
 
 /// The tree. Elements are named by the numbers that adding them returned.
@@ -136,7 +157,14 @@ impl Hct {
     /// A limit that is not a number above 0.
     pub fn new(max_bandwidth: Option<f64>) -> Result<Self> {
         check_limit(max_bandwidth)?;
-        Ok(Self(vec![Element { parent: 0, depth: 0, port: Port::default(), is_switch: true, max_bandwidth }]))
+        Ok(Self(vec![Element {
+            parent: 0,
+            depth: 0,
+            port: Port::default(),
+            is_switch: true,
+            max_bandwidth,
+            memory: MemorySpeeds::default(),
+        }]))
     }
 
     /// Adds a switch below another.
@@ -165,8 +193,24 @@ impl Hct {
             return Err(Error::new(format!("element {parent} is no switch, nothing can be below it")));
         };
         let depth = above.depth + 1;
-        self.0.push(Element { parent, depth, port, is_switch, max_bandwidth });
+        let memory = above.memory;
+        self.0.push(Element { parent, depth, port, is_switch, max_bandwidth, memory });
         Ok(self.0.len() - 1)
+    }
+
+    /// Says how fast memory is in an element, and in all that is added below it from now on.
+    ///
+    /// # Errors
+    /// A speed that is not a number above 0.
+    pub fn set_memory(&mut self, element: usize, memory: MemorySpeeds) -> Result<()> {
+        memory.all().into_iter().try_for_each(check_limit)?;
+        self.0[element].memory = memory;
+        Ok(())
+    }
+
+    /// How fast memory is there.
+    pub fn memory(&self, element: usize) -> &MemorySpeeds {
+        &self.0[element].memory
     }
 
     /// How many elements there are.

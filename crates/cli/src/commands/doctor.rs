@@ -220,7 +220,8 @@ fn profiler() -> Check {
 
 fn tried_profiler() -> Result<PathBuf> {
     let place = Installation::find()?.dynamorio;
-    let tried = dbi::profile(&PROBE.map(Into::into), &dbi::Options::default()).map_err(|failure| failure.error().clone())?;
+    let tried =
+        dbi::profile(&PROBE.map(Into::into), &dbi::Options::default()).map_err(|failure| failure.error().clone())?;
     if tried.status.success() && tried.notes.is_empty() {
         return Ok(place);
     }

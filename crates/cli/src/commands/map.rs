@@ -157,11 +157,16 @@ fn timed(made: &Made) -> Option<String> {
 /// What a mapping by congestion is worth; none of another.
 fn congested(made: &Made) -> Option<String> {
     let [own, packed, scatter] = made.trades?.map(|trade| trade.seconds);
-    let below = |other: f64| match 100.0 * (1.0 - own / other) {
+    Some(format!("its congestion is {} packed and {} scatter", against(own, packed), against(own, scatter)))
+}
+
+/// How a cost compares with another, in words that the other's name follows.
+fn against(own: f64, other: f64) -> String {
+    match 100.0 * (1.0 - own / other) {
         percent if percent >= 0.1 => format!("{percent:.1} % below"),
-        _ => "no less than".to_owned(),
-    };
-    Some(format!("its congestion is {} packed and {} scatter", below(packed), below(scatter)))
+        percent if percent <= -0.1 => format!("{:.1} % above", -percent),
+        _ => "that of".to_owned(),
+    }
 }
 
 /// That a mapping by distance takes longer than the linear one by its own estimate; none where it does not.
@@ -282,6 +287,13 @@ fn wrapped(entries: &[String], width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_equal_is_not_called_less() {
+        assert_eq!(super::against(90.0, 100.0), "10.0 % below");
+        assert_eq!(super::against(104.0, 100.0), "4.0 % above");
+        assert_eq!([super::against(100.0, 100.0), super::against(0.0, 0.0)], ["that of", "that of"]);
+    }
 
     #[test]
     fn the_table_has_a_line_for_each_package() {

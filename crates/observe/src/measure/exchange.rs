@@ -138,13 +138,13 @@ fn run(pairs: &[(u32, u32)], length: usize, way: Way, rounds: u64) -> io::Result
 }
 
 /// What the calling thread has run.
-fn cpu_seconds() -> f64 {
+pub(super) fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from);
     time.as_secs_f64()
 }
 
 /// Keeps the calling thread on a PU.
-fn pin(pu: u32) -> io::Result<()> {
+pub(super) fn pin(pu: u32) -> io::Result<()> {
     const BITS: usize = libc::c_ulong::BITS as usize;
     let mut mask: Vec<libc::c_ulong> = vec![0; pu as usize / BITS + 1];
     mask[pu as usize / BITS] = 1 << (pu as usize % BITS);

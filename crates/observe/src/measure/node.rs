@@ -1,8 +1,9 @@
 //! A node: messages between PUs that part at each level of its tree, and the latency between every two PUs.
 
 use super::exchange::measure;
+use super::memory::{Memory, measure_memory};
 use super::{Busy, Options, SHARED, Series, Way};
-use cohabit_model::topology::cluster::{ClusterFile, HostTable, Names, PlaceTable};
+use cohabit_model::topology::cluster::{ClusterFile, HostTable, MemoryTable, Names, PlaceTable};
 use cohabit_model::topology::{Level, NodeId};
 use cohabit_model::{Error, Result, Topology};
 use std::time::Duration;
@@ -23,6 +24,8 @@ pub struct Node {
     pub pus: Vec<u32>,
     /// Seconds of a cache line one way between two PUs, row by row; 0 on the diagonal. Empty for too many PUs.
     pub latency_s: Vec<f64>,
+    /// How fast memory is read.
+    pub memory: Memory,
     /// Whether other work disturbed the measurement.
     pub busy: Busy,
 }
@@ -61,8 +64,9 @@ pub fn measure_node(live: &Topology, options: &Options) -> Result<Node> {
     }
     let pus: Vec<u32> = topology.pus.iter().map(|pu| pu.os_index).collect();
     let latency_s = if pus.len() <= MOST_PUS { matrix(&pus, options.time / 4, &mut busy)? } else { Vec::new() };
+    let memory = measure_memory(&topology, options.time, &mut busy)?;
     busy.end();
-    Ok(Node { levels, pus, latency_s, busy })
+    Ok(Node { levels, pus, latency_s, memory, busy })
 }
 
 /// The first node that branches into places of each level, from the root down, with that level.
@@ -139,7 +143,11 @@ impl Node {
             }
         }
         let ports = self.levels.iter().filter_map(port).collect();
-        ClusterFile { place, ..ClusterFile::new(vec![host], Vec::new(), ports) }
+        let memory = match self.memory.speeds.all().iter().any(Option::is_some) {
+            true => vec![MemoryTable::measured(&self.memory.speeds)],
+            false => Vec::new(),
+        };
+        ClusterFile { place, memory, ..ClusterFile::new(vec![host], Vec::new(), ports) }
     }
 }
 
@@ -194,7 +202,13 @@ mod tests {
             let all = Some(series(4, all));
             let at =
                 AtLevel { level, one_way: series(1, 10e9), both_ways: series(1, 10e9), several: None, through, all };
-            let node = Node { levels: vec![at], pus: Vec::new(), latency_s: Vec::new(), busy: Busy::default() };
+            let node = Node {
+                levels: vec![at],
+                pus: Vec::new(),
+                latency_s: Vec::new(),
+                memory: Memory::default(),
+                busy: Busy::default(),
+            };
             (node.cluster("here", &topology), through)
         };
         let bounds = |file: &ClusterFile, through: Level| {
@@ -236,10 +250,15 @@ mod tests {
         let count = node.pus.len();
         let is_plausible = |at: usize| (node.latency_s[at] > 0.0) != (at / count == at % count);
         assert!(node.latency_s.len() == count * count && (0..count * count).all(is_plausible));
+        let memory = &node.memory;
+        assert!(memory.readings.iter().all(|one| one.bandwidth > 0.0 && one.bandwidth.is_finite() && one.threads > 0));
+        assert!(memory.readings.len() >= 2 || !memory.notes.is_empty(), "{memory:?}");
         let text = node.cluster("here", &live).to_toml();
         let topology = Topology::parse_text(&text).unwrap();
         assert_eq!(topology.pus.len(), live.pus.len());
         let hct = topology.hct().unwrap();
+        let close = |(a, b): (Option<f64>, Option<f64>)| a.zip(b).map_or(a == b, |(a, b)| (a / b - 1.0).abs() < 1e-3);
+        assert!(hct.memory(topology.pus[0].node).all().into_iter().zip(memory.speeds.all()).all(close));
         let limited = topology.nodes.iter().enumerate().skip(1).filter(|(id, _)| hct.port(*id).out.at(64.0).is_some());
         assert!(limited.count() >= 2);
     }

@@ -68,9 +68,10 @@ impl Objective for Congestion {
 }
 
 fn state(case: &Case, placement: &[usize]) -> Loads {
-    let (problem, speeds) = (case.problem, Speeds::default());
+    let (problem, hct) = (case.problem, case.network.map(|network| network.hct));
+    let speeds = Speeds::default().of_tasks(hct);
     let nodes: Vec<usize> = placement.iter().map(|&pu| problem.topology.pus[pu].node).collect();
-    let resources = Resources::new(problem.topology, case.network.map(|network| network.hct), &speeds);
+    let resources = Resources::new(problem.topology, hct, &speeds);
     Loads::new(resources, &speeds, problem.weight, problem.periods, &nodes)
 }
 

@@ -5,14 +5,15 @@
 //! direction, and the reader's cache. Where a node has no shared cache, what stays in it passes its controller.
 
 use crate::mappers::deloc::memory_node_ids;
-use cohabit_model::hct::{Bandwidth, Direction};
+use cohabit_model::hct::{Bandwidth, Direction, MemorySpeeds};
 use cohabit_model::topology::{Level, NodeId};
 use cohabit_model::{Hct, Topology};
 
 /// How fast things are, in bytes/s; infinity where something never is in the way.
 ///
-/// Only their proportions matter to which mapping is the better one. Controllers and links are those of a Skylake with DDR4
-/// by the Mess benchmark (101 GB/s local, 35 GB/s remote); those of a core's port and of a shared cache are assumed.
+/// Only their proportions matter to which mapping is the better one. Where a cluster file does not say (`[[memory]]`, which
+/// `cohabit measure` writes), controllers and links are those of a Skylake with DDR4 by the Mess benchmark (101 GB/s local,
+/// 35 GB/s remote); those of a core's port and of a shared cache are assumed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Speeds {
     /// A task at its port, in each direction.
@@ -23,6 +24,27 @@ pub struct Speeds {
     pub controller: f64,
     /// A shared cache.
     pub cache: f64,
+}
+
+impl Speeds {
+    /// With what is known of a host's memory instead.
+    fn with(self, known: &MemorySpeeds) -> Self {
+        Self {
+            port: known.task.unwrap_or(self.port),
+            link: known.remote.unwrap_or(self.link),
+            controller: known.node.unwrap_or(self.controller),
+            cache: known.cache.unwrap_or(self.cache),
+        }
+    }
+
+    /// With the fastest port that a PU has: what tasks take there bounds every placement.
+    pub(super) fn of_tasks(self, hct: Option<&Hct>) -> Self {
+        let pus = hct.into_iter().flat_map(|hct| {
+            let pus = (0..hct.elements()).filter(|&element| hct.is_processing(element));
+            pus.map(|pu| self.with(hct.memory(pu)).port)
+        });
+        Self { port: pus.reduce(f64::max).unwrap_or(self.port), ..self }
+    }
 }
 
 impl Default for Speeds {
@@ -79,6 +101,7 @@ pub(super) struct Resources {
 impl Resources {
     pub fn new(topology: &Topology, hct: Option<&Hct>, speeds: &Speeds) -> Self {
         let count = topology.nodes.len();
+        let memory_of = |node: NodeId| hct.map(|hct| *hct.memory(node)).unwrap_or_default();
         let mut resources = Self {
             all: Vec::new(),
             kinds: Vec::new(),
@@ -95,8 +118,8 @@ impl Resources {
         }
         let memories = memories(topology);
         for &memory in &memories {
-            resources.controller[memory] =
-                resources.add(Resource::Controller(memory), Kind::Flat(speeds.controller.recip()));
+            resources.controller[memory] = resources
+                .add(Resource::Controller(memory), Kind::Flat(speeds.with(&memory_of(memory)).controller.recip()));
             for pu in topology.nodes[memory].pus.clone() {
                 resources.memory[topology.pus[pu].node] = memory as u32;
             }
@@ -104,9 +127,13 @@ impl Resources {
             let above = topology.ancestors(memory).filter(|&node| node != 0);
             for node in above.collect::<Vec<_>>() {
                 for direction in [Direction::Out, Direction::In] {
-                    let kind = match hct.filter(|hct| hct.port(node).limit(direction).is_some()) {
-                        Some(hct) => Kind::Port(hct.port(node).towards(direction).clone(), hct.port(node).latency_s),
-                        None => Kind::Flat(speeds.link.recip()),
+                    // What is known of a host's memory is of its inside, not of its own port.
+                    let remote = topology.nodes[node].parent.and_then(|parent| memory_of(parent).remote);
+                    let kind = match (remote, hct.filter(|hct| hct.port(node).limit(direction).is_some())) {
+                        (None, Some(hct)) => {
+                            Kind::Port(hct.port(node).towards(direction).clone(), hct.port(node).latency_s)
+                        }
+                        (known, _) => Kind::Flat(known.unwrap_or(speeds.link).recip()),
                     };
                     let own = if direction == Direction::Out { &resources.out } else { &resources.inwards };
                     if own[node].is_none() {
@@ -130,8 +157,9 @@ impl Resources {
                 .last();
             if let Some(cache) = shared {
                 if resources.cache[cache].is_none() {
-                    resources.cache[cache] =
-                        Some(resources.add(Resource::Cache(cache), Kind::Flat(speeds.cache.recip())));
+                    resources.cache[cache] = Some(
+                        resources.add(Resource::Cache(cache), Kind::Flat(speeds.with(&memory_of(cache)).cache.recip())),
+                    );
                 }
                 resources.cache[pu.node] = resources.cache[cache];
             }

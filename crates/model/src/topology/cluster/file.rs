@@ -1,12 +1,16 @@
 //! The tables of a cluster file (docs/cluster.md), as TOML has them.
 
 use super::hostlist;
+use crate::hct::MemorySpeeds;
 use crate::mapping_file::check_format;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// The format number of a cluster file; one without a number has this one.
 pub const FORMAT: u64 = 1;
+
+/// The keys of [`MemoryTable`] that are speeds.
+pub const MEMORY_KEYS: [&str; 4] = ["node", "remote", "task", "cache"];
 
 /// The whole file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +31,9 @@ pub struct ClusterFile {
     /// Places inside hosts that messages go through: caches, NUMA nodes, packages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub place: Vec<PlaceTable>,
+    /// How fast the memory of hosts is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory: Vec<MemoryTable>,
     /// Ports of hosts, of switches, and of places inside hosts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub port: Vec<PortTable>,
@@ -70,6 +77,27 @@ pub struct PlaceTable {
     pub level: String,
     /// Bytes/s through each of them in all.
     pub max_bandwidth: toml::Value,
+}
+
+/// How fast the memory of hosts is: bytes/s that are read of it ([`MemorySpeeds`]).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemoryTable {
+    /// Hosts; none: all hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<Names>,
+    /// Of a NUMA node, by all of its own PUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<toml::Value>,
+    /// Of a NUMA node, by all PUs of another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<toml::Value>,
+    /// By one PU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<toml::Value>,
+    /// Of what lies in a shared cache, by all PUs below it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<toml::Value>,
 }
 
 /// What joins a host, a switch or a place inside hosts to what is above it.
@@ -141,7 +169,7 @@ impl ClusterFile {
 impl ClusterFile {
     /// A file of these tables.
     pub fn new(host: Vec<HostTable>, switch: Vec<SwitchTable>, port: Vec<PortTable>) -> Self {
-        Self { format: FORMAT, slurm: None, host, switch, place: Vec::new(), port }
+        Self { format: FORMAT, slurm: None, host, switch, place: Vec::new(), memory: Vec::new(), port }
     }
 }
 
@@ -163,6 +191,19 @@ impl PlaceTable {
     /// The places of a level in all hosts, with the bytes/s that were measured through one.
     pub fn measured(level: &str, rate: f64) -> Self {
         Self { of: None, level: level.to_owned(), max_bandwidth: toml::Value::Float(rounded(rate)) }
+    }
+}
+
+impl MemoryTable {
+    /// Of all hosts, as measured.
+    pub fn measured(speeds: &MemorySpeeds) -> Self {
+        let [node, remote, task, cache] = speeds.all().map(|rate| Some(toml::Value::Float(rounded(rate?))));
+        Self { of: None, node, remote, task, cache }
+    }
+
+    /// All values, in the order of [`MEMORY_KEYS`].
+    pub fn all(&self) -> [Option<&toml::Value>; 4] {
+        [self.node.as_ref(), self.remote.as_ref(), self.task.as_ref(), self.cache.as_ref()]
     }
 }
 

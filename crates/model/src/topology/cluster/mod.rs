@@ -13,7 +13,7 @@ mod slurm;
 mod tests;
 mod tree;
 
-pub use file::{ClusterFile, HostTable, Names, PlaceTable, PortTable, SwitchTable};
+pub use file::{ClusterFile, HostTable, MEMORY_KEYS, MemoryTable, Names, PlaceTable, PortTable, SwitchTable};
 
 use super::builder::Builder;
 use super::synthetic::MAX_NODES;

@@ -1,9 +1,9 @@
 //! What a cluster file says of ports and switches, and with it the hardware communication topology (IBM report, 3.1): an
 //! element for each node of the topology, with the same number.
 
-use super::file::{ClusterFile, Names, PlaceTable, PortTable};
+use super::file::{ClusterFile, MEMORY_KEYS, MemoryTable, Names, PlaceTable, PortTable};
 use super::quantity;
-use crate::hct::{Hct, Port};
+use crate::hct::{Hct, MemorySpeeds, Port};
 use crate::topology::{Level, NodeId, Topology};
 use crate::{Error, Result};
 use std::collections::HashMap;
@@ -23,10 +23,12 @@ const LEVELS: [Level; 11] = [
     Level::Pu,
 ];
 
-/// Ports and maximum bandwidths by node.
+/// Ports, maximum bandwidths and speeds of memory by node.
 pub struct Ports {
     ports: HashMap<NodeId, Port>,
     max_bandwidth: HashMap<NodeId, f64>,
+    /// By host.
+    memory: HashMap<NodeId, MemorySpeeds>,
 }
 
 impl Ports {
@@ -36,7 +38,7 @@ impl Ports {
     /// A port of what is not there, a second port, a bandwidth or latency that is no number above 0.
     pub fn new(file: &ClusterFile, topology: &Topology) -> Result<Self> {
         let node_of: HashMap<&str, NodeId> = topology.names.iter().map(|(&node, name)| (name.as_str(), node)).collect();
-        let mut found = Self { ports: HashMap::new(), max_bandwidth: HashMap::new() };
+        let mut found = Self { ports: HashMap::new(), max_bandwidth: HashMap::new(), memory: HashMap::new() };
         for table in &file.port {
             let name = described(table);
             let port = port(table).map_err(|error| error.at(&name))?;
@@ -61,6 +63,19 @@ impl Ports {
             found
                 .limit_places(table, topology, &node_of)
                 .map_err(|error| error.at(format!("place {}", table.level)))?;
+        }
+        for table in &file.memory {
+            let speeds = memory(table).map_err(|error| error.at("memory"))?;
+            for node in named(table.of.as_ref(), topology, &node_of).map_err(|error| error.at("memory"))? {
+                let name = topology.names.get(&node).map_or("a host", String::as_str);
+                if topology.hosts().all(|host| host.0 != node) {
+                    return Err(Error::new(format!("memory: {name} is no host")).remedy("'of' names hosts"));
+                }
+                if found.memory.insert(node, speeds).is_some() {
+                    return Err(Error::new(format!("memory: {name} is described twice"))
+                        .remedy("one [[memory]] says all of a host's memory"));
+                }
+            }
         }
         Ok(found)
     }
@@ -102,6 +117,7 @@ impl Topology {
         }
         let ports = Ports::new(&ClusterFile::parse(&self.text)?, self)?;
         let mut hct = Hct::new(ports.max_bandwidth.get(&0).copied())?;
+        ports.memory.get(&0).map_or(Ok(()), |speeds| hct.set_memory(0, *speeds))?;
         for (id, node) in self.nodes.iter().enumerate().skip(1) {
             let parent = node.parent.unwrap_or(0);
             let port = ports.ports.get(&id).cloned().unwrap_or_default();
@@ -109,6 +125,7 @@ impl Topology {
                 Level::Pu => hct.add_processing(parent, port)?,
                 _ => hct.add_switch(parent, port, ports.max_bandwidth.get(&id).copied())?,
             };
+            ports.memory.get(&id).map_or(Ok(()), |speeds| hct.set_memory(id, *speeds))?;
         }
         Ok(hct)
     }
@@ -151,6 +168,18 @@ fn port(table: &PortTable) -> Result<Port> {
         max_bandwidth,
         asks_from: asks_from.transpose()?,
     })
+}
+
+fn memory(table: &MemoryTable) -> Result<MemorySpeeds> {
+    let mut rates = [None; 4];
+    for ((rate, value), key) in rates.iter_mut().zip(table.all()).zip(MEMORY_KEYS) {
+        *rate = value.map(|value| quantity::rate(value).map_err(|error| error.at(key))).transpose()?;
+    }
+    if rates.iter().all(Option::is_none) {
+        return Err(Error::new("nothing is said of it").remedy(format!("give {}", MEMORY_KEYS.join(", "))));
+    }
+    let [node, remote, task, cache] = rates;
+    Ok(MemorySpeeds { node, remote, task, cache })
 }
 
 /// The nodes whose port the table describes.

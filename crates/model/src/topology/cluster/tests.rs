@@ -117,6 +117,32 @@ fn places_inside_hosts_bound_what_goes_through_them() {
 }
 
 #[test]
+fn memory_is_that_of_the_file() {
+    let cluster = |rest: &str| {
+        parse(&format!("[[host]]\nnames = 'n[1-2]'\ntopology = 'pack:2 l3:1 core:2 pu:1'\n{rest}")).and_then(
+            |topology| {
+                let hct = topology.hct()?;
+                Ok(topology.nodes_at(Level::L3).map(|node| hct.memory(node).all()).collect::<Vec<_>>())
+            },
+        )
+    };
+    let all = "[[memory]]\nnode = '101 GB/s'\nremote = 35e9\ntask = 12e9\ncache = '350 GB/s'\n";
+    assert_eq!(cluster(all), Ok(vec![[Some(101e9), Some(35e9), Some(12e9), Some(350e9)]; 4]));
+    let (one, none) = ([None, None, Some(1e9), None], [None; 4]);
+    assert_eq!(cluster("[[memory]]\nof = 'n2'\ntask = 1e9\n"), Ok(vec![none, none, one, one]));
+    for (rest, cause) in [
+        ("[[memory]]\n".to_owned(), "memory: nothing is said of it"),
+        ("[[memory]]\nof = 'n3'\nnode = 1\n".to_owned(), "memory: n3 is neither a host nor a switch"),
+        ("[[memory]]\nnode = 1\n[[memory]]\nof = 'n1'\nnode = 1\n".to_owned(), "memory: n1 is described twice"),
+        ("[[memory]]\nnode = -1\n".to_owned(), "memory: node: a bandwidth of -1"),
+        ("[[memory]]\nfast = 1\n".to_owned(), "unknown field `fast`"),
+    ] {
+        let found = cluster(&rest).unwrap_err().cause;
+        assert!(found.contains(cause), "{found}");
+    }
+}
+
+#[test]
 fn hosts_need_no_switch_and_may_differ() {
     let alone = parse("[[host]]\nnames = 'n1'\ntopology = 'core:2 pu:2'").unwrap();
     assert_eq!((alone.nodes[0].level, alone.host_of(3)), (Level::Machine, Some("n1")));
