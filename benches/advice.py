@@ -2,7 +2,7 @@
 """How often the advice of `cohabit show` is right, by the simulator's gains, and the limits that would make it right oftenest.
 
     benches/advice.py measure FOLDER [--npb DIRECTORY] [--patterns DIRECTORY] [--machines harpertown,purple,deloc,epyc]
-                      [--threads 8] [--jobs 2]
+                      [--threads 8] [--jobs 2] [--programs-at-once 1]
     benches/advice.py fit FOLDER
 
 `measure` profiles and records each program once, maps its profile for each machine in several ways, and simulates all of
@@ -126,9 +126,10 @@ def measure(options):
             print(f"{what}: {error}", file=sys.stderr, flush=True)
             return False
 
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+    with concurrent.futures.ThreadPoolExecutor(options.programs_at_once) as pool:
         names = [(name, pool.submit(told, name, prepared, name, threads, command)) for name, threads, command in programs(options)]
         names = [name for name, done in names if done.result()]
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         # The longest first, so that none is left over at the end.
         names.sort(key=lambda name: -(folder / f"{name}.rec").stat().st_size)
         for name, machine in itertools.product(names, options.machines):
@@ -202,7 +203,8 @@ def main():
     one.add_argument("--patterns", type=pathlib.Path)
     one.add_argument("--machines", type=lambda text: text.split(","), default=["harpertown", "purple", "deloc", "epyc"])
     one.add_argument("--threads", type=lambda text: [int(one) for one in text.split(",")], default=[8])
-    one.add_argument("--jobs", type=int, default=2)
+    one.add_argument("--jobs", type=int, default=2, help="simulations at once")
+    one.add_argument("--programs-at-once", type=int, default=1, help="programs profiled and recorded at once")
     one.set_defaults(run=measure)
     one = sub.add_parser("fit")
     one.add_argument("folder", type=pathlib.Path)

@@ -69,7 +69,7 @@ impl Cdsm {
         self.faults += 1;
         let recent = self.recent.entry(address / BLOCK_BYTES).or_default();
         for &other in recent.iter().filter(|&&other| other != task) {
-            self.counts.add_pair(other, task);
+            self.counts.add_pair(other, task, 1);
         }
         recent.retain(|&other| other != task);
         if recent.len() == RECENT {

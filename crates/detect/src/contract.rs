@@ -92,6 +92,37 @@ proptest! {
         prop_assert_eq!(run(named("sharing").unwrap(), &events).matrix, reference.sharing);
     }
 
+    /// Transfers of each value, from who holds it: a net as a clique, block by block.
+    #[test]
+    fn holders_share_the_transfers_of_a_value(events in events()) {
+        let mut wanted = vec![0.0; TASKS * TASKS];
+        for block in 0x1000 / 64..0x1000 / 64 + 20_200 / 64 + 1 {
+            let (mut values, mut holders) = (Vec::new(), BTreeSet::new());
+            for event in &events {
+                match event {
+                    Event::Access(access) if (access.address / 64..=(access.address + u64::from(access.size_bytes) - 1) / 64).contains(&block) => {
+                        if access.kind.reads() {
+                            holders.insert(access.task as usize);
+                        }
+                        if access.kind.writes() {
+                            values.push(std::mem::replace(&mut holders, BTreeSet::from([access.task as usize])));
+                        }
+                    }
+                    Event::Clear(range) if (range.start / 64..=(range.end - 1) / 64).contains(&block) => values.push(std::mem::take(&mut holders)),
+                    _ => {}
+                }
+            }
+            values.push(holders);
+            for holders in values {
+                for (&a, &b) in holders.iter().flat_map(|a| holders.iter().map(move |b| (a, b))).filter(|(a, b)| a != b) {
+                    wanted[a * TASKS + b] += 2.0 / holders.len() as f64;
+                }
+            }
+        }
+        let found = run(named("holders").unwrap(), &events).matrix.to_dense();
+        prop_assert!(found.iter().zip(&wanted).all(|(found, wanted)| (*found as f64 - wanted).abs() < 0.501), "{:?} {:?}", found, wanted);
+    }
+
     /// DeLoc's event, read off the accesses of each block by themselves.
     #[test]
     fn deloc_is_the_reader_directly_after_the_write(events in events()) {

@@ -39,15 +39,24 @@ pub fn touched(address: u64, size_bytes: u32, block_bytes: u64) -> std::ops::Ran
 
 /// Forgets the blocks that lie, be it in part, in a range of addresses.
 pub fn forget<T>(blocks: &mut Blocks<T>, range: &std::ops::Range<u64>, block_bytes: u64) {
+    forget_each(blocks, range, block_bytes, drop);
+}
+
+/// Does so, and hands over what was known of each.
+pub fn forget_each<T>(
+    blocks: &mut Blocks<T>,
+    range: &std::ops::Range<u64>,
+    block_bytes: u64,
+    mut known: impl FnMut(T),
+) {
     if range.is_empty() {
         return;
     }
     let (first, last) = (range.start / block_bytes, (range.end - 1) / block_bytes);
     if last - first < blocks.len() as u64 {
-        for block in first..=last {
-            blocks.remove(&block);
-        }
+        (first..=last).filter_map(|block| blocks.remove(&block)).for_each(known);
     } else {
-        blocks.retain(|&block, _| block < first || block > last);
+        let within: Vec<u64> = blocks.keys().copied().filter(|block| (first..=last).contains(block)).collect();
+        within.into_iter().filter_map(|block| blocks.remove(&block)).for_each(&mut known);
     }
 }

@@ -8,6 +8,7 @@ pub mod compare;
 mod deloc;
 mod exact;
 mod hashing;
+mod holders;
 pub mod reference;
 mod sharing;
 mod tlb;
@@ -108,7 +109,7 @@ pub struct Row {
 
 /// All detectors of access streams.
 pub static DETECTORS: &[Row] =
-    &[exact::ROW, deloc::ROW, sharing::ROW, cdsm::ROW, tlb::SOFTWARE, tlb::SOFTWARE_ALL, tlb::HARDWARE];
+    &[exact::ROW, holders::ROW, deloc::ROW, sharing::ROW, cdsm::ROW, tlb::SOFTWARE, tlb::SOFTWARE_ALL, tlb::HARDWARE];
 
 /// The detector of this name.
 pub fn named(name: &str) -> Option<&'static Row> {
@@ -128,13 +129,17 @@ impl Counts {
     }
 
     fn add(&mut self, source: u32, destination: u32) {
-        self.cells[source as usize * self.tasks + destination as usize] += 1;
+        self.add_times(source, destination, 1);
     }
 
-    /// One event of a pair that has no direction.
-    fn add_pair(&mut self, a: u32, b: u32) {
-        self.add(a, b);
-        self.add(b, a);
+    fn add_times(&mut self, source: u32, destination: u32, times: u64) {
+        self.cells[source as usize * self.tasks + destination as usize] += times;
+    }
+
+    /// So many events of a pair that has no direction.
+    fn add_pair(&mut self, a: u32, b: u32, times: u64) {
+        self.add_times(a, b, times);
+        self.add_times(b, a, times);
     }
 
     fn matrix(&self) -> Matrix {

@@ -50,7 +50,7 @@ impl Detector for Sharing {
                         continue;
                     }
                     for &other in by.iter() {
-                        self.counts.add_pair(other, access.task);
+                        self.counts.add_pair(other, access.task, 1);
                     }
                     by.push(access.task);
                 }

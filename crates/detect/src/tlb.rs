@@ -137,7 +137,7 @@ impl Tlbs {
         self.searches += 1;
         for (other, core) in self.cores.iter().enumerate() {
             if other != task as usize && core.holds(page) {
-                self.counts.add_pair(task, other as u32);
+                self.counts.add_pair(task, other as u32, 1);
             }
         }
     }
@@ -148,7 +148,7 @@ impl Tlbs {
             for b in a + 1..self.cores.len() {
                 let both = self.cores[a].sets.iter().flatten().filter(|&&page| self.cores[b].holds(page)).count();
                 for _ in 0..both {
-                    self.counts.add_pair(a as u32, b as u32);
+                    self.counts.add_pair(a as u32, b as u32, 1);
                 }
             }
         }
