@@ -134,6 +134,7 @@ impl ExperimentCommand {
                 note: self.note.as_deref(),
                 class: &self.class,
                 tasks: inputs.tasks,
+                draws: self.draws.min(experiment.system.draws),
                 cells: [done, all.len()],
                 scales: programs.iter().map(scale).collect::<Result<_>>()?,
             };

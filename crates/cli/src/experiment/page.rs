@@ -18,6 +18,8 @@ pub struct Run<'a> {
     pub class: &'a str,
     /// Tasks.
     pub tasks: usize,
+    /// Draws of the system's placement.
+    pub draws: u32,
     /// Cells that have run, of how many.
     pub cells: [usize; 2],
     /// By program: how much smaller the working set and the run are than in the paper, and bytes of last caches (machine, as they
@@ -90,7 +92,7 @@ fn method(experiment: &Experiment, run: &Run) -> String {
     text += &format!(
         "- **The system's placement** is drawn: balanced over the machine, {} draws; {} migrations a second of the paper's run\n  \
          (an exchange of two PUs, or a move to an idle core), as many in a run here.\n",
-        experiment.system.draws, experiment.system.migrations_per_s
+        run.draws, experiment.system.migrations_per_s
     );
     text += "- **Scaled** last caches are smaller by what the working set is smaller than in the paper's class, and never smaller than\n  \
              twice what the caches below hold. Both are shown.\n\

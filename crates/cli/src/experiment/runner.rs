@@ -100,7 +100,10 @@ impl One<'_> {
             ..Setting::new(tasks)
         };
         for each in compare(self.recording, &setting)? {
-            let mut values = of_detector(&each.detected, accesses, each.row.name.starts_with("tlb-sm"));
+            let by_misses = each.row.name.starts_with("tlb-sm");
+            // What looks at intervals looked so much more often as these were made shorter.
+            let more_often = if by_misses { 1.0 } else { setting.time_scale };
+            let mut values = of_detector(&each.detected, accesses, by_misses, more_often);
             values.extend(each.with_communication.correlation.map(|r| ("correlation".to_owned(), r)));
             found.values.insert(each.row.name.to_owned(), values);
             found.detected.insert(each.row.name.to_owned(), each.detected.matrix.iter().collect());
@@ -221,13 +224,13 @@ fn of_report(report: &Report) -> Values {
     values
 }
 
-fn of_detector(detected: &Detected, accesses: u64, by_misses: bool) -> Values {
+fn of_detector(detected: &Detected, accesses: u64, by_misses: bool, more_often: f64) -> Values {
     let mut values = Values::new();
     if by_misses {
         values.insert("miss-rate".to_owned(), 100.0 * detected.occasions as f64 / accesses as f64);
         values.insert("searched".to_owned(), 100.0 * detected.looked as f64 / detected.occasions.max(1) as f64);
     }
-    values.extend(detected.overhead.map(|overhead| ("overhead".to_owned(), 100.0 * overhead)));
+    values.extend(detected.overhead.map(|overhead| ("overhead".to_owned(), 100.0 * overhead / more_often)));
     if let Some(found) = pattern(&detected.matrix) {
         let named = [("neighbours", found.neighbours), ("distant", found.distant), ("variation", found.variation)];
         values.extend(named.map(|(name, value)| (name.to_owned(), value)));

@@ -293,6 +293,7 @@ mod tests {
                 assert!(claim.programs.iter().all(|program| experiment.programs.contains(program)), "{}", claim.says);
                 assert!(claim.machine.iter().all(|machine| experiment.machines.contains(machine)), "{}", claim.says);
             }
+            assert!(detectors.iter().all(|name| experiment.arm(name).is_none()), "results are told apart by name");
             for change in &experiment.change {
                 assert!(experiment.arm(&change.arm).is_some() && experiment.arm(&change.over).is_some());
             }
