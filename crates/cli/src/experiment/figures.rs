@@ -32,6 +32,10 @@ pub fn matrices(folder: &Folder, cells: &[Cell], detectors: &[&str], page: &Path
         let Some(found) = folder.read(cell)? else { continue };
         for detector in detectors {
             let file = format!("{name}/{}-{}-{detector}.svg", slug(&cell.machine), slug(&cell.program));
+            // A detector may be younger than the cell.
+            if !found.detected.contains_key(*detector) {
+                continue;
+            }
             let seen = found.matrix(detector)?;
             if seen.total() == 0 || figures.iter().any(|figure| figure.file == file) {
                 continue;

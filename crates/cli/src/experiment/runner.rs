@@ -191,7 +191,8 @@ impl One<'_> {
 fn made_from(experiment: &Experiment, cell: &Cell, recording: &dyn Recording, path: &str, machine: &Machine) -> String {
     let accesses: u64 = recording.tasks().iter().filter_map(|task| task.accesses).sum();
     let bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
-    let arm = experiment.arm(&cell.arm).map_or_else(|| DETECTION.to_owned(), |arm| format!("{arm:?}"));
+    let detectors = || cohabit_detect::DETECTORS.iter().map(|row| row.name).collect::<Vec<_>>().join(" ");
+    let arm = experiment.arm(&cell.arm).map_or_else(detectors, |arm| format!("{arm:?}"));
     let rest = fnv(format!("{machine:?} {arm} {:?}", experiment.system).as_bytes());
     format!("{} tasks, {accesses} accesses, {bytes} bytes; {rest:016x}", recording.tasks().len())
 }
