@@ -82,6 +82,11 @@ bench-cluster: ## what mappings over several hosts are worth, on the emulated cl
 	$(MAKE) -s -C workloads/mpi BUILD=$(CURDIR)/build/workloads/mpi
 	benches/cluster.py $(if $(COHABIT_NPB_MPI),--npb $(COHABIT_NPB_MPI))
 
+.PHONY: experiments-quick
+experiments-quick: ## do the papers' experiments again on small inputs, in simulation (COHABIT_NPB names programs)
+	$(MAKE) --no-print-directory build
+	scripts/experiments-quick.sh
+
 .PHONY: fresh-check
 fresh-check: ## prove 'make demo' and 'make test' in a fresh Debian 13 (root, debootstrap)
 	scripts/fresh-check.sh

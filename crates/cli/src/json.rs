@@ -36,6 +36,12 @@ struct Document<'a, T> {
 }
 
 impl JsonArgs {
+    /// As if it were not given.
+    #[cfg(test)]
+    pub fn none() -> Self {
+        Self { json: None }
+    }
+
     /// Whether the document goes to standard output, and so the text for people does not.
     pub fn takes_stdout(&self) -> bool {
         self.json.as_deref() == Some(Path::new("-"))

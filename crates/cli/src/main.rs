@@ -7,6 +7,7 @@ mod commands;
 mod comparing;
 mod evaluation;
 mod exit;
+mod experiment;
 mod export;
 mod hosts;
 mod json;

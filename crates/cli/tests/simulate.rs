@@ -47,3 +47,58 @@ fn what_a_detector_leads_to_is_simulated() {
     assert!(json(&room, "d.json")["detectors"][0]["simulated_ns"].is_null());
     room.run("compare-detectors synthetic:pairs:8 --simulate harpertown --topology pu:8").assert_fails(2, "--topology");
 }
+
+#[test]
+fn an_experiment_runs_cell_by_cell_and_says_what_came_out() {
+    let room = Room::new();
+    let experiment = "experiment tlb2012 --program synthetic:distant:8:4:4 --draws 3 -o e";
+    // By commands of their own, as a job runner has them: what is needed first is first.
+    let listed = room.run(&format!("{experiment} --cells"));
+    let commands: Vec<&str> = listed.stdout.lines().collect();
+    assert_eq!(commands.len(), 1 + 3 + 4, "{}", listed.stdout);
+    let words = |line: &str| line.strip_prefix("cohabit ").unwrap().to_owned();
+    assert_eq!(room.run(&words(commands[1])).status, Some(0));
+    assert_eq!(room.run(&words(commands[7])).status, Some(0));
+    let file = |name: &str| room.path(&format!("e/cells/synthetic-distant-8-4-4-harpertown-unscaled-{name}.json"));
+    let kept = std::fs::read(file("os-0")).unwrap();
+    assert!(file("detection-0").exists() && file("exact-0").exists() && !file("hm-0").exists());
+    // All others, and what they come to.
+    let ran = room.run(&format!("{experiment} --json e.json --page p.md"));
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    assert_eq!(std::fs::read(file("os-0")).unwrap(), kept, "what has run is not run again");
+    let told = json(&room, "e.json");
+    assert_eq!((&told["cells"]["done"], &told["cells"]["of"]), (&8.into(), &8.into()));
+    let value = |arm: &str, measure: &str| {
+        let rows = told["results"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["arm"] == arm && row["measure"] == measure).unwrap();
+        row["value"].as_f64().unwrap()
+    };
+    // Tasks communicate with the one half of all further on: all misses show it, and it is worth something.
+    assert!(value("Exact", "time") < value("OS", "time"), "{told}");
+    assert!(value("SM-1", "cache-to-cache") < value("OS", "cache-to-cache"));
+    let outcomes: Vec<_> = told["claims"].as_array().unwrap().iter().map(|claim| claim["outcome"].clone()).collect();
+    assert!(outcomes.iter().all(|outcome| outcome == "cannot be tried"), "it is none of the paper's programs");
+    let page = std::fs::read_to_string(room.path("p.md")).unwrap();
+    assert!(page.contains("## What came out") && page.contains("8 of 8 cells") && page.contains(" 3 draws"), "{page}");
+    assert!(!page.contains("20 draws"), "what was not run is not said");
+    assert!(room.path("p/harpertown-synthetic-distant-8-4-4-exact.svg").exists());
+    // The same again from the same cells; one that is gone is made again, the same to the byte.
+    std::fs::remove_file(file("os-0")).unwrap();
+    let collected = room.run(&format!("{experiment} --collect"));
+    assert!(collected.stdout.contains("7 of 8 cells"), "{}", collected.stdout);
+    assert_eq!(room.run(experiment).status, Some(0));
+    assert_eq!(std::fs::read(file("os-0")).unwrap(), kept);
+    std::fs::write(file("os-0"), "{").unwrap();
+    room.run(&format!("--quiet {experiment}")).assert_fails(1, "os-0.json");
+    for (line, status, cause) in [
+        ("experiment tlb2012 -o f", 2, "no program"),
+        ("experiment tlb2012 -o f --program solver", 2, "solver"),
+        ("experiment ibm -o f", 2, "ibm"),
+        ("experiment tlb2012 -o f --program synthetic:ring:8 --collect", 1, "no cell"),
+        ("experiment tlb2012 -o f --program synthetic:ring:8 --cell a/b", 2, "a/b"),
+        ("experiment tlb2012 -o f --program synthetic:ring:8 --caches scaled", 2, "smaller"),
+        ("experiment tlb2012 -o f --program synthetic:ring:8 --machine no", 2, "no"),
+    ] {
+        room.run(line).assert_fails(status, cause);
+    }
+}

@@ -53,16 +53,16 @@ struct Block {
     readers: Readers,
 }
 
-struct Exact {
+pub(crate) struct Exact {
     tasks: usize,
     block_bytes: u64,
     blocks: Blocks<Block>,
-    counts: Counts,
+    pub(crate) counts: Counts,
     accesses: u64,
 }
 
 impl Exact {
-    fn new(setting: &Setting) -> Self {
+    pub(crate) fn new(setting: &Setting) -> Self {
         Self {
             tasks: setting.tasks,
             block_bytes: setting.block_bytes,

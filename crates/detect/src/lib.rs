@@ -4,6 +4,7 @@
 //! their matrices against exact communication and exact sharing.
 
 mod cdsm;
+pub mod communication;
 pub mod compare;
 mod deloc;
 mod exact;
@@ -18,6 +19,7 @@ mod contract;
 
 use cohabit_access::order::Event;
 use cohabit_model::Matrix;
+use cohabit_model::profile::SeriesRow;
 
 /// What a detector is told before the first event. Times are counts of accesses of the whole run, there being no other clock in
 /// an access stream.
@@ -140,6 +142,18 @@ impl Counts {
     fn add_pair(&mut self, a: u32, b: u32, times: u64) {
         self.add_times(a, b, times);
         self.add_times(b, a, times);
+    }
+
+    /// What has been counted since an earlier state, as rows of a window.
+    fn rows_since(&self, before: &Self, bin: u64) -> impl Iterator<Item = SeriesRow> {
+        let changes = self.cells.iter().zip(&before.cells).map(|(now, then)| now - then).enumerate();
+        changes.filter(|&(_, messages)| messages > 0).map(move |(at, messages)| SeriesRow {
+            bin,
+            source: (at / self.tasks) as u32,
+            destination: (at % self.tasks) as u32,
+            messages,
+            bytes: 0,
+        })
     }
 
     fn matrix(&self) -> Matrix {

@@ -7,6 +7,7 @@
 
 pub mod compare;
 pub mod comparison;
+pub mod experiment;
 pub mod phases;
 pub mod tune;
 pub mod turns;

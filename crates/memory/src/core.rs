@@ -35,6 +35,11 @@ impl CoreClock {
         Self { time: 0, begun: 0, stalled: 0, window, buffers, fills: Vec::new() }
     }
 
+    /// Goes on with so many fill buffers.
+    pub fn set_buffers(&mut self, buffers: usize) {
+        self.buffers = buffers;
+    }
+
     fn wait_until(&mut self, time: Time) {
         if time > self.time {
             self.stalled += time - self.time;

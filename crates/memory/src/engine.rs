@@ -8,6 +8,7 @@
 use crate::clock::{LONGEST, NEVER, NS, Time};
 use crate::coherence::{Hierarchy, Miss};
 use crate::core::CoreClock;
+use crate::exchange::{Exchange, Exchanges};
 use crate::machine::Machine;
 use crate::order::Order;
 use crate::pages::Placement;
@@ -26,11 +27,13 @@ pub struct Options {
     pub placement: Placement,
     /// How far a task may run ahead of all others with what its own L1 serves.
     pub lookahead: Time,
+    /// What the operating system moves while the program runs, the earliest first.
+    pub exchanges: Vec<Exchange>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { placement: Placement::FirstTouch, lookahead: 100 * NS }
+        Self { placement: Placement::FirstTouch, lookahead: 100 * NS, exchanges: Vec::new() }
     }
 }
 
@@ -96,16 +99,17 @@ pub(crate) struct Engine<'a, 'o, O> {
     pub(crate) machine: &'a Machine,
     pub(crate) lookahead: Time,
     /// None: that one runs right now.
-    tasks: Vec<Option<Box<Task<'a>>>>,
-    pus: Vec<Pu>,
+    pub(crate) tasks: Vec<Option<Box<Task<'a>>>>,
+    pub(crate) pus: Vec<Pu>,
     /// PUs of each core.
-    pus_of_core: Vec<Vec<usize>>,
+    pub(crate) pus_of_core: Vec<Vec<usize>>,
     /// PUs of each core on which a task is.
-    busy: Vec<usize>,
+    pub(crate) busy: Vec<usize>,
     pub(crate) tlbs: Vec<Tlb>,
     pub(crate) caches: Hierarchy<'a>,
-    order: Order,
+    pub(crate) order: Order,
     switches: u64,
+    pub(crate) exchanges: Exchanges,
     pub(crate) observer: &'o mut O,
 }
 
@@ -131,15 +135,14 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
             caches: Hierarchy::new(machine, options.placement.clone()),
             order: Order::new(machine.core_of_pu.len()),
             switches: 0,
+            exchanges: Exchanges::new(&options.exchanges, machine.core_of_pu.len())?,
             pus_of_core,
             observer,
         };
         for (number, info) in recording.tasks().iter().enumerate() {
             let pu = mapping[number];
             let core = machine.core_of_pu[pu];
-            // SMT siblings in use share the fill buffers evenly.
-            let sharing = engine.pus_of_core[core].iter().filter(|pu| mapping.contains(pu)).count().max(1);
-            let clock = CoreClock::new(machine.core.window, (machine.core.fill_buffers / sharing).max(1));
+            let clock = CoreClock::new(machine.core.window, engine.buffers(core, |pu| mapping.contains(&pu)));
             let report = TaskReport { name: info.name.clone(), pu, ..TaskReport::default() };
             let steps = recording.steps(number as u32)?;
             let task = Task::new(steps, number, info.process, core, clock, report);
@@ -148,6 +151,12 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
             engine.order.set(pu, 0);
         }
         Ok(engine)
+    }
+
+    /// Fill buffers of a task: SMT siblings in use share the core's evenly.
+    pub(crate) fn buffers(&self, core: usize, in_use: impl Fn(usize) -> bool) -> usize {
+        let sharing = self.pus_of_core[core].iter().filter(|&&pu| in_use(pu)).count().max(1);
+        (self.machine.core.fill_buffers / sharing).max(1)
     }
 
     fn run_all(&mut self) -> Result<()> {
@@ -159,6 +168,10 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
             let (now, pu) = self.order.first();
             if now == NEVER {
                 return Ok(());
+            }
+            if let Some(exchange) = self.exchanges.due(now) {
+                self.exchange(exchange);
+                continue;
             }
             if now > LONGEST {
                 return Err(
@@ -251,7 +264,8 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
                 Stop::Ahead | Stop::Turn => {}
             }
             let next = task.clock.time;
-            if (next, pu) > self.order.first() || self.pus[pu].must_switch(next) || next > LONGEST {
+            let first = self.order.first();
+            if (next, pu) > first || self.pus[pu].must_switch(next) || next > LONGEST || self.exchanges.is_due(next) {
                 self.order.set(pu, next);
                 break;
             }
@@ -460,6 +474,7 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
             caches: self.caches.report(),
             servers: self.caches.fabric.report(),
             switches: self.switches,
+            exchanges: self.exchanges.done(),
         }
     }
 }

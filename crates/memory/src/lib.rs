@@ -8,6 +8,7 @@ pub mod clock;
 mod coherence;
 mod core;
 mod engine;
+mod exchange;
 mod fabric;
 mod hash;
 mod lines;
@@ -23,6 +24,7 @@ mod tlb;
 mod walk;
 
 pub use engine::{Observer, Options, Unobserved, simulate, simulate_observed};
+pub use exchange::Exchange;
 pub use machine::Machine;
 pub use pages::Placement;
 pub use report::Report;

@@ -119,7 +119,7 @@ impl MissKinds {
 pub struct TaskReport {
     /// Its name.
     pub name: String,
-    /// Where it ran: an index into the topology's PUs.
+    /// Where it began: an index into the topology's PUs.
     pub pu: usize,
     /// When it ended.
     pub end_fs: u64,
@@ -171,6 +171,8 @@ pub struct TaskReport {
     pub idle_fs: u64,
     /// Ready to run, another task being on its PU.
     pub queued_fs: u64,
+    /// How often it was moved to another PU.
+    pub moves: u64,
 }
 
 impl TaskReport {
@@ -219,6 +221,7 @@ impl TaskReport {
             (&mut self.polls_recorded, other.polls_recorded),
             (&mut self.idle_fs, other.idle_fs),
             (&mut self.queued_fs, other.queued_fs),
+            (&mut self.moves, other.moves),
         ] {
             *sum += count;
         }
@@ -292,6 +295,8 @@ pub struct Report {
     pub servers: Vec<ServerReport>,
     /// Changes from one task to another on a PU.
     pub switches: u64,
+    /// How often the operating system let two PUs change places.
+    pub exchanges: u64,
 }
 
 impl Report {

@@ -6,7 +6,7 @@ mod reference;
 
 use cohabit_access::{AccessKind, InMemory, Reason, Recording, Step, Steps, StridedAccess};
 use cohabit_memory::report::{Served, ServedCounts, TaskReport};
-use cohabit_memory::{Machine, Observer, Options, Report, simulate_observed};
+use cohabit_memory::{Exchange, Machine, Observer, Options, Report, simulate_observed};
 use proptest::prelude::*;
 use reference::{Counts, Reference};
 use std::ops::Range;
@@ -230,10 +230,13 @@ proptest! {
         recording in (1usize..6).prop_flat_map(recording),
         pus in prop::collection::vec(0usize..4, 6),
         lookahead in prop::sample::select(vec![0u64, 20_000_000, 1_000_000_000]),
+        exchanges in prop::collection::vec((0u64..40_000, 0usize..4, 0usize..4), 0..4),
     ) {
         let tasks = recording.tasks().len();
         let mapping: Vec<usize> = pus[..tasks].to_vec();
-        let options = Options { lookahead, ..Options::default() };
+        let exchange = |(ns, a, b): (u64, usize, usize)| Exchange { at: ns * 1_000_000, pus: [a, b] };
+        let exchanges = exchanges.into_iter().map(exchange).collect();
+        let options = Options { lookahead, exchanges, ..Options::default() };
         let report = compare(&recording, &small.machine, &mapping, &options);
         prop_assert_eq!(&report, &compare(&recording, &small.machine, &mapping, &options));
     }

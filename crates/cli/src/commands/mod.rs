@@ -7,6 +7,7 @@ mod completions;
 mod detectors;
 mod doctor;
 mod evaluate;
+mod experiment;
 mod exporters;
 mod import;
 mod man;
@@ -70,6 +71,8 @@ pub enum Command {
     Mpi(mpi::Mpi),
     /// Holds all detectors of communication against one another on one recorded run
     CompareDetectors(compare_detectors::CompareDetectors),
+    /// Does the experiments of the papers again, in simulation, and says which of their statements came out
+    Experiment(experiment::ExperimentCommand),
     /// Lists the detectors of communication
     Detectors(detectors::Detectors),
     /// Lists the mapping algorithms
@@ -111,6 +114,7 @@ impl Command {
             Command::Import(command) => command.run(),
             Command::Mpi(command) => command.run(),
             Command::CompareDetectors(command) => command.run(),
+            Command::Experiment(command) => command.run(),
             Command::Detectors(command) => command.run(),
             Command::Mappers(command) => command.run(),
             Command::Exporters(command) => command.run(),

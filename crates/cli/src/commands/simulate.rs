@@ -6,13 +6,12 @@ use crate::json::JsonArgs;
 use crate::number;
 use crate::output::note;
 use crate::progress;
-use crate::recording::open_recording;
-use cohabit_access::{Recording, order};
-use cohabit_detect::compare::TURN_ACCESSES;
-use cohabit_detect::{Setting, named};
+use crate::recording::{open_recording, periods};
+use cohabit_access::Recording;
+use cohabit_detect::communication::communication;
 use cohabit_map::{Options as MapOptions, Problem, mapper};
 use cohabit_memory::{Machine, Options, Placement, Report, simulate};
-use cohabit_model::{Error, Mapping, Matrix, Result, Topology};
+use cohabit_model::{Error, Mapping, Result, Topology};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -95,29 +94,21 @@ impl Simulate {
         if names.is_empty() {
             return Ok(placements);
         }
-        let (weight, load) = communication(recording)?;
+        let known = communication(recording)?;
+        let mut clusters = None;
         for name in names {
+            let algorithm = mapper(name)?;
+            if algorithm.needs_periods() && clusters.is_none() {
+                clusters = Some(periods(&known)?);
+            }
             let options = MapOptions::default();
-            let problem = Problem { weight: &weight, load: &load, periods: &[], topology, options: &options };
-            placements.push((name.clone(), mapper(name)?.map(&problem)?));
+            let (weight, load) = (&known.messages, &known.accessed_bytes[..]);
+            let periods = clusters.as_deref().unwrap_or_default();
+            placements
+                .push((name.clone(), algorithm.map(&Problem { weight, load, periods, topology, options: &options })?));
         }
         Ok(placements)
     }
-}
-
-/// Who communicates with whom in a recording, by the definition: first reads of each value; and the bytes each accesses.
-fn communication(recording: &dyn Recording) -> Result<(Matrix, Vec<u64>)> {
-    let tasks = recording.tasks().len();
-    let exact = named("exact").ok_or_else(|| Error::new("there is no detector `exact`"))?;
-    let (mut detector, mut bytes) = ((exact.make)(&Setting::new(tasks)), vec![0u64; tasks]);
-    order::in_turns(recording, TURN_ACCESSES, &mut |event| {
-        if let order::Event::Access(access) = &event {
-            bytes[access.task as usize] = bytes[access.task as usize].saturating_add(access.size_bytes.into());
-        }
-        detector.take(&event);
-        Ok(())
-    })?;
-    Ok((detector.finish().matrix, bytes))
 }
 
 /// Simulates mappings, so many at a time, and returns them in their order. Those that are the same are simulated once.
@@ -242,11 +233,23 @@ mod tests {
         assert_eq!(run(1), run(3));
     }
 
+    /// DeLoc's mapper needs to know when: two pairs that communicate at the same time go to different nodes.
     #[test]
-    fn communication_is_that_of_the_recording() {
-        let (weight, load) = communication(&*open_recording("synthetic:pairs:4:1:2").unwrap()).unwrap();
-        // 16 lines of 64 bytes, read by the other in each of 2 rounds.
-        assert_eq!((weight.get(0, 1), weight.get(1, 0), weight.get(1, 2)), (32, 32, 0));
-        assert_eq!(load, vec![2 * 2 * 1024; 4]);
+    fn deloc_is_told_what_happens_at_the_same_time() {
+        let machine = Machine::load("purple").unwrap();
+        let recording = open_recording("synthetic:pairs:4:1:2").unwrap();
+        let simulate = Simulate {
+            recording: String::new(),
+            machine: String::new(),
+            mapping: Vec::new(),
+            mapper: vec!["deloc".to_owned()],
+            memory: String::new(),
+            threads: 1,
+            json: JsonArgs::none(),
+        };
+        let found = simulate.placements(&*recording, &machine.topology).unwrap();
+        let node = |task: usize| found[0].1[task] / 28;
+        assert_eq!((node(0), node(2)), (node(1), node(3)));
+        assert_ne!(node(0), node(2));
     }
 }

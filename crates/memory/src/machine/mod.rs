@@ -205,6 +205,24 @@ impl Machine {
         self.tlb.as_ref().map_or(12, |tlb| tlb.page_bits)
     }
 
+    /// The same machine with last caches that are `factor` times smaller, in whole sets; never smaller than twice what the
+    /// caches below each of them hold.
+    #[must_use]
+    pub fn with_last_caches_smaller_by(&self, factor: f64) -> Self {
+        let mut machine = self.clone();
+        let Some((last, below)) = machine.levels.split_last_mut() else { return machine };
+        let lines = |level: &Level| level.sets * level.ways as u64;
+        let least: u64 = below.iter().map(|level| lines(level) * (level.caches / last.caches).max(1) as u64).sum();
+        let least = (2 * least).div_ceil(last.ways as u64);
+        last.sets = ((last.sets as f64 / factor) as u64).max(least.min(last.sets)).max(1);
+        machine
+    }
+
+    /// Bytes of each last cache.
+    pub fn last_cache_bytes(&self) -> u64 {
+        self.levels.last().map_or(0, |last| (last.sets * last.ways as u64) << self.line_bits)
+    }
+
     /// How many last caches there are.
     pub fn domains(&self) -> usize {
         self.levels[self.levels.len() - 1].caches

@@ -1,0 +1,240 @@
+//! Cells run: the placement that the arm makes, simulated.
+
+use super::files::{Folder, Found};
+use super::inputs::{Program, recorded};
+use crate::recording::{periods, place};
+use cohabit_access::Recording;
+use cohabit_detect::communication::communication;
+use cohabit_detect::compare::compare;
+use cohabit_detect::{Detected, Setting};
+use cohabit_evaluate::experiment::pattern::pattern;
+use cohabit_evaluate::experiment::results::Values;
+use cohabit_evaluate::experiment::{Arm, By, Cell, DETECTION, Experiment, ranked, system};
+use cohabit_map::{Options as MapOptions, Problem, mapper, objective};
+use cohabit_memory::{Exchange, Machine, Options, Report, simulate};
+use cohabit_model::{Error, Matrix, Period, Result};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+/// Where simulated placements are remembered: machine, scaling and program with the placement.
+type Known = BTreeMap<(Cell, Vec<usize>), (u64, Values)>;
+
+/// Runs cells of one experiment.
+pub struct Runner<'a> {
+    experiment: &'a Experiment,
+    programs: &'a [Program],
+    tasks: usize,
+    folder: &'a Folder,
+    /// Many arms make the same placement of a program: it is simulated once.
+    known: Mutex<Known>,
+}
+
+impl<'a> Runner<'a> {
+    /// Of these programs, cells being kept in `folder`.
+    pub fn new(experiment: &'a Experiment, programs: &'a [Program], tasks: usize, folder: &'a Folder) -> Self {
+        Self { experiment, programs, tasks, folder, known: Mutex::default() }
+    }
+
+    /// Runs a cell, and what it needs, where they have not run; what it found is kept.
+    ///
+    /// # Errors
+    /// The recording cannot be made or read, a mapper fails, the simulation does.
+    pub fn run(&self, cell: &Cell) -> Result<Found> {
+        let at = |error: Error| error.at(cell.name());
+        let program = self.programs.iter().find(|program| program.name == cell.program);
+        let program = program.ok_or_else(|| at(Error::new("there is no such program")))?;
+        let recording = recorded(program, self.tasks)?;
+        let machine = self.machine(cell, program)?;
+        let made_from = made_from(self.experiment, cell, &*recording, &program.recording, &machine);
+        if let Some(found) = self.folder.read_made_from(cell, &made_from)? {
+            self.remember(cell, &found);
+            return Ok(found);
+        }
+        let one = One { runner: self, cell, program, recording: &*recording, machine: &machine };
+        let found = Found::new(&self.experiment.name, cell, made_from);
+        let found = if cell.arm == DETECTION { one.detect(found) } else { one.place(found) }.map_err(at)?;
+        self.folder.write(cell, &found)?;
+        self.remember(cell, &found);
+        Ok(found)
+    }
+
+    fn machine(&self, cell: &Cell, program: &Program) -> Result<Machine> {
+        let machine = Machine::load(&cell.machine)?;
+        Ok(if cell.scaled { machine.with_last_caches_smaller_by(program.scale.size) } else { machine })
+    }
+
+    /// What is the same for all arms and draws.
+    fn place_of(cell: &Cell) -> Cell {
+        Cell { arm: String::new(), draw: 0, ..cell.clone() }
+    }
+
+    fn remember(&self, cell: &Cell, found: &Found) {
+        if let (0, Some(values)) = (found.exchanges, found.values.get(&cell.arm)) {
+            let mut known = self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            known.insert((Self::place_of(cell), found.pus.clone()), (found.time_fs, values.clone()));
+        }
+    }
+}
+
+/// One cell that runs.
+struct One<'a> {
+    runner: &'a Runner<'a>,
+    cell: &'a Cell,
+    program: &'a Program,
+    recording: &'a dyn Recording,
+    machine: &'a Machine,
+}
+
+impl One<'_> {
+    /// Detection in one run under the operating system's placement: how long a cycle is in accesses follows from that run.
+    fn detect(&self, mut found: Found) -> Result<Found> {
+        let tasks = self.recording.tasks().len();
+        found.pus = system::placement(tasks, &self.machine.topology, 0);
+        let report = simulate(self.recording, self.machine, &found.pus, &Options::default())?;
+        found.time_fs = report.time_fs;
+        let accesses = (report.total.loads + report.total.stores + report.total.polls_recorded).max(1);
+        let cycles = report.time_fs as f64 / self.machine.core.cycle.max(1) as f64;
+        let setting = Setting {
+            cycles_per_access: (cycles * tasks as f64 / accesses as f64).max(f64::MIN_POSITIVE),
+            time_scale: self.program.scale.time,
+            ..Setting::new(tasks)
+        };
+        for each in compare(self.recording, &setting)? {
+            let by_misses = each.row.name.starts_with("tlb-sm");
+            // What looks at intervals looked so much more often as these were made shorter.
+            let more_often = if by_misses { 1.0 } else { setting.time_scale };
+            let mut values = of_detector(&each.detected, accesses, by_misses, more_often);
+            values.extend(each.with_communication.correlation.map(|r| ("correlation".to_owned(), r)));
+            found.values.insert(each.row.name.to_owned(), values);
+            found.detected.insert(each.row.name.to_owned(), each.detected.matrix.iter().collect());
+        }
+        Ok(found)
+    }
+
+    fn place(&self, mut found: Found) -> Result<Found> {
+        let name = &self.cell.arm;
+        let arm = self.runner.experiment.arm(name).ok_or_else(|| Error::new(format!("there is no arm {name}")))?;
+        let mut exchanges = Vec::new();
+        let placement = match arm.by {
+            By::System => {
+                let placement = system::placement(self.recording.tasks().len(), &self.machine.topology, self.cell.draw);
+                exchanges = self.exchanges(&placement)?;
+                Some(placement)
+            }
+            By::Ranked => {
+                let weight = self.runner.run(&self.cell.detection())?.matrix("exact")?;
+                let most = self.runner.experiment.draws(arm) as usize;
+                let (mut placements, _) = ranked::ranked(&weight, &self.machine.topology, most)?;
+                (placements.len() > self.cell.draw as usize).then(|| placements.swap_remove(self.cell.draw as usize))
+            }
+            By::Mapper => Some(self.mapped(arm)?),
+        };
+        // There may be fewer distinct placements than draws.
+        let Some(placement) = placement else { return Ok(found) };
+        let (time_fs, values) = self.simulated(&placement, &exchanges)?;
+        found.time_fs = time_fs;
+        found.values.insert(name.clone(), values);
+        (found.pus, found.exchanges) = (placement, exchanges.len());
+        Ok(found)
+    }
+
+    /// The operating system's migrations of this draw: as many as there would be in the paper's run.
+    fn exchanges(&self, placement: &[usize]) -> Result<Vec<Exchange>> {
+        let system = &self.runner.experiment.system;
+        let run_s = system.run_s.get(&self.program.name).copied().unwrap_or(0.0);
+        let expected = system.migrations_per_s * run_s;
+        let drawn = system::migrations(placement, &self.machine.core_of_pu, expected, self.cell.draw);
+        if drawn.is_empty() {
+            return Ok(Vec::new());
+        }
+        let time_fs = self.runner.run(&self.cell.detection())?.time_fs;
+        let exchange = |one: system::Migration| Exchange { at: (one.at * time_fs as f64) as u64, pus: one.pus };
+        Ok(drawn.into_iter().map(exchange).collect())
+    }
+
+    fn mapped(&self, arm: &Arm) -> Result<Vec<usize>> {
+        let algorithm = mapper(arm.mapper.as_deref().unwrap_or("best"))?;
+        let wanted = objective::objective(arm.objective.as_deref().unwrap_or("distance"))?;
+        let (periods, load): (Vec<Period>, Vec<u64>) = match algorithm.needs_periods() || wanted.asks_for_periods() {
+            false => (Vec::new(), Vec::new()),
+            true => {
+                let known = communication(self.recording)?;
+                (periods(&known)?, known.accessed_bytes)
+            }
+        };
+        let weight: Matrix = self.runner.run(&self.cell.detection())?.matrix(&arm.detector)?;
+        let options =
+            MapOptions { seed: u64::from(self.cell.draw), share_cores: arm.share_cores, ..MapOptions::default() };
+        let topology = &self.machine.topology;
+        place(
+            &Problem { weight: &weight, load: &load, periods: &periods, topology, options: &options },
+            algorithm,
+            wanted,
+        )
+    }
+
+    fn simulated(&self, placement: &[usize], exchanges: &[Exchange]) -> Result<(u64, Values)> {
+        let key = (Runner::place_of(self.cell), placement.to_vec());
+        if exchanges.is_empty() {
+            let known = self.runner.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if let Some(found) = known.get(&key) {
+                return Ok(found.clone());
+            }
+        }
+        let options = Options { exchanges: exchanges.to_vec(), ..Options::default() };
+        let report = simulate(self.recording, self.machine, placement, &options)?;
+        Ok((report.time_fs, of_report(&report)))
+    }
+}
+
+/// What a cell is made from: another of these, and it is run again.
+fn made_from(experiment: &Experiment, cell: &Cell, recording: &dyn Recording, path: &str, machine: &Machine) -> String {
+    let accesses: u64 = recording.tasks().iter().filter_map(|task| task.accesses).sum();
+    let bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
+    let detectors = || cohabit_detect::DETECTORS.iter().map(|row| row.name).collect::<Vec<_>>().join(" ");
+    let arm = experiment.arm(&cell.arm).map_or_else(detectors, |arm| format!("{arm:?}"));
+    let rest = fnv(format!("{machine:?} {arm} {:?}", experiment.system).as_bytes());
+    format!("{} tasks, {accesses} accesses, {bytes} bytes; {rest:016x}", recording.tasks().len())
+}
+
+/// FNV-1a (Fowler, Noll, Vo): the same with every compiler.
+fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+fn of_report(report: &Report) -> Values {
+    let last = report.caches.last().map_or(1, |cache| cache.level);
+    let ms = |fs: u64| fs as f64 / 1e12;
+    let servers =
+        |wanted: &dyn Fn(&str) -> bool| report.servers.iter().filter(|one| wanted(&one.name)).collect::<Vec<_>>();
+    let memory = servers(&|name| name.starts_with("memory "));
+    // What leaves one part comes into another: it is counted where it leaves.
+    let links = servers(&|name| name.ends_with(" out"));
+    let mut values = Values::from([
+        ("time".to_owned(), ms(report.time_fs)),
+        ("invalidations".to_owned(), report.total.invalidations as f64),
+        ("cache-to-cache".to_owned(), report.cache_to_cache() as f64),
+        ("last-misses".to_owned(), report.misses(last) as f64),
+        ("remote".to_owned(), report.remote() as f64),
+        ("queue".to_owned(), ms(memory.iter().map(|one| one.usage.wait_fs).sum())),
+    ]);
+    if !links.is_empty() {
+        let bytes: u64 = links.iter().map(|one| one.usage.bytes).sum();
+        values.insert("link".to_owned(), bytes as f64 / f64::from(1 << 20));
+    }
+    values
+}
+
+fn of_detector(detected: &Detected, accesses: u64, by_misses: bool, more_often: f64) -> Values {
+    let mut values = Values::new();
+    if by_misses {
+        values.insert("miss-rate".to_owned(), 100.0 * detected.occasions as f64 / accesses as f64);
+        values.insert("searched".to_owned(), 100.0 * detected.looked as f64 / detected.occasions.max(1) as f64);
+    }
+    values.extend(detected.overhead.map(|overhead| ("overhead".to_owned(), 100.0 * overhead / more_often)));
+    if let Some(found) = pattern(&detected.matrix) {
+        let named = [("neighbours", found.neighbours), ("distant", found.distant), ("variation", found.variation)];
+        values.extend(named.map(|(name, value)| (name.to_owned(), value)));
+    }
+    values
+}
