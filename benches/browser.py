@@ -37,7 +37,7 @@ class Browser:
         self.out, self.back = from_us, to_us
         self.number, self.buffer, self.errors, self.seen = 0, b"", [], []
         self.session = None
-        target = self.call("Target.createTarget", url="about:blank", width=width, height=height)["targetId"]
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")

@@ -21,6 +21,7 @@ import browser
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 COHABIT = os.path.abspath(os.environ.get("COHABIT", f"{ROOT}/target/release/cohabit"))
 
+READY = "new Promise((done) => { const look = () => document.documentElement.dataset.ready ? setTimeout(() => done(true), 50) : setTimeout(look, 10); look(); })"
 PAINTS = "(async () => { const paint = performance.getEntriesByName('first-contentful-paint')[0]; const ready = performance.getEntriesByName('cohabit-ready')[0]; return [paint?.startTime ?? -1, ready.startTime]; })()"
 WATCH = """(() => {
   const over = document.querySelector('.over');
@@ -64,7 +65,7 @@ def main():
         for time in range(given.repeat):
             view = browser.Browser()
             view.open(page)
-            view.run("new Promise(requestAnimationFrame)")
+            view.run(READY)
             paint, ready = view.run(PAINTS)
             left, top, width, height = view.run(WATCH)
             for step in range(100):

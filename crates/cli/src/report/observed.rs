@@ -148,7 +148,7 @@ impl Observed {
         let table: Vec<_> = pairs.iter().take(MOST_ROWS).map(row).collect();
         let share = if is_bytes { "share of bytes" } else { "share of messages" };
         html::table(
-            &format!("The {} of {} pairs that communicate most", table.len(), grouped(pairs.len() as u128)),
+            &format!("Pairs that communicate most ({} of {})", table.len(), grouped(pairs.len() as u128)),
             &[rows, columns, "messages", "bytes", share],
             &table,
         )
@@ -178,7 +178,7 @@ impl Observed {
             };
             let rows: Vec<_> = objects.iter().take(MOST_ROWS).map(row).collect();
             let caption = format!(
-                "The {} of {} data objects with the most messages; {} of {} messages were looked at",
+                "Data objects with the most messages ({} of {}); {} of {} messages were looked at",
                 rows.len(),
                 objects.len(),
                 grouped(data.looked_at.min(data.messages).into()),
@@ -199,7 +199,7 @@ impl Observed {
                 ]
             };
             let rows: Vec<_> = meta.hot.iter().take(MOST_ROWS).map(row).collect();
-            let caption = format!("The {} hottest of {} lines that were followed", rows.len(), meta.hot.len());
+            let caption = format!("Hottest lines ({} of {} that were followed)", rows.len(), meta.hot.len());
             let head = ["line of", "address", "messages", "sharing", "written by", "read by"];
             out += &html::table(&caption, &head, &rows);
         }

@@ -42,7 +42,7 @@
       if (value >= unit) return (value / unit).toPrecision(3).replace(/\.?0+$/, "") + name;
     return String(Math.round(value));
   };
-  const seconds = (value) => value < 1 ? `${(value * 1e3).toPrecision(3)} ms` : `${value.toPrecision(3)} s`;
+  const seconds = (value) => value === 0 ? "0 s" : value < 1 ? `${(value * 1e3).toPrecision(3)} ms` : `${value.toPrecision(3)} s`;
   const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
   /** Steps of 1, 2 or 5 that make at most `most` of a range. */
   const step = (range, most) => {
@@ -131,9 +131,9 @@
       sum = 0;
       for (const value of matrix) if (value > 0) { sum += value; if (value < low) low = value; if (value > high) high = value; }
       range = [low, high];
-      least.textContent = high > 0 ? `${short(low)} ` : "nothing";
+      least.textContent = high > low ? `${short(low)} ` : high > 0 ? "all alike: " : "nothing";
       most.textContent = high > 0 ? `${short(high)} ${isPart() ? "messages" : view.what}` : "";
-      scale.style.visibility = high > low ? "visible" : "hidden";
+      scale.hidden = !(high > low);
       what.disabled = Boolean(isPart());
     }
 
@@ -205,6 +205,8 @@
       pen.fillStyle = "rgba(179, 38, 30, 0.22)";
       pen.fillRect(LEFT, top, MAP, Math.max(cell, 1));
       pen.fillRect(left, TOP, Math.max(cell, 1), MAP);
+      // The cell itself keeps its colour.
+      pen.clearRect(left, top, Math.max(cell, 1), Math.max(cell, 1));
       pen.strokeStyle = MARK;
       pen.lineWidth = 2 * density;
       pen.strokeRect(left - 1, top - 1, cell + 2, cell + 2);
@@ -219,17 +221,16 @@
       const lines = [element("b", {}, `${called(writer)} → ${called(readers)}`)];
       const line = (text) => lines.push(element("div", {}, text));
       line(`${count(value)} ${unit}${sum > 0 ? `, ${(100 * value / sum).toPrecision(3)} % of all` : ""}`);
-      if (!isPart()) for (const other of known.filter((name) => name !== view.what)) line(`${count(total(other)[writer * side + readers])} ${other}`);
+      if (!isPart()) for (const other of known.filter((name) => name !== view.what && whole[name])) line(`${count(whole[other][writer * side + readers])} ${other}`);
       if (writer !== readers) line(`the other way ${count(back)} ${unit}`);
       if (placed && each === 1 && writer !== readers) {
         line(`packed on PUs ${placed.before[writer]} and ${placed.before[readers]}; ${placed.name}: ${placed.after[writer]} and ${placed.after[readers]}`);
       }
       const here = each > 1 ? [] : places.filter((place) => place.writers.includes(writer) && place.readers.includes(readers));
       if (here.length > 0) lines.push(element("b", {}, "in the code, where both were seen"));
-      for (const place of here.slice(0, 4)) {
-        line([place.object, place.written && `${place.object ? "written by " : "called in "}${place.written}`, place.read && `read by ${place.read}`].filter(Boolean).join(": "));
-      }
-      if (here.length > 4) line(`and at ${here.length - 4} more places`);
+      const said = new Set(here.map((place) => [place.object, place.written && `${place.object ? "written by " : "called in "}${place.written}`, place.read && `read by ${place.read}`].filter(Boolean).join(": ")));
+      [...said].slice(0, 4).forEach(line);
+      if (said.size > 4) line(`and ${said.size - 4} more`);
       info.replaceChildren(...lines);
     }
 
@@ -286,9 +287,14 @@
     });
     box.hidden = false;
     choose();
+    // What stands out most is looked at first.
+    const strongest = matrix.indexOf(range[1]);
+    if (strongest >= 0) [view.row, view.column] = [Math.floor(strongest / side), strongest % side];
     draw();
     point();
     if (series) timeLine();
+    // What is not shown yet is read when there is time.
+    setTimeout(() => { known.forEach(total); tell(); });
 
     /** Messages over time; what is chosen in it is what the matrix shows. */
     function timeLine() {
@@ -400,7 +406,10 @@
 
   // What can be opened is open on paper.
   addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((details) => { details.open = true; }));
-  document.querySelectorAll(".explore").forEach(explore);
-  performance.mark("cohabit-ready");
-  document.documentElement.dataset.ready = "yes";
+  // What is there to be read is painted first.
+  requestAnimationFrame(() => setTimeout(() => {
+    document.querySelectorAll(".explore").forEach(explore);
+    performance.mark("cohabit-ready");
+    document.documentElement.dataset.ready = "yes";
+  }));
 })();
