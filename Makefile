@@ -28,7 +28,7 @@ native:
 
 .PHONY: setup
 setup: ## install what building, testing and the demo need
-	scripts/setup.sh build test demo
+	scripts/setup.sh build test demo --if-possible browser
 
 .PHONY: demo
 demo: ## profile, map and run a real program from a Debian package

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building, testing or the demo needs, or says exactly what to install. Fast when all is there.
 #
-#   scripts/setup.sh [--check] [build|test|demo|guest]... [--if-possible [test|demo|guest]...]
+#   scripts/setup.sh [--check] [build|test|demo|guest|browser]... [--if-possible [test|demo|guest|browser]...]
 #
 # With --check nothing is installed: what is missing is said, and that is a failure. So it is where we cannot become
 # root; but what is only wanted if possible is said to be missing, and done without.
@@ -22,6 +22,8 @@ declare -A packages=(
     [demo]="x264 clang libbpf-dev"
     # the emulated machine of `make test-numa`; its kernel is fetched by scripts/guest/kernel.sh and not installed
     [guest]="qemu-system-x86 busybox-static cpio"
+    # the browser that the page of `cohabit report` is tried in; large, so no test asks for it: without it that test is skipped
+    [browser]="chromium fonts-dejavu-core"
 )
 # Rust, in the order of preference: the distribution's own; what Debian 12 has beside it for building browsers.
 rusts=("rustc cargo rustfmt rust-clippy" "rustc-web cargo-web rustfmt-web")
@@ -197,6 +199,18 @@ have_rust || need_rust=yes
 # Lists may be absent or too old to install from; an update that fails is seen by the install after it.
 if [ $able = yes ] && { [ $((${#missing[@]} + ${#optional[@]})) -gt 0 ] || { [ $need_rust = yes ] && ! have_rustup; }; }; then
     $root apt-get -qq update >&2 || true
+fi
+if [ $able = yes ] && [ ${#optional[@]} -gt 0 ]; then
+    # What is only wanted is no reason to fail where the distribution has none of it.
+    there=()
+    for package in "${optional[@]}"; do
+        if [ -n "$(candidate "$package")" ]; then
+            there+=("$package")
+        else
+            say "this distribution has no $package: what needs it is skipped"
+        fi
+    done
+    optional=("${there[@]}")
 fi
 if [ $need_rust = yes ]; then
     # shellcheck disable=SC2046 # a list

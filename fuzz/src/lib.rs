@@ -15,6 +15,13 @@ use cohabit_model::{Mapping, Matrix, Profile, Topology};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+// What reads files is a part of the command line, which is no library: its files are taken in as they are.
+#[path = "comparing.rs"]
+mod comparing;
+#[allow(dead_code, missing_docs)]
+#[path = "../../crates/cli/src/documents/mod.rs"]
+mod documents;
+
 /// A target's name, which is that of its folder in testdata/fuzz, and what it does.
 pub type Target = (&'static str, fn(&[u8]));
 
@@ -28,6 +35,8 @@ pub const TARGETS: &[Target] = &[
     ("pipeline", pipeline),
     ("recording", recording),
     ("recording_members", recording_members),
+    ("results", results),
+    ("documents", document),
 ];
 
 /// Members of a profile in the order in which `npz_members` takes their bytes.
@@ -263,4 +272,30 @@ fn read_recording(path: &Path) {
             }
         }
     }
+}
+
+/// The file that `cohabit compare` keeps runs in: what is read is written and read as the same, and can be judged.
+pub fn results(data: &[u8]) {
+    let Ok(read) = comparing::results::Results::parse(&String::from_utf8_lossy(data)) else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("again.json");
+    read.write(&path).expect("what was read can be written");
+    assert_eq!(comparing::results::Results::read(&path).as_ref(), Ok(&read));
+    let (blocks, values) = (read.blocks(), read.values());
+    assert!(blocks.len() == values.len() && values.iter().all(|block| block.len() == read.arms.len()));
+    assert!(values.iter().flatten().all(|value| value.is_finite() && *value > 0.0));
+}
+
+/// What other commands wrote by `--json`, read back to be drawn.
+pub fn document(data: &[u8]) {
+    with_file("d.json", data, |path| {
+        if let Ok(found) = documents::simulation::Simulation::read(path) {
+            assert_eq!(found.relative().len(), found.mappings.len());
+            assert!(found.mappings.iter().all(|one| one.report.served().len() == documents::simulation::PLACES.len()));
+        }
+        if let Ok(found) = documents::detectors::Detectors::read(path) {
+            drop(found.matrices());
+        }
+        drop(documents::run::Run::read(path));
+    });
 }

@@ -13,9 +13,9 @@ const LIVE: &str = "live";
 #[derive(clap::Args, Debug)]
 pub struct MachineArgs {
     /// The machine: `live`, an hwloc XML file, a synthetic string ("pack:2 core:14 pu:2"), a cluster file (.toml,
-    /// docs/cluster.md) or matrix:FILE.csv
-    #[arg(long, value_name = "T", default_value = LIVE)]
-    topology: String,
+    /// docs/cluster.md) or matrix:FILE.csv [default: live]
+    #[arg(long, value_name = "T")]
+    topology: Option<String>,
     #[command(flatten)]
     costs: LevelCostArgs,
 }
@@ -34,7 +34,26 @@ impl MachineArgs {
     /// # Errors
     /// Where it cannot be read, or the costs do not fit it.
     pub fn load(&self) -> Result<Topology> {
-        self.costs.load(&self.topology)
+        self.costs.load(self.named())
+    }
+
+    fn named(&self) -> &str {
+        self.topology.as_deref().unwrap_or(LIVE)
+    }
+
+    /// The option of these that was given, where one was.
+    pub fn given(&self) -> Option<&'static str> {
+        match self.topology {
+            Some(_) => Some("--topology"),
+            None => self.costs.level_costs.as_ref().map(|_| "--level-costs"),
+        }
+    }
+
+    /// These options as words of a command line.
+    pub fn words(&self) -> Vec<String> {
+        let topology = self.topology.iter().flat_map(|text| ["--topology".to_owned(), text.clone()]);
+        let costs = self.costs.level_costs.iter().flat_map(|text| ["--level-costs".to_owned(), text.clone()]);
+        topology.chain(costs).collect()
     }
 
     /// Whether it is another machine than this one, whose topology is `loaded`.
@@ -42,7 +61,7 @@ impl MachineArgs {
     /// # Errors
     /// Where this one's cannot be read.
     pub fn is_another(&self, loaded: &Topology) -> Result<bool> {
-        Ok(self.topology != LIVE && loaded.text != Topology::load(LIVE)?.text)
+        Ok(self.named() != LIVE && loaded.text != Topology::load(LIVE)?.text)
     }
 
     /// `--level-costs` as numbers; empty where the topology's own distances hold.

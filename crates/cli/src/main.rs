@@ -5,6 +5,7 @@
 
 mod commands;
 mod comparing;
+mod documents;
 mod evaluation;
 mod exit;
 mod experiment;
@@ -23,8 +24,10 @@ mod picture;
 mod plotting;
 mod progress;
 mod recording;
+mod report;
 mod show;
 mod timeline;
+mod trace_events;
 mod usage;
 mod verdict;
 mod words;

@@ -2,9 +2,9 @@
 
 use crate::output::is_quiet;
 use cohabit_formats::npz;
-use cohabit_model::{Profile, Result};
+use cohabit_model::{Error, Mapping, Profile, Result};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Read};
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -30,6 +30,25 @@ pub fn during<T>(what: &str, work: impl FnOnce() -> T) -> T {
 /// As [`cohabit_formats::npz::read_profile`].
 pub fn read_profile(path: &Path) -> Result<Profile> {
     during("reading the profile", || npz::read_profile(path))
+}
+
+/// Reads a mapping; a profile in its place is told to be one.
+///
+/// # Errors
+/// As [`Mapping::read`].
+pub fn read_mapping(path: &Path) -> Result<Mapping> {
+    if begins_like_a_zip(path) {
+        let cause = format!("{}: a profile, not a mapping", path.display());
+        return Err(Error::new(cause).remedy("map it first, and give what that writes: cohabit map p.npz -o m.json"));
+    }
+    Mapping::read(path)
+}
+
+/// Whether a file is a zip, as profiles are.
+fn begins_like_a_zip(path: &Path) -> bool {
+    let mut begin = [0; 4];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut begin));
+    read.is_ok() && begin == *b"PK\x03\x04"
 }
 
 /// A line whose text changes, for measurements: it appears at once, and goes when this is dropped.

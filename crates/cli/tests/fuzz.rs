@@ -142,3 +142,13 @@ fn recording() {
 fn recording_members() {
     feed("recording_members");
 }
+
+#[test]
+fn results() {
+    feed("results");
+}
+
+#[test]
+fn documents() {
+    feed("documents");
+}

@@ -1,7 +1,7 @@
 //! `cohabit compare`: a program under the system's placement and under mappings, run by run and side by side.
 
 use super::Outcome;
-use crate::comparing::args::{MeasureArgs, MemoryArgs, mapper_with_profile};
+use crate::comparing::args::{MeasureArgs, MemoryArgs, mapper_with_profile, named_file};
 use crate::comparing::files::FileArgs;
 use crate::comparing::outcome;
 use crate::comparing::results::Results;
@@ -13,7 +13,7 @@ use crate::json::JsonArgs;
 use crate::machine::MachineArgs;
 use crate::mapping::{MappingArgs, mapper_names};
 use crate::output::note;
-use crate::progress::read_profile;
+use crate::progress::{read_mapping, read_profile};
 use cohabit_model::file::check_writable;
 use cohabit_model::{Error, Mapping, Result};
 use std::ffi::OsString;
@@ -86,9 +86,16 @@ impl Compare {
     pub fn run(self) -> Outcome {
         self.files.check()?;
         self.json.check()?;
+        named_file("-o", &self.output).map_err(Failure::usage)?;
         check_writable(&self.output)?;
         self.files.check_apart_from(&self.output).map_err(Failure::usage)?;
         mapper_with_profile(&self.mapper, self.profile.as_ref()).map_err(Failure::usage)?;
+        if let (Some(option), None) = (self.machine.given(), &self.profile) {
+            let cause = format!("{option} does nothing here: a mapping has its own machine, and no profile is mapped");
+            return Err(Failure::usage(
+                Error::new(cause).remedy(format!("leave {option} out, or add --mapper and --profile")),
+            ));
+        }
         let terms = self.measure.terms();
         let arms = arms::crossed(self.mappings()?, &self.memory.memory, &self.memory.numa_balancing);
         arms::check(&arms).map_err(Failure::usage)?;
@@ -135,7 +142,8 @@ impl Compare {
 
     /// Each with a name of its own.
     fn mappings(&self) -> Result<Vec<(String, Mapping)>> {
-        let mut mappings = arms::read(&self.mapping)?;
+        let named = |path: &PathBuf| Ok((stem(path), read_mapping(path)?));
+        let mut mappings = self.mapping.iter().map(named).collect::<Result<Vec<_>>>()?;
         if let Some(path) = &self.profile {
             let (profile, topology) = (read_profile(path)?, self.machine.load()?);
             for mapper in &self.mapper {
@@ -147,6 +155,10 @@ impl Compare {
         arms::unlike(&mut mappings);
         Ok(mappings)
     }
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().map_or_else(|| "mapping".to_owned(), |stem| stem.to_string_lossy().into_owned())
 }
 
 /// The runs to go on with, or none yet: what is kept already is not written over.

@@ -147,7 +147,7 @@ impl Led {
         let agreement = |agreement: &Agreement| json!({ "correlation": agreement.correlation, "rank_correlation": agreement.rank_correlation });
         json!({
             "name": row.name, "source": row.source, "events": crate::number::sum(detected.matrix.total()),
-            "looked": detected.looked, "occasions": detected.occasions, "overhead": detected.overhead,
+            "matrix": detected.matrix.iter().collect::<Vec<_>>(), "looked": detected.looked, "occasions": detected.occasions, "overhead": detected.overhead,
             "with_communication": agreement(with_communication), "with_sharing": agreement(with_sharing),
             "distance_cost": self.cost.map(crate::number::sum), "simulated_ns": self.time_fs.map(|time| time as f64 / 1e6),
         })

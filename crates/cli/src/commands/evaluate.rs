@@ -54,7 +54,7 @@ impl Evaluate {
     pub fn run(self) -> Outcome {
         self.json.check()?;
         let profile = read_profile(&self.profile)?;
-        let mappings = self.mapping.iter().map(|path| Mapping::read(path)).collect::<Result<Vec<_>>>()?;
+        let mappings = self.mapping.iter().map(|path| progress::read_mapping(path)).collect::<Result<Vec<_>>>()?;
         let topology = match &self.topology {
             Some(text) => self.costs.load(text)?,
             None => self.costs.parse(&mappings[0].topology, &mappings[0].level_costs)?,
@@ -102,7 +102,10 @@ impl Evaluate {
 }
 
 /// Where a mapping puts each task of the profile: indices into [`Topology::pus`].
-fn placement(mapping: &Mapping, profile: &Profile, topology: &Topology) -> Result<Vec<usize>> {
+///
+/// # Errors
+/// Where it is of another program or machine.
+pub fn placement(mapping: &Mapping, profile: &Profile, topology: &Topology) -> Result<Vec<usize>> {
     let remedy = "make the mapping again from this profile and topology";
     let (placed, known) = (mapping.tasks.len(), profile.tasks());
     if placed != known {

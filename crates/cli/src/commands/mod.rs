@@ -6,7 +6,7 @@ mod compare_detectors;
 mod completions;
 mod detectors;
 mod doctor;
-mod evaluate;
+pub mod evaluate;
 mod experiment;
 mod exporters;
 mod import;
@@ -15,9 +15,11 @@ mod map;
 mod mappers;
 mod measure;
 mod mpi;
+mod perfetto;
 mod plot;
 mod profile;
 mod record;
+mod report;
 mod restore;
 mod run;
 mod run_ranks;
@@ -55,6 +57,10 @@ pub enum Command {
     Tune(tune::Tune),
     /// Draws profiles, placements and comparisons as SVG, PNG or PDF
     Plot(plot::Plot),
+    /// Puts all that is known of a program on one page that opens in any browser
+    Report(report::Report),
+    /// Writes what is known of time as a trace that Perfetto opens
+    Perfetto(perfetto::Perfetto),
     /// Watches programs that run already, and moves their threads
     Attach(attach::Attach),
     /// Shows live who communicates, where they run and what is moved
@@ -106,6 +112,8 @@ impl Command {
             Command::Compare(command) => command.run(),
             Command::Tune(command) => command.run(),
             Command::Plot(command) => command.run(),
+            Command::Report(command) => command.run(),
+            Command::Perfetto(command) => command.run(),
             Command::Attach(command) => command.run(),
             Command::Top(command) => command.run(),
             Command::Restore(command) => command.run(),

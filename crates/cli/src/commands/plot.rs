@@ -1,16 +1,19 @@
-//! `cohabit plot`: pictures of profiles, placements and comparisons, for papers and pages.
+//! `cohabit plot`: pictures of profiles, placements, comparisons and simulations, for papers and pages.
 
 use super::Outcome;
 use crate::comparing::outcome;
 use crate::comparing::results::Results;
+use crate::documents::detectors::Detectors;
+use crate::documents::simulation::Simulation;
 use crate::exit::{End, Failure};
 use crate::json::{JsonArgs, name_of};
 use crate::machine::MachineArgs;
 use crate::mapping::MappingArgs;
-use crate::plotting::{gains, matrix, output, series};
-use crate::progress::read_profile;
+use crate::plotting::{as_wide, detectors, gains, matrix, output, series, simulation};
+use crate::progress::{during, read_mapping, read_profile};
 use clap::ValueEnum;
 use cohabit_apply::{Placement, exporter, topology_svg};
+use cohabit_cluster::{Options, periods};
 use cohabit_evaluate::compare::Terms;
 use cohabit_model::file::check_writable;
 use cohabit_model::{Error, Mapping, Matrix, Result, Topology};
@@ -25,6 +28,10 @@ Examples:
       the machine with its tasks, as 'best' maps them; --mapping m.json: as it says
   cohabit plot cohabit-compare.json --what gains -o gains.png
       what 'cohabit compare' found, with intervals
+  cohabit plot d.json --what detectors -o detectors.pdf
+      what 'cohabit compare-detectors --json d.json' found, matrices side by side
+  cohabit plot s.json --what simulation -o simulation.pdf
+      what 'cohabit simulate --json s.json' found: times, and where from
 
 Pictures are 85 mm wide, a column of a paper, in a map of colours that reads in
 grey. A picture that ends in .png or .pdf needs a font on this machine.";
@@ -34,7 +41,7 @@ grey. A picture that ends in .png or .pdf needs a font on this machine.";
 enum What {
     /// The matrix of a profile, as a heat map
     Matrix,
-    /// Its messages over time
+    /// Its messages over time, in the colours of the run's parts
     Series,
     /// Its tasks in the machine's boxes, heavy edges between them
     Placement,
@@ -42,13 +49,17 @@ enum What {
     Topology,
     /// The changes that comparisons found, with intervals
     Gains,
+    /// The matrices of detectors on one run, side by side
+    Detectors,
+    /// Simulated times of mappings, and where accesses were served
+    Simulation,
 }
 
 /// Arguments of `cohabit plot`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Plot {
-    /// The profile (.npz), or for gains what `cohabit compare -o` kept, one or several
+    /// The profile (.npz); for gains what `cohabit compare -o` kept, one or several; for detectors and simulation a document
     #[arg(value_name = "P")]
     inputs: Vec<PathBuf>,
     /// What is drawn
@@ -57,7 +68,7 @@ pub struct Plot {
     /// The picture: .svg, .png or .pdf
     #[arg(short, long, value_name = "F")]
     output: PathBuf,
-    /// Its width in millimetres (of matrix, series and gains)
+    /// Its width in millimetres
     #[arg(long, value_name = "MM", default_value_t = 85, value_parser = clap::value_parser!(u16).range(30..=1000))]
     width: u16,
     /// Of matrix: bytes instead of messages
@@ -76,47 +87,92 @@ impl Plot {
     /// Draws and writes.
     pub fn run(self) -> Outcome {
         output::format(&self.output).map_err(Failure::usage)?;
+        self.check_used().map_err(Failure::usage)?;
         check_writable(&self.output)?;
         self.json.check()?;
         let svg = self.svg()?;
         output::write(&self.output, &svg)?;
-        let name = self.what.to_possible_value().map(|value| value.get_name().to_owned());
-        self.json.emit("plot", json!({ "what": name, "picture": name_of(&self.output) }), "")?;
+        self.json.emit("plot", json!({ "what": self.named(), "picture": name_of(&self.output) }), "")?;
         Ok(End::Done)
+    }
+
+    fn named(&self) -> String {
+        self.what.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// No option is taken and then not used.
+    fn check_used(&self) -> Result<()> {
+        let what = self.what;
+        let machine = what == What::Topology || what == What::Placement && self.mapping.is_none();
+        let unused = [
+            (self.bytes && what != What::Matrix, "--bytes"),
+            (self.mapping.is_some() && what != What::Placement, "--mapping"),
+            (self.machine.given().is_some() && !machine, self.machine.given().unwrap_or_default()),
+        ];
+        let found = unused.into_iter().find(|(is_unused, _)| *is_unused);
+        match found {
+            Some((_, option)) if what == What::Placement => {
+                Err(Error::new(format!("{option} with --mapping, which has its own machine"))
+                    .remedy(format!("leave {option} out, or draw what 'best' says: leave --mapping out")))
+            }
+            Some((_, option)) => Err(Error::new(format!("{option} does nothing for --what {}", self.named()))
+                .remedy(format!("leave {option} out"))),
+            None if what == What::Topology && !self.inputs.is_empty() => {
+                Err(Error::new("--what topology draws a machine, no file")
+                    .remedy("name the machine by --topology; --what placement draws a profile's tasks in it"))
+            }
+            None => Ok(()),
+        }
     }
 
     fn svg(&self) -> Result<String, Failure> {
         let width_mm = f64::from(self.width);
         Ok(match self.what {
             What::Matrix => {
-                let profile = read_profile(self.profile()?)?;
+                let profile = read_profile(self.input("profile", "p.npz")?)?;
                 let (matrix, unit) =
                     if self.bytes { (&profile.bytes, "bytes") } else { (&profile.messages, "messages") };
                 matrix::svg(matrix, unit, width_mm)?
             }
-            What::Series => series::svg(&read_profile(self.profile()?)?, width_mm)?,
-            What::Placement => self.placement()?,
-            What::Topology => topology_svg(&self.machine.load()?),
+            What::Series => {
+                let profile = read_profile(self.input("profile", "p.npz")?)?;
+                let timeline =
+                    during("looking for clusters in time", || periods::preferred(&profile, &Options::default()));
+                series::svg(&profile, timeline.ok().as_ref(), width_mm)?
+            }
+            What::Placement => as_wide(&self.placement()?, width_mm),
+            What::Topology => as_wide(&topology_svg(&self.machine.load()?), width_mm),
             What::Gains => self.gains(width_mm)?,
+            What::Detectors => {
+                let found = Detectors::read(self.input("document of 'cohabit compare-detectors --json'", "d.json")?)?;
+                detectors::svg(&found.matrices()?, width_mm)?
+            }
+            What::Simulation => {
+                let found = Simulation::read(self.input("document of 'cohabit simulate --json'", "s.json")?)?;
+                simulation::svg(&found, width_mm)?
+            }
         })
     }
 
     /// The one file that all but gains need.
-    fn profile(&self) -> Result<&Path, Failure> {
+    fn input(&self, noun: &str, example: &str) -> Result<&Path, Failure> {
         match &self.inputs[..] {
             [path] => Ok(path),
-            [] => {
-                Err(Failure::usage(Error::new("no profile is named").remedy("name one: cohabit plot p.npz --what ...")))
-            }
-            _ => Err(Failure::usage(Error::new("several profiles").remedy("name one; of gains there may be several"))),
+            [] => Err(Failure::usage(
+                Error::new(format!("no {noun} is named"))
+                    .remedy(format!("name one: cohabit plot {example} --what ...")),
+            )),
+            _ => Err(Failure::usage(
+                Error::new("several files").remedy(format!("name one {noun}; of gains there may be several")),
+            )),
         }
     }
 
     fn placement(&self) -> Result<String, Failure> {
-        let profile = read_profile(self.profile()?)?;
+        let profile = read_profile(self.input("profile", "p.npz")?)?;
         let (mapping, topology, weight): (Mapping, Topology, Matrix) = match &self.mapping {
             Some(path) => {
-                let mapping = Mapping::read(path)?;
+                let mapping = read_mapping(path)?;
                 let topology = Topology::parse_text(&mapping.topology)?;
                 (mapping, topology, profile.messages.clone())
             }

@@ -11,7 +11,7 @@ use crate::online::stop::{asked_by, until_signalled};
 use crate::online::{Report, Session};
 use crate::output::note;
 use crate::picture::label::list;
-use crate::progress::read_profile;
+use crate::progress::{read_mapping, read_profile};
 use clap::ValueEnum;
 use cohabit_apply::usage::{Meter, Usage};
 use cohabit_apply::{BeforeStart, Identify, LaunchPlan, MapAnew, Method, Options, Pinning, Status, launch};
@@ -319,7 +319,7 @@ impl Run {
     fn planned(&self) -> Result<Planned<'_>> {
         let (machine, how) = (&self.machine, &self.how);
         if let Some(path) = &self.plan.mapping {
-            let mapping = Mapping::read(path)?;
+            let mapping = read_mapping(path)?;
             return Ok(match mapping.tasks.iter().any(|task| task.rank.is_some()) {
                 true => Planned::Ranks(run_ranks::Plan::Mapping(Box::new(mapping))),
                 false => Planned::Threads(Box::new((mapping, None))),

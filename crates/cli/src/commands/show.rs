@@ -1,11 +1,13 @@
 //! `cohabit show`: a profile as heat map, totals, metrics and verdict.
 
 use super::Outcome;
-use crate::exit::End;
-use crate::json::{JsonArgs, write_text};
+use crate::exit::{End, Failure};
+use crate::json::JsonArgs;
+use crate::plotting::output as picture;
 use crate::progress::{during, read_profile};
 use crate::show::{ShowOptions, document, show, svg, time};
 use crate::timeline::ClusterArgs;
+use cohabit_model::Error;
 use cohabit_model::file::check_writable;
 use cohabit_model::mapping::Weight;
 use cohabit_model::timeline::By;
@@ -43,7 +45,7 @@ pub struct Show {
     by: Option<String>,
     #[command(flatten)]
     clusters: ClusterArgs,
-    /// Write events over time as a picture (SVG) to FILE
+    /// Write events over time as a picture to FILE: .svg, .png or .pdf
     #[arg(short, long, value_name = "FILE", requires = "time")]
     output: Option<PathBuf>,
     /// List all that was not seen, and every rank
@@ -58,6 +60,7 @@ impl Show {
     pub fn run(self) -> Outcome {
         self.json.check()?;
         if let Some(path) = &self.output {
+            picture::format(path).map_err(Failure::usage)?;
             check_writable(path)?;
         }
         let profile = read_profile(&self.profile)?;
@@ -74,12 +77,16 @@ impl Show {
             Some(_) => Some(By::Clusters),
             None => None,
         };
+        if let (Some(option), true) = (self.clusters.given(), profile.series.is_empty()) {
+            let cause = format!("{option} does nothing here: the profile has no time series");
+            return Err(Failure::usage(Error::new(cause).remedy("leave it out")));
+        }
         if self.time || !profile.series.is_empty() {
             let timeline = || self.clusters.timeline(&profile, by);
             options.timeline = Some(during("looking for clusters in time", timeline)?);
         }
         if let (Some(path), Some(timeline)) = (&self.output, &options.timeline) {
-            write_text(path, &svg(&profile, timeline))?;
+            picture::write(path, &svg(&profile, timeline))?;
         }
         let text = match &options.timeline {
             Some(timeline) if self.time => time(&profile, timeline, &options),

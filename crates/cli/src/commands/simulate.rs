@@ -86,7 +86,7 @@ impl Simulate {
         let tasks = recording.tasks().len();
         let mut placements = Vec::new();
         for path in &self.mapping {
-            let mapping = Mapping::read(Path::new(path))?;
+            let mapping = progress::read_mapping(Path::new(path))?;
             placements.push((path.clone(), placement(&mapping, tasks, topology).map_err(|error| error.at(path))?));
         }
         let default = ["packed", "scatter", "best"].map(String::from);

@@ -1,7 +1,7 @@
 //! `cohabit tune`: the best placement of a program, found and proved by running it.
 
 use super::Outcome;
-use crate::comparing::args::{MeasureArgs, Placing};
+use crate::comparing::args::{MeasureArgs, Placing, named_file};
 use crate::comparing::arms::{Arm, SYSTEM, crossed, unlike};
 use crate::comparing::candidates::{Candidates, candidates};
 use crate::comparing::folder::{Folder, last_line};
@@ -97,6 +97,7 @@ impl Tune {
     /// Finds, proves, writes and prints.
     pub fn run(mut self) -> Outcome {
         self.json.check()?;
+        named_file("-o", &self.output).map_err(Failure::usage)?;
         check_writable(&self.output)?;
         cohabit_model::command::find(&self.command)?;
         let topology = self.machine.load()?;

@@ -6,7 +6,7 @@ use crate::number;
 use clap::ValueEnum;
 use cohabit_evaluate::compare::{SAME_PROGRAM, Terms};
 use cohabit_model::{Error, Result};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What is measured, and how long.
@@ -140,6 +140,18 @@ fn confidence(text: &str) -> Result<f64, String> {
         .ok()
         .filter(|share| (0.5..=0.9999).contains(share))
         .ok_or_else(|| "write a share from 50% to 99.99%, as in 99%".to_owned())
+}
+
+/// Refuses `-` as the name of a file that is read again: there is no standard output to go on from.
+///
+/// # Errors
+/// Says which option.
+pub fn named_file(option: &str, path: &Path) -> Result<()> {
+    match path == Path::new("-") {
+        true => Err(Error::new(format!("{option} -: what it writes is kept in a file, to be read again"))
+            .remedy("name a file; --json - writes what was found to standard output")),
+        false => Ok(()),
+    }
 }
 
 /// Refuses names that mean nothing without others.

@@ -6,7 +6,6 @@ use cohabit_host::CpuMask;
 use cohabit_model::{Error, Mapping, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::path::Path;
 
 /// The name of the way in which the system places the program.
 pub const SYSTEM: &str = "system";
@@ -102,19 +101,6 @@ pub fn crossed(mappings: Vec<(String, Mapping)>, memory: &[MemoryArg], balancing
 
 fn or_none<T: Copy>(values: &[T]) -> Vec<Option<T>> {
     if values.is_empty() { vec![None] } else { values.iter().copied().map(Some).collect() }
-}
-
-/// Mapping files, each under a name of its own.
-///
-/// # Errors
-/// Where one cannot be read.
-pub fn read(paths: &[std::path::PathBuf]) -> Result<Vec<(String, Mapping)>> {
-    let named = |path: &std::path::PathBuf| Ok((stem(path), Mapping::read(path)?));
-    paths.iter().map(named).collect()
-}
-
-fn stem(path: &Path) -> String {
-    path.file_stem().map_or_else(|| "mapping".to_owned(), |stem| stem.to_string_lossy().into_owned())
 }
 
 /// Gives names that are there already a number.

@@ -1,5 +1,6 @@
 //! `--csv` and `--markdown`.
 
+use super::args::named_file;
 use super::outcome::Outcome;
 use super::results::Results;
 use super::table;
@@ -35,6 +36,9 @@ impl FileArgs {
     /// The option that names their file.
     pub fn check_apart_from(&self, runs: &Path) -> Result<()> {
         let given = [("--csv", &self.csv), ("--markdown", &self.markdown)];
+        for (option, path) in given {
+            path.as_deref().map_or(Ok(()), |path| named_file(option, path))?;
+        }
         match given.iter().find(|(_, path)| path.as_deref() == Some(runs)) {
             Some((option, _)) => Err(Error::new(format!("{option} and -o name the same file, {}", runs.display()))
                 .remedy("the runs are kept in the one of -o: name another for the table")),

@@ -10,6 +10,8 @@ use std::path::Path;
 
 /// The format number in every such file.
 const FORMAT: u64 = 1;
+/// Where one comes from.
+const REMEDY: &str = "give the file that 'cohabit compare -o' wrote";
 /// No file is longer.
 const LONGEST_BYTES: u64 = 1 << 30;
 
@@ -104,20 +106,24 @@ impl Results {
     /// # Errors
     /// Where it is none of these, or is damaged.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = file::read_text(path, LONGEST_BYTES)?;
+        let text = file::read_text(path, LONGEST_BYTES)
+            .map_err(|error| if error.remedy.is_none() { error.remedy(REMEDY) } else { error })?;
         Self::parse(&text).map_err(|error| error.at(path.display()))
     }
 
-    fn parse(text: &str) -> Result<Self> {
-        let remedy = "give the file that 'cohabit compare -o' wrote";
+    /// From the text of such a file.
+    ///
+    /// # Errors
+    /// As [`Results::read`].
+    pub fn parse(text: &str) -> Result<Self> {
         let found: Self = serde_json::from_str(text)
-            .map_err(|error| Error::new(format!("no runs of a comparison: {error}")).remedy(remedy))?;
+            .map_err(|error| Error::new(format!("no runs of a comparison: {error}")).remedy(REMEDY))?;
         if found.format != FORMAT || found.kind != "comparison" {
-            return Err(Error::new(format!("runs in format {}, this is for {FORMAT}", found.format)).remedy(remedy));
+            return Err(Error::new(format!("runs in format {}, this is for {FORMAT}", found.format)).remedy(REMEDY));
         }
         let is_sound = |run: &Run| run.arm < found.arms.len() && run.value.is_finite() && run.value > 0.0;
         if found.arms.is_empty() || !found.runs.iter().all(is_sound) {
-            return Err(Error::new("runs of arms that are not there, or values that are none").remedy(remedy));
+            return Err(Error::new("runs of arms that are not there, or values that are none").remedy(REMEDY));
         }
         Ok(found)
     }

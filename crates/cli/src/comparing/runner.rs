@@ -219,10 +219,7 @@ impl<'a> Runner<'a> {
         if is_placed || may_stay {
             return Ok(());
         }
-        let name = &self.arms[arm].arm.name;
-        let why = notes.first().map(|note| format!(": {note}")).unwrap_or_default();
-        Err(Error::new(format!("by {name} nothing was placed{why}"))
-            .remedy("make the mapping from a profile of this program, as it is started here"))
+        Err(not_placed(&self.arms[arm].arm.name, notes, is_of_ranks))
     }
 
     /// The program has gone on in the background: what it takes is not measured, and disturbs the next run.
@@ -276,6 +273,18 @@ impl<'a> Runner<'a> {
         let of = |bytes: &mut dyn Iterator<Item = u8>| format!("{:016x}", fnv(bytes));
         let words = &mut bytes.iter().copied().filter(|byte| !byte.is_ascii_digit());
         Ok(Output { text: of(&mut bytes.iter().copied()), words: of(words) })
+    }
+}
+
+/// Why an arm is none: of ranks a mapping is left alone where their launcher was told itself where they go.
+fn not_placed(name: &str, notes: &[String], is_of_ranks: bool) -> Error {
+    let why = notes.first().map(|note| format!(": {note}")).unwrap_or_default();
+    let error = Error::new(format!("by {name} nothing was placed{why}"));
+    match is_of_ranks {
+        true => error.remedy(
+            "leave out what places the ranks already, in the command or in the environment: each arm's mapping is to say it",
+        ),
+        false => error.remedy("make the mapping from a profile of this program, as it is started here"),
     }
 }
 
@@ -335,6 +344,15 @@ mod tests {
             let error = expression(text).unwrap_err();
             assert!(error.cause.contains(cause) && error.remedy.is_some(), "{error:?}");
         }
+    }
+
+    #[test]
+    fn the_remedy_is_that_of_the_cause() {
+        let note =
+            ["--bind-to places the ranks, so nothing is added: leave it out to place them by cohabit".to_owned()];
+        let (ranks, threads) = (not_placed("m", &note, true), not_placed("m", &[], false));
+        assert!(ranks.cause.contains("--bind-to") && ranks.remedy.unwrap().contains("in the command"));
+        assert!(threads.remedy.unwrap().contains("make the mapping"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::results::By;
 use cohabit_evaluate::compare::Interval;
 
 /// A table: the first row is its head.
-type Rows = Vec<Vec<String>>;
+pub type Rows = Vec<Vec<String>>;
 
 /// What the terminal shows.
 pub fn text(outcome: &Outcome) -> String {
@@ -43,7 +43,8 @@ pub fn markdown(outcome: &Outcome) -> String {
     text
 }
 
-fn head(outcome: &Outcome) -> String {
+/// What was compared, in a line.
+pub fn head(outcome: &Outcome) -> String {
     let results = outcome.results;
     let what = match &results.by {
         By::Wall => "time from start to end".to_owned(),
@@ -64,7 +65,8 @@ fn head(outcome: &Outcome) -> String {
     format!("{}: {blocks}, each arm once in each; {what}; {confidence} % intervals\n", results.program.join(" "))
 }
 
-fn values(outcome: &Outcome) -> Rows {
+/// Of each arm, and of each beside the first.
+pub fn values(outcome: &Outcome) -> Rows {
     let by = &outcome.results.by;
     let mut rows = vec![["arm", "median", "mean", "change", "p", ""].map(str::to_owned).to_vec()];
     let within = |interval: Option<Interval>, show: &dyn Fn(f64) -> String| match interval {
@@ -93,7 +95,7 @@ fn values(outcome: &Outcome) -> Rows {
 }
 
 /// Medians of what is counted: columns that are known of no arm are left out.
-fn counts(outcome: &Outcome) -> Rows {
+pub fn counts(outcome: &Outcome) -> Rows {
     let arms = 0..outcome.arms.len();
     let columns: Vec<_> = COUNTED
         .iter()

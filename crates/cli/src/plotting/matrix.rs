@@ -27,8 +27,8 @@ pub fn svg(matrix: &Matrix, unit: &str, width_mm: f64) -> Result<String> {
 }
 
 /// Sums over cells, and how many tasks share one.
-fn cells(matrix: &Matrix) -> (Vec<Vec<f64>>, usize) {
-    let each = matrix.tasks().div_ceil(MOST_CELLS).max(1);
+pub fn cells(matrix: &Matrix, most: usize) -> (Vec<Vec<f64>>, usize) {
+    let each = matrix.tasks().div_ceil(most).max(1);
     let count = matrix.tasks().div_ceil(each);
     let mut cells = vec![vec![0.0; count]; count];
     for (writer, reader, value) in matrix.iter() {
@@ -38,7 +38,7 @@ fn cells(matrix: &Matrix) -> (Vec<Vec<f64>>, usize) {
 }
 
 fn map(area: &Area, matrix: &Matrix, unit: &str, side: f64) -> Result<()> {
-    let (cells, each) = cells(matrix);
+    let (cells, each) = cells(matrix, MOST_CELLS);
     let values = || cells.iter().flatten().copied().filter(|value| *value > 0.0);
     let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
     let strength = |value: f64| if most > least { (value / least).ln() / (most / least).ln() } else { 1.0 };
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn many_tasks_share_cells_and_nothing_is_lost() {
         let matrix = Matrix::from_triplets(1000, (0..999).map(|task| (task, task + 1, 3)));
-        let (cells, each) = cells(&matrix);
+        let (cells, each) = cells(&matrix, MOST_CELLS);
         assert_eq!((cells.len(), each), (125, 8));
         assert_eq!(cells.iter().flatten().sum::<f64>(), 2997.0);
     }

@@ -3,10 +3,12 @@
 //!
 //! Each picture is drawn as SVG by plotters; [`output`] makes PNG and PDF of that. The terminal's own pictures are `picture`'s.
 
+pub mod detectors;
 pub mod gains;
 pub mod matrix;
 pub mod output;
 pub mod series;
+pub mod simulation;
 
 use cohabit_model::{Error, Result};
 use plotters::coord::Shift;
@@ -45,6 +47,38 @@ pub fn drawn(width_mm: f64, height_mm: f64, draw: impl FnOnce(&Area) -> Result<(
     // Its size on paper, which plotters does not know of.
     let units = format!("width=\"{}\" height=\"{}\"", size.0, size.1);
     Ok(svg.replacen(&units, &format!("width=\"{width_mm}mm\" height=\"{height_mm}mm\""), 1))
+}
+
+/// A picture that was drawn in other units, so wide on paper.
+pub fn as_wide(svg: &str, width_mm: f64) -> String {
+    let number = |name: &str| -> Option<(usize, usize, f64)> {
+        let from = svg.find(&format!(" {name}=\""))? + name.len() + 3;
+        let until = from + svg[from..].find('"')?;
+        Some((from, until, svg[from..until].parse().ok()?))
+    };
+    let (Some(width), Some(height)) = (number("width"), number("height")) else { return svg.to_owned() };
+    let height_mm = width_mm * height.2 / width.2;
+    let sized = format!("{}{height_mm:.1}mm{}", &svg[..height.0], &svg[height.1..]);
+    // The width stands first: the other place has not moved.
+    format!("{}{width_mm}mm{}", &sized[..width.0], &sized[width.1..])
+}
+
+/// Letters that fit so many units: a letter is half as wide as it is high, more or less.
+pub fn letters(units: i32) -> usize {
+    (units * 20 / (11 * TYPE as i32)).max(1) as usize
+}
+
+/// The units that so many letters need.
+pub fn units(letters: usize) -> i32 {
+    (letters as i32 * TYPE as i32 * 11).div_euclid(20) + 1
+}
+
+/// A name in so many letters, `…` where something is left out.
+pub fn cut(name: &str, letters: usize) -> String {
+    match name.chars().count() > letters {
+        true => name.chars().take(letters.saturating_sub(1)).chain(['…']).collect(),
+        false => name.to_owned(),
+    }
 }
 
 /// What plotters says, in one line.
@@ -97,6 +131,18 @@ mod tests {
         let greys: Vec<f64> = (0..=20).map(|at| grey(colour(f64::from(at) / 20.0))).collect();
         assert!(greys.windows(2).all(|pair| pair[1] < pair[0]), "{greys:?}");
         assert!(greys[0] < 235.0, "what is there differs from paper: {greys:?}");
+    }
+
+    #[test]
+    fn pictures_of_other_units_are_as_wide_as_asked() {
+        let svg = "<svg xmlns=\"x\" width=\"400\" height=\"100\" viewBox=\"0 0 400 100\"><rect width=\"3\"/></svg>";
+        let found = as_wide(svg, 85.0);
+        assert!(
+            found.contains(" width=\"85mm\" height=\"21.2mm\" viewBox=\"0 0 400 100\"><rect width=\"3\"/>"),
+            "{found}"
+        );
+        assert_eq!((cut("abcdef", 4), cut("abc", 3)), ("abc…".to_owned(), "abc".to_owned()));
+        assert!(letters(units(12)) >= 12);
     }
 
     #[test]

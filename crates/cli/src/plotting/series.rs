@@ -1,7 +1,10 @@
 //! How much is communicated when, from the start of the run to its end.
 
-use super::{Area, INK, PALE, TYPE, UNITS_A_MM, colour, drawn, failed, short, step, type_of};
-use cohabit_model::{Error, Profile, Result};
+use super::{Area, INK, PALE, TYPE, UNITS_A_MM, colour, drawn, failed, short, step, type_of, units};
+use crate::picture::palette::{CATEGORIES, NO_CATEGORY};
+use crate::show::time;
+use crate::timeline::part_of_columns;
+use cohabit_model::{Error, Profile, Result, Timeline};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -11,34 +14,111 @@ const SHAPE: f64 = 0.5;
 const ROOM: [i32; 4] = [96, 20, 16, 76];
 /// A column is no narrower, in units.
 const NARROWEST: i32 = 3;
+/// Height of a line of the legend, and how many parts it names.
+const LEGEND: i32 = 28;
+const MOST_NAMED: usize = 7;
 
-/// Messages in each window, all tasks together.
+/// What columns are coloured by.
+struct Parts {
+    /// Of each column the part that most of its messages are of.
+    of: Vec<Option<usize>>,
+    /// What each is called.
+    names: Vec<String>,
+}
+
+impl Parts {
+    fn colour(&self, column: usize) -> RGBColor {
+        match self.names.len() {
+            // One part is no distinction.
+            0 | 1 => colour(0.75),
+            _ => category(self.of[column]),
+        }
+    }
+
+    /// What the legend names: part and name; those that are too many share a line of their own.
+    fn named(&self) -> Vec<(Option<usize>, String)> {
+        if self.names.len() < 2 {
+            return Vec::new();
+        }
+        let mut named: Vec<_> =
+            self.names.iter().enumerate().take(MOST_NAMED).map(|(part, name)| (Some(part), name.clone())).collect();
+        if self.names.len() > MOST_NAMED {
+            let last = named.len() - 1;
+            named[last].1 += &format!(" and {} more, colours again from the first", self.names.len() - MOST_NAMED);
+        }
+        if self.of.contains(&None) {
+            named.push((None, "none of them".to_owned()));
+        }
+        named
+    }
+
+    /// Lines of the legend in so many units: each entry with its lines' number and place.
+    fn lines(&self, width: i32) -> Vec<(i32, i32, Option<usize>, String)> {
+        let (mut line, mut x, mut placed) = (0, 0, Vec::new());
+        for (part, name) in self.named() {
+            let wide = units(name.chars().count()) + 2 * LEGEND;
+            if x > 0 && x + wide > width {
+                (line, x) = (line + 1, 0);
+            }
+            placed.push((line, x, part, name));
+            x += wide;
+        }
+        placed
+    }
+}
+
+fn category(part: Option<usize>) -> RGBColor {
+    let [red, green, blue] = part.map_or(NO_CATEGORY, |part| CATEGORIES[part % CATEGORIES.len()]);
+    RGBColor(red, green, blue)
+}
+
+/// Messages in each window, all tasks together, in the colours of the parts of the run.
 ///
 /// # Errors
 /// Where the profile has no time series.
-pub fn svg(profile: &Profile, width_mm: f64) -> Result<String> {
+pub fn svg(profile: &Profile, timeline: Option<&Timeline>, width_mm: f64) -> Result<String> {
     let window_s = profile.meta.window_ns as f64 * 1e-9;
     let (Some(last), true) = (profile.series.iter().map(|row| row.bin).max(), window_s > 0.0) else {
         return Err(Error::new("the profile has no time series")
             .remedy("no two tasks communicated while it was profiled, or it is of another tool: plot --what matrix"));
     };
     let width = (width_mm * UNITS_A_MM) as i32 - ROOM[0] - ROOM[2];
-    let columns = columns(profile, last, (width / NARROWEST).max(1) as u64);
-    drawn(width_mm, SHAPE * width_mm, |area| bars(area, &columns, window_s * (last + 1) as f64))
+    let (columns, each) = columns(profile, last, (width / NARROWEST).max(1) as u64);
+    let of = timeline.map(|timeline| part_of_columns(profile, timeline, each, columns.len())).unwrap_or_default();
+    let names = timeline.map(|timeline| {
+        let name = |part: usize| format!("{} {}", time::what(timeline.by), time::name(timeline, part));
+        (0..timeline.periods.len()).map(name).collect()
+    });
+    let parts = Parts { of, names: names.unwrap_or_default() };
+    let legend = parts.lines((width_mm * UNITS_A_MM) as i32 - 2 * ROOM[2]);
+    let lines = legend.last().map_or(0, |entry| entry.0 + 1);
+    let height_mm = SHAPE * width_mm + f64::from(LEGEND * lines) / UNITS_A_MM;
+    drawn(width_mm, height_mm, |area| {
+        bars(area, &columns, &parts, LEGEND * lines, window_s * (last + 1) as f64)?;
+        let top = (SHAPE * width_mm * UNITS_A_MM) as i32;
+        for (line, x, part, name) in &legend {
+            let (x, y) = (ROOM[2] + x, top + LEGEND * line);
+            area.draw(&Rectangle::new([(x, y + 4), (x + LEGEND - 8, y + LEGEND - 8)], category(*part).filled()))
+                .map_err(failed)?;
+            let style = type_of().pos(Pos::new(HPos::Left, VPos::Center));
+            area.draw(&Text::new(name.clone(), (x + LEGEND, y + LEGEND / 2 - 2), style)).map_err(failed)?;
+        }
+        Ok(())
+    })
 }
 
-/// Messages a column: of more windows than there are columns, several make one.
-fn columns(profile: &Profile, last: u64, most: u64) -> Vec<f64> {
+/// Messages a column, and windows in one: of more windows than there are columns, several make one.
+fn columns(profile: &Profile, last: u64, most: u64) -> (Vec<f64>, u64) {
     let each = (last + 1).div_ceil(most);
     let mut columns = vec![0.0; (last / each) as usize + 1];
     profile.series.iter().for_each(|row| columns[(row.bin / each) as usize] += row.messages as f64);
-    columns
+    (columns, each)
 }
 
-fn bars(area: &Area, columns: &[f64], seconds: f64) -> Result<()> {
+fn bars(area: &Area, columns: &[f64], parts: &Parts, legend: i32, seconds: f64) -> Result<()> {
     let (width, height) = area.dim_in_pixel();
     let [left, top, right, below] = ROOM;
-    let (width, height) = (width as i32 - left - right, height as i32 - top - below);
+    let (width, height) = (width as i32 - left - right, height as i32 - top - below - legend);
     let bottom = top + height;
     // Events a second, which does not depend on how many windows make a column.
     let a_second = columns.len() as f64 / seconds;
@@ -55,7 +135,7 @@ fn bars(area: &Area, columns: &[f64], seconds: f64) -> Result<()> {
     let x = |column: usize| left + (f64::from(width) * column as f64 / columns.len() as f64).round() as i32;
     for (column, &events) in columns.iter().enumerate().filter(|(_, events)| **events > 0.0) {
         let corners = [(x(column), y(events * a_second)), (x(column + 1), bottom)];
-        area.draw(&Rectangle::new(corners, colour(0.75).filled())).map_err(failed)?;
+        area.draw(&Rectangle::new(corners, parts.colour(column).filled())).map_err(failed)?;
     }
     area.draw(&PathElement::new(vec![(left, bottom), (left + width, bottom)], INK.stroke_width(2))).map_err(failed)?;
     let (scale, unit) = if seconds < 2.0 { (1e3, "ms") } else { (1.0, "s") };
@@ -71,4 +151,41 @@ fn bars(area: &Area, columns: &[f64], seconds: f64) -> Result<()> {
         .map_err(failed)?;
     let name = name.transform(FontTransform::Rotate270);
     area.draw(&Text::new("messages a second", (8, top + height / 2), name)).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cohabit_model::profile::{Kind, Meta, SeriesRow};
+    use cohabit_model::timeline::By;
+    use cohabit_model::{Matrix, Period};
+
+    #[test]
+    fn columns_have_the_colours_of_their_parts() {
+        let matrix = Matrix::zero(2);
+        let mut profile = Profile::new(Meta::new(Kind::Threads, "test", Vec::new()), matrix.clone(), matrix.clone());
+        assert!(svg(&profile, None, 85.0).unwrap_err().cause.contains("no time series"));
+        profile.meta.window_ns = 1_000_000;
+        let row = |bin| SeriesRow { bin, source: 0, destination: 1, messages: 5, bytes: 8 };
+        profile.series = vec![row(0), row(5), row(9)];
+        let spans = [0..1, 5..6].map(|span| vec![span]);
+        let period = |(number, spans): (u64, Vec<std::ops::Range<u64>>)| Period {
+            number,
+            spans,
+            messages: matrix.clone(),
+            bytes: matrix.clone(),
+        };
+        let periods = (0..).zip(spans).map(period).collect();
+        let timeline = Timeline { by: By::Clusters, window_ns: 1_000_000, periods };
+        let found = svg(&profile, Some(&timeline), 85.0).unwrap();
+        let of = |part| {
+            let RGBColor(red, green, blue) = category(part);
+            found.matches(&format!("#{red:02X}{green:02X}{blue:02X}")).count()
+        };
+        // A column and a box of the legend each; the last window is of no part.
+        assert_eq!([of(Some(0)), of(Some(1)), of(None)], [2, 2, 2], "{found}");
+        assert!(found.contains("cluster 1") && found.contains("cluster 2") && found.contains("none of them"));
+        // Where nothing is told apart there is no legend.
+        assert!(!svg(&profile, None, 85.0).unwrap().contains("cluster"));
+    }
 }

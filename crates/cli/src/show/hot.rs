@@ -86,7 +86,7 @@ fn percent(part: u128, whole: u128) -> f64 {
 }
 
 /// True or false sharing, by how many reads, and how sure that is.
-fn verdict(true_reads: u64, false_reads: u64) -> String {
+pub fn verdict(true_reads: u64, false_reads: u64) -> String {
     let reads = true_reads.saturating_add(false_reads);
     let of = |part: u64| {
         // Outwards, so that what is not certain does not look so.
@@ -117,7 +117,7 @@ fn blocks(profile: &Profile, options: &ShowOptions) -> String {
 }
 
 /// The object, and where in it the block lies.
-fn label(block: &HotBlock) -> String {
+pub fn label(block: &HotBlock) -> String {
     let sign = if block.offset < 0 { '-' } else { '+' };
     let offset = if block.offset == 0 { String::new() } else { format!("{sign}{:#x}", block.offset.unsigned_abs()) };
     let of = if block.object_bytes == 0 { String::new() } else { format!(" of {}", size(block.object_bytes)) };
@@ -143,7 +143,7 @@ fn one_block(block: &HotBlock, place: usize, total: u128, options: &ShowOptions)
 }
 
 /// Profiles of older versions have the verdict without the reads.
-fn verdict_of(block: &HotBlock) -> String {
+pub fn verdict_of(block: &HotBlock) -> String {
     match (block.true_reads.saturating_add(block.false_reads), block.sharing) {
         (0, Some(true)) => "true sharing: readers read what was written".to_owned(),
         (0, Some(false)) => "FALSE sharing: readers read only its neighbours; pad or separate them".to_owned(),
@@ -167,25 +167,32 @@ fn sites(indent: &str, role: &str, sites: &[CodeSite]) -> String {
 
 /// The call sites of one pair of ranks (docs/formats.md, `sites`).
 #[derive(Deserialize)]
-struct Pair {
-    source: u32,
-    destination: u32,
+pub struct Pair {
+    /// Sender.
+    pub source: u32,
+    /// Receiver.
+    pub destination: u32,
     messages: u64,
     bytes: u64,
-    sites: Vec<CallSite>,
+    /// Where they were called.
+    pub sites: Vec<CallSite>,
 }
 
+/// A place that calls MPI.
 #[derive(Deserialize)]
-struct CallSite {
-    function: String,
+pub struct CallSite {
+    /// Function.
+    pub function: String,
+    /// `FILE:LINE`, empty where it is not known.
     #[serde(default)]
-    line: String,
-    messages: u64,
+    pub line: String,
+    /// Messages from there.
+    pub messages: u64,
     bytes: u64,
 }
 
 /// None where calls of MPI were not followed.
-fn call_sites(profile: &Profile) -> Option<Vec<Pair>> {
+pub fn call_sites(profile: &Profile) -> Option<Vec<Pair>> {
     let ranks = matches!(profile.meta.kind, Kind::Ranks | Kind::Hybrid);
     let sites = profile.meta.unknown.get("sites").filter(|_| ranks)?;
     serde_json::from_value(sites.clone()).ok()

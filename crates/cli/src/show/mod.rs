@@ -1,11 +1,11 @@
 //! A profile for people: heat map, totals, strongest pairs, how structured it is; and for programs, as JSON.
 
-mod coverage;
+pub mod coverage;
 mod document;
-mod hot;
+pub mod hot;
 mod ranks;
-mod summary;
-mod time;
+pub mod summary;
+pub mod time;
 
 pub use document::document;
 pub use time::{svg, time};
@@ -126,7 +126,7 @@ fn unit(weight: Weight) -> &'static str {
 }
 
 /// What rows and columns are called: memory is written and read, messages are sent and received.
-fn axes(kind: Kind) -> (&'static str, &'static str) {
+pub fn axes(kind: Kind) -> (&'static str, &'static str) {
     match kind {
         Kind::Ranks => ("sender", "receiver"),
         _ => ("writer", "reader"),

@@ -99,10 +99,17 @@ pub fn structure(profile: &Profile, options: &ShowOptions) -> String {
 fn of_table(metric: &Metric, known: &Known) -> String {
     let name = format!("{} ({})", metric.name, metric.symbol);
     match (metric.value)(known) {
-        Ok(value) if metric.unit == "bytes" => explained(&name, &bytes(value as u128), metric.says),
-        Ok(value) if metric.key == "locality" => explained(&name, &format!("{value:.3}"), metric.says),
-        Ok(value) => explained(&name, &format!("{:.2} %", 100.0 * value), metric.says),
+        Ok(value) => explained(&name, &value_of(metric, value), metric.says),
         Err(reason) => explained(&name, "unknown", reason),
+    }
+}
+
+/// A metric's value for people.
+pub fn value_of(metric: &Metric, value: f64) -> String {
+    match (metric.unit, metric.key) {
+        ("bytes", _) => bytes(value as u128),
+        (_, "locality") => format!("{value:.3}"),
+        _ => format!("{:.2} %", 100.0 * value),
     }
 }
 

@@ -70,11 +70,19 @@ pub fn document(profile: &Profile, timeline: &Timeline) -> Value {
 }
 
 /// What a part is called.
-fn what(by: By) -> &'static str {
+pub fn what(by: By) -> &'static str {
     match by {
         By::Markers => "phase",
         By::Clusters => "cluster",
         By::Recurring => "pattern",
+    }
+}
+
+/// The number that the program gives a part, else one from 1 on.
+pub fn name(timeline: &Timeline, part: usize) -> String {
+    match timeline.by {
+        By::Markers => timeline.periods[part].number.to_string(),
+        By::Clusters | By::Recurring => (part + 1).to_string(),
     }
 }
 
@@ -100,13 +108,8 @@ impl<'a> Parts<'a> {
         Self { timeline, groups, all, windows }
     }
 
-    /// Numbers that the program gives, else numbers from 1 on; with the letter of the picture.
     fn name(&self, part: usize) -> String {
-        let number = self.timeline.periods[part].number;
-        match self.timeline.by {
-            By::Markers => format!("{number}"),
-            By::Clusters | By::Recurring => format!("{}", part + 1),
-        }
+        name(self.timeline, part)
     }
 
     /// A line a part: when, how long, how much, and the pair that communicates most in it.

@@ -1,0 +1,288 @@
+//! A profile's parts of the page: what it comes to, who communicates when, where tasks go, through which data, and how sure all
+//! that is.
+
+use super::placement::Placed;
+use super::{Section, html};
+use crate::mapping::default_weight;
+use crate::picture::label::{list, size};
+use crate::picture::text::grouped;
+use crate::plotting::{matrix, series};
+use crate::show::coverage::coverage_lines;
+use crate::show::hot::{call_sites, label, verdict, verdict_of};
+use crate::show::summary::{self, value_of};
+use crate::show::{ShowOptions, axes};
+use crate::words::{noun, tasks_of};
+use cohabit_model::metrics::table::{Known, METRICS};
+use cohabit_model::profile::{CodeSite, Task};
+use cohabit_model::{Profile, Timeline};
+
+/// Width of pictures, in mm.
+const WIDTH_MM: f64 = 120.0;
+/// Rows of the tables of pairs, objects and lines.
+const MOST_ROWS: usize = 20;
+/// Places in the code that a row names.
+const SITES: usize = 2;
+
+/// A profile with what follows from it.
+pub struct Observed {
+    /// Its file.
+    pub path: String,
+    /// The profile.
+    pub profile: Profile,
+    /// Parts of its run; none where it has no series.
+    pub timeline: Option<Timeline>,
+    /// Where its tasks go, or why that is not known.
+    pub placed: Result<Placed, String>,
+}
+
+impl Observed {
+    /// What it is of.
+    pub fn title(&self) -> String {
+        let meta = &self.profile.meta;
+        match meta.command.is_empty() {
+            true => self.path.clone(),
+            false => html::shell(&meta.command),
+        }
+    }
+
+    /// What rows and columns are.
+    pub fn axes(&self) -> [&'static str; 2] {
+        let (rows, columns) = axes(self.profile.meta.kind);
+        [rows, columns]
+    }
+
+    /// One task and several.
+    pub fn noun(&self) -> [&'static str; 2] {
+        noun(self.profile.meta.kind)
+    }
+
+    fn options(&self) -> ShowOptions {
+        ShowOptions { timeline: self.timeline.clone(), ..ShowOptions::detect(&self.profile) }
+    }
+
+    /// All of it; under the file's name where there are several.
+    pub(super) fn sections(&self, number: usize, several: bool) -> Vec<Section> {
+        let of = if several { format!(" of {}", self.path) } else { String::new() };
+        let section = |name: &str, title: &str, html: String| Section {
+            id: format!("{name}-{number}"),
+            title: format!("{title}{of}"),
+            html,
+        };
+        let costs = match &self.placed {
+            Ok(placed) => placed.costs_html(),
+            Err(why) => html::paragraph(&format!("Not known: {why}.")),
+        };
+        let placement = match &self.placed {
+            Ok(placed) => placed.html(&self.profile),
+            Err(why) => html::paragraph(&format!("Not shown: {why}.")),
+        };
+        vec![
+            section("verdict", "What it comes to", self.verdict()),
+            section("matrix", "Who communicates with whom, and when", self.matrix(number)),
+            section("placement", "The machine before and after", placement),
+            section("mappers", "Cost by every mapper", costs),
+            section("hot", "Through which data and code", self.hot()),
+            section("coverage", "How complete the figures are", self.coverage()),
+        ]
+    }
+
+    fn verdict(&self) -> String {
+        let (profile, options) = (&self.profile, self.options());
+        let mut out = html::paragraph(&format!(
+            "{}: {} messages, {}.",
+            tasks_of(profile.meta.kind, profile.tasks()),
+            grouped(profile.messages.total()),
+            bytes(profile.bytes.total())
+        ));
+        out += &format!("<p class=\"verdict\">{}</p>\n", html::text(&summary::verdict(profile, &options)));
+        out += &html::paragraph(&format!("Advice: {}.", summary::advice(profile, &options).sentence()));
+        let known = Known { profile, timeline: self.timeline.as_ref(), dram_bytes: None };
+        let row = |metric: &cohabit_model::metrics::table::Metric| {
+            let (value, says) = match (metric.value)(&known) {
+                Ok(value) => (value_of(metric, value), metric.says),
+                Err(reason) => ("not known".to_owned(), reason),
+            };
+            vec![format!("{} ({})", metric.name, metric.symbol), value, says.to_owned(), metric.equation.to_owned()]
+        };
+        let rows: Vec<_> = METRICS.iter().map(row).collect();
+        out + &html::table("DeLoc's metrics", &["metric", "value", "what it says", "equation"], &rows)
+    }
+
+    fn matrix(&self, number: usize) -> String {
+        let profile = &self.profile;
+        let mut out = format!("<div class=\"explore\" data-profile=\"{number}\" hidden></div>\n<noscript>\n");
+        let [rows, columns] = self.axes();
+        out += &match matrix::svg(&profile.messages, "messages", WIDTH_MM) {
+            Ok(svg) => html::picture(&svg, &format!("messages from each {rows} (down) to each {columns} (across)")),
+            Err(error) => html::paragraph(&error.cause),
+        };
+        if !profile.series.is_empty() {
+            out += &match series::svg(profile, self.timeline.as_ref(), WIDTH_MM) {
+                Ok(svg) => html::picture(&svg, "messages a second from the start of the run to its end"),
+                Err(error) => html::paragraph(&error.cause),
+            };
+        }
+        out += "</noscript>\n";
+        if profile.series.is_empty() {
+            out += &html::paragraph("The profile has no time series: when tasks communicate is not known.");
+        }
+        out + &self.strongest_pairs()
+    }
+
+    fn strongest_pairs(&self) -> String {
+        let profile = &self.profile;
+        let is_bytes = default_weight(profile) == cohabit_model::mapping::Weight::Bytes;
+        let weight = if is_bytes { &profile.bytes } else { &profile.messages };
+        let mut pairs: Vec<_> = weight.iter().filter(|pair| pair.0 != pair.1).collect();
+        pairs.sort_unstable_by_key(|&(source, destination, value)| (std::cmp::Reverse(value), source, destination));
+        let [rows, columns] = self.axes();
+        let total = weight.total().max(1) as f64;
+        let row = |&(source, destination, value): &(u32, u32, u64)| {
+            let (messages, bytes_of) = (
+                profile.messages.get(source as usize, destination as usize),
+                profile.bytes.get(source as usize, destination as usize),
+            );
+            let share = format!("{:.1} %", 100.0 * value as f64 / total);
+            vec![name(profile, source), name(profile, destination), grouped(messages.into()), size(bytes_of), share]
+        };
+        let table: Vec<_> = pairs.iter().take(MOST_ROWS).map(row).collect();
+        let share = if is_bytes { "share of bytes" } else { "share of messages" };
+        html::table(
+            &format!("Pairs that communicate most ({} of {})", table.len(), grouped(pairs.len() as u128)),
+            &[rows, columns, "messages", "bytes", share],
+            &table,
+        )
+    }
+
+    fn hot(&self) -> String {
+        let meta = &self.profile.meta;
+        let mut out = String::new();
+        if let Some(data) = &meta.data {
+            let objects: Vec<_> = data.by_name().into_iter().filter(|object| object.messages > 0).collect();
+            let row = |object: &cohabit_model::profile::DataObject| {
+                let told = if object.blocks == 0 {
+                    "not followed".to_owned()
+                } else {
+                    verdict(object.true_reads, object.false_reads)
+                };
+                let share = (100.0 * object.messages as f64 / data.messages.max(1) as f64).min(100.0);
+                vec![
+                    object.object.clone(),
+                    if object.bytes == 0 { "-".to_owned() } else { size(object.bytes) },
+                    grouped(object.messages.into()),
+                    format!("{share:.1} %"),
+                    told,
+                    sites(&object.writers),
+                    sites(&object.readers),
+                ]
+            };
+            let rows: Vec<_> = objects.iter().take(MOST_ROWS).map(row).collect();
+            let caption = format!(
+                "Data objects with the most messages ({} of {}); {} of {} messages were looked at",
+                rows.len(),
+                objects.len(),
+                grouped(data.looked_at.min(data.messages).into()),
+                grouped(data.messages.into())
+            );
+            let head = ["object", "size", "messages", "share", "sharing", "written by", "read by"];
+            out += &html::table(&caption, &head, &rows);
+        }
+        if !meta.hot.is_empty() {
+            let row = |block: &cohabit_model::profile::HotBlock| {
+                vec![
+                    label(block),
+                    format!("{:#x}", block.block),
+                    grouped(block.messages.into()),
+                    verdict_of(block),
+                    sites(&block.writers),
+                    sites(&block.readers),
+                ]
+            };
+            let rows: Vec<_> = meta.hot.iter().take(MOST_ROWS).map(row).collect();
+            let caption = format!("Hottest lines ({} of {} that were followed)", rows.len(), meta.hot.len());
+            let head = ["line of", "address", "messages", "sharing", "written by", "read by"];
+            out += &html::table(&caption, &head, &rows);
+        }
+        let calls = call_sites(&self.profile).unwrap_or_default();
+        if !calls.is_empty() {
+            let row = |pair: &crate::show::hot::Pair| {
+                let call = |site: &crate::show::hot::CallSite| {
+                    let line = if site.line.is_empty() { String::new() } else { format!(" at {}", site.line) };
+                    format!("{}{line} ({} messages)", site.function, grouped(site.messages.into()))
+                };
+                let calls: Vec<_> = pair.sites.iter().take(SITES).map(call).collect();
+                vec![pair.source.to_string(), pair.destination.to_string(), calls.join("; ")]
+            };
+            let rows: Vec<_> = calls.iter().take(MOST_ROWS).map(row).collect();
+            out += &html::table("Calls of MPI of the heaviest pairs", &["sender", "receiver", "called in"], &rows);
+        }
+        match out.is_empty() {
+            true => html::paragraph(
+                "The profile does not say: make it again with 'cohabit profile --hot', and it names data and code.",
+            ),
+            false => out,
+        }
+    }
+
+    fn coverage(&self) -> String {
+        let meta = &self.profile.meta;
+        let mut out: String = coverage_lines(&meta.coverage, true).lines().map(html::paragraph).collect();
+        let block =
+            if meta.block_bytes > 0 { format!(", in blocks of {} bytes", meta.block_bytes) } else { String::new() };
+        out += &html::paragraph(&format!("Counted by the detector {}{block}.", meta.detector));
+        if !meta.clock.is_empty() {
+            out += &html::paragraph(&format!("Time: {}.", meta.clock));
+        }
+        let unseen = meta.unseen_channels();
+        if !unseen.is_empty() {
+            out += &html::paragraph(&format!("What goes through {} was not looked into.", unseen.join(", ")));
+        }
+        out
+    }
+
+    /// How the profile, and where it was made the mapping, came about.
+    pub(super) fn made(&self) -> String {
+        let meta = &self.profile.meta;
+        let created = if meta.created.is_empty() { String::new() } else { format!(", {}", meta.created) };
+        let mut out = html::paragraph(&format!("The profile {}{created}:", self.path));
+        let hot = if meta.data.is_some() { vec!["--hot"] } else { Vec::new() };
+        let words = |begin: &[&str]| {
+            let begin = begin.iter().copied().chain(hot.iter().copied()).chain(["-o", &self.path, "--"]);
+            html::shell(begin.map(str::to_owned).chain(meta.command.iter().cloned()))
+        };
+        out += &match (meta.detector.as_str(), meta.command.is_empty()) {
+            ("dbi" | "mpi" | "hybrid", false) => html::command(&words(&["cohabit", "profile"])),
+            (other, _) if other.starts_with("import:") => html::paragraph(&format!(
+                "by 'cohabit import' from a file in the format {}, whose name a profile does not keep.",
+                &other["import:".len()..]
+            )),
+            (other, false) => html::paragraph(&format!("by {other}, of {}.", html::shell(&meta.command))),
+            (other, true) => html::paragraph(&format!("by {other}, of a program whose command is not known.")),
+        };
+        out
+    }
+}
+
+/// `3 worker`.
+fn name(profile: &Profile, task: u32) -> String {
+    let name = profile.meta.tasks.get(task as usize).map_or("", |task: &Task| task.name.as_str());
+    format!("{task} {name}").trim_end().to_owned()
+}
+
+fn bytes(value: u128) -> String {
+    size(u64::try_from(value).unwrap_or(u64::MAX))
+}
+
+fn sites(sites: &[CodeSite]) -> String {
+    let site = |site: &CodeSite| {
+        let line = if site.line.is_empty() { String::new() } else { format!(" at {}", site.line) };
+        let tasks =
+            if site.tasks.is_empty() { String::new() } else { format!(" (tasks {})", list(site.tasks.clone())) };
+        format!("{}{line}{tasks}", site.function)
+    };
+    let mut words: Vec<String> = sites.iter().take(SITES).map(site).collect();
+    if sites.len() > SITES {
+        words.push(format!("and {} more", sites.len() - SITES));
+    }
+    words.join("; ")
+}
