@@ -95,6 +95,25 @@ fresh-check: ## prove 'make demo' and 'make test' in a fresh Debian 13 (root, de
 install: $(if $(wildcard target/release/cohabit),,build) ## install what was built under PREFIX (/usr/local), below DESTDIR if given
 	scripts/install.sh
 
+.PHONY: book
+book: ## docs/ as a book of pages, into build/book (needs mdbook: cargo install mdbook)
+	@command -v mdbook >/dev/null || { echo "mdbook is missing: cargo install mdbook --locked" >&2; exit 1; }
+	mdbook build
+
+.PHONY: deb
+deb: build ## build/packages/cohabit_VERSION_amd64.deb: for this release of Debian or Ubuntu and newer ones
+	scripts/setup.sh package
+	scripts/package.sh deb
+
+.PHONY: tarball
+tarball: build ## build/packages/cohabit-VERSION-x86_64.tar.xz: runs wherever it is unpacked, with a module file
+	scripts/setup.sh package
+	scripts/package.sh tarball
+
+.PHONY: package-check
+package-check: deb tarball ## prove both packages in fresh Debian 12 and 13 and Ubuntu 24.04 (root, debootstrap)
+	scripts/package-check.sh
+
 .PHONY: clean
 clean: ## remove what was built
 	$(CARGO) clean

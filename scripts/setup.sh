@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building, testing or the demo needs, or says exactly what to install. Fast when all is there.
 #
-#   scripts/setup.sh [--check] [build|test|demo|guest|browser]... [--if-possible [test|demo|guest|browser]...]
+#   scripts/setup.sh [--check] [build|test|demo|guest|browser|package]... [--if-possible [test|demo|guest|browser]...]
 #
 # With --check nothing is installed: what is missing is said, and that is a failure. So it is where we cannot become
 # root; but what is only wanted if possible is said to be missing, and done without.
@@ -20,6 +20,8 @@ declare -A packages=(
     [test]="clang libbpf-dev python3 python3-numpy libomp-dev hwloc-nox likwid metis openmpi-bin libopenmpi-dev mpich libmpich-dev gfortran iproute2"
     # the multi-threaded program that the demo profiles; what the eBPF object is built from, for its run without a profile
     [demo]="x264 clang libbpf-dev"
+    # the .deb and the tarball
+    [package]="debhelper dpkg-dev fakeroot patchelf xz-utils"
     # the emulated machine of `make test-numa`; its kernel is fetched by scripts/guest/kernel.sh and not installed
     [guest]="qemu-system-x86 busybox-static cpio"
     # the browser that the page of `cohabit report` is tried in; large, so no test asks for it: without it that test is skipped

@@ -166,3 +166,84 @@ fn a_reader_that_goes_away_ends_cohabit_quietly() {
     let ran = common::Ran::of(Room::new().command(["completions", "bash"]).stdout(write_end).output().unwrap());
     assert_eq!((ran.signal, ran.stderr.as_str()), (Some(libc::SIGPIPE), ""));
 }
+
+/// The source tree's documentation.
+fn docs() -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
+}
+
+#[test]
+fn the_book_has_every_page_and_every_link_leads_to_one() {
+    let read =
+        |name: &str| std::fs::read_to_string(docs().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    // What stands between "](" and ")", of links within the tree.
+    let links = |text: &str| -> Vec<String> {
+        let parts = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        parts.filter(|link| !link.contains("://")).map(str::to_owned).collect()
+    };
+    let summary = links(&read("SUMMARY.md"));
+    for entry in std::fs::read_dir(docs()).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if !name.ends_with(".md") || name == "SUMMARY.md" {
+            continue;
+        }
+        assert!(summary.contains(&name), "{name} is not in docs/SUMMARY.md");
+        for link in links(&read(&name)) {
+            let file = link.split('#').next().unwrap();
+            assert!(file.is_empty() || docs().join(file).exists(), "{name} links to {link}, which is not there");
+        }
+    }
+    assert!(summary.iter().all(|page| docs().join(page).exists()), "{summary:?}");
+}
+
+/// The commands of a page, which begin with a `$`, each with the lines that it shows of what they print.
+fn shown(page: &str) -> Vec<(String, Vec<String>)> {
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    for line in page.lines().filter_map(|line| line.strip_prefix("    ")) {
+        match (line.strip_prefix("$ cohabit "), found.last_mut()) {
+            (Some(command), _) => found.push((command.to_owned(), Vec::new())),
+            (None, Some((_, lines))) if line != "..." => lines.push(line.to_owned()),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Words as a shell takes them, of which some are in double quotes.
+fn words(line: &str) -> Vec<String> {
+    let quoted = line.split('"').enumerate().flat_map(|(at, part)| match at % 2 {
+        1 => vec![part.to_owned()],
+        _ => part.split_whitespace().map(str::to_owned).collect(),
+    });
+    quoted.collect()
+}
+
+#[test]
+fn pages_show_what_their_commands_print() {
+    for name in ["verdict.md", "tour.md"] {
+        let page = std::fs::read_to_string(docs().join(name)).unwrap();
+        let commands = shown(&page);
+        assert!(commands.len() > 3, "{name}");
+        let room = if page.contains("$ cohabit profile") { Room::to_profile(name) } else { Some(Room::new()) };
+        let Some(room) = room else { continue };
+        let program = docs().join("../build/workloads/patterns-pthreads");
+        if page.contains("./patterns-pthreads") {
+            if !program.exists() {
+                println!("skipped: {name}: {} is not built (make native)", program.display());
+                continue;
+            }
+            std::fs::copy(&program, room.path("patterns-pthreads")).unwrap();
+        }
+        room.file("even.csv", "0,9,9,9\n9,0,9,9\n9,9,0,9\n9,9,9,0\n");
+        room.file("apart.csv", "0,0,90,0\n0,0,0,90\n90,0,0,0\n0,90,0,0\n");
+        for (command, lines) in commands {
+            let ran = common::Ran::of(room.command(words(&command)).output().unwrap());
+            assert_eq!(ran.status, Some(0), "{name}: {command}: {}", ran.stderr);
+            let printed = ran.stdout + &ran.stderr;
+            let mut rest = printed.lines();
+            for line in lines {
+                assert!(rest.any(|other| other.trim_end() == line), "{name}: {command}: {line:?} in\n{printed}");
+            }
+        }
+    }
+}
