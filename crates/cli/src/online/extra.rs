@@ -8,7 +8,7 @@ use super::tasks::Tasks;
 use cohabit_online::allowance::own_time;
 use cohabit_online::faults::{ARM_EVERY, Agent, LEAST_A_TASK, Others, PageAllowance, PageBudget, Watched};
 use cohabit_online::ledger::Ledger;
-use cohabit_online::sampling::{Sums, Telling};
+use cohabit_online::sampling::{Sighting, Sums, Telling};
 use cohabit_online::threads;
 use cohabit_online::watch::{self, Watcher};
 use cohabit_online::weigh::Seen;
@@ -157,8 +157,14 @@ impl Extra {
     pub fn watch(&mut self, now: Duration, tasks: &Tasks) -> Option<Duration> {
         let living = tasks.living.iter();
         let living = living.map(|(&task, living)| watch::Living { task, tid: living.tid, process: living.process });
-        let watcher = self.watcher.as_mut().filter(|watcher| !self.samples.tells() || watcher.is_watching())?;
-        Some(watcher.step(now, self.ran, living))
+        Some(self.watcher.as_mut()?.step(now, self.ran, living))
+    }
+
+    /// Tasks were seen at these places by samples.
+    pub fn see(&mut self, now: Duration, sightings: &[Sighting], tasks: &Tasks) {
+        if let Some(watcher) = &mut self.watcher {
+            watcher.see(now, sightings, |task| Some(tasks.living.get(&task)?.process));
+        }
     }
 
     /// Who used the same places since the last call.

@@ -248,6 +248,8 @@ impl Session {
             let next = self.next_decision.min(self.next_mappings);
             let sleep = next.saturating_sub(self.started.elapsed()).min(LONGEST_SLEEP);
             let sleep = self.extra.protect(now).map_or(sleep, |pace| sleep.min(pace));
+            let sightings = self.source.take_sightings();
+            self.extra.see(now, &sightings, &self.tasks);
             let watch_again = self.extra.watch(now, &self.tasks);
             let sleep = watch_again.map_or(sleep, |next| sleep.min(next.saturating_sub(self.started.elapsed())));
             let ranks_may_come = self.node.is_some() && now < WELCOMED_SOON;

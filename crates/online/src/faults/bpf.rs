@@ -4,7 +4,7 @@ use super::abi::{self, cohabit_sample as Sample, cohabit_task_event as Event};
 use super::mappings::{self, Range};
 use super::object::{self, as_bytes, refused};
 use super::{Counters, Options, Reading, Source, TaskEvent, follow};
-use crate::sampling::{Code, DELAYS, DRAWN, Delays, Registers, Sampler, Sums, Taken};
+use crate::sampling::{Code, DELAYS, DRAWN, Delays, Registers, Sampler, Sighting, Sums, Taken};
 use crate::weigh::Seen;
 use cohabit_model::{Error, Result};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ProgramInput, RingBuffer, RingBufferBuilder};
@@ -55,6 +55,8 @@ struct Process {
     tasks: usize,
     /// The shared mappings that the kernel was told of.
     shared: Vec<Range>,
+    /// What nobody can write to.
+    fixed: Vec<(u64, u64)>,
     /// How large its address space was when its mappings were read, as the kernel says it.
     size: String,
     /// After how many looks at its size its mappings are to be read again, changed or not.
@@ -142,14 +144,18 @@ impl BpfFaults {
         for process in changed {
             // One that has ended has none; its entry goes with its last task.
             let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
-            self.share(process, mappings::shared(&maps))?;
+            self.share(process, &maps)?;
         }
         Ok(())
     }
 
-    fn share(&mut self, process: i32, mut ranges: Vec<Range>) -> Result<()> {
+    /// Takes note of a process's memory, by the text of its `maps` file.
+    fn share(&mut self, process: i32, maps: &str) -> Result<()> {
+        let mut ranges = mappings::shared(maps);
         ranges.truncate(abi::COHABIT_MAX_RANGES as usize);
-        let known = &mut self.processes.entry(process).or_default().shared;
+        let memory = self.processes.entry(process).or_default();
+        memory.fixed = mappings::fixed(maps);
+        let known = &mut memory.shared;
         if *known == ranges {
             return Ok(());
         }
@@ -251,9 +257,11 @@ impl BpfFaults {
             let Some(living) = self.slots.get(&sample.slot) else { continue };
             let process = sample.process as i32;
             let known = self.processes.get(&process);
-            let (shared, tasks) = known.map_or((&[][..], 0), |known| (&known.shared[..], known.tasks));
+            let (shared, fixed, threads) =
+                known.map_or((&[][..], &[][..], 0), |known| (&known.shared[..], &known.fixed[..], known.tasks));
+            let reach = mappings::Reach { shared, fixed, process, threads };
             let registers = Registers { instruction: sample.instruction, general: sample.registers };
-            let place = |address| mappings::place(shared, (process, tasks), address);
+            let place = |address| reach.place(address);
             let code = Code { start: sample.code_start, bytes: &sample.code[..sample.code_bytes as usize] };
             let by_tick = sample.delay == abi::COHABIT_BY_TICK;
             let taken = if by_tick { Taken::Regularly } else { Taken::AfterSwitch };
@@ -370,7 +378,7 @@ impl Source for BpfFaults {
             Ok(())
         })?;
         let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
-        self.share(process, mappings::shared(&maps))
+        self.share(process, &maps)
     }
 
     fn read(&mut self, with_pairs: bool) -> Result<Reading> {
@@ -431,6 +439,10 @@ impl Source for BpfFaults {
     fn see_copies(&mut self) -> Result<()> {
         self.copies = Some(object::attach_copiers(&object::find()?, &self.object)?);
         Ok(())
+    }
+
+    fn take_sightings(&mut self) -> Vec<Sighting> {
+        self.samples.as_mut().map(|(_, sampler)| sampler.take_sightings()).unwrap_or_default()
     }
 
     fn forget_samples(&mut self) {

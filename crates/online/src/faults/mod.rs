@@ -34,7 +34,7 @@ pub use perf::PerfFaults;
 pub use progress::ProgressPage;
 pub use record::Recorder;
 
-use crate::sampling::Sums;
+use crate::sampling::{Sighting, Sums};
 use crate::weigh::Seen;
 use std::collections::BTreeSet;
 
@@ -163,6 +163,9 @@ pub trait Source {
     /// # Errors
     /// Where the source cannot, or the kernel refuses it; the rest goes on.
     fn see_copies(&mut self) -> cohabit_model::Result<()>;
+
+    /// Where tasks were seen by samples since the last call: the latest ones.
+    fn take_sightings(&mut self) -> Vec<Sighting>;
 
     /// Tasks communicate otherwise than before: samples taken until now tell nothing any more.
     fn forget_samples(&mut self);

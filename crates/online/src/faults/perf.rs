@@ -6,7 +6,7 @@ use super::mappings::{self, Range};
 use super::ring::{Record, Ring};
 use super::table::{Table, private_key, shared_key, within_page};
 use super::{Counters, Options, Reading, Source, TaskEvent};
-use crate::sampling::{By, Code, Registers, Sampler, Taken, between};
+use crate::sampling::{By, Code, Registers, Sampler, Sighting, Taken, between};
 use crate::weigh::Seen;
 use cohabit_host::perf_event::{files_allowed, page_faults, refused, registers};
 use cohabit_model::{Error, Result};
@@ -57,6 +57,8 @@ struct Living {
 struct Process {
     threads: usize,
     shared: Vec<Range>,
+    /// What nobody can write to.
+    fixed: Vec<(u64, u64)>,
 }
 
 impl PerfFaults {
@@ -96,9 +98,10 @@ impl PerfFaults {
         let parents =
             parent.and_then(|tid| self.tasks.get(&tid)).and_then(|parent| self.processes.get(&parent.process));
         // A new process has the mappings of its parent.
-        let shared = parents.map(|parent| parent.shared.clone()).unwrap_or_default();
+        let (shared, fixed) =
+            parents.map(|parent| (parent.shared.clone(), parent.fixed.clone())).unwrap_or_default();
         self.tasks.insert(tid, Living { task, process });
-        self.processes.entry(process).or_insert(Process { threads: 0, shared }).threads += 1;
+        self.processes.entry(process).or_insert(Process { threads: 0, shared, fixed }).threads += 1;
         self.told.push(TaskEvent::Started { task, tid, process, parent: creator });
     }
 
@@ -171,7 +174,9 @@ impl PerfFaults {
         }
         let mut code = [0; 2 * CODE_BYTES];
         let code = code_around(living.process, registers.instruction, &mut code);
-        let place = |address| mappings::place(&process.shared, (living.process, process.threads), address);
+        let Process { threads, shared, fixed } = process;
+        let reach = mappings::Reach { shared, fixed, process: living.process, threads: *threads };
+        let place = |address| reach.place(address);
         let value = |address| word(living.process, address);
         sampler.add((Duration::from_nanos(time), Taken::Regularly), living.task, registers, &code, place, value);
     }
@@ -265,6 +270,7 @@ impl Source for PerfFaults {
         for (pid, process) in &mut self.processes {
             let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
             process.shared = mappings::shared(&maps);
+            process.fixed = mappings::fixed(&maps);
         }
         self.end_the_gone();
         Ok(())
@@ -276,6 +282,10 @@ impl Source for PerfFaults {
 
     fn see_copies(&mut self) -> Result<()> {
         Err(Error::new("perf events do not show it"))
+    }
+
+    fn take_sightings(&mut self) -> Vec<Sighting> {
+        self.samples.as_mut().map(|(_, sampler)| sampler.take_sightings()).unwrap_or_default()
     }
 
     fn forget_samples(&mut self) {

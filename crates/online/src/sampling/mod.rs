@@ -19,7 +19,7 @@ use decode::{Access, Decode, Moment};
 pub use delays::{DELAYS, DRAWN, Delays};
 use neighbourhoods::{LINE_BYTES, Neighbour, Neighbourhoods};
 use scales::{MEETING, Scales};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use waits::{Span, Waits};
 
@@ -140,6 +140,25 @@ pub struct Sums {
     pub events: u64,
 }
 
+/// A task was seen at an address of its process, by a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sighting {
+    /// Its number.
+    pub task: u32,
+    /// Where.
+    pub address: u64,
+    /// Whether it was about to write there.
+    pub writes: bool,
+    /// How many samples nearest to it were looked at, and how many of these were of other tasks: the more of them, the likelier it is that
+    /// others use the place.
+    pub near: (u32, u32),
+}
+
+/// Sightings that are kept from one call to the next.
+const SIGHTINGS: usize = 64;
+/// Of a sighting, how many neighbours are looked at.
+const LOOKED_AT: usize = 4;
+
 /// Makes events of samples.
 #[derive(Default)]
 pub struct Sampler {
@@ -152,6 +171,7 @@ pub struct Sampler {
     recent_samples: u32,
     scales: Scales,
     waits: Waits,
+    sightings: VecDeque<Sighting>,
     /// So far.
     pub sums: Sums,
 }
@@ -192,23 +212,36 @@ impl Sampler {
         let written = accesses.iter().filter(|(_, access)| access.writes);
         sums.waiting +=
             written.map(|&(place, access)| self.waits.writes(task, Span::of(place, access.bytes))).sum::<u64>();
+        let addresses: Vec<u64> = accesses.iter().map(|(_, access)| access.address).collect();
         let accesses: Vec<_> = accesses.into_iter().map(|(place, access)| (place, access.writes)).collect();
         *telling += u64::from(!accesses.is_empty());
         sums.accesses += accesses.len() as u64;
-        let lines = lines(&accesses);
+        let lines = lines(&accesses, &addresses);
         let recent = now.saturating_sub(self.recent_since);
         if recent >= RECENT_AT_MOST || recent >= RECENT && self.recent_samples >= RECENT_SAMPLES {
             (self.recent, self.recent_since, self.recent_samples) = (Neighbourhoods::of(MEETING), now, 0);
         }
         self.recent_samples += u32::from(!accesses.is_empty());
         let places = |neighbourhoods: &mut Neighbourhoods| -> Vec<(bool, Vec<Neighbour>)> {
-            let place = |&((memory, address), writes): &_| {
-                Some((writes, neighbourhoods.touch(now, memory, (address, writes), task)?))
+            let place = |line: &Line| {
+                let (memory, address) = line.place;
+                Some((line.writes, neighbourhoods.touch(now, memory, (address, line.writes), task)?))
             };
             lines.iter().filter_map(place).collect()
         };
-        self.scales.add(task, &places(&mut self.neighbourhoods));
+        let seen = places(&mut self.neighbourhoods);
+        self.scales.add(task, &seen);
         self.scales.meet(task, &places(&mut self.recent));
+        // The first is what the task was about to use.
+        if let (Some(line), Some((_, near))) = (lines.first(), seen.first()) {
+            let near = &near[..LOOKED_AT.min(near.len())];
+            let others = near.iter().filter(|near| near.task != task).count();
+            if self.sightings.len() == SIGHTINGS {
+                self.sightings.pop_front();
+            }
+            let near = (near.len() as u32, others as u32);
+            self.sightings.push_back(Sighting { task, address: line.address, writes: line.writes, near });
+        }
         !accesses.is_empty()
     }
 
@@ -217,6 +250,11 @@ impl Sampler {
         let taken = self.scales.take();
         self.sums.events += taken.iter().map(|seen| seen.sampled).sum::<u64>();
         taken
+    }
+
+    /// Where tasks were seen since the last call, the latest ones, in that order.
+    pub fn take_sightings(&mut self) -> Vec<Sighting> {
+        self.sightings.drain(..).collect()
     }
 
     /// These tasks have ended.
@@ -241,16 +279,23 @@ fn mask(bytes: u64) -> u64 {
     if bytes < 8 { (1 << (8 * bytes)) - 1 } else { u64::MAX }
 }
 
-/// Accesses to places of memories, with those of a line made one: its first, which writes if any does.
-fn lines(accesses: &[((u64, u64), bool)]) -> Vec<((u64, u64), bool)> {
-    let mut lines: Vec<((u64, u64), bool)> = Vec::with_capacity(accesses.len());
-    for &((memory, address), writes) in accesses {
-        let is_same = |&&mut ((other, first), _): &&mut ((u64, u64), bool)| {
-            other == memory && first / LINE_BYTES == address / LINE_BYTES
+/// Accesses to a cache line: where the first was in its memory, and for the program, and whether any writes.
+struct Line {
+    place: (u64, u64),
+    address: u64,
+    writes: bool,
+}
+
+/// Accesses to places of memories, at these addresses of the program, with those of a line made one.
+fn lines(accesses: &[((u64, u64), bool)], addresses: &[u64]) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::with_capacity(accesses.len());
+    for (&(place, writes), &address) in accesses.iter().zip(addresses) {
+        let is_same = |line: &&mut Line| {
+            line.place.0 == place.0 && line.place.1 / LINE_BYTES == place.1 / LINE_BYTES
         };
         match lines.iter_mut().find(is_same) {
-            Some(line) => line.1 |= writes,
-            None => lines.push(((memory, address), writes)),
+            Some(line) => line.writes |= writes,
+            None => lines.push(Line { place, address, writes }),
         }
     }
     lines

@@ -52,6 +52,11 @@ fn watcher() -> Option<Watcher> {
     Watcher::start(OVERHEAD_PERCENT).map_err(|error| println!("skipped: watchpoints: {}", error.cause)).ok()
 }
 
+/// Places that were drawn at random.
+fn drawn(places: impl IntoIterator<Item = Place>) -> Vec<Drawn> {
+    places.into_iter().map(|place| Drawn { place, sighting: None }).collect()
+}
+
 fn place(word: &AtomicU64) -> Place {
     Place::from([(std::process::id() as i32, (&raw const *word).addr() as u64)])
 }
@@ -63,12 +68,12 @@ fn readers_and_writers_of_the_same_word_are_seen_and_nobody_else() {
         [(&[0], true), (&[0], false), (&[0, 1], false), (&[1], true), (&[2], false), (&[], true)];
     beside(&uses, |living, words| {
         for _ in 0..3 {
-            let places: Vec<Place> = words.iter().map(place).collect();
-            let window = Window::open((Duration::ZERO, 0), &places, living.iter().copied());
-            assert_eq!((window.places, window.tasks.len()), (WORDS, 6));
+            let places = drawn(words.iter().map(place));
+            let window = Window::open((Duration::ZERO, 0), places, living.iter().copied());
+            assert_eq!((window.places.len(), window.tasks.len()), (WORDS, 6));
             thread::sleep(Duration::from_millis(100));
             let turns = turns(&window.tasks).1 - window.before.1;
-            let (cost, ran) = watcher.end(window);
+            let (cost, ran) = watcher.end(Duration::ZERO, window);
             assert!(
                 cost >= watcher.price.lost(ran, turns) && turns > 100 && ran > Duration::ZERO,
                 "{cost:?} {turns} {ran:?}"
@@ -84,7 +89,7 @@ fn readers_and_writers_of_the_same_word_are_seen_and_nobody_else() {
 fn windows_take_no_more_than_their_share() {
     let Some(mut watcher) = watcher() else { return };
     beside(&[(&[0], true), (&[0], false)], |living, words| {
-        let tasks = Window::open((Duration::ZERO, 0), &[place(&words[0])], living.iter().copied()).tasks;
+        let tasks = Window::open((Duration::ZERO, 0), drawn([place(&words[0])]), living.iter().copied()).tasks;
         let ran_before = turns(&tasks).0;
         let (start, before) = (std::time::Instant::now(), own_time());
         let mut windows = 0;
@@ -94,7 +99,7 @@ fn windows_take_no_more_than_their_share() {
             assert!(next <= now + REST);
             if watcher.sums.windows > windows {
                 windows = watcher.sums.windows;
-                assert!(watcher.window.as_ref().is_some_and(|window| window.places <= PLACES));
+                assert!(watcher.window.as_ref().is_some_and(|window| window.places.len() <= PLACES));
             }
             thread::sleep(next.saturating_sub(start.elapsed()));
         }
@@ -120,7 +125,7 @@ fn nobody_and_nothing_to_watch_is_no_trouble() {
         assert!(watcher.step(now, Duration::ZERO, living.into_iter()) > now && watcher.window.is_none());
     }
     let places = [Place::from([(i32::MAX, 64)])];
-    assert!(Window::open((Duration::ZERO, 0), &places, [gone; 300].into_iter()).tasks.is_empty());
+    assert!(Window::open((Duration::ZERO, 0), drawn(places.clone()), [gone; 300].into_iter()).tasks.is_empty());
     assert_eq!((watcher.sums, watcher.take().count()), (Sums::default(), 0));
 }
 
@@ -129,19 +134,19 @@ fn where_others_have_debug_registers_the_rest_is_used() {
     let Some(mut watcher) = watcher() else { return };
     beside(&[(&[0, 1, 2], true), (&[0, 1, 2], false)], |living, words| {
         let open = |words: &[AtomicU64]| {
-            let places: Vec<Place> = words.iter().map(place).collect();
-            Window::open((Duration::ZERO, 0), &places, living.iter().copied())
+            let places = drawn(words.iter().map(place));
+            Window::open((Duration::ZERO, 0), places, living.iter().copied())
         };
         // As a debugger would.
         let others = open(&words[1..]);
         let window = open(words);
         thread::sleep(Duration::from_millis(100));
-        watcher.end(window);
+        watcher.end(Duration::ZERO, window);
         // x86 has four: two are left, which are at the first two places.
         let seen: Vec<_> = watcher.take().map(|seen| (seen.pair, seen.watched)).collect();
         assert!(matches!(seen[..], [((0, 1), 1..=3)]), "{seen:?}");
         drop(others);
-        watcher.end({
+        watcher.end(Duration::ZERO, {
             let window = open(words);
             thread::sleep(Duration::from_millis(100));
             window
@@ -212,10 +217,10 @@ fn processes_that_use_the_same_memory_are_seen_wherever_each_has_it() {
         // The second place is used by a thread of this process alone.
         let places =
             [Place::from([(own, writer.first as u64), (writer.process, writer.second as u64)]), place(&words[0])];
-        let window = Window::open((Duration::ZERO, 0), &places, all.into_iter());
-        assert_eq!((window.places, window.tasks.len()), (2, 3));
+        let window = Window::open((Duration::ZERO, 0), drawn(places.clone()), all.into_iter());
+        assert_eq!((window.places.len(), window.tasks.len()), (2, 3));
         thread::sleep(Duration::from_millis(100));
-        watcher.end(window);
+        watcher.end(Duration::ZERO, window);
         assert_eq!(watcher.take().count(), 0, "nobody but the writer has used the shared word");
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -229,9 +234,9 @@ fn processes_that_use_the_same_memory_are_seen_wherever_each_has_it() {
                 }
             });
             let reader = Living { task: 3, tid: told.recv().unwrap(), process: own };
-            let window = Window::open((Duration::ZERO, 0), &places, all.into_iter().chain([reader]));
+            let window = Window::open((Duration::ZERO, 0), drawn(places.clone()), all.into_iter().chain([reader]));
             thread::sleep(Duration::from_millis(100));
-            watcher.end(window);
+            watcher.end(Duration::ZERO, window);
         });
         assert_eq!(watcher.take().map(|seen| (seen.pair, seen.watched)).collect::<Vec<_>>(), [((2, 3), 1)]);
     });
