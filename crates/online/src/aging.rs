@@ -88,10 +88,12 @@ impl AgedMatrix {
         }
     }
 
-    /// Of what was added, lets so many others tell a change instead of these events: such as show less, and sooner.
-    pub fn tell_change_by(&mut self, a: u32, b: u32, others: u64, instead_of: u64) {
+    /// Of what was added, lets so many others tell a change instead of these events: such as show less, and sooner. Of these events no more
+    /// are left out than there are.
+    pub fn tell_change_by(&mut self, a: u32, b: u32, others: f64, instead_of: f64) {
         if a != b {
-            *self.recent.pairs.entry((a.min(b), a.max(b))).or_default() += others as f64 - instead_of as f64;
+            let recent = self.recent.pairs.entry((a.min(b), a.max(b))).or_default();
+            *recent = (*recent - instead_of).max(0.0) + others;
         }
     }
 

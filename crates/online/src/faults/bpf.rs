@@ -4,8 +4,8 @@ use super::abi::{self, cohabit_sample as Sample, cohabit_task_event as Event};
 use super::mappings::{self, Range};
 use super::object::{self, as_bytes, refused};
 use super::{Counters, Options, Reading, Source, TaskEvent, follow};
+use crate::evidence::{Evidence, Kind};
 use crate::sampling::{Code, DELAYS, DRAWN, Delays, Registers, Sampler, Sighting, Sums, Taken};
-use crate::weigh::Seen;
 use cohabit_model::{Error, Result};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ProgramInput, RingBuffer, RingBufferBuilder};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -226,7 +226,7 @@ impl BpfFaults {
     }
 
     /// Takes the pairs out of the kernel's matrix, so that it holds no more than what one interval brings.
-    pub(super) fn take_pairs(&mut self) -> Result<Vec<Seen>> {
+    pub(super) fn take_pairs(&mut self, now: Duration) -> Result<Vec<Evidence>> {
         let taken = self.maps.matrix.lookup_and_delete_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
         let taken = taken.map_err(|error| refused("reading the matrix of", &error))?;
         let mut pairs = Vec::new();
@@ -238,7 +238,9 @@ impl BpfFaults {
             let (used, written, copied) = (next(), next(), next());
             match (self.slots.get(&(key >> 16)), self.slots.get(&(key & 0xffff))) {
                 (Some(a), Some(b)) => {
-                    pairs.push(Seen { used, written, bytes: copied, ..Seen::of(a.task, b.task) });
+                    let counts = [(Kind::Used, used), (Kind::Written, written), (Kind::Passed, copied)];
+                    let seen = counts.into_iter().filter(|counted| counted.1 > 0);
+                    pairs.extend(seen.map(|(kind, count)| Evidence::of(kind, (a.task, b.task), count, now)));
                 }
                 _ => self.stale += used + written,
             }
@@ -381,7 +383,7 @@ impl Source for BpfFaults {
         self.share(process, &maps)
     }
 
-    fn read(&mut self, with_pairs: bool) -> Result<Reading> {
+    fn read(&mut self, now: Duration, with_pairs: bool) -> Result<Reading> {
         let (tasks, ended) = self.take_tasks()?;
         self.unread.extend(ended);
         self.take_samples()?;
@@ -389,17 +391,17 @@ impl Source for BpfFaults {
             sampler.end(&super::ended(&tasks));
         }
         if !with_pairs {
-            return Ok(Reading { tasks, pairs: Vec::new(), counters: self.known });
+            return Ok(Reading { tasks, seen: Vec::new(), counters: self.known });
         }
         // Going through the kernel's matrix takes longer than asking whether there is anything in it.
         let events = self.counter(abi::COHABIT_COUNT_EVENTS)? + self.counter(abi::COHABIT_COUNT_COPIED)?;
         let has_pairs = std::mem::replace(&mut self.kernels_events, events) != events;
-        let mut pairs = if has_pairs { self.take_pairs()? } else { Vec::new() };
-        pairs.extend(self.samples.as_mut().map(|(_, sampler)| sampler.take()).unwrap_or_default());
+        let mut seen = if has_pairs { self.take_pairs(now)? } else { Vec::new() };
+        seen.extend(self.samples.as_mut().map(|(_, sampler)| sampler.take(now)).unwrap_or_default());
         let ended = std::mem::take(&mut self.unread);
         self.free(ended)?;
         self.known = self.counters()?;
-        Ok(Reading { tasks, pairs, counters: self.known })
+        Ok(Reading { tasks, seen, counters: self.known })
     }
 
     fn wait(&self, at_most: Duration) {

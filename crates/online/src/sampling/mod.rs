@@ -13,7 +13,7 @@ mod sorted;
 mod waits;
 
 use crate::allowance::OVERHEAD_PERCENT;
-use crate::weigh::Seen;
+use crate::evidence::{Evidence, Kind};
 pub use decode::Code;
 use decode::{Access, Decode, Moment};
 pub use delays::{DELAYS, DRAWN, Delays};
@@ -245,11 +245,14 @@ impl Sampler {
         !accesses.is_empty()
     }
 
-    /// Whole events since the last call, and how often tasks met.
-    pub fn take(&mut self) -> Vec<Seen> {
+    /// Whole events since the last call, and how often tasks met, as read at `time`.
+    pub fn take(&mut self, time: Duration) -> Vec<Evidence> {
         let taken = self.scales.take();
         self.sums.events += taken.iter().map(|seen| seen.sampled).sum::<u64>();
-        taken
+        let both = taken
+            .into_iter()
+            .flat_map(|seen| [(Kind::Sampled, seen.pair, seen.sampled), (Kind::Met, seen.pair, seen.met)]);
+        both.filter(|seen| seen.2 > 0).map(|(kind, pair, count)| Evidence::of(kind, pair, count, time)).collect()
     }
 
     /// Where tasks were seen since the last call, the latest ones, in that order.
@@ -290,9 +293,7 @@ struct Line {
 fn lines(accesses: &[((u64, u64), bool)], addresses: &[u64]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::with_capacity(accesses.len());
     for (&(place, writes), &address) in accesses.iter().zip(addresses) {
-        let is_same = |line: &&mut Line| {
-            line.place.0 == place.0 && line.place.1 / LINE_BYTES == place.1 / LINE_BYTES
-        };
+        let is_same = |line: &&mut Line| line.place.0 == place.0 && line.place.1 / LINE_BYTES == place.1 / LINE_BYTES;
         match lines.iter_mut().find(is_same) {
             Some(line) => line.writes |= writes,
             None => lines.push(Line { place, address, writes }),
@@ -319,8 +320,8 @@ mod tests {
 
     /// Pairs with events, and how many.
     fn taken(sampler: &mut Sampler) -> Vec<(u32, u32, u64)> {
-        let taken = sampler.take().into_iter().filter(|seen| seen.sampled > 0);
-        taken.map(|seen| (seen.pair.0, seen.pair.1, seen.sampled)).collect()
+        let taken = sampler.take(Duration::ZERO).into_iter().filter(|seen| seen.kind == Kind::Sampled);
+        taken.map(|seen| (seen.pair.0, seen.pair.1, seen.count)).collect()
     }
 
     #[test]
@@ -439,7 +440,8 @@ mod tests {
             };
             (0..samples).for_each(|at| sample(at, 3, at));
             sample(milliseconds, 5, 0);
-            let met: u64 = sampler.take().iter().map(|seen| seen.met).sum();
+            let found = sampler.take(Duration::ZERO);
+            let met: u64 = found.iter().filter(|seen| seen.kind == Kind::Met).map(|seen| seen.count).sum();
             assert_eq!(met > 0, meet, "{samples} samples, {milliseconds} ms");
         }
     }
@@ -447,7 +449,10 @@ mod tests {
     #[test]
     fn accesses_of_a_line_are_one() {
         let accesses = [((1, 0x1008), false), ((1, 0x103f), true), ((2, 0x1008), false), ((1, 0x1040), false)];
-        assert_eq!(lines(&accesses), [((1, 0x1008), true), ((2, 0x1008), false), ((1, 0x1040), false)]);
+        let addresses: Vec<u64> = (0..accesses.len() as u64).collect();
+        let found: Vec<_> = lines(&accesses, &addresses).into_iter().map(|line| (line.place, line.writes)).collect();
+        assert_eq!(found, [((1, 0x1008), true), ((2, 0x1008), false), ((1, 0x1040), false)]);
+        assert_eq!(lines(&accesses, &addresses)[0].address, 0);
     }
 
     #[test]
@@ -525,5 +530,24 @@ mod tests {
             );
         }
         assert_eq!(taken(&mut sampler), []);
+    }
+
+    #[test]
+    fn where_tasks_were_seen_is_told_once_and_who_else_is_near() {
+        let mut sampler = Sampler::default();
+        let mut sample = |second, task, code| {
+            let at = (Duration::from_secs(second), Taken::Regularly);
+            sampler.add(at, task, &super::tests::at(0x1000), &code, |address| Some((1, address + 7)), NO_VALUE);
+            sampler.take_sightings()
+        };
+        let seen = |task, writes, near| vec![Sighting { task, address: 0x1000, writes, near }];
+        assert_eq!(sample(1, 3, STORE), seen(3, true, (0, 0)));
+        assert_eq!(sample(2, 5, LOAD), seen(5, false, (1, 1)));
+        assert_eq!(sample(3, 5, STORE), seen(5, true, (2, 1)));
+        for second in 0..3 * SIGHTINGS as u64 {
+            let at = (Duration::from_secs(10 + second), Taken::Regularly);
+            sampler.add(at, 3, &super::tests::at(second << 22), &STORE, |address| Some((1, address)), NO_VALUE);
+        }
+        assert_eq!(sampler.take_sightings().len(), SIGHTINGS);
     }
 }

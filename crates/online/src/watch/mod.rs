@@ -16,10 +16,10 @@ mod memory;
 mod price;
 
 use crate::allowance::{Allowance, own_time};
+use crate::evidence::{Evidence, Kind};
 use crate::sampling::Sighting;
-use crate::weigh::Seen;
-use cohabit_host::perf_event::{Stops, Watchpoints, files_allowed, nothing, refused};
 use chosen::Chosen;
+use cohabit_host::perf_event::{Stops, Watchpoints, files_allowed, nothing, refused};
 use cohabit_model::Error;
 use length::{LENGTHS, Lengths};
 use memory::{Memories, Place};
@@ -210,10 +210,10 @@ impl Watcher {
         self.window.is_some()
     }
 
-    /// Who was seen with whom since the last call.
-    pub fn take(&mut self) -> impl Iterator<Item = Seen> + use<> {
+    /// Who was seen with whom since the last call, as read at `time`.
+    pub fn take(&mut self, time: Duration) -> impl Iterator<Item = Evidence> + use<> {
         let seen = std::mem::take(&mut self.seen);
-        seen.into_iter().map(|((a, b), watched)| Seen { watched, ..Seen::of(a, b) })
+        seen.into_iter().map(move |(pair, count)| Evidence::of(Kind::Watched, pair, count, time))
     }
 
     /// A window over places that are drawn now; what drawing has taken where nothing was found that could be watched.
@@ -277,7 +277,8 @@ impl Watcher {
                     self.chosen.learn(now, process, sighting.address, others().next().is_some());
                 }
                 None => {
-                    let pairs = used.iter().enumerate().flat_map(|(at, &a)| used[at + 1..].iter().map(move |&b| (a, b)));
+                    let pairs =
+                        used.iter().enumerate().flat_map(|(at, &a)| used[at + 1..].iter().map(move |&b| (a, b)));
                     pairs.for_each(|(a, b)| credit(a, b));
                 }
             }

@@ -37,8 +37,10 @@ impl Price {
     pub(super) fn measured() -> io::Result<Self> {
         let word = 0u64;
         let mut bytes = vec![0; STORED];
-        let watched =
-            Watchpoints::open(nix::unistd::gettid().as_raw(), std::iter::once(((&raw const word).addr() as u64, Stops::Accesses)))?;
+        let watched = Watchpoints::open(
+            nix::unistd::gettid().as_raw(),
+            std::iter::once(((&raw const word).addr() as u64, Stops::Accesses)),
+        )?;
         let slow = least_time(&mut bytes);
         drop(watched);
         let usual = least_time(&mut bytes);

@@ -80,9 +80,30 @@ fn readers_and_writers_of_the_same_word_are_seen_and_nobody_else() {
             );
         }
     });
-    let seen: Vec<_> = watcher.take().map(|seen| (seen.pair, seen.watched)).collect();
+    let seen: Vec<_> = watcher.take(Duration::ZERO).map(|seen| (seen.pair, seen.count)).collect();
     assert_eq!(seen, [((0, 1), 3), ((0, 2), 3), ((1, 2), 3), ((2, 3), 3)]);
-    assert_eq!((watcher.sums.used, watcher.sums.events, watcher.take().count()), (9, 12, 0));
+    assert_eq!((watcher.sums.used, watcher.sums.events, watcher.take(Duration::ZERO).count()), (9, 12, 0));
+}
+
+#[test]
+fn who_was_seen_is_a_partner_of_those_that_use_what_it_writes_or_write_what_it_reads() {
+    let Some(mut watcher) = watcher() else { return };
+    let process = std::process::id() as i32;
+    // One writes and two read; and two that read what nobody writes.
+    let uses: [(&[usize], bool); 5] = [(&[0], true), (&[0], false), (&[0], false), (&[1], false), (&[1], false)];
+    beside(&uses, |living, words| {
+        let sighting = |task: u32, writes| Sighting { task, address: 0, writes, near: (0, 0) };
+        let mut seen = |word: usize, task, writes| {
+            let drawn = Drawn { place: place(&words[word]), sighting: Some((process, sighting(task, writes))) };
+            let window = Window::open((Duration::ZERO, 0), vec![drawn], living.iter().copied());
+            thread::sleep(Duration::from_millis(50));
+            watcher.end(Duration::ZERO, window);
+            watcher.take(Duration::ZERO).map(|seen| (seen.pair, seen.count)).collect::<Vec<_>>()
+        };
+        assert_eq!(seen(0, 0, true), [((0, 1), 1), ((0, 2), 1)]);
+        assert_eq!(seen(0, 2, false), [((0, 2), 1)]);
+        assert_eq!(seen(1, 4, false), []);
+    });
 }
 
 #[test]
@@ -126,7 +147,7 @@ fn nobody_and_nothing_to_watch_is_no_trouble() {
     }
     let places = [Place::from([(i32::MAX, 64)])];
     assert!(Window::open((Duration::ZERO, 0), drawn(places.clone()), [gone; 300].into_iter()).tasks.is_empty());
-    assert_eq!((watcher.sums, watcher.take().count()), (Sums::default(), 0));
+    assert_eq!((watcher.sums, watcher.take(Duration::ZERO).count()), (Sums::default(), 0));
 }
 
 #[test]
@@ -143,7 +164,7 @@ fn where_others_have_debug_registers_the_rest_is_used() {
         thread::sleep(Duration::from_millis(100));
         watcher.end(Duration::ZERO, window);
         // x86 has four: two are left, which are at the first two places.
-        let seen: Vec<_> = watcher.take().map(|seen| (seen.pair, seen.watched)).collect();
+        let seen: Vec<_> = watcher.take(Duration::ZERO).map(|seen| (seen.pair, seen.count)).collect();
         assert!(matches!(seen[..], [((0, 1), 1..=3)]), "{seen:?}");
         drop(others);
         watcher.end(Duration::ZERO, {
@@ -151,7 +172,7 @@ fn where_others_have_debug_registers_the_rest_is_used() {
             thread::sleep(Duration::from_millis(100));
             window
         });
-        assert_eq!(watcher.take().map(|seen| seen.watched).collect::<Vec<_>>(), [3]);
+        assert_eq!(watcher.take(Duration::ZERO).map(|seen| seen.count).collect::<Vec<_>>(), [3]);
     });
 }
 
@@ -221,7 +242,7 @@ fn processes_that_use_the_same_memory_are_seen_wherever_each_has_it() {
         assert_eq!((window.places.len(), window.tasks.len()), (2, 3));
         thread::sleep(Duration::from_millis(100));
         watcher.end(Duration::ZERO, window);
-        assert_eq!(watcher.take().count(), 0, "nobody but the writer has used the shared word");
+        assert_eq!(watcher.take(Duration::ZERO).count(), 0, "nobody but the writer has used the shared word");
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
             let (tell, told) = std::sync::mpsc::channel();
@@ -238,6 +259,6 @@ fn processes_that_use_the_same_memory_are_seen_wherever_each_has_it() {
             thread::sleep(Duration::from_millis(100));
             watcher.end(Duration::ZERO, window);
         });
-        assert_eq!(watcher.take().map(|seen| (seen.pair, seen.watched)).collect::<Vec<_>>(), [((2, 3), 1)]);
+        assert_eq!(watcher.take(Duration::ZERO).map(|seen| (seen.pair, seen.count)).collect::<Vec<_>>(), [((2, 3), 1)]);
     });
 }
