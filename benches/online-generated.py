@@ -105,7 +105,9 @@ def run(case, arguments, room):
     profile = np.load(room / "p.npz")
     meta = json.loads(bytes(profile["meta"]))
     window = meta["window_ns"] / 1e9
-    bins, source, destination, events = (profile[f"series_{of}"].astype(int) for of in ["bin", "source", "destination", "messages"])
+    # There is no series where nothing was seen.
+    series = [profile[f"series_{of}"] if f"series_{of}" in profile else [] for of in ["bin", "source", "destination", "messages"]]
+    bins, source, destination, events = (np.array(of, dtype=int) for of in series)
     last = int(max([*bins, seconds / window]))
     seen = np.zeros((last + 1, tasks, tasks))
     inside = (source >= first) & (destination >= first) & (source < tasks + first) & (destination < tasks + first)

@@ -14,6 +14,7 @@
 pub mod aging;
 pub mod allowance;
 mod change;
+pub mod debugfs;
 pub mod evidence;
 pub mod faults;
 pub mod gain;

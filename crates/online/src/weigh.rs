@@ -14,12 +14,11 @@
 //! So n events are worth as many as would be off as much by chance alone. While there is little that is exact, nothing is known to be
 //! off, and all count; of a kind that is off there comes a point at which more of it adds nothing.
 
+use crate::aging::AGING;
 use crate::evidence::{Evidence, KINDS, Kind};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What is left after a second of what the weights are reckoned from: programs change.
-const FADES: f64 = 0.95;
 /// What is as good as no event.
 const FORGOTTEN: f64 = 1e-3;
 /// What a whole event may lack by rounding.
@@ -188,7 +187,8 @@ impl Weigher {
     }
 
     fn learn(&mut self, now: Duration, seen: &[Evidence]) {
-        let left = FADES.powf(now.saturating_sub(self.weighed_at).as_secs_f64());
+        // As what is decided on fades: programs change.
+        let left = AGING.powf(now.saturating_sub(self.weighed_at).as_secs_f64());
         self.weighed_at = now;
         let mut readings: [BTreeMap<Pair, f64>; KINDS.len()] = Default::default();
         for seen in seen {
@@ -214,6 +214,12 @@ impl Weigher {
             }
         }
         self.weights = weights;
+    }
+
+    /// Tasks communicate otherwise than before: what was known of the kinds is forgotten.
+    pub fn forget(&mut self) {
+        self.kinds = Default::default();
+        self.weights = Weights::default();
     }
 
     /// Forgets the tasks of which it is not so: where tasks come and go they would be many soon.

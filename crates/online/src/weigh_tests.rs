@@ -84,6 +84,8 @@ fn tasks_that_are_gone_are_forgotten() {
     let tally = &weigher.kinds[Kind::Used as usize];
     assert!(tally.pairs.keys().all(|pair| pair.1 != 3) && tally.pairs.len() == 2);
     assert!((tally.events - tally.pairs.values().map(|pair| pair.events).sum::<f64>()).abs() < 1e-9);
+    weigher.forget();
+    assert_eq!(weigher.weights(), Weights::default());
     weigher.retain(|_| false);
     assert_eq!(weigher.weigh(SECOND, &[seen(Kind::Used, (0, 1), 2)]), [(0, 1, 2)]);
 }

@@ -481,20 +481,24 @@ mod tests {
 
     #[test]
     fn a_bound_that_a_loop_reads_is_not_waited_for() {
-        // cmp qword [rbx], rdx; inc rdx; jmp back: until it has come to the bound, or the bound to it.
-        let code = Code { start: 0x40_1000, bytes: &[0x48, 0x39, 0x13, 0x48, 0xff, 0xc2, 0xeb, 0xf8] };
-        let waiting = |value: fn(u64) -> u64, is_shared: bool| {
+        // cmp qword [rbx], rdx; inc rdx; jmp back: until it has come to the bound.
+        let counts = Code { start: 0x40_1000, bytes: &[0x48, 0x39, 0x13, 0x48, 0xff, 0xc2, 0xeb, 0xf8] };
+        // cmp qword [rbx], rcx; inc rdx; jmp back: until somebody else has written there.
+        let waits = Code { start: 0x40_1000, bytes: &[0x48, 0x39, 0x0b, 0x48, 0xff, 0xc2, 0xeb, 0xf8] };
+        let waiting = |code: &Code, value: fn(u64) -> u64, is_shared: bool| {
             let mut sampler = Sampler::default();
             for second in 0..100 {
                 let place = |address| is_shared.then_some((1, address));
                 let now = (Duration::from_secs(second), Taken::Regularly);
-                assert!(!sampler.add(now, 3, &at(0x1000), &code, place, |_| Some(value(second))));
+                assert!(!sampler.add(now, 3, &at(0x1000), code, place, |_| Some(value(second))));
             }
             (sampler.sums.samples, sampler.sums.waiting)
         };
-        assert_eq!(waiting(|_| 600_000_000, true), (100, 0));
-        assert_eq!(waiting(|second| second, true), (100, 100));
-        assert_eq!(waiting(|second| second, false), (100, 0));
+        assert_eq!(waiting(&waits, |_| 600_000_000, true), (100, 0));
+        assert_eq!(waiting(&waits, |second| second, true), (100, 100));
+        assert_eq!(waiting(&waits, |second| second, false), (100, 0));
+        // The next bound is another one, and nobody was waited for.
+        assert_eq!(waiting(&counts, |second| second, true), (100, 0));
         // addsd xmm0, xmm1 besides: a bound that all read is nothing that they share, and nobody waits.
         let code =
             Code { start: 0x40_1000, bytes: &[0xf2, 0x0f, 0x58, 0xc1, 0x48, 0x39, 0x13, 0x48, 0xff, 0xc2, 0xeb, 0xf4] };

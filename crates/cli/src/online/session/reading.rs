@@ -61,17 +61,18 @@ impl Session {
         let lives = |task: u32| self.tasks.living.contains_key(&task);
         let living = pairs.into_iter().filter(|&(a, b, _)| lives(a) && lives(b));
         for (a, b, events) in living {
-            self.matrix.add(a, b, events);
+            self.matrix.add_untelling(a, b, events);
             *self.since_change.entry((a, b)).or_default() += events as f64;
         }
-        // What samples have shown of all time is replaced by what they have shown of the last moments.
+        // Of samples those of the last moments tell a change: the others show what was before, too. Watchpoints come where these are.
         let weights = self.weigher.weights();
-        let of_living = || seen.iter().filter(|seen| lives(seen.pair.0) && lives(seen.pair.1));
-        for seen in of_living().filter(|seen| seen.kind == Kind::Sampled) {
-            self.matrix.tell_change_by(seen.pair.0, seen.pair.1, 0.0, weights.events(seen));
-        }
-        for seen in of_living().filter(|seen| seen.kind == Kind::Met) {
-            self.matrix.tell_change_by(seen.pair.0, seen.pair.1, seen.count as f64, 0.0);
+        for seen in seen.iter().filter(|seen| lives(seen.pair.0) && lives(seen.pair.1)) {
+            match seen.kind {
+                Kind::Met => self.matrix.tell_change(seen.pair.0, seen.pair.1, seen.count as f64),
+                Kind::Sampled => {}
+                Kind::Watched if self.source.samples() => {}
+                _ => self.matrix.tell_change(seen.pair.0, seen.pair.1, weights.events(seen)),
+            }
         }
         self.counters = counters;
         Ok(any)
@@ -96,6 +97,7 @@ impl Session {
     pub(super) fn look_how_sure(&mut self, now: Duration, has_changed: bool) {
         if has_changed {
             self.since_change.clear();
+            self.weigher.forget();
             self.changed = now;
         }
         let seconds = now.saturating_sub(self.changed).as_secs_f64();
