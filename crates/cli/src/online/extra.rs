@@ -32,7 +32,7 @@ const LOOK_SOON: Duration = Duration::from_millis(500);
 /// How often it protects pages, at most, while samples tell enough: those that processes share.
 const SELDOM: Duration = Duration::from_millis(50);
 
-/// How many times as much watchpoints may take where there are no hint faults: what these might have taken, too.
+/// How many times as much watchpoints may take where there are neither hint faults nor samples: what these might have taken, too.
 const WITHOUT_HINT_FAULTS: f64 = 1.5;
 
 /// What makes extra faults in a session, and watches.
@@ -77,7 +77,7 @@ impl Extra {
             which => Hints::start(which, args.overhead, samples, ledger, log),
         };
         say_what_faults_miss(args.faults, log);
-        let times = if hints.are_there() { 1.0 } else { WITHOUT_HINT_FAULTS };
+        let times = if hints.are_there() || samples { 1.0 } else { WITHOUT_HINT_FAULTS };
         let watcher = watcher(args.faults, args.overhead * times, samples, log);
         let others = if hints.are_there() || watcher.is_some() { Others::Few } else { Others::None };
         Self {

@@ -116,6 +116,12 @@ struct Drawn {
     sighting: Option<(i32, Sighting)>,
 }
 
+/// What was seen of a place that was watched: by whom before, and who used it meanwhile.
+struct Used {
+    sighting: Option<(i32, Sighting)>,
+    by: Vec<u32>,
+}
+
 impl Drawn {
     /// Of a task that was seen to read, those that write there are its partners.
     fn stops(&self) -> Stops {
@@ -263,7 +269,7 @@ impl Watcher {
         let (ran, turns) = turns(&window.tasks);
         let (ran, turns) = (ran.saturating_sub(window.before.0), turns.saturating_sub(window.before.1));
         let cost = window.cost;
-        for (sighting, mut used) in window.close() {
+        for Used { sighting, by: mut used } in window.close() {
             self.sums.used += u64::from(!used.is_empty());
             used.sort_unstable();
             let mut credit = |a: u32, b: u32| {
@@ -314,12 +320,12 @@ impl Window {
     }
 
     /// Of each place, who was seen there before, and who used it meanwhile.
-    fn close(self) -> Vec<(Option<(i32, Sighting)>, Vec<u32>)> {
-        let mut users: Vec<(Option<(i32, Sighting)>, Vec<u32>)> =
-            self.places.into_iter().map(|drawn| (drawn.sighting, Vec::new())).collect();
+    fn close(self) -> Vec<Used> {
+        let of_nobody = |drawn: Drawn| Used { sighting: drawn.sighting, by: Vec::new() };
+        let mut users: Vec<Used> = self.places.into_iter().map(of_nobody).collect();
         for Watched { task, mut points, places, .. } in self.tasks {
             let used = points.used().into_iter().flatten();
-            used.zip(places).filter(|&(used, _)| used).for_each(|(_, place)| users[place].1.push(task));
+            used.zip(places).filter(|&(used, _)| used).for_each(|(_, place)| users[place].by.push(task));
         }
         users
     }
