@@ -3,9 +3,12 @@
 
 mod common;
 
+use cohabit_model::Topology;
+use cohabit_online::policy::are_alike;
 use cohabit_testing::{Killed, sleeper};
 use common::{Ran, Room};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -135,7 +138,7 @@ fn an_ordinary_user_sees_readers_by_watchpoints() {
     let test = "an_ordinary_user_sees_readers_by_watchpoints";
     let Some(program) = workload(test, "patterns-pthreads") else { return };
     let room = Room::new();
-    let arguments = "pairs-near --threads 4 --blocks 65536 --block 64 --words 4 --expect /dev/null --rounds 2500";
+    let arguments = "pairs-near --threads 4 --blocks 65536 --block 64 --words 4 --expect /dev/null --rounds 800";
     let arguments: Vec<&str> = arguments.split(' ').collect();
     let Some(ran) = as_ordinary_user(test, &room, &program, &["--faults", "watch", "--overhead", "30"], &arguments)
     else {
@@ -187,27 +190,22 @@ fn threads_of_a_program_that_runs_are_seen_by_watchpoints() {
     }
     let room = Room::new();
     let mut attach = Command::new("timeout");
-    attach.args([
-        "-s",
-        "INT",
-        "8",
-        env!("CARGO_BIN_EXE_cohabit"),
-        "attach",
-        "--dry-run",
-        "--faults",
-        "watch",
-        "--overhead",
-        "30",
-    ]);
-    attach.args(["-o", "p.npz", &program.id().to_string()]).current_dir(room.path("."));
+    // It ends by itself, as soon as it is sure.
+    attach.args(["-s", "INT", "60", env!("CARGO_BIN_EXE_cohabit"), "attach", "--dry-run", "--until-sure"]);
+    attach.args(["--faults", "watch", "--overhead", "30", "--json", "a.json", "-o", "p.npz"]);
+    attach.arg(program.id().to_string()).current_dir(room.path("."));
     let ran = Ran::of(attach.stdin(Stdio::null()).output().unwrap());
     if ran.stderr.contains("page faults cannot be seen") || ran.stderr.contains("no watchpoints") {
         println!("skipped: {test}: {}", ran.stderr);
         return;
     }
-    // timeout says that it was it who ended the program.
-    assert_eq!(ran.status, Some(124), "{}", ran.stderr);
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
     partners_stand_out(&room, "p.npz", 4, |a, b| a.abs_diff(b) == 2);
+    let document = document(&room, "a.json");
+    assert_eq!((&document["pairs"], &document["pairs_told_apart"]), (&6.into(), &6.into()), "{document}");
+    assert!(ran.stderr.contains("all 6 pairs of tasks are told apart"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("6 of 6 pairs told apart"), "{}", ran.stderr);
+    assert!(document["evidence"]["watched"]["count"].as_u64().unwrap() >= 10, "{document}");
 }
 
 /// A program that reports its progress, and does less where it is held on a PU: the move is undone, by what it reports.
@@ -217,7 +215,10 @@ fn a_move_after_which_the_program_does_less_is_undone() {
     let test = "a_move_after_which_the_program_does_less_is_undone";
     let Some(program) = workload(test, "reluctant") else { return };
     let room = Room::new();
-    let arguments = ["run", "--json", "r.json", "--", program.to_str().unwrap()];
+    // Where nothing can be gained nothing is moved, and the program need not wait for it for a minute.
+    let can_gain = !are_alike(&Topology::load("live").unwrap(), &[]);
+    let seconds = if can_gain { "60" } else { "3" };
+    let arguments = ["run", "--json", "r.json", "--", program.to_str().unwrap(), seconds];
     let Some(ran) = online(test, &room, &arguments) else { return };
     let document = document(&room, "r.json");
     if ran.stdout == "one PU\n" || document["events"].as_u64().unwrap() < 100 {
@@ -248,7 +249,7 @@ fn a_program_that_changes_its_pattern_is_mapped_again() {
     }
     let room = Room::new();
     let mut arguments = vec!["run", "--always", "--verbose", "--json", "r.json", "--", program.to_str().unwrap()];
-    arguments.extend(["phases", "--threads", "4", "--rounds", "40000", "--blocks", "16384", "--block", "64"]);
+    arguments.extend(["phases", "--threads", "4", "--rounds", "24000", "--blocks", "16384", "--block", "64"]);
     arguments.extend(["--expect", "/dev/null"]);
     let Some(ran) = online(test, &room, &arguments) else { return };
     assert_eq!(ran.status, Some(0), "{}", ran.stderr);
@@ -338,7 +339,7 @@ fn hint_faults_pause_where_they_would_take_too_much() {
     let mut command = room.command(["run", "--dry-run", "--faults", "hint", "--json", "r.json", "--", program]);
     let said = std::fs::File::create(room.path("said")).unwrap();
     let mut run = Killed::spawn(command.args(["2", "3600", "300"]).stdout(Stdio::null()).stderr(said));
-    let (mut was_on, mut off_since) = (false, None);
+    let (mut was_on, mut off_since, mut ended) = (false, None, false);
     let status = loop {
         if let Some(status) = run.try_wait().unwrap() {
             break status;
@@ -348,6 +349,11 @@ fn hint_faults_pause_where_they_would_take_too_much() {
         if was_on && !is_on && off_since.is_none() {
             off_since = Some(Instant::now());
         }
+        // Long enough to be a pause: the program has nothing more to show.
+        if off_since.is_some_and(|since: Instant| since.elapsed() > Duration::from_secs(1)) && !ended {
+            ended = true;
+            nix::sys::signal::kill(nix::unistd::Pid::from_raw(run.id() as i32), nix::sys::signal::SIGTERM).unwrap();
+        }
         std::thread::sleep(Duration::from_millis(5));
     };
     let said = std::fs::read_to_string(room.path("said")).unwrap();
@@ -356,7 +362,7 @@ fn hint_faults_pause_where_they_would_take_too_much() {
         println!("skipped: {test}: {said}");
         return;
     }
-    assert_eq!(status.code(), Some(0), "{said}");
+    assert!(ended && status.signal() == Some(libc::SIGTERM) || status.code() == Some(0), "{status}: {said}");
     // It is off at the end too: in a pause, it was for long by then.
     let off_for = off_since.map_or(Duration::ZERO, |since| since.elapsed());
     assert!(off_for > Duration::from_millis(500), "off for {off_for:?}: {said}");
@@ -410,7 +416,7 @@ fn a_program_that_has_run_for_long_is_seen_as_one_that_begins() {
     let arguments = "pairs-far --threads 4 --blocks 65536 --block 64 --words 4 --expect /dev/null --rounds 1000000";
     let mut program = Command::new(path);
     let program = Killed::spawn(program.args(arguments.split(' ')).stdout(Stdio::null()).stderr(Stdio::null()));
-    std::thread::sleep(Duration::from_secs(6));
+    std::thread::sleep(Duration::from_secs(3));
     let room = Room::new();
     let mut attach = Command::new("timeout");
     attach.args(["-s", "INT", "3", env!("CARGO_BIN_EXE_cohabit"), "attach", "--dry-run", "--json", "a.json"]);

@@ -43,6 +43,7 @@ const WITH_TIMES: u64 = 3;
 const FORMAT_GROUP: u64 = 1 << 3;
 const BREAKPOINT: u32 = 5;
 /// HW_BREAKPOINT_R | HW_BREAKPOINT_W (linux/hw_breakpoint.h).
+const WRITES: u32 = 2;
 const READS_AND_WRITES: u32 = 3;
 /// PERF_SAMPLE_IP | TID | TIME | ADDR.
 const SAMPLE_TYPE: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 3;
@@ -111,7 +112,16 @@ pub fn nothing(tid: i32) -> io::Result<File> {
 /// manual, volume 3, "Breakpoint Field Recognition").
 pub const WATCHED_BYTES: u64 = 8;
 
-/// Accesses of one thread to a few addresses, reads and writes, system calls' excepted: which of them there are any to. A thread is
+/// What a watchpoint stops a thread at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stops {
+    /// Writes alone.
+    Writes,
+    /// Reads and writes.
+    Accesses,
+}
+
+/// Accesses of one thread to a few addresses, system calls' excepted: which of them there are any to. A thread is
 /// stopped at its first access to each, and at no further one.
 ///
 /// One group, so that what interrupts a thread that runs is begun and read once for all: the leader counts nothing, and until
@@ -124,7 +134,7 @@ pub struct Watchpoints {
 
 impl Watchpoints {
     /// Watches a thread from now on.
-    pub fn open(tid: i32, addresses: impl Iterator<Item = u64>) -> io::Result<Self> {
+    pub fn open(tid: i32, addresses: impl Iterator<Item = (u64, Stops)>) -> io::Result<Self> {
         let flags = EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR;
         let leader = Attributes {
             kind: SOFTWARE,
@@ -135,10 +145,13 @@ impl Watchpoints {
         };
         let leader = open(leader, tid, -1)?;
         let mut events = Vec::new();
-        for address in addresses {
+        for (address, stops) in addresses {
             let event = Attributes {
                 kind: BREAKPOINT,
-                breakpoint: READS_AND_WRITES,
+                breakpoint: match stops {
+                    Stops::Writes => WRITES,
+                    Stops::Accesses => READS_AND_WRITES,
+                },
                 sample_period: 1,
                 flags,
                 // The address, and how many bytes of it.

@@ -88,10 +88,17 @@ impl AgedMatrix {
         }
     }
 
-    /// Of what was added, lets so many others tell a change instead of these events: such as show less, and sooner.
-    pub fn tell_change_by(&mut self, a: u32, b: u32, others: u64, instead_of: u64) {
+    /// Adds events that tell no change: such as show of all time what they show.
+    pub fn add_untelling(&mut self, a: u32, b: u32, events: u64) {
         if a != b {
-            *self.recent.pairs.entry((a.min(b), a.max(b))).or_default() += others as f64 - instead_of as f64;
+            *self.all.pairs.entry((a.min(b), a.max(b))).or_default() += events as f64;
+        }
+    }
+
+    /// Adds events that tell a change, and nothing else: such as show less, and sooner.
+    pub fn tell_change(&mut self, a: u32, b: u32, events: f64) {
+        if a != b {
+            *self.recent.pairs.entry((a.min(b), a.max(b))).or_default() += events;
         }
     }
 

@@ -205,7 +205,7 @@ impl Ledger {
         for (setting, changed) in self.entry.settings.clone() {
             let path = setting.path(&self.root);
             if self.setting_of_others(setting).is_none() && put_back(&path, &changed)? {
-                back.push((path, changed.before));
+                back.push((setting.usual_path(&self.root), changed.before));
             }
             self.entry.settings.remove(&setting);
         }
@@ -274,7 +274,7 @@ fn restore_below(folder: &Path, root: &Path) -> Result<Restored> {
             }
             let path = setting.path(root);
             match put_back(&path, changed) {
-                Ok(true) => restored.settings.push((path, changed.before.clone())),
+                Ok(true) => restored.settings.push((setting.usual_path(root), changed.before.clone())),
                 Ok(false) => {}
                 Err(error) => restored.failed.push(error.cause),
             }

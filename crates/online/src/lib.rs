@@ -3,7 +3,7 @@
 //! `faults` watches programs: in the kernel through eBPF (`native/bpf`) or by perf events, with the same detector in both
 //! languages (`faults::table`), sees what processes copy from one another, and takes the registers of tasks where a timer
 //! interrupts them. `sampling` makes accesses and events of these, `watch` sets watchpoints, `allowance` holds what is done to a
-//! share of the programs' time, and `weigh` makes one count of what all have shown.
+//! share of the programs' time. All that shows anything shows `evidence`, of which `weigh` makes one count; `sure` says how sure that is.
 //!
 //! `policy` decides when to move and whether it is worth it (CDSM, sections 3 and 4), on `aging`, `change`, `gain`, `progress` and
 //! `interval`; all of these are pure. `placer` sets affinities, `settings` changes settings of the machine (`setting` names them), and
@@ -14,6 +14,8 @@
 pub mod aging;
 pub mod allowance;
 mod change;
+pub mod debugfs;
+pub mod evidence;
 pub mod faults;
 pub mod gain;
 pub mod interval;
@@ -27,6 +29,7 @@ pub mod progress;
 pub mod sampling;
 pub mod setting;
 pub mod settings;
+pub mod sure;
 pub mod threads;
 pub mod watch;
 pub mod weigh;

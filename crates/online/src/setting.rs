@@ -1,7 +1,11 @@
 //! The settings of the machine that cohabit changes: no others are ever written, whatever a ledger names.
 
+use super::debugfs;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+
+/// What is in debugfs, below `/`.
+const DEBUGFS: &str = "sys/kernel/debug/";
 
 /// One of them, in a ledger by its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -31,8 +35,16 @@ impl Setting {
         }
     }
 
-    /// Its path; `root` is `/`, but for tests.
+    /// Its path; `root` is `/`, but for tests. What is in debugfs is found where that is not mounted, too.
     pub fn path(self, root: &Path) -> PathBuf {
+        match self.below_root().strip_prefix(DEBUGFS) {
+            Some(inside) if root == Path::new("/") => debugfs::folder().join(inside),
+            _ => self.usual_path(root),
+        }
+    }
+
+    /// Its path where the machine has debugfs: what it is called.
+    pub fn usual_path(self, root: &Path) -> PathBuf {
         root.join(self.below_root())
     }
 }
@@ -46,7 +58,7 @@ mod tests {
         let all = [Setting::NumaBalancing, Setting::ScanDelay, Setting::ScanPeriodMin, Setting::ScanPeriodMax];
         for setting in all {
             let text = serde_json::to_string(&setting).unwrap();
-            assert_eq!(text, format!("{:?}", setting.path(Path::new("/"))));
+            assert_eq!(text, format!("{:?}", setting.usual_path(Path::new("/"))));
             assert_eq!(serde_json::from_str::<Setting>(&text).unwrap(), setting);
         }
         for other in ["/etc/passwd", "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/../kernel/numa_balancing", ""] {

@@ -4,12 +4,12 @@
 //!
 //! Users have lost much by somebody else's turning it off or on: it is read first, written down, and put back.
 
+use super::debugfs;
 use super::ledger::Ledger;
 use super::setting::Setting;
 use cohabit_model::{Error, Result};
 use nix::unistd::{AccessFlags, access};
 use std::fs;
-use std::path::Path;
 
 const SWITCH: &str = "/proc/sys/kernel/numa_balancing";
 /// Bit of the switch: balancing as such; other bits are memory tiering's.
@@ -17,9 +17,10 @@ const NORMAL: u32 = 1;
 /// What to do where it cannot be written.
 const MAY_CHANGE: &str = "run as root, or have the administrator set kernel.numa_balancing=1";
 const MAY_SWITCH: &str = "run as root, or leave --numa-balancing out";
+/// Where the rates are, in debugfs.
+const RATES: &str = "sched/numa_balancing";
 /// What the machine has seen, a line each.
 const EVENTS: &str = "/proc/vmstat";
-const RATES: &str = "/sys/kernel/debug/sched/numa_balancing";
 /// How often a process's memory is scanned, at most and at least: not so rarely that nothing is seen.
 const RATE_SETTINGS: [(Setting, &str); 3] =
     [(Setting::ScanDelay, "100"), (Setting::ScanPeriodMin, "500"), (Setting::ScanPeriodMax, "2000")];
@@ -101,7 +102,9 @@ fn is_normal(switch: u32) -> bool {
 fn set_rates(ledger: &mut Ledger) -> Result<(), String> {
     for (setting, value) in RATE_SETTINGS {
         let set = ledger.set(setting, value);
-        set.map_err(|error| closed(Path::new(RATES).exists(), &lockdown()).map_or(error.cause, str::to_owned))?;
+        set.map_err(|error| {
+            closed(debugfs::folder().join(RATES).exists(), &lockdown()).map_or(error.cause, str::to_owned)
+        })?;
     }
     Ok(())
 }

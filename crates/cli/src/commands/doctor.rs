@@ -292,7 +292,7 @@ fn hint_faults() -> Check {
     const SWITCH: &str = "/proc/sys/kernel/numa_balancing";
     let now = first_word(SWITCH);
     let may_write = nix::unistd::access(SWITCH, nix::unistd::AccessFlags::W_OK).is_ok();
-    let rate = Path::new("/sys/kernel/debug/sched/numa_balancing/scan_delay_ms");
+    let rate = cohabit_online::debugfs::folder().join("sched/numa_balancing/scan_delay_ms");
     let rate = std::fs::read_to_string(rate).is_ok();
     let works = now.as_deref().is_some_and(|now| now != "0") || now.is_some() && may_write;
     Check {
@@ -315,9 +315,9 @@ fn hint_faults() -> Check {
                 Some("root of a container may not: on its host, sysctl kernel.numa_balancing=1".to_owned())
             }
             (_, false, _) => Some("run as root, or as root: sysctl kernel.numa_balancing=1".to_owned()),
-            (_, true, false) => {
-                Some("mount debugfs, without lockdown; until then detection is slow to begin, and backs off".to_owned())
-            }
+            (_, true, false) => Some(
+                "a kernel without lockdown, and root; without, hint faults are slow to begin, and back off".to_owned(),
+            ),
             _ => None,
         },
     }

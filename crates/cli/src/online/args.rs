@@ -33,6 +33,9 @@ pub struct OnlineArgs {
     /// allowed however little is in use, and all of it within --overhead
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
     pub fault_budget: f64,
+    /// End the observation, as Ctrl-C does, as soon as it is known of every pair of tasks whether it communicates
+    #[arg(long)]
+    pub until_sure: bool,
     /// Tell every decision, not only what changes
     #[arg(short, long)]
     pub verbose: bool,

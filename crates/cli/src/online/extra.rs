@@ -6,12 +6,12 @@ use super::args::{ExtraFaults, OnlineArgs};
 use super::hints::Hints;
 use super::tasks::Tasks;
 use cohabit_online::allowance::own_time;
+use cohabit_online::evidence::{Evidence, Kind};
 use cohabit_online::faults::{ARM_EVERY, Agent, LEAST_A_TASK, Others, PageAllowance, PageBudget, Watched};
 use cohabit_online::ledger::Ledger;
-use cohabit_online::sampling::{Sums, Telling};
+use cohabit_online::sampling::{Sighting, Sums, Telling};
 use cohabit_online::threads;
 use cohabit_online::watch::{self, Watcher};
-use cohabit_online::weigh::Seen;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -32,7 +32,7 @@ const LOOK_SOON: Duration = Duration::from_millis(500);
 /// How often it protects pages, at most, while samples tell enough: those that processes share.
 const SELDOM: Duration = Duration::from_millis(50);
 
-/// How many times as much watchpoints may take where there are no hint faults: what these might have taken, too.
+/// How many times as much watchpoints may take where there are neither hint faults nor samples: what these might have taken, too.
 const WITHOUT_HINT_FAULTS: f64 = 1.5;
 
 /// What makes extra faults in a session, and watches.
@@ -49,6 +49,8 @@ pub struct Extra {
     /// What else than the agent there is, and how many pairs it has shown.
     others: Others,
     others_show: u64,
+    /// Whether it is known of every pair of tasks whether it communicates: then nothing is watched while samples tell.
+    pub is_sure: bool,
     /// Whether several processes are followed, which may share memory.
     has_several: bool,
     /// Whether these are MPI ranks of which all messages are known.
@@ -75,7 +77,7 @@ impl Extra {
             which => Hints::start(which, args.overhead, samples, ledger, log),
         };
         say_what_faults_miss(args.faults, log);
-        let times = if hints.are_there() { 1.0 } else { WITHOUT_HINT_FAULTS };
+        let times = if hints.are_there() || samples { 1.0 } else { WITHOUT_HINT_FAULTS };
         let watcher = watcher(args.faults, args.overhead * times, samples, log);
         let others = if hints.are_there() || watcher.is_some() { Others::Few } else { Others::None };
         Self {
@@ -88,6 +90,7 @@ impl Extra {
             hints,
             ran: Duration::ZERO,
             others_show: 0,
+            is_sure: false,
             has_several: false,
             ranks_are_counted: false,
             samples: Telling::new(samples, LOOK_EVERY),
@@ -157,18 +160,27 @@ impl Extra {
     pub fn watch(&mut self, now: Duration, tasks: &Tasks) -> Option<Duration> {
         let living = tasks.living.iter();
         let living = living.map(|(&task, living)| watch::Living { task, tid: living.tid, process: living.process });
-        let watcher = self.watcher.as_mut().filter(|watcher| !self.samples.tells() || watcher.is_watching())?;
+        let is_needed = !self.is_sure || !self.samples.tells();
+        let watcher = self.watcher.as_mut().filter(|watcher| is_needed || watcher.is_watching())?;
         Some(watcher.step(now, self.ran, living))
     }
 
+    /// Tasks were seen at these places by samples.
+    pub fn see(&mut self, now: Duration, sightings: &[Sighting], tasks: &Tasks) {
+        if let Some(watcher) = &mut self.watcher {
+            watcher.see(now, sightings, |task| Some(tasks.living.get(&task)?.process));
+        }
+    }
+
     /// Who used the same places since the last call.
-    pub fn take_watched(&mut self) -> Vec<Seen> {
-        self.watcher.as_mut().map(|watcher| watcher.take().collect()).unwrap_or_default()
+    pub fn take_watched(&mut self, now: Duration) -> Vec<Evidence> {
+        self.watcher.as_mut().map(|watcher| watcher.take(now).collect()).unwrap_or_default()
     }
 
     /// Pairs that were seen, by whatever.
-    pub fn saw(&mut self, seen: &[Seen]) {
-        self.others_show += seen.iter().map(|seen| seen.used + seen.watched + seen.sampled).sum::<u64>();
+    pub fn saw(&mut self, seen: &[Evidence]) {
+        let is_other = |seen: &&Evidence| matches!(seen.kind, Kind::Used | Kind::Watched | Kind::Sampled);
+        self.others_show += seen.iter().filter(is_other).map(|seen| seen.count).sum::<u64>();
         if self.others == Others::Few && self.others_show >= ENOUGH_OTHERS {
             self.others = Others::Many;
         }
@@ -201,11 +213,6 @@ impl Extra {
     }
 }
 
-/// When there are watchpoints and the agent's faults, where tasks are sampled, too.
-fn while_what(samples: bool) -> &'static str {
-    if samples { " while samples tell too little" } else { "" }
-}
-
 /// Says what page faults alone cannot show here.
 fn say_what_faults_miss(which: ExtraFaults, log: &mut Log) {
     let mut tell = |what, text: &str| log.tell(Duration::ZERO, what, text.to_owned(), Vec::new());
@@ -229,8 +236,12 @@ fn watcher(which: ExtraFaults, overhead_percent: f64, samples: bool, log: &mut L
     let mut tell = |what, text: String| log.tell(Duration::ZERO, what, text, Vec::new());
     match Watcher::start(overhead_percent) {
         Ok(watcher) => {
-            let while_what = while_what(samples);
-            tell("source", format!("watchpoints{while_what}: who reads or writes the same places, drawn at random"));
+            let places = if samples {
+                "where samples have seen a task, until all pairs are told apart"
+            } else {
+                "drawn at random"
+            };
+            tell("source", format!("watchpoints: who reads or writes the same places, {places}"));
             Some(watcher)
         }
         Err(error) => {

@@ -3,8 +3,8 @@
 use super::Log;
 use super::args::ExtraFaults;
 use cohabit_observe::mpi;
+use cohabit_online::evidence::{Evidence, Kind};
 use cohabit_online::faults::TaskEvent;
-use cohabit_online::weigh::Seen;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -83,7 +83,7 @@ impl Messages {
     }
 
     /// What has been sent since it was last read, nothing where that is not long ago; and whether ranks are known that were not.
-    pub fn take(&mut self, now: Duration, log: &mut Log) -> (Vec<Seen>, bool) {
+    pub fn take(&mut self, now: Duration, log: &mut Log) -> (Vec<Evidence>, bool) {
         if now < self.due {
             return (Vec::new(), false);
         }
@@ -102,7 +102,7 @@ impl Messages {
             let mpi::Amount { messages, bytes } = sent.amount;
             self.sums.add(sent.amount);
             let bytes = bytes.saturating_add(messages.saturating_mul(BYTES_OF_A_MESSAGE));
-            seen.push(Seen { bytes, ..Seen::of(a, b) });
+            seen.push(Evidence::of(Kind::Passed, (a, b), bytes, now));
         }
         (seen, self.tasks.len() > before)
     }

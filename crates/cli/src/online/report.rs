@@ -4,9 +4,13 @@ use super::Log;
 use super::ending::Ending;
 use cohabit_model::{Profile, Task};
 use cohabit_observe::mpi;
+use cohabit_online::evidence::{KINDS, Kind};
 use cohabit_online::faults::Counters;
+use cohabit_online::sure::Sureness;
 use cohabit_online::watch;
+use cohabit_online::weigh::Weights;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Of the samples, those of tasks that wait in a loop.
@@ -26,6 +30,14 @@ pub struct Report {
     pub counters: Counters,
     /// What the faults came from.
     pub source: &'static str,
+    /// What was seen of each kind, in its own unit, and what that counts.
+    pub of_kinds: BTreeMap<Kind, u64>,
+    /// See there.
+    pub weights: Weights,
+    /// How sure it was in the end who communicates, and when it was first known of all pairs.
+    pub sure: Sureness,
+    /// See there.
+    pub sure_at: Option<Duration>,
     /// Tasks moved, and moves undone.
     pub moves: u64,
     /// Decisions that were undone.
@@ -79,10 +91,23 @@ impl Report {
             "bytes_copied": counters.copied, "messages": self.messages.messages, "bytes_of_messages": self.messages.bytes,
             "moves": self.moves, "undone": self.undone,
             "verdict": self.ending,
+            "evidence": self.evidence(),
+            "pairs": self.sure.pairs, "pairs_told_apart": self.sure.told,
+            "sure_after_seconds": self.sure_at.map(|at| at.as_secs_f64()),
             "coverage": self.profile.meta.coverage,
             "task_list": self.task_list(),
             "log": self.log.entries, "log_entries_dropped": self.log.dropped,
         })
+    }
+
+    /// Of each kind that there is any of, how much, and what one counts.
+    fn evidence(&self) -> Value {
+        let of_kind = |row: &cohabit_online::evidence::Row| {
+            let count = *self.of_kinds.get(&row.kind)?;
+            let weight = row.of_an_event.map_or(0.0, |of_one| self.weights.of(row.kind) / of_one as f64);
+            Some((row.name.to_owned(), json!({ "count": count, "events_each": weight })))
+        };
+        Value::Object(KINDS.iter().filter_map(of_kind).collect())
     }
 
     /// Who the tasks were: the first of many.
@@ -114,7 +139,7 @@ impl Report {
             }
         };
         format!(
-            "{} {}, {} page faults ({:.0} a second), {} communication events{sent}, {} moves; {:.2} s of CPU time used by cohabit in {:.1} s{waited}",
+            "{} {}, {} page faults ({:.0} a second), {} communication events{sent}, {} moves; {:.2} s of CPU time used by cohabit in {:.1} s{waited}{}",
             self.task_count,
             if self.task_count == 1 { "task" } else { "tasks" },
             counters.faults,
@@ -123,6 +148,27 @@ impl Report {
             self.moves,
             self.own_cpu.as_secs_f64(),
             self.time.as_secs_f64(),
+            told(self.sure),
         )
+    }
+}
+
+/// How sure it is who communicates; nothing where there is nobody to communicate, or nothing was seen.
+fn told(sure: Sureness) -> String {
+    match sure {
+        Sureness { told: 0, .. } | Sureness { pairs: 0, .. } => String::new(),
+        Sureness { told, pairs, .. } => format!("; {told} of {pairs} pairs told apart"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_told_apart_where_any_are() {
+        let of = |told, pairs| super::told(Sureness { told, pairs, seconds_left: None });
+        assert_eq!((of(0, 0), of(0, 6)), (String::new(), String::new()));
+        assert_eq!(of(5, 6), "; 5 of 6 pairs told apart");
     }
 }

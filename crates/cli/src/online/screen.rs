@@ -4,6 +4,7 @@ use super::Snapshot;
 use cohabit_model::Topology;
 use cohabit_model::topology::Level;
 use cohabit_online::placer::Held;
+use cohabit_online::sure::Sureness;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -54,7 +55,7 @@ impl Rates {
 /// Draws the moment.
 pub fn draw(frame: &mut Frame, now: &Snapshot, rates: &Rates) {
     let [figures, middle, log] =
-        Layout::vertical([Constraint::Length(3), Constraint::Min(6), Constraint::Length(9)]).areas(frame.area());
+        Layout::vertical([Constraint::Length(4), Constraint::Min(6), Constraint::Length(9)]).areas(frame.area());
     let [matrix, placement] =
         Layout::horizontal([Constraint::Percentage(55), Constraint::Percentage(45)]).areas(middle);
     frame.render_widget(Paragraph::new(figure_lines(now, rates)), figures);
@@ -82,7 +83,18 @@ fn figure_lines(now: &Snapshot, rates: &Rates) -> Vec<Line<'static>> {
             "page faults {:.0}/s  events {:.0}/s  pages protected {:.0}/s  events lost {}  own CPU {cpu:.2} % of one PU",
             rates.faults, rates.events, rates.protected, now.counters.events_lost
         )),
+        Line::from(how_sure(now.sure)),
     ]
+}
+
+/// Of how many pairs it is known whether they communicate, and when it will be of the rest.
+fn how_sure(sure: Sureness) -> String {
+    let left = match sure.seconds_left {
+        _ if sure.is_sure() => String::new(),
+        Some(seconds) => format!("  the rest in some {seconds:.0} s"),
+        None => "  too little was seen yet to say when the rest is".to_owned(),
+    };
+    format!("{} of {} pairs told apart{left}", sure.told, sure.pairs)
 }
 
 /// The tasks that fit, by their number, and a coloured cell for each pair.
@@ -189,6 +201,7 @@ mod tests {
                 matrix: &matrix,
                 counters: Counters { faults, ..Counters::default() },
                 log: &log,
+                sure: Sureness { told: 2, pairs: 3, seconds_left: Some(4.2) },
                 interval: Duration::from_millis(100),
                 moves: 1,
                 pages_protected: 0,
@@ -202,7 +215,16 @@ mod tests {
         };
         draw_at(1, 100);
         let screen = draw_at(2, 150);
-        for text in ["page faults 50/s", "3 tasks", "1 moves", "solver", "PU 2    2*", "moved 2 to PU 2", "package 1"] {
+        for text in [
+            "2 of 3 pairs told apart  the rest in some 4 s",
+            "page faults 50/s",
+            "3 tasks",
+            "1 moves",
+            "solver",
+            "PU 2    2*",
+            "moved 2 to PU 2",
+            "package 1",
+        ] {
             assert!(screen.contains(text), "{text} in\n{screen}");
         }
         // A terminal too small for anything is no reason to fall over.

@@ -4,8 +4,8 @@ use super::abi::{self, cohabit_sample as Sample, cohabit_task_event as Event};
 use super::mappings::{self, Range};
 use super::object::{self, as_bytes, refused};
 use super::{Counters, Options, Reading, Source, TaskEvent, follow};
-use crate::sampling::{Code, DELAYS, DRAWN, Delays, Registers, Sampler, Sums, Taken};
-use crate::weigh::Seen;
+use crate::evidence::{Evidence, Kind};
+use crate::sampling::{Code, DELAYS, DRAWN, Delays, Registers, Sampler, Sighting, Sums, Taken};
 use cohabit_model::{Error, Result};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ProgramInput, RingBuffer, RingBufferBuilder};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -55,6 +55,8 @@ struct Process {
     tasks: usize,
     /// The shared mappings that the kernel was told of.
     shared: Vec<Range>,
+    /// What nobody can write to.
+    fixed: Vec<(u64, u64)>,
     /// How large its address space was when its mappings were read, as the kernel says it.
     size: String,
     /// After how many looks at its size its mappings are to be read again, changed or not.
@@ -142,14 +144,18 @@ impl BpfFaults {
         for process in changed {
             // One that has ended has none; its entry goes with its last task.
             let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
-            self.share(process, mappings::shared(&maps))?;
+            self.share(process, &maps)?;
         }
         Ok(())
     }
 
-    fn share(&mut self, process: i32, mut ranges: Vec<Range>) -> Result<()> {
+    /// Takes note of a process's memory, by the text of its `maps` file.
+    fn share(&mut self, process: i32, maps: &str) -> Result<()> {
+        let mut ranges = mappings::shared(maps);
         ranges.truncate(abi::COHABIT_MAX_RANGES as usize);
-        let known = &mut self.processes.entry(process).or_default().shared;
+        let memory = self.processes.entry(process).or_default();
+        memory.fixed = mappings::fixed(maps);
+        let known = &mut memory.shared;
         if *known == ranges {
             return Ok(());
         }
@@ -220,7 +226,7 @@ impl BpfFaults {
     }
 
     /// Takes the pairs out of the kernel's matrix, so that it holds no more than what one interval brings.
-    pub(super) fn take_pairs(&mut self) -> Result<Vec<Seen>> {
+    pub(super) fn take_pairs(&mut self, now: Duration) -> Result<Vec<Evidence>> {
         let taken = self.maps.matrix.lookup_and_delete_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
         let taken = taken.map_err(|error| refused("reading the matrix of", &error))?;
         let mut pairs = Vec::new();
@@ -232,7 +238,9 @@ impl BpfFaults {
             let (used, written, copied) = (next(), next(), next());
             match (self.slots.get(&(key >> 16)), self.slots.get(&(key & 0xffff))) {
                 (Some(a), Some(b)) => {
-                    pairs.push(Seen { used, written, bytes: copied, ..Seen::of(a.task, b.task) });
+                    let counts = [(Kind::Used, used), (Kind::Written, written), (Kind::Passed, copied)];
+                    let seen = counts.into_iter().filter(|counted| counted.1 > 0);
+                    pairs.extend(seen.map(|(kind, count)| Evidence::of(kind, (a.task, b.task), count, now)));
                 }
                 _ => self.stale += used + written,
             }
@@ -251,9 +259,11 @@ impl BpfFaults {
             let Some(living) = self.slots.get(&sample.slot) else { continue };
             let process = sample.process as i32;
             let known = self.processes.get(&process);
-            let (shared, tasks) = known.map_or((&[][..], 0), |known| (&known.shared[..], known.tasks));
+            let (shared, fixed, threads) =
+                known.map_or((&[][..], &[][..], 0), |known| (&known.shared[..], &known.fixed[..], known.tasks));
+            let reach = mappings::Reach { shared, fixed, process, threads };
             let registers = Registers { instruction: sample.instruction, general: sample.registers };
-            let place = |address| mappings::place(shared, (process, tasks), address);
+            let place = |address| reach.place(address);
             let code = Code { start: sample.code_start, bytes: &sample.code[..sample.code_bytes as usize] };
             let by_tick = sample.delay == abi::COHABIT_BY_TICK;
             let taken = if by_tick { Taken::Regularly } else { Taken::AfterSwitch };
@@ -370,10 +380,10 @@ impl Source for BpfFaults {
             Ok(())
         })?;
         let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
-        self.share(process, mappings::shared(&maps))
+        self.share(process, &maps)
     }
 
-    fn read(&mut self, with_pairs: bool) -> Result<Reading> {
+    fn read(&mut self, now: Duration, with_pairs: bool) -> Result<Reading> {
         let (tasks, ended) = self.take_tasks()?;
         self.unread.extend(ended);
         self.take_samples()?;
@@ -381,17 +391,17 @@ impl Source for BpfFaults {
             sampler.end(&super::ended(&tasks));
         }
         if !with_pairs {
-            return Ok(Reading { tasks, pairs: Vec::new(), counters: self.known });
+            return Ok(Reading { tasks, seen: Vec::new(), counters: self.known });
         }
         // Going through the kernel's matrix takes longer than asking whether there is anything in it.
         let events = self.counter(abi::COHABIT_COUNT_EVENTS)? + self.counter(abi::COHABIT_COUNT_COPIED)?;
         let has_pairs = std::mem::replace(&mut self.kernels_events, events) != events;
-        let mut pairs = if has_pairs { self.take_pairs()? } else { Vec::new() };
-        pairs.extend(self.samples.as_mut().map(|(_, sampler)| sampler.take()).unwrap_or_default());
+        let mut seen = if has_pairs { self.take_pairs(now)? } else { Vec::new() };
+        seen.extend(self.samples.as_mut().map(|(_, sampler)| sampler.take(now)).unwrap_or_default());
         let ended = std::mem::take(&mut self.unread);
         self.free(ended)?;
         self.known = self.counters()?;
-        Ok(Reading { tasks, pairs, counters: self.known })
+        Ok(Reading { tasks, seen, counters: self.known })
     }
 
     fn wait(&self, at_most: Duration) {
@@ -431,6 +441,10 @@ impl Source for BpfFaults {
     fn see_copies(&mut self) -> Result<()> {
         self.copies = Some(object::attach_copiers(&object::find()?, &self.object)?);
         Ok(())
+    }
+
+    fn take_sightings(&mut self) -> Vec<Sighting> {
+        self.samples.as_mut().map(|(_, sampler)| sampler.take_sightings()).unwrap_or_default()
     }
 
     fn forget_samples(&mut self) {

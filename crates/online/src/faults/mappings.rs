@@ -95,12 +95,49 @@ pub fn find(ranges: &[Range], address: u64) -> Option<&Range> {
     ranges[..after].last().filter(|range| address < range.end)
 }
 
-/// Which memory an address of a process is in, and where in it: the same for all processes that share it. None where only one task can
-/// come to it: outside of what a process shares that has one thread.
-pub fn place(shared: &[Range], (process, threads): (i32, usize), address: u64) -> Option<(u64, u64)> {
-    match find(shared, address) {
-        Some(range) => Some((range.object | 1 << 63, address - range.start + range.offset)),
-        None => (threads > 1).then_some((process as u64, address)),
+/// What a process cannot write to and has for itself in the text of a `maps` file, ascending: code, constants, and the kernel's clock
+/// (`[vvar]`), which everybody reads that asks for the time. Nobody communicates by it.
+pub fn fixed(maps: &str) -> Vec<(u64, u64)> {
+    let range = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let (start, end) = words.next()?.split_once('-')?;
+        let permissions = words.next()?.as_bytes();
+        let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+        (permissions.get(1) == Some(&b'-') && permissions.get(3) == Some(&b'p')).then_some((hex(start)?, hex(end)?))
+    };
+    let mut found: Vec<(u64, u64)> = Vec::new();
+    for (start, end) in maps.lines().filter_map(range) {
+        match found.last_mut() {
+            Some(last) if last.1 == start => last.1 = end,
+            _ => found.push((start, end)),
+        }
+    }
+    found
+}
+
+/// The memory of a process, as far as it matters who can come to it.
+#[derive(Debug, Clone, Copy)]
+pub struct Reach<'a> {
+    /// What it shares with others, ascending.
+    pub shared: &'a [Range],
+    /// What nobody can write to, ascending.
+    pub fixed: &'a [(u64, u64)],
+    /// Its id.
+    pub process: i32,
+    /// How many threads it has.
+    pub threads: usize,
+}
+
+impl Reach<'_> {
+    /// Which memory an address is in, and where in it: the same for all processes that share it. None where only one task can
+    /// come to it, outside of what a process shares that has one thread, or nobody can write there.
+    pub fn place(&self, address: u64) -> Option<(u64, u64)> {
+        if let Some(range) = find(self.shared, address) {
+            return Some((range.object | 1 << 63, address - range.start + range.offset));
+        }
+        let after = self.fixed.partition_point(|range| range.0 <= address);
+        let is_fixed = self.fixed[..after].last().is_some_and(|range| address < range.1);
+        (self.threads > 1 && !is_fixed).then_some((self.process as u64, address))
     }
 }
 
@@ -113,9 +150,15 @@ mod tests {
     fn memory_is_that_of_processes_or_shared() {
         let range = |start| Range { start, end: start + 0x1000, object: 42, offset: 0x2000 };
         let (one, other) = ([range(0x10_0000)], [range(0x50_0000)]);
-        assert_eq!(place(&one, (7, 1), 0x10_0010), Some((42 | 1 << 63, 0x2010)));
-        assert_eq!(place(&one, (7, 1), 0x10_0010), place(&other, (8, 4), 0x50_0010));
-        assert_eq!((place(&one, (7, 2), 0x10), place(&one, (7, 1), 0x10)), (Some((7, 0x10)), None));
+        let fixed = [(0x1000, 0x2000), (0x5000, 0x6000)];
+        let of = |shared, process, threads| Reach { shared, fixed: &fixed, process, threads };
+        assert_eq!(of(&one, 7, 1).place(0x10_0010), Some((42 | 1 << 63, 0x2010)));
+        assert_eq!(of(&one, 7, 1).place(0x10_0010), of(&other, 8, 4).place(0x50_0010));
+        assert_eq!((of(&one, 7, 2).place(0x10), of(&one, 7, 1).place(0x10)), (Some((7, 0x10)), None));
+        // Where nobody can write.
+        for (address, is_there) in [(0xfff, true), (0x1000, false), (0x1fff, false), (0x2000, true), (0x5800, false)] {
+            assert_eq!(of(&one, 7, 2).place(address).is_some(), is_there, "{address:x}");
+        }
     }
 
     const MAPS: &str = "\
@@ -146,6 +189,13 @@ garbage
         ] {
             assert_eq!(find(&ranges, address), found.map(|index: usize| &ranges[index]), "{address:x}");
         }
+    }
+
+    #[test]
+    fn what_nobody_can_write_to_is_found() {
+        assert_eq!(fixed(MAPS), [(0x55d0_c000_0000, 0x55d0_c000_1000)]);
+        let maps = "1000-2000 r--p 0 0 0 a\n2000-4000 r-xp 0 0 0 a\n4000-5000 rw-p 0 0 0 a\n9000-a000 r--p 0 0 0 [vvar]\nx-y r--p\n";
+        assert_eq!(fixed(maps), [(0x1000, 0x4000), (0x9000, 0xa000)]);
     }
 
     #[test]

@@ -34,8 +34,8 @@ pub use perf::PerfFaults;
 pub use progress::ProgressPage;
 pub use record::Recorder;
 
-use crate::sampling::Sums;
-use crate::weigh::Seen;
+use crate::evidence::Evidence;
+use crate::sampling::{Sighting, Sums};
 use std::collections::BTreeSet;
 
 /// How faults are turned into events. CDSM's Table 1 has the defaults.
@@ -117,8 +117,8 @@ pub enum TaskEvent {
 pub struct Reading {
     /// Tasks that came and went, in that order.
     pub tasks: Vec<TaskEvent>,
-    /// Events between two tasks; a pair may be there more than once.
-    pub pairs: Vec<Seen>,
+    /// What was seen of two tasks; a pair may be there more than once.
+    pub seen: Vec<Evidence>,
     /// Since the source was started.
     pub counters: Counters,
 }
@@ -137,11 +137,12 @@ pub trait Source {
     /// Where the process is gone, or is not this user's.
     fn follow(&mut self, process: i32) -> cohabit_model::Result<()>;
 
-    /// What was seen since the last call. Without `with_pairs`, which costs more, who came and went at least.
+    /// What was seen since the last call; `now` is since following began. Without `with_pairs`, which costs more, who came and went at
+    /// least.
     ///
     /// # Errors
     /// Where the source has broken down.
-    fn read(&mut self, with_pairs: bool) -> cohabit_model::Result<Reading>;
+    fn read(&mut self, now: std::time::Duration, with_pairs: bool) -> cohabit_model::Result<Reading>;
 
     /// Waits for tasks to come or go, and this long at most.
     fn wait(&self, at_most: std::time::Duration);
@@ -163,6 +164,9 @@ pub trait Source {
     /// # Errors
     /// Where the source cannot, or the kernel refuses it; the rest goes on.
     fn see_copies(&mut self) -> cohabit_model::Result<()>;
+
+    /// Where tasks were seen by samples since the last call: the latest ones.
+    fn take_sightings(&mut self) -> Vec<Sighting>;
 
     /// Tasks communicate otherwise than before: samples taken until now tell nothing any more.
     fn forget_samples(&mut self);

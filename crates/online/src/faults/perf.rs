@@ -6,8 +6,8 @@ use super::mappings::{self, Range};
 use super::ring::{Record, Ring};
 use super::table::{Table, private_key, shared_key, within_page};
 use super::{Counters, Options, Reading, Source, TaskEvent};
-use crate::sampling::{By, Code, Registers, Sampler, Taken, between};
-use crate::weigh::Seen;
+use crate::evidence::{Evidence, Kind};
+use crate::sampling::{By, Code, Registers, Sampler, Sighting, Taken, between};
 use cohabit_host::perf_event::{files_allowed, page_faults, refused, registers};
 use cohabit_model::{Error, Result};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
@@ -57,6 +57,8 @@ struct Living {
 struct Process {
     threads: usize,
     shared: Vec<Range>,
+    /// What nobody can write to.
+    fixed: Vec<(u64, u64)>,
 }
 
 impl PerfFaults {
@@ -96,9 +98,9 @@ impl PerfFaults {
         let parents =
             parent.and_then(|tid| self.tasks.get(&tid)).and_then(|parent| self.processes.get(&parent.process));
         // A new process has the mappings of its parent.
-        let shared = parents.map(|parent| parent.shared.clone()).unwrap_or_default();
+        let (shared, fixed) = parents.map(|parent| (parent.shared.clone(), parent.fixed.clone())).unwrap_or_default();
         self.tasks.insert(tid, Living { task, process });
-        self.processes.entry(process).or_insert(Process { threads: 0, shared }).threads += 1;
+        self.processes.entry(process).or_insert(Process { threads: 0, shared, fixed }).threads += 1;
         self.told.push(TaskEvent::Started { task, tid, process, parent: creator });
     }
 
@@ -171,7 +173,9 @@ impl PerfFaults {
         }
         let mut code = [0; 2 * CODE_BYTES];
         let code = code_around(living.process, registers.instruction, &mut code);
-        let place = |address| mappings::place(&process.shared, (living.process, process.threads), address);
+        let Process { threads, shared, fixed } = process;
+        let reach = mappings::Reach { shared, fixed, process: living.process, threads: *threads };
+        let place = |address| reach.place(address);
         let value = |address| word(living.process, address);
         sampler.add((Duration::from_nanos(time), Taken::Regularly), living.task, registers, &code, place, value);
     }
@@ -235,25 +239,25 @@ impl Source for PerfFaults {
         self.refresh()
     }
 
-    fn read(&mut self, _with_pairs: bool) -> Result<Reading> {
+    fn read(&mut self, now: Duration, _with_pairs: bool) -> Result<Reading> {
         let mut records = Vec::new();
         self.rings.iter_mut().for_each(|ring| ring.read(&mut records));
         records.sort_by_key(Record::time);
         records.into_iter().for_each(|record| self.record(record));
         // Mostly it is the agent that makes them fault.
-        let seen = |(a, b, written)| Seen { written, ..Seen::of(a, b) };
+        let seen = |(a, b, written)| Evidence::of(Kind::Written, (a, b), written, now);
         let told = std::mem::take(&mut self.told);
         let sampled = self.samples.as_mut().map(|(_, sampler)| {
             sampler.end(&super::ended(&told));
-            sampler.take()
+            sampler.take(now)
         });
         let sampled = sampled.unwrap_or_default();
         self.counters.sampled = self.samples.as_ref().map(|(_, sampler)| sampler.sums).unwrap_or_default();
         self.counters.events = self.table.events + self.counters.sampled.events;
         self.counters.new_blocks = self.table.new_blocks;
         self.counters.evictions = self.table.evictions;
-        let by_task = self.table.take_pairs().into_iter().map(seen).chain(sampled).collect();
-        Ok(Reading { tasks: told, pairs: by_task, counters: self.counters })
+        let seen = self.table.take_pairs().into_iter().map(seen).chain(sampled).collect();
+        Ok(Reading { tasks: told, seen, counters: self.counters })
     }
 
     fn wait(&self, at_most: Duration) {
@@ -265,6 +269,7 @@ impl Source for PerfFaults {
         for (pid, process) in &mut self.processes {
             let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
             process.shared = mappings::shared(&maps);
+            process.fixed = mappings::fixed(&maps);
         }
         self.end_the_gone();
         Ok(())
@@ -276,6 +281,10 @@ impl Source for PerfFaults {
 
     fn see_copies(&mut self) -> Result<()> {
         Err(Error::new("perf events do not show it"))
+    }
+
+    fn take_sightings(&mut self) -> Vec<Sighting> {
+        self.samples.as_mut().map(|(_, sampler)| sampler.take_sightings()).unwrap_or_default()
     }
 
     fn forget_samples(&mut self) {

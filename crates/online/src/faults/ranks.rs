@@ -103,7 +103,8 @@ fn processes_of_ranks(tasks: &[Task], pairs: &BTreeMap<(u32, u32), u64>) -> BTre
 #[cfg(test)]
 mod tests {
     use super::super::{Counters, Recorder, TaskEvent};
-    use crate::weigh::Seen;
+    use crate::evidence::{Evidence, Kind as Shown};
+    use crate::weigh::Weights;
     use cohabit_model::profile::Kind;
     use std::time::Duration;
 
@@ -122,13 +123,13 @@ mod tests {
             started(5, 31, 31, Some(4)),
         ];
         let pairs = [(2, 3, 5), (0, 1, 1), (3, 5, 2)];
-        let seen = pairs.map(|(a, b, used)| Seen { used, ..Seen::of(a, b) });
+        let seen = pairs.map(|(a, b, used)| Evidence::of(Shown::Used, (a, b), used, Duration::ZERO));
         recorder.add_tasks(&tasks);
         recorder.add(&seen, &pairs, Counters::default(), Duration::from_millis(50));
         for (task, rank) in [(1, 1), (2, 1), (3, 1), (4, 0), (5, 0), (9, 1)] {
             recorder.rank(task, Some(rank));
         }
-        let profile = recorder.profile(256, "page faults");
+        let profile = recorder.profile(256, "page faults", &Weights::default());
         let tasks: Vec<_> =
             profile.meta.tasks.iter().map(|task| (task.id, task.rank, task.tid, task.process, task.parent)).collect();
         assert_eq!(tasks, [(0, Some(0), 31, 0, None), (1, Some(1), 21, 1, None), (2, Some(1), 22, 1, Some(1))]);
@@ -150,13 +151,14 @@ mod tests {
             };
             // MPI's own thread; two of the program's, of which one communicates; another rank.
             recorder.add_tasks(&[started(0, 10), started(1, 10), started(2, 10), started(3, 10), started(4, 14)]);
-            let seen = [Seen { sampled: 9, ..Seen::of(0, 3) }, Seen { bytes: 3 << 20, ..Seen::of(0, 4) }];
+            let of = |kind, other, count| Evidence::of(kind, (0, other), count, Duration::ZERO);
+            let seen = [of(Shown::Sampled, 3, 9), of(Shown::Passed, 4, 3 << 20)];
             recorder.add(&seen, &[], Counters::default(), Duration::ZERO);
             for (task, ran) in ran.into_iter().enumerate() {
                 recorder.ran(task as u32, Duration::from_millis(ran));
                 recorder.rank(task as u32, Some(u32::from(task == 4)));
             }
-            let profile = recorder.profile(256, "page faults");
+            let profile = recorder.profile(256, "page faults", &Weights::default());
             let tasks: Vec<_> = profile.meta.tasks.iter().map(|task| (task.tid, task.spawn_index)).collect();
             (tasks, profile.messages.iter().filter(|(a, b, _)| a < b).map(|(_, _, events)| events).collect::<Vec<_>>())
         };

@@ -1,10 +1,11 @@
 //! What an online run has seen, as a profile: the matrix of the whole run and its series, both symmetric, because neither page
 //! faults nor watchpoints tell who wrote.
 //!
-//! The matrix is weighed (`weigh`) when all is known, the rows of the series as they come.
+//! The matrix is weighed (`weigh`) as all of it came to be weighed in the end, the rows of the series as they come.
 
 use super::{Counters, TaskEvent, ranks};
-use crate::weigh::{Scales, Seen};
+use crate::evidence::{Evidence, Kind as Shown};
+use crate::weigh::Weights;
 use cohabit_model::profile::{Coverage, Kind, Meta, SeriesRow};
 use cohabit_model::series::{bound_profile_series, bound_series};
 use cohabit_model::{Matrix, Profile, Task};
@@ -30,7 +31,7 @@ pub struct Recorder {
     index: HashMap<u32, u32>,
     /// Process ids in the order in which they were first seen, and how many tasks each has had.
     processes: HashMap<i32, (u32, u32)>,
-    pairs: BTreeMap<(u32, u32), Seen>,
+    seen: BTreeMap<((u32, u32), Shown), u64>,
     series: Vec<SeriesRow>,
     /// Whether the series is kept at all.
     keeps_series: bool,
@@ -53,7 +54,7 @@ impl Recorder {
             ran: Vec::new(),
             index: HashMap::new(),
             processes: HashMap::new(),
-            pairs: BTreeMap::new(),
+            seen: BTreeMap::new(),
             series: Vec::new(),
             keeps_series: true,
             merge_at: ROWS_BETWEEN_MERGES,
@@ -77,20 +78,22 @@ impl Recorder {
     }
 
     /// Adds what was seen up to `now` (since following began), for the matrix, and the same weighed, for the series.
-    pub fn add(&mut self, seen: &[Seen], weighed: &[(u32, u32, u64)], counters: Counters, now: Duration) {
+    pub fn add(&mut self, seen: &[Evidence], weighed: &[(u32, u32, u64)], counters: Counters, now: Duration) {
         let bin = (now.as_nanos() / self.window.as_nanos()) as u64;
         for seen in seen {
             let known = |task| self.index.get(&task).copied();
             let pair = known(seen.pair.0).zip(known(seen.pair.1));
-            let is_full = |pair| self.pairs.len() >= MOST_PAIRS && !self.pairs.contains_key(&pair);
-            match pair.filter(|&pair| !is_full(pair)) {
-                Some((a, b)) => self.pairs.entry((a, b)).or_insert(Seen::of(a, b)).add(seen),
+            let key = pair.map(|pair| (pair, seen.kind));
+            let is_full = |key| self.seen.len() >= MOST_PAIRS && !self.seen.contains_key(&key);
+            match key.filter(|&key| !is_full(key)) {
+                Some(key) => *self.seen.entry(key).or_default() += seen.count,
                 None => self.lost += seen.events(),
             }
         }
         for &(a, b, events) in weighed.iter().filter(|_| self.keeps_series) {
             let (Some(&a), Some(&b)) = (self.index.get(&a), self.index.get(&b)) else { continue };
-            if !self.pairs.contains_key(&(a, b)) {
+            let first = ((a.min(b), a.max(b)), Shown::Used);
+            if self.seen.range(first..).next().is_none_or(|(key, _)| key.0 != first.0) {
                 continue;
             }
             for (source, destination) in [(a, b), (b, a)] {
@@ -106,9 +109,7 @@ impl Recorder {
     /// Forgets what faults have shown of pairs of processes (by their ids) of which more is known.
     pub fn forget_faults(&mut self, is_known: impl Fn(i32, i32) -> bool) {
         let process = |task: u32| self.tasks[task as usize].pid as i32;
-        for (_, seen) in self.pairs.iter_mut().filter(|((a, b), _)| is_known(process(*a), process(*b))) {
-            (seen.used, seen.written) = (0, 0);
-        }
+        self.seen.retain(|((a, b), kind), _| !kind.is_of_faults() || !is_known(process(*a), process(*b)));
     }
 
     /// Names a task as it is called now.
@@ -146,12 +147,18 @@ impl Recorder {
         self.tasks.get(*self.index.get(&number)? as usize)
     }
 
-    /// The profile of all that was seen.
-    pub fn profile(mut self, block_bytes: u32, detector: &str) -> Profile {
+    /// What was seen of each kind, in its own unit.
+    pub fn of_kinds(&self) -> BTreeMap<Shown, u64> {
+        let mut of_kinds = BTreeMap::new();
+        self.seen.iter().for_each(|((_, kind), count)| *of_kinds.entry(*kind).or_default() += count);
+        of_kinds
+    }
+
+    /// The profile of all that was seen, weighed so.
+    pub fn profile(mut self, block_bytes: u32, detector: &str, weights: &Weights) -> Profile {
         self.merge_series();
-        let seen: Vec<Seen> = self.pairs.into_values().collect();
-        let weighed = Scales::default().weigh(Duration::ZERO, &seen);
-        let mut pairs = weighed.into_iter().map(|(a, b, events)| ((a, b), events)).collect();
+        let seen = std::mem::take(&mut self.seen).into_iter();
+        let mut pairs = weights.join(seen.map(|((pair, kind), count)| Evidence::of(kind, pair, count, Duration::ZERO)));
         let others = ranks::keep_ranks(&mut self.tasks, &mut pairs, &mut self.series, &self.ran);
         let both = pairs.iter().flat_map(|(&(a, b), &events)| [(a, b, events), (b, a, events)]);
         let matrix = Matrix::from_triplets(self.tasks.len(), both);
@@ -258,12 +265,12 @@ mod tests {
         let gather = |mut recorder: Recorder| {
             let tasks = vec![started(0, 10, 10, None), started(1, 11, 10, Some(0))];
             recorder.add_tasks(&tasks);
-            let seen = [Seen { used: 1, ..Seen::of(0, 1) }];
+            let seen = [Evidence::of(Shown::Used, (0, 1), 1, Duration::ZERO)];
             for bin in 0..rows {
                 recorder.add(&seen, &[(0, 1, 1)], Counters::default(), window * bin as u32);
                 assert!(recorder.series.len() <= ROWS_BETWEEN_MERGES);
             }
-            recorder.profile(256, "page faults")
+            recorder.profile(256, "page faults", &Weights::default())
         };
         let profile = gather(Recorder::new(window));
         assert!(profile.series.len() <= MOST_ROWS);
@@ -278,7 +285,7 @@ mod tests {
     fn readings_become_a_profile() {
         let mut recorder = Recorder::new(Duration::from_millis(100));
         let tasks = vec![started(0, 10, 10, None), started(1, 11, 10, Some(0)), started(2, 20, 20, Some(1))];
-        let used = |a, b, used| Seen { used, ..Seen::of(a, b) };
+        let used = |a, b, used| Evidence::of(Shown::Used, (a, b), used, Duration::ZERO);
         recorder.add_tasks(&tasks);
         recorder.add(&[used(0, 1, 5)], &[(0, 1, 5)], Counters::default(), Duration::from_millis(50));
         let counters = Counters { events_lost: 3, evictions: 7, ..Counters::default() };
@@ -286,7 +293,8 @@ mod tests {
         let seen = [used(0, 1, 2), used(1, 2, 1), used(0, 9, 4)];
         recorder.add(&seen, &[(0, 1, 2), (1, 2, 1), (0, 9, 4)], counters, Duration::from_millis(250));
         recorder.name(1, "worker");
-        let profile = recorder.profile(256, "page faults");
+        assert_eq!(recorder.of_kinds(), BTreeMap::from([(Shown::Used, 8)]));
+        let profile = recorder.profile(256, "page faults", &Weights::default());
         assert_eq!(profile.messages.iter().collect::<Vec<_>>(), [(0, 1, 7), (1, 0, 7), (1, 2, 1), (2, 1, 1)]);
         assert_eq!((profile.meta.kind, profile.meta.coverage.events_lost), (Kind::Threads, 7));
         let places: Vec<_> =

@@ -2,8 +2,8 @@
 
 use super::table::{Table, key, mix};
 use super::{BpfFaults, Counters, Options, PerfFaults, Source, TaskEvent};
+use crate::evidence::{Evidence, Kind};
 use crate::sampling::Sums;
-use crate::weigh::Seen;
 use cohabit_testing::{Killed, sleeper};
 use std::collections::{BTreeMap, HashMap};
 use std::process::{Command, Stdio};
@@ -21,7 +21,7 @@ fn with_tasks(options: &Options, count: u32) -> Option<(BpfFaults, Vec<Killed>)>
     let mut source = started(options)?;
     let sleepers: Vec<Killed> = (0..count).map(|_| sleeper()).collect();
     sleepers.iter().for_each(|sleeper| source.follow(sleeper.id() as i32).unwrap());
-    let tasks = source.read(true).unwrap().tasks;
+    let tasks = source.read(Duration::ZERO, true).unwrap().tasks;
     let numbers: Vec<u32> = tasks
         .iter()
         .filter_map(|event| match event {
@@ -39,7 +39,7 @@ fn the_kernel_counts_what_the_table_counts() {
     for blocks in [1 << 12, 16] {
         let Some((mut source, _sleepers)) = with_tasks(&Options { blocks, ..Options::default() }, 7) else { return };
         let mut table = Table::new(blocks);
-        let before = source.read(true).unwrap().counters;
+        let before = source.read(Duration::ZERO, true).unwrap().counters;
         let mut random = 1u64;
         for round in 0..20 {
             for _ in 0..300 {
@@ -52,10 +52,10 @@ fn the_kernel_counts_what_the_table_counts() {
                 table.touch(key(memory, byte, shift), block, task);
             }
             let mut pairs = BTreeMap::new();
-            for seen in source.take_pairs().unwrap() {
-                *pairs.entry(seen.pair).or_default() += seen.used + seen.written;
+            for seen in source.take_pairs(Duration::ZERO).unwrap() {
+                *pairs.entry(seen.pair).or_default() += seen.count;
             }
-            let reading = source.read(true).unwrap();
+            let reading = source.read(Duration::ZERO, true).unwrap();
             let pairs: Vec<(u32, u32, u64)> = pairs.into_iter().map(|((a, b), events)| (a, b, events)).collect();
             assert_eq!(pairs, table.take_pairs(), "round {round} with {blocks} blocks");
             let now = reading.counters;
@@ -78,7 +78,7 @@ fn tasks_are_followed_from_fork_to_exit() {
     shell.wait().unwrap();
     let mut events = Vec::new();
     for _ in 0..100 {
-        events.extend(source.read(true).unwrap().tasks);
+        events.extend(source.read(Duration::ZERO, true).unwrap().tasks);
         if events.iter().filter(|event| matches!(event, TaskEvent::Ended { .. })).count() == 3 {
             break;
         }
@@ -116,12 +116,12 @@ fn threads_come_and_go(mut source: impl Source, listings: usize) -> Counters {
         let began = Instant::now();
         for _ in (0..listings).take_while(|_| began.elapsed() < Duration::from_secs(2)) {
             source.follow(std::process::id() as i32).unwrap();
-            events.extend(source.read(true).unwrap().tasks);
+            events.extend(source.read(Duration::ZERO, true).unwrap().tasks);
         }
     });
     let threads: Vec<i32> = told.into_iter().collect();
     source.refresh().unwrap();
-    let last = source.read(true).unwrap();
+    let last = source.read(Duration::ZERO, true).unwrap();
     events.extend(last.tasks);
     let ended = super::ended(&events);
     let started = events.iter().filter_map(|event| match event {
@@ -155,7 +155,7 @@ fn slots_are_given_out_again() {
     shell.wait().unwrap();
     let (mut started, mut ended) = (0, 0);
     for _ in 0..100 {
-        for event in source.read(true).unwrap().tasks {
+        for event in source.read(Duration::ZERO, true).unwrap().tasks {
             started += u32::from(matches!(event, TaskEvent::Started { .. }));
             ended += u32::from(matches!(event, TaskEvent::Ended { .. }));
         }
@@ -167,7 +167,7 @@ fn slots_are_given_out_again() {
     // The shell, 300 programs, and the subshell of seq.
     assert!(started == ended && (301..=302).contains(&started), "{started} {ended}");
     // More than are remembered, so that some slots have been given back.
-    assert_eq!((source.slots_in_use(), source.read(true).unwrap().counters.tasks_lost), (0, 0));
+    assert_eq!((source.slots_in_use(), source.read(Duration::ZERO, true).unwrap().counters.tasks_lost), (0, 0));
 }
 
 #[test]
@@ -203,16 +203,18 @@ fn samples_show_partners(mut source: impl Source) {
         let (mut tasks, mut seen) = (HashMap::new(), BTreeMap::<_, u64>::new());
         let began = Instant::now();
         loop {
-            let reading = source.read(true).unwrap();
+            let reading = source.read(Duration::ZERO, true).unwrap();
             for event in reading.tasks {
                 if let TaskEvent::Started { task, tid, .. } = event {
                     threads.get(&tid).map(|thread| tasks.insert(task, *thread));
                 }
             }
             // Those of other tests' threads set aside.
-            let ours = |pair: &&Seen| tasks.contains_key(&pair.pair.0) && tasks.contains_key(&pair.pair.1);
-            for pair in reading.pairs.iter().filter(ours) {
-                *seen.entry(pair.pair).or_default() += pair.sampled;
+            let ours = |seen: &&Evidence| {
+                seen.kind == Kind::Sampled && tasks.contains_key(&seen.pair.0) && tasks.contains_key(&seen.pair.1)
+            };
+            for found in reading.seen.iter().filter(ours) {
+                *seen.entry(found.pair).or_default() += found.count;
             }
             if seen.values().sum::<u64>() >= SEEN || began.elapsed() > Duration::from_secs(30) {
                 break (tasks, seen, reading.counters);
@@ -262,5 +264,5 @@ fn the_clocks_samples_show_partners() {
 fn nobody_is_sampled_who_is_not_asked_to_be() {
     let Some((mut source, _sleepers)) = with_tasks(&Options::default(), 2) else { return };
     assert!(!source.samples());
-    assert_eq!(source.read(true).unwrap().counters.sampled, Sums::default());
+    assert_eq!(source.read(Duration::ZERO, true).unwrap().counters.sampled, Sums::default());
 }

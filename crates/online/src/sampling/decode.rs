@@ -107,7 +107,7 @@ impl Decode {
         }
         accesses.truncate(ACCESSES);
         let repeats = goes_round && knows_all && reads_the_same(&accesses);
-        Moment { accesses, repeats, may_wait: repeats && !carried.computes }
+        Moment { accesses, repeats, may_wait: repeats && !carried.computes && !carried.counts_to_a_bound() }
     }
 }
 
@@ -119,15 +119,53 @@ struct Carried {
     renewed: HashMap<Register, usize>,
     steps: usize,
     computes: bool,
+    /// Registers that move along from round to round.
+    counts: BTreeSet<Register>,
+    /// Those that hold what was loaded from memory.
+    loaded: BTreeSet<Register>,
+    /// Registers that were compared with what is in memory, or with another that was loaded from there; none where that was a constant.
+    compared: Vec<Option<Register>>,
 }
 
 impl Carried {
+    /// Whether all that the loop compares with what it reads is what it counts itself: it ends by itself, whoever writes the bound.
+    fn counts_to_a_bound(&self) -> bool {
+        let counts = |with: &Option<Register>| with.is_some_and(|register| self.counts.contains(&register));
+        !self.compared.is_empty() && self.compared.iter().all(counts)
+    }
+
+    /// What the instruction compares with what is in memory, and what it loads.
+    fn compare(&mut self, instruction: &Instruction) {
+        let register = |operand: u32| {
+            (instruction.op_kind(operand) == OpKind::Register).then(|| instruction.op_register(operand).full_register())
+        };
+        let is_memory = |operand: u32| instruction.op_kind(operand) == OpKind::Memory;
+        match instruction.mnemonic() {
+            Mnemonic::Cmp | Mnemonic::Test => {
+                let of_memory = |operand: u32| {
+                    is_memory(operand) || register(operand).is_some_and(|register| self.loaded.contains(&register))
+                };
+                if let Some(operand) = (0..2).find(|&operand| of_memory(operand)) {
+                    self.compared.push(register(1 - operand));
+                }
+            }
+            Mnemonic::Mov | Mnemonic::Movsxd | Mnemonic::Movsx | Mnemonic::Movzx if is_memory(1) => {
+                self.loaded.extend(register(0));
+            }
+            _ => {}
+        }
+    }
+
     fn run(&mut self, instruction: &Instruction, info: &InstructionInfo) {
         self.steps += 1;
+        self.compare(instruction);
         let first = *self.first_run.entry(instruction.ip()).or_insert(self.steps);
         let used = || info.used_registers().iter().map(|used| (used.register().full_register(), used.access()));
         for (register, _) in used().filter(|(_, access)| writes(*access)) {
             let of_its_own = used().any(|(other, access)| other == register && reads(access));
+            if of_its_own && is_a_place_or_count(instruction, register) {
+                self.counts.insert(register);
+            }
             if !of_its_own {
                 self.renewed.insert(register, self.steps);
             } else if first < self.steps && !is_a_place_or_count(instruction, register) {
@@ -376,7 +414,7 @@ mod tests {
 
     #[test]
     fn loops_that_may_wait_for_somebody_are_told() {
-        let rows: [(&str, &[u8], bool); 15] = [
+        let rows: [(&str, &[u8], bool); 18] = [
             ("cmp dword [rbx], 0; je back", &[0x83, 0x3b, 0, 0x74, 0xfb], true),
             (
                 "mov eax, [rbx]; lock or qword [rsp], 0; test eax, eax; je back",
@@ -403,6 +441,17 @@ mod tests {
                 "mulsd xmm0, xmm1; addsd xmm0, xmm2; inc rax; cmp [rbx], rax; jg back",
                 &[0xf2, 0x0f, 0x59, 0xc1, 0xf2, 0x0f, 0x58, 0xc2, 0x48, 0xff, 0xc0, 0x48, 0x39, 0x03, 0x7f, 0xf0],
                 false,
+            ),
+            ("inc rax; cmp [rbx], rax; jg back (a bound)", &[0x48, 0xff, 0xc0, 0x48, 0x39, 0x03, 0x7f, 0xf8], false),
+            (
+                "mov rdx, [rbx]; cmp rdx, rax; jle out; inc rax; jmp back (a bound)",
+                &[0x48, 0x8b, 0x13, 0x48, 0x39, 0xc2, 0x7e, 5, 0x48, 0xff, 0xc0, 0xeb, 0xf3],
+                false,
+            ),
+            (
+                "cmp dword [rcx], 0; jne out; inc rax; cmp [rbx], rax; jg back (for a while)",
+                &[0x83, 0x39, 0, 0x75, 8, 0x48, 0xff, 0xc0, 0x48, 0x39, 0x03, 0x7f, 0xf3],
+                true,
             ),
             ("imul eax, eax, 5; cmp dword [rbx], 0; je back", &[0x6b, 0xc0, 5, 0x83, 0x3b, 0, 0x74, 0xf8], false),
             ("xor eax, ecx; cmp dword [rbx], 0; je back", &[0x31, 0xc8, 0x83, 0x3b, 0, 0x74, 0xf9], false),

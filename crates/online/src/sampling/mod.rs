@@ -13,13 +13,13 @@ mod sorted;
 mod waits;
 
 use crate::allowance::OVERHEAD_PERCENT;
-use crate::weigh::Seen;
+use crate::evidence::{Evidence, Kind};
 pub use decode::Code;
 use decode::{Access, Decode, Moment};
 pub use delays::{DELAYS, DRAWN, Delays};
 use neighbourhoods::{LINE_BYTES, Neighbour, Neighbourhoods};
 use scales::{MEETING, Scales};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use waits::{Span, Waits};
 
@@ -140,6 +140,25 @@ pub struct Sums {
     pub events: u64,
 }
 
+/// A task was seen at an address of its process, by a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sighting {
+    /// Its number.
+    pub task: u32,
+    /// Where.
+    pub address: u64,
+    /// Whether it was about to write there.
+    pub writes: bool,
+    /// How many samples nearest to it were looked at, and how many of these were of other tasks: the more of them, the likelier it is that
+    /// others use the place.
+    pub near: (u32, u32),
+}
+
+/// Sightings that are kept from one call to the next.
+const SIGHTINGS: usize = 64;
+/// Of a sighting, how many neighbours are looked at.
+const LOOKED_AT: usize = 4;
+
 /// Makes events of samples.
 #[derive(Default)]
 pub struct Sampler {
@@ -152,6 +171,7 @@ pub struct Sampler {
     recent_samples: u32,
     scales: Scales,
     waits: Waits,
+    sightings: VecDeque<Sighting>,
     /// So far.
     pub sums: Sums,
 }
@@ -192,31 +212,52 @@ impl Sampler {
         let written = accesses.iter().filter(|(_, access)| access.writes);
         sums.waiting +=
             written.map(|&(place, access)| self.waits.writes(task, Span::of(place, access.bytes))).sum::<u64>();
+        let addresses: Vec<u64> = accesses.iter().map(|(_, access)| access.address).collect();
         let accesses: Vec<_> = accesses.into_iter().map(|(place, access)| (place, access.writes)).collect();
         *telling += u64::from(!accesses.is_empty());
         sums.accesses += accesses.len() as u64;
-        let lines = lines(&accesses);
+        let lines = lines(&accesses, &addresses);
         let recent = now.saturating_sub(self.recent_since);
         if recent >= RECENT_AT_MOST || recent >= RECENT && self.recent_samples >= RECENT_SAMPLES {
             (self.recent, self.recent_since, self.recent_samples) = (Neighbourhoods::of(MEETING), now, 0);
         }
         self.recent_samples += u32::from(!accesses.is_empty());
         let places = |neighbourhoods: &mut Neighbourhoods| -> Vec<(bool, Vec<Neighbour>)> {
-            let place = |&((memory, address), writes): &_| {
-                Some((writes, neighbourhoods.touch(now, memory, (address, writes), task)?))
+            let place = |line: &Line| {
+                let (memory, address) = line.place;
+                Some((line.writes, neighbourhoods.touch(now, memory, (address, line.writes), task)?))
             };
             lines.iter().filter_map(place).collect()
         };
-        self.scales.add(task, &places(&mut self.neighbourhoods));
+        let seen = places(&mut self.neighbourhoods);
+        self.scales.add(task, &seen);
         self.scales.meet(task, &places(&mut self.recent));
+        // The first is what the task was about to use.
+        if let (Some(line), Some((_, near))) = (lines.first(), seen.first()) {
+            let near = &near[..LOOKED_AT.min(near.len())];
+            let others = near.iter().filter(|near| near.task != task).count();
+            if self.sightings.len() == SIGHTINGS {
+                self.sightings.pop_front();
+            }
+            let near = (near.len() as u32, others as u32);
+            self.sightings.push_back(Sighting { task, address: line.address, writes: line.writes, near });
+        }
         !accesses.is_empty()
     }
 
-    /// Whole events since the last call, and how often tasks met.
-    pub fn take(&mut self) -> Vec<Seen> {
+    /// Whole events since the last call, and how often tasks met, as read at `time`.
+    pub fn take(&mut self, time: Duration) -> Vec<Evidence> {
         let taken = self.scales.take();
         self.sums.events += taken.iter().map(|seen| seen.sampled).sum::<u64>();
-        taken
+        let both = taken
+            .into_iter()
+            .flat_map(|seen| [(Kind::Sampled, seen.pair, seen.sampled), (Kind::Met, seen.pair, seen.met)]);
+        both.filter(|seen| seen.2 > 0).map(|(kind, pair, count)| Evidence::of(kind, pair, count, time)).collect()
+    }
+
+    /// Where tasks were seen since the last call, the latest ones, in that order.
+    pub fn take_sightings(&mut self) -> Vec<Sighting> {
+        self.sightings.drain(..).collect()
     }
 
     /// These tasks have ended.
@@ -241,16 +282,21 @@ fn mask(bytes: u64) -> u64 {
     if bytes < 8 { (1 << (8 * bytes)) - 1 } else { u64::MAX }
 }
 
-/// Accesses to places of memories, with those of a line made one: its first, which writes if any does.
-fn lines(accesses: &[((u64, u64), bool)]) -> Vec<((u64, u64), bool)> {
-    let mut lines: Vec<((u64, u64), bool)> = Vec::with_capacity(accesses.len());
-    for &((memory, address), writes) in accesses {
-        let is_same = |&&mut ((other, first), _): &&mut ((u64, u64), bool)| {
-            other == memory && first / LINE_BYTES == address / LINE_BYTES
-        };
+/// Accesses to a cache line: where the first was in its memory, and for the program, and whether any writes.
+struct Line {
+    place: (u64, u64),
+    address: u64,
+    writes: bool,
+}
+
+/// Accesses to places of memories, at these addresses of the program, with those of a line made one.
+fn lines(accesses: &[((u64, u64), bool)], addresses: &[u64]) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::with_capacity(accesses.len());
+    for (&(place, writes), &address) in accesses.iter().zip(addresses) {
+        let is_same = |line: &&mut Line| line.place.0 == place.0 && line.place.1 / LINE_BYTES == place.1 / LINE_BYTES;
         match lines.iter_mut().find(is_same) {
-            Some(line) => line.1 |= writes,
-            None => lines.push(((memory, address), writes)),
+            Some(line) => line.writes |= writes,
+            None => lines.push(Line { place, address, writes }),
         }
     }
     lines
@@ -274,8 +320,8 @@ mod tests {
 
     /// Pairs with events, and how many.
     fn taken(sampler: &mut Sampler) -> Vec<(u32, u32, u64)> {
-        let taken = sampler.take().into_iter().filter(|seen| seen.sampled > 0);
-        taken.map(|seen| (seen.pair.0, seen.pair.1, seen.sampled)).collect()
+        let taken = sampler.take(Duration::ZERO).into_iter().filter(|seen| seen.kind == Kind::Sampled);
+        taken.map(|seen| (seen.pair.0, seen.pair.1, seen.count)).collect()
     }
 
     #[test]
@@ -394,7 +440,8 @@ mod tests {
             };
             (0..samples).for_each(|at| sample(at, 3, at));
             sample(milliseconds, 5, 0);
-            let met: u64 = sampler.take().iter().map(|seen| seen.met).sum();
+            let found = sampler.take(Duration::ZERO);
+            let met: u64 = found.iter().filter(|seen| seen.kind == Kind::Met).map(|seen| seen.count).sum();
             assert_eq!(met > 0, meet, "{samples} samples, {milliseconds} ms");
         }
     }
@@ -402,7 +449,10 @@ mod tests {
     #[test]
     fn accesses_of_a_line_are_one() {
         let accesses = [((1, 0x1008), false), ((1, 0x103f), true), ((2, 0x1008), false), ((1, 0x1040), false)];
-        assert_eq!(lines(&accesses), [((1, 0x1008), true), ((2, 0x1008), false), ((1, 0x1040), false)]);
+        let addresses: Vec<u64> = (0..accesses.len() as u64).collect();
+        let found: Vec<_> = lines(&accesses, &addresses).into_iter().map(|line| (line.place, line.writes)).collect();
+        assert_eq!(found, [((1, 0x1008), true), ((2, 0x1008), false), ((1, 0x1040), false)]);
+        assert_eq!(lines(&accesses, &addresses)[0].address, 0);
     }
 
     #[test]
@@ -431,20 +481,24 @@ mod tests {
 
     #[test]
     fn a_bound_that_a_loop_reads_is_not_waited_for() {
-        // cmp qword [rbx], rdx; inc rdx; jmp back: until it has come to the bound, or the bound to it.
-        let code = Code { start: 0x40_1000, bytes: &[0x48, 0x39, 0x13, 0x48, 0xff, 0xc2, 0xeb, 0xf8] };
-        let waiting = |value: fn(u64) -> u64, is_shared: bool| {
+        // cmp qword [rbx], rdx; inc rdx; jmp back: until it has come to the bound.
+        let counts = Code { start: 0x40_1000, bytes: &[0x48, 0x39, 0x13, 0x48, 0xff, 0xc2, 0xeb, 0xf8] };
+        // cmp qword [rbx], rcx; inc rdx; jmp back: until somebody else has written there.
+        let waits = Code { start: 0x40_1000, bytes: &[0x48, 0x39, 0x0b, 0x48, 0xff, 0xc2, 0xeb, 0xf8] };
+        let waiting = |code: &Code, value: fn(u64) -> u64, is_shared: bool| {
             let mut sampler = Sampler::default();
             for second in 0..100 {
                 let place = |address| is_shared.then_some((1, address));
                 let now = (Duration::from_secs(second), Taken::Regularly);
-                assert!(!sampler.add(now, 3, &at(0x1000), &code, place, |_| Some(value(second))));
+                assert!(!sampler.add(now, 3, &at(0x1000), code, place, |_| Some(value(second))));
             }
             (sampler.sums.samples, sampler.sums.waiting)
         };
-        assert_eq!(waiting(|_| 600_000_000, true), (100, 0));
-        assert_eq!(waiting(|second| second, true), (100, 100));
-        assert_eq!(waiting(|second| second, false), (100, 0));
+        assert_eq!(waiting(&waits, |_| 600_000_000, true), (100, 0));
+        assert_eq!(waiting(&waits, |second| second, true), (100, 100));
+        assert_eq!(waiting(&waits, |second| second, false), (100, 0));
+        // The next bound is another one, and nobody was waited for.
+        assert_eq!(waiting(&counts, |second| second, true), (100, 0));
         // addsd xmm0, xmm1 besides: a bound that all read is nothing that they share, and nobody waits.
         let code =
             Code { start: 0x40_1000, bytes: &[0xf2, 0x0f, 0x58, 0xc1, 0x48, 0x39, 0x13, 0x48, 0xff, 0xc2, 0xeb, 0xf4] };
@@ -480,5 +534,24 @@ mod tests {
             );
         }
         assert_eq!(taken(&mut sampler), []);
+    }
+
+    #[test]
+    fn where_tasks_were_seen_is_told_once_and_who_else_is_near() {
+        let mut sampler = Sampler::default();
+        let mut sample = |second, task, code| {
+            let at = (Duration::from_secs(second), Taken::Regularly);
+            sampler.add(at, task, &super::tests::at(0x1000), &code, |address| Some((1, address + 7)), NO_VALUE);
+            sampler.take_sightings()
+        };
+        let seen = |task, writes, near| vec![Sighting { task, address: 0x1000, writes, near }];
+        assert_eq!(sample(1, 3, STORE), seen(3, true, (0, 0)));
+        assert_eq!(sample(2, 5, LOAD), seen(5, false, (1, 1)));
+        assert_eq!(sample(3, 5, STORE), seen(5, true, (2, 1)));
+        for second in 0..3 * SIGHTINGS as u64 {
+            let at = (Duration::from_secs(10 + second), Taken::Regularly);
+            sampler.add(at, 3, &super::tests::at(second << 22), &STORE, |address| Some((1, address)), NO_VALUE);
+        }
+        assert_eq!(sampler.take_sightings().len(), SIGHTINGS);
     }
 }

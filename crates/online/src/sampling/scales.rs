@@ -7,7 +7,6 @@
 //! over the pairs than those of the nearest neighbours.
 
 use super::neighbourhoods::{LINE_BYTES, MOST_NEIGHBOURS, Neighbour};
-use crate::weigh::Seen;
 use std::collections::BTreeMap;
 
 /// Neighbours at each scale.
@@ -30,6 +29,15 @@ const MOST_PAIRS: usize = 1 << 17;
 
 /// By scale or by band.
 type Each = [f64; SCALES.len()];
+
+/// Whole events of a pair, and how often its tasks met lately.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// The smaller number first.
+    pub(super) pair: (u32, u32),
+    pub(super) sampled: u64,
+    pub(super) met: u64,
+}
 
 /// What the pairs of tasks were credited with.
 #[derive(Debug)]
@@ -169,7 +177,7 @@ impl Scales {
             };
             let (sampled, met) = (new(credit, &mut pair.taken.0), new(pair.met, &mut pair.taken.1));
             if sampled + met > 0 {
-                taken.push(Seen { sampled, met, ..Seen::of(a, b) });
+                taken.push(Seen { pair: (a, b), sampled, met });
             }
         }
         taken
@@ -302,7 +310,7 @@ mod tests {
     fn a_moment_is_one_event_and_readers_alone_are_less() {
         let mut scales = Scales::default();
         scales.add(5, &[(true, near(&[3], false, 0))]);
-        assert_eq!(scales.take(), [Seen { sampled: 1, ..Seen::of(3, 5) }]);
+        assert_eq!(scales.take(), [Seen { pair: (3, 5), sampled: 1, met: 0 }]);
         assert_eq!(scales.take(), []);
         // At two places, of two others; the task's own samples leave less.
         scales.add(5, &[(false, near(&[3, 7], true, 0)), (true, near(&[7, 3], false, 0))]);
@@ -312,7 +320,7 @@ mod tests {
         for _ in 0..3 {
             scales.add(1, &[(false, near(&[2], false, 0))]);
         }
-        assert!(scales.take().contains(&Seen { sampled: 1, ..Seen::of(1, 2) }));
+        assert!(scales.take().contains(&Seen { pair: (1, 2), sampled: 1, met: 0 }));
         // Nobody else there.
         scales.add(9, &[(true, near(&[9, 9], true, 0)), (true, Vec::new())]);
         assert!(!scales.pairs.keys().any(|pair| pair.1 == 9));

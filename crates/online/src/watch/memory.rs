@@ -64,10 +64,7 @@ impl Memories {
         processes: &BTreeMap<i32, usize>,
         random: &mut fastrand::Rng,
     ) -> Option<Place> {
-        self.known.retain(|process, memory| {
-            let tasks = processes.get(process).copied().unwrap_or(0);
-            tasks > 0 && (tasks > 1) == memory.has_threads && now < memory.read_at + FRESH
-        });
+        self.forget_old(now, processes);
         let memory = self.of(now, process, processes);
         let shared: Vec<(u64, u64)> = memory.shared.iter().map(|range| (range.start, range.end)).collect();
         // What processes share is mostly little, and there to be shared.
@@ -78,6 +75,20 @@ impl Memories {
             self.known.remove(&process);
             return None;
         };
+        self.at(now, process, address, processes)
+    }
+
+    /// The eight bytes that an address of a process is in, wherever `processes` have them.
+    pub(super) fn at(
+        &mut self,
+        now: Duration,
+        process: i32,
+        address: u64,
+        processes: &BTreeMap<i32, usize>,
+    ) -> Option<Place> {
+        self.forget_old(now, processes);
+        let address = address / WATCHED_BYTES * WATCHED_BYTES;
+        let memory = self.of(now, process, processes);
         let Some(&range) = find(&memory.shared, address) else { return Some(Place::from([(process, address)])) };
         let offset = address - range.start + range.offset;
         let there = |process: i32| {
@@ -88,6 +99,13 @@ impl Memories {
             Some((process, same.start + (offset - same.offset)))
         };
         Some(processes.keys().copied().filter_map(there).collect())
+    }
+
+    fn forget_old(&mut self, now: Duration, processes: &BTreeMap<i32, usize>) {
+        self.known.retain(|process, memory| {
+            let tasks = processes.get(process).copied().unwrap_or(0);
+            tasks > 0 && (tasks > 1) == memory.has_threads && now < memory.read_at + FRESH
+        });
     }
 
     fn of(&mut self, now: Duration, process: i32, processes: &BTreeMap<i32, usize>) -> &Memory {

@@ -1,22 +1,25 @@
 //! Watchpoints: who reads and writes the same eight bytes, by the processor's debug registers (perf_event_open(2),
 //! PERF_TYPE_BREAKPOINT; Intel's manual, volume 3, "Debug Registers").
 //!
-//! For a window of time the same few addresses, drawn at random from the memory that is in use (`memory`), are watched in all tasks
-//! that can use them; each task that does is stopped there once, in the kernel, for about a microsecond, and those that were are credited with
-//! one another. So pairs come in proportion to the memory that they share, readers included, without privilege, in
-//! programs that were not started by cohabit too, and at a rate that is ours: what page faults do not do all at once. (To watch what
-//! another thread was seen to access: Sasongko et al., ComDetective, SC 2019, where a PMU names the addresses.)
+//! For a window of time the same few addresses are watched in all tasks that can use them: those where a sample has seen a task lately and
+//! others are likely to come (`chosen`), or, where there are none, addresses drawn at random from the memory that is in use (`memory`). Each task that does is stopped there once, in the kernel, for about a microsecond, and those that were are credited with
+//! one another; where a task was seen to write, they with that one, and where it was seen to read, it with those that write there: who only
+//! reads what others read as well gets nothing from them. So pairs come in proportion to the memory that they share, readers included, without privilege, in
+//! programs that were not started by cohabit too, and at a rate that is ours: what page faults do not do all at once.
 //!
 //! What it takes, the watching itself and what the tasks lose by it (`price`), is measured, and the windows are so far apart that it
 //! stays within a share of the time that the tasks run.
 
+mod chosen;
 mod length;
 mod memory;
 mod price;
 
 use crate::allowance::{Allowance, own_time};
-use crate::weigh::Seen;
-use cohabit_host::perf_event::{Watchpoints, files_allowed, nothing, refused};
+use crate::evidence::{Evidence, Kind};
+use crate::sampling::Sighting;
+use chosen::Chosen;
+use cohabit_host::perf_event::{Stops, Watchpoints, files_allowed, nothing, refused};
 use cohabit_model::Error;
 use length::{LENGTHS, Lengths};
 use memory::{Memories, Place};
@@ -75,6 +78,7 @@ pub struct Sums {
 #[derive(Debug)]
 pub struct Watcher {
     memories: Memories,
+    chosen: Chosen,
     lengths: Lengths,
     price: Price,
     share: f64,
@@ -96,13 +100,36 @@ struct Window {
     began: Duration,
     /// Which of the lengths.
     length: usize,
-    /// How many places there are.
-    places: usize,
+    places: Vec<Drawn>,
     tasks: Vec<Watched>,
     /// How long they had run when it began, in how many turns.
     before: (Duration, u64),
     /// What it has taken.
     cost: Duration,
+}
+
+/// A place that is watched.
+#[derive(Debug)]
+struct Drawn {
+    place: Place,
+    /// Where a task was seen there by a sample: its process, and what was seen. It is one of those that use the place.
+    sighting: Option<(i32, Sighting)>,
+}
+
+/// What was seen of a place that was watched: by whom before, and who used it meanwhile.
+struct Used {
+    sighting: Option<(i32, Sighting)>,
+    by: Vec<u32>,
+}
+
+impl Drawn {
+    /// Of a task that was seen to read, those that write there are its partners.
+    fn stops(&self) -> Stops {
+        match self.sighting {
+            Some((_, sighting)) if !sighting.writes => Stops::Writes,
+            _ => Stops::Accesses,
+        }
+    }
 }
 
 /// A task that is watched.
@@ -126,6 +153,7 @@ impl Watcher {
         let share = SHARE * overhead_percent;
         Ok(Self {
             memories: Memories::default(),
+            chosen: Chosen::default(),
             lengths: Lengths::default(),
             price,
             share,
@@ -150,7 +178,7 @@ impl Watcher {
     pub fn step(&mut self, now: Duration, ran: Duration, living: impl Iterator<Item = Living>) -> Duration {
         if let Some(window) = self.window.take_if(|window| now >= window.ends()) {
             let (began, length, shown) = (window.began, window.length, self.sums.events);
-            let (cost, ran) = self.end(window);
+            let (cost, ran) = self.end(now, window);
             self.allowance.take(cost);
             let apart = if self.price.lost > self.share { APART * LENGTHS[length] } else { BETWEEN };
             self.next = now + apart.max(BETWEEN);
@@ -174,15 +202,24 @@ impl Watcher {
         self.window.as_ref().map_or(self.next, Window::ends)
     }
 
+    /// Tasks were seen at these places.
+    pub fn see(&mut self, now: Duration, sightings: &[Sighting], process_of: impl Fn(u32) -> Option<i32>) {
+        for &sighting in sightings {
+            if let Some(process) = process_of(sighting.task) {
+                self.chosen.add(now, process, sighting);
+            }
+        }
+    }
+
     /// Whether anything is watched at the moment.
     pub fn is_watching(&self) -> bool {
         self.window.is_some()
     }
 
-    /// Who was seen with whom since the last call.
-    pub fn take(&mut self) -> impl Iterator<Item = Seen> + use<> {
+    /// Who was seen with whom since the last call, as read at `time`.
+    pub fn take(&mut self, time: Duration) -> impl Iterator<Item = Evidence> + use<> {
         let seen = std::mem::take(&mut self.seen);
-        seen.into_iter().map(|((a, b), watched)| Seen { watched, ..Seen::of(a, b) })
+        seen.into_iter().map(move |(pair, count)| Evidence::of(Kind::Watched, pair, count, time))
     }
 
     /// A window over places that are drawn now; what drawing has taken where nothing was found that could be watched.
@@ -190,39 +227,65 @@ impl Watcher {
         let before = own_time();
         let mut processes: BTreeMap<i32, usize> = BTreeMap::new();
         living.iter().for_each(|task| *processes.entry(task.process).or_default() += 1);
-        let mut places: Vec<Place> = Vec::new();
+        let mut places: Vec<Drawn> = Vec::new();
         for _ in 0..PLACES {
-            let Some(&Living { process, .. }) = self.random.choice(living) else { break };
-            let drawn = self.memories.draw(now, process, &processes, &mut self.random);
+            let drawn = self.draw(now, living, &processes);
             // What one task has for itself is shared with nobody.
-            let tasks = |place: &Place| place.keys().map(|process| processes[process]).sum::<usize>();
-            places.extend(drawn.filter(|place| tasks(place) > 1));
+            let tasks = |drawn: &Drawn| drawn.place.keys().map(|process| processes[process]).sum::<usize>();
+            let is_new = |drawn: &Drawn| places.iter().all(|other| other.place != drawn.place);
+            let drawn = drawn.filter(|drawn| tasks(drawn) > 1 && is_new(drawn));
+            places.extend(drawn);
         }
+        let count = places.len() as u64;
         let watched = self.random.choose_multiple(living, most_tasks().min(living.len()));
         let length = self.lengths.choose(living.len().div_ceil(self.pus), &mut self.random);
-        let window = Window::open((now, length), &places, watched.into_iter().copied());
+        let window = Window::open((now, length), places, watched.into_iter().copied());
         let cost = own_time().saturating_sub(before);
         if window.tasks.len() < 2 {
             return Err(cost);
         }
         self.sums.windows += 1;
-        self.sums.places += places.len() as u64;
+        self.sums.places += count;
         Ok(Window { cost, ..window })
     }
 
+    /// A place where a task was seen, or else any.
+    fn draw(&mut self, now: Duration, living: &[Living], processes: &BTreeMap<i32, usize>) -> Option<Drawn> {
+        while let Some((process, sighting)) = self.chosen.draw(now, &mut self.random) {
+            if !processes.contains_key(&process) {
+                continue;
+            }
+            let place = self.memories.at(now, process, sighting.address, processes)?;
+            return Some(Drawn { place, sighting: Some((process, sighting)) });
+        }
+        let process = self.random.choice(living)?.process;
+        let place = self.memories.draw(now, process, processes, &mut self.random)?;
+        Some(Drawn { place, sighting: None })
+    }
+
     /// Credits those who used a place with one another; what all of it has taken, and how long the tasks have run meanwhile.
-    fn end(&mut self, window: Window) -> (Duration, Duration) {
+    fn end(&mut self, now: Duration, window: Window) -> (Duration, Duration) {
         let before = own_time();
         let (ran, turns) = turns(&window.tasks);
         let (ran, turns) = (ran.saturating_sub(window.before.0), turns.saturating_sub(window.before.1));
         let cost = window.cost;
-        for mut used in window.close() {
+        for Used { sighting, by: mut used } in window.close() {
             self.sums.used += u64::from(!used.is_empty());
             used.sort_unstable();
-            for (index, &a) in used.iter().enumerate() {
-                for &b in &used[index + 1..] {
-                    *self.seen.entry((a, b)).or_default() += 1;
-                    self.sums.events += 1;
+            let mut credit = |a: u32, b: u32| {
+                *self.seen.entry((a.min(b), a.max(b))).or_default() += 1;
+                self.sums.events += 1;
+            };
+            match sighting {
+                Some((process, sighting)) => {
+                    let others = || used.iter().copied().filter(|&task| task != sighting.task);
+                    others().for_each(|task| credit(sighting.task, task));
+                    self.chosen.learn(now, process, sighting.address, others().next().is_some());
+                }
+                None => {
+                    let pairs =
+                        used.iter().enumerate().flat_map(|(at, &a)| used[at + 1..].iter().map(move |&b| (a, b)));
+                    pairs.for_each(|(a, b)| credit(a, b));
                 }
             }
         }
@@ -232,16 +295,16 @@ impl Watcher {
 
 impl Window {
     /// Watches places in the tasks that have them.
-    fn open((began, length): (Duration, usize), places: &[Place], tasks: impl Iterator<Item = Living>) -> Self {
+    fn open((began, length): (Duration, usize), places: Vec<Drawn>, tasks: impl Iterator<Item = Living>) -> Self {
         let mut watched: Vec<Watched> = Vec::new();
         for Living { task, tid, process } in tasks {
-            let there = |place: usize| Some((place, *places[place].get(&process)?));
-            let (places, addresses): (Vec<usize>, Vec<u64>) = (0..places.len()).filter_map(there).unzip();
-            if places.is_empty() {
+            let there = |place: usize| Some((place, (*places[place].place.get(&process)?, places[place].stops())));
+            let (own, addresses): (Vec<usize>, Vec<(u64, Stops)>) = (0..places.len()).filter_map(there).unzip();
+            if own.is_empty() {
                 continue;
             }
             match Watchpoints::open(tid, addresses.into_iter()) {
-                Ok(points) => watched.push(Watched { task, tid, points, places }),
+                Ok(points) => watched.push(Watched { task, tid, points, places: own }),
                 // No more files can be opened: those that are have to do.
                 Err(error) if error.raw_os_error() == Some(libc::EMFILE) => break,
                 // It has ended, or somebody else has its debug registers.
@@ -249,19 +312,20 @@ impl Window {
             }
         }
         let before = turns(&watched);
-        Self { began, length, places: places.len(), tasks: watched, before, cost: Duration::ZERO }
+        Self { began, length, places, tasks: watched, before, cost: Duration::ZERO }
     }
 
     fn ends(&self) -> Duration {
         self.began + LENGTHS[self.length]
     }
 
-    /// Of each place, who used it.
-    fn close(self) -> Vec<Vec<u32>> {
-        let mut users = vec![Vec::new(); self.places];
+    /// Of each place, who was seen there before, and who used it meanwhile.
+    fn close(self) -> Vec<Used> {
+        let of_nobody = |drawn: Drawn| Used { sighting: drawn.sighting, by: Vec::new() };
+        let mut users: Vec<Used> = self.places.into_iter().map(of_nobody).collect();
         for Watched { task, mut points, places, .. } in self.tasks {
             let used = points.used().into_iter().flatten();
-            used.zip(places).filter(|&(used, _)| used).for_each(|(_, place)| users[place].push(task));
+            used.zip(places).filter(|&(used, _)| used).for_each(|(_, place)| users[place].by.push(task));
         }
         users
     }

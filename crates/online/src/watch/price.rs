@@ -4,7 +4,7 @@
 //! several times as long while a data breakpoint is set, wherever that is (ten times, found on an Intel Xeon of 2021), which
 //! nobody is told of: programs lose up to a seventh of the time that they are watched. So such stores are timed at the start.
 
-use cohabit_host::perf_event::Watchpoints;
+use cohabit_host::perf_event::{Stops, Watchpoints};
 use std::hint::black_box;
 use std::io;
 use std::time::{Duration, Instant};
@@ -37,8 +37,10 @@ impl Price {
     pub(super) fn measured() -> io::Result<Self> {
         let word = 0u64;
         let mut bytes = vec![0; STORED];
-        let watched =
-            Watchpoints::open(nix::unistd::gettid().as_raw(), std::iter::once((&raw const word).addr() as u64))?;
+        let watched = Watchpoints::open(
+            nix::unistd::gettid().as_raw(),
+            std::iter::once(((&raw const word).addr() as u64, Stops::Accesses)),
+        )?;
         let slow = least_time(&mut bytes);
         drop(watched);
         let usual = least_time(&mut bytes);

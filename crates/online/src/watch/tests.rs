@@ -52,6 +52,11 @@ fn watcher() -> Option<Watcher> {
     Watcher::start(OVERHEAD_PERCENT).map_err(|error| println!("skipped: watchpoints: {}", error.cause)).ok()
 }
 
+/// Places that were drawn at random.
+fn drawn(places: impl IntoIterator<Item = Place>) -> Vec<Drawn> {
+    places.into_iter().map(|place| Drawn { place, sighting: None }).collect()
+}
+
 fn place(word: &AtomicU64) -> Place {
     Place::from([(std::process::id() as i32, (&raw const *word).addr() as u64)])
 }
@@ -63,28 +68,49 @@ fn readers_and_writers_of_the_same_word_are_seen_and_nobody_else() {
         [(&[0], true), (&[0], false), (&[0, 1], false), (&[1], true), (&[2], false), (&[], true)];
     beside(&uses, |living, words| {
         for _ in 0..3 {
-            let places: Vec<Place> = words.iter().map(place).collect();
-            let window = Window::open((Duration::ZERO, 0), &places, living.iter().copied());
-            assert_eq!((window.places, window.tasks.len()), (WORDS, 6));
+            let places = drawn(words.iter().map(place));
+            let window = Window::open((Duration::ZERO, 0), places, living.iter().copied());
+            assert_eq!((window.places.len(), window.tasks.len()), (WORDS, 6));
             thread::sleep(Duration::from_millis(100));
             let turns = turns(&window.tasks).1 - window.before.1;
-            let (cost, ran) = watcher.end(window);
+            let (cost, ran) = watcher.end(Duration::ZERO, window);
             assert!(
                 cost >= watcher.price.lost(ran, turns) && turns > 100 && ran > Duration::ZERO,
                 "{cost:?} {turns} {ran:?}"
             );
         }
     });
-    let seen: Vec<_> = watcher.take().map(|seen| (seen.pair, seen.watched)).collect();
+    let seen: Vec<_> = watcher.take(Duration::ZERO).map(|seen| (seen.pair, seen.count)).collect();
     assert_eq!(seen, [((0, 1), 3), ((0, 2), 3), ((1, 2), 3), ((2, 3), 3)]);
-    assert_eq!((watcher.sums.used, watcher.sums.events, watcher.take().count()), (9, 12, 0));
+    assert_eq!((watcher.sums.used, watcher.sums.events, watcher.take(Duration::ZERO).count()), (9, 12, 0));
+}
+
+#[test]
+fn who_was_seen_is_a_partner_of_those_that_use_what_it_writes_or_write_what_it_reads() {
+    let Some(mut watcher) = watcher() else { return };
+    let process = std::process::id() as i32;
+    // One writes and two read; and two that read what nobody writes.
+    let uses: [(&[usize], bool); 5] = [(&[0], true), (&[0], false), (&[0], false), (&[1], false), (&[1], false)];
+    beside(&uses, |living, words| {
+        let sighting = |task: u32, writes| Sighting { task, address: 0, writes, near: (0, 0) };
+        let mut seen = |word: usize, task, writes| {
+            let drawn = Drawn { place: place(&words[word]), sighting: Some((process, sighting(task, writes))) };
+            let window = Window::open((Duration::ZERO, 0), vec![drawn], living.iter().copied());
+            thread::sleep(Duration::from_millis(50));
+            watcher.end(Duration::ZERO, window);
+            watcher.take(Duration::ZERO).map(|seen| (seen.pair, seen.count)).collect::<Vec<_>>()
+        };
+        assert_eq!(seen(0, 0, true), [((0, 1), 1), ((0, 2), 1)]);
+        assert_eq!(seen(0, 2, false), [((0, 2), 1)]);
+        assert_eq!(seen(1, 4, false), []);
+    });
 }
 
 #[test]
 fn windows_take_no_more_than_their_share() {
     let Some(mut watcher) = watcher() else { return };
     beside(&[(&[0], true), (&[0], false)], |living, words| {
-        let tasks = Window::open((Duration::ZERO, 0), &[place(&words[0])], living.iter().copied()).tasks;
+        let tasks = Window::open((Duration::ZERO, 0), drawn([place(&words[0])]), living.iter().copied()).tasks;
         let ran_before = turns(&tasks).0;
         let (start, before) = (std::time::Instant::now(), own_time());
         let mut windows = 0;
@@ -94,7 +120,7 @@ fn windows_take_no_more_than_their_share() {
             assert!(next <= now + REST);
             if watcher.sums.windows > windows {
                 windows = watcher.sums.windows;
-                assert!(watcher.window.as_ref().is_some_and(|window| window.places <= PLACES));
+                assert!(watcher.window.as_ref().is_some_and(|window| window.places.len() <= PLACES));
             }
             thread::sleep(next.saturating_sub(start.elapsed()));
         }
@@ -120,8 +146,8 @@ fn nobody_and_nothing_to_watch_is_no_trouble() {
         assert!(watcher.step(now, Duration::ZERO, living.into_iter()) > now && watcher.window.is_none());
     }
     let places = [Place::from([(i32::MAX, 64)])];
-    assert!(Window::open((Duration::ZERO, 0), &places, [gone; 300].into_iter()).tasks.is_empty());
-    assert_eq!((watcher.sums, watcher.take().count()), (Sums::default(), 0));
+    assert!(Window::open((Duration::ZERO, 0), drawn(places.clone()), [gone; 300].into_iter()).tasks.is_empty());
+    assert_eq!((watcher.sums, watcher.take(Duration::ZERO).count()), (Sums::default(), 0));
 }
 
 #[test]
@@ -129,24 +155,24 @@ fn where_others_have_debug_registers_the_rest_is_used() {
     let Some(mut watcher) = watcher() else { return };
     beside(&[(&[0, 1, 2], true), (&[0, 1, 2], false)], |living, words| {
         let open = |words: &[AtomicU64]| {
-            let places: Vec<Place> = words.iter().map(place).collect();
-            Window::open((Duration::ZERO, 0), &places, living.iter().copied())
+            let places = drawn(words.iter().map(place));
+            Window::open((Duration::ZERO, 0), places, living.iter().copied())
         };
         // As a debugger would.
         let others = open(&words[1..]);
         let window = open(words);
         thread::sleep(Duration::from_millis(100));
-        watcher.end(window);
+        watcher.end(Duration::ZERO, window);
         // x86 has four: two are left, which are at the first two places.
-        let seen: Vec<_> = watcher.take().map(|seen| (seen.pair, seen.watched)).collect();
+        let seen: Vec<_> = watcher.take(Duration::ZERO).map(|seen| (seen.pair, seen.count)).collect();
         assert!(matches!(seen[..], [((0, 1), 1..=3)]), "{seen:?}");
         drop(others);
-        watcher.end({
+        watcher.end(Duration::ZERO, {
             let window = open(words);
             thread::sleep(Duration::from_millis(100));
             window
         });
-        assert_eq!(watcher.take().map(|seen| seen.watched).collect::<Vec<_>>(), [3]);
+        assert_eq!(watcher.take(Duration::ZERO).map(|seen| seen.count).collect::<Vec<_>>(), [3]);
     });
 }
 
@@ -212,11 +238,11 @@ fn processes_that_use_the_same_memory_are_seen_wherever_each_has_it() {
         // The second place is used by a thread of this process alone.
         let places =
             [Place::from([(own, writer.first as u64), (writer.process, writer.second as u64)]), place(&words[0])];
-        let window = Window::open((Duration::ZERO, 0), &places, all.into_iter());
-        assert_eq!((window.places, window.tasks.len()), (2, 3));
+        let window = Window::open((Duration::ZERO, 0), drawn(places.clone()), all.into_iter());
+        assert_eq!((window.places.len(), window.tasks.len()), (2, 3));
         thread::sleep(Duration::from_millis(100));
-        watcher.end(window);
-        assert_eq!(watcher.take().count(), 0, "nobody but the writer has used the shared word");
+        watcher.end(Duration::ZERO, window);
+        assert_eq!(watcher.take(Duration::ZERO).count(), 0, "nobody but the writer has used the shared word");
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
             let (tell, told) = std::sync::mpsc::channel();
@@ -229,10 +255,10 @@ fn processes_that_use_the_same_memory_are_seen_wherever_each_has_it() {
                 }
             });
             let reader = Living { task: 3, tid: told.recv().unwrap(), process: own };
-            let window = Window::open((Duration::ZERO, 0), &places, all.into_iter().chain([reader]));
+            let window = Window::open((Duration::ZERO, 0), drawn(places.clone()), all.into_iter().chain([reader]));
             thread::sleep(Duration::from_millis(100));
-            watcher.end(window);
+            watcher.end(Duration::ZERO, window);
         });
-        assert_eq!(watcher.take().map(|seen| (seen.pair, seen.watched)).collect::<Vec<_>>(), [((2, 3), 1)]);
+        assert_eq!(watcher.take(Duration::ZERO).map(|seen| (seen.pair, seen.count)).collect::<Vec<_>>(), [((2, 3), 1)]);
     });
 }
