@@ -34,7 +34,7 @@ pub fn periods(known: &Communication) -> Result<Vec<Period>> {
     if known.series.is_empty() {
         return Ok(Vec::new());
     }
-    let row = |row: &SeriesRow| SeriesRow { bytes: row.messages.saturating_mul(LINE_BYTES), ..row.clone() };
+    let row = |row: &SeriesRow| SeriesRow { bytes: row.messages.saturating_mul(LINE_BYTES), ..*row };
     let meta = Meta { window_ns: known.window_accesses, ..Meta::new(Kind::Threads, "recording", Vec::new()) };
     let profile = Profile::new(meta, known.messages.clone(), known.messages.clone());
     let profile = Profile { series: known.series.iter().map(row).collect(), ..profile };
