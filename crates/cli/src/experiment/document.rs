@@ -40,6 +40,7 @@ fn claim(one: &Judged) -> Value {
     let (outcome, reason) = match &one.verdict {
         Verdict::CameOut => ("came out", None),
         Verdict::DidNot => ("did not", None),
+        Verdict::NoResult(missing) => ("no result", Some(missing)),
         Verdict::CannotTry(reason) => ("cannot be tried", Some(reason)),
     };
     let ours: Vec<Value> =

@@ -192,7 +192,9 @@ pub fn of_claims(judged: &[Judged]) -> Table {
         ]
     };
     let head = ["statement", "source", "machine", "paper", "here", "outcome"].map(str::to_owned).to_vec();
-    Table { title: counted(judged), head, rows: judged.iter().map(row).collect() }
+    // Of what nothing was run, the count is enough.
+    let is_told = |one: &&Judged| !one.ours.is_empty() || !matches!(one.verdict, Verdict::NoResult(_));
+    Table { title: counted(judged), head, rows: judged.iter().filter(is_told).map(row).collect() }
 }
 
 /// In words.
@@ -200,6 +202,7 @@ pub fn verdict(verdict: &Verdict) -> String {
     match verdict {
         Verdict::CameOut => "came out".to_owned(),
         Verdict::DidNot => "did not".to_owned(),
+        Verdict::NoResult(missing) => format!("no result: {missing}"),
         Verdict::CannotTry(why) => format!("cannot be tried here: {why}"),
     }
 }
@@ -208,10 +211,11 @@ pub fn verdict(verdict: &Verdict) -> String {
 pub fn counted(judged: &[Judged]) -> String {
     let count = |wanted: fn(&Verdict) -> bool| judged.iter().filter(|one| wanted(&one.verdict)).count();
     format!(
-        "{} came out, {} did not, {} cannot be tried here",
+        "{} came out, {} did not, {} cannot be tried here; {} have no result",
         count(|verdict| *verdict == Verdict::CameOut),
         count(|verdict| *verdict == Verdict::DidNot),
         count(|verdict| matches!(verdict, Verdict::CannotTry(_))),
+        count(|verdict| matches!(verdict, Verdict::NoResult(_))),
     )
 }
 

@@ -14,6 +14,8 @@ pub enum Verdict {
     CameOut,
     /// Otherwise.
     DidNot,
+    /// What it is about has not been run, or not all of it, or cannot be divided by: of which programs.
+    NoResult(String),
     /// It cannot be tried, and why.
     CannotTry(String),
 }
@@ -121,7 +123,7 @@ impl Judgement<'_> {
         let found = self.percent(program, &change.measure, &change.arm, &change.over);
         let (ours, verdict) = match found {
             Some(ours) => (vec![(program.to_owned(), ours)], verdict(holds(expect, ours, floor))),
-            None => (Vec::new(), Verdict::CannotTry(format!("{program} was not simulated here"))),
+            None => (Vec::new(), Verdict::NoResult(program.to_owned())),
         };
         Some(Judged { paper_percent: Some(percent), ..self.judged(says, &change.source, ours, verdict) })
     }
@@ -152,7 +154,7 @@ impl Judgement<'_> {
             // One that does not is enough, whatever the others would; a mean is of all.
             (false, false, is_whole) if is_whole || !claim.average => Verdict::DidNot,
             (false, true, true) => Verdict::CameOut,
-            _ => Verdict::CannotTry(format!("no result of {} here", missing.join(", "))),
+            _ => Verdict::NoResult(missing.join(", ")),
         };
         if claim.average && missing.is_empty() {
             ours.insert(0, ("mean".to_owned(), mean));
@@ -197,14 +199,14 @@ mod tests {
             assert_eq!(row.verdict, verdict(came_out), "{sm}");
             assert_eq!((row.machine.as_deref(), row.scaled), (Some("harpertown"), Some(false)));
             assert!((row.ours[0].1 - (sm - 100.0)).abs() < 1e-9);
-            assert!(matches!(of(&judged, "mg: time under HM").verdict, Verdict::CannotTry(_)));
+            assert_eq!(of(&judged, "mg: time under HM").verdict, Verdict::NoResult("mg".to_owned()));
             assert!(matches!(of(&judged, "UA").verdict, Verdict::CannotTry(_)));
             assert!(!judged.iter().any(|row| row.says.starts_with("ua: ")));
             // Of all programs: one that does not is enough; one that does is not.
             let all = of(&judged, "In all benchmarks performance is no worse than the system scheduler's (SM)");
             match sm > 103.0 {
                 true => assert_eq!(all.verdict, Verdict::DidNot),
-                false => assert!(matches!(&all.verdict, Verdict::CannotTry(why) if why.contains("bt"))),
+                false => assert!(matches!(&all.verdict, Verdict::NoResult(missing) if missing.contains("bt"))),
             }
         }
     }
