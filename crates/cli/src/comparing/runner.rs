@@ -118,10 +118,8 @@ impl<'a> Runner<'a> {
             notes.push("some ranks ran elsewhere than the mapping says".to_owned());
         }
         let value = match &self.by {
-            By::Wall if usage.wall_s < SHORTEST.as_secs_f64() => return Err(too_short(usage.wall_s)),
-            By::Wall => usage.wall_s,
-            By::Cpu if usage.wall_s < SHORTEST.as_secs_f64() => return Err(too_short(usage.wall_s)),
-            By::Cpu => usage.cpu_s(),
+            By::Wall => long_enough(usage.wall_s).map(|()| usage.wall_s)?,
+            By::Cpu => long_enough(usage.wall_s).map(|()| usage.cpu_s())?,
             By::Metric(_) => self.measured(name)?,
         };
         if value <= 0.0 || !value.is_finite() {
@@ -303,12 +301,16 @@ fn expression(text: &str) -> Result<Regex> {
     Ok(found)
 }
 
-fn too_short(wall_s: f64) -> Error {
+/// Whether there was more to a run than its start.
+fn long_enough(wall_s: f64) -> Result<()> {
+    if wall_s >= SHORTEST.as_secs_f64() {
+        return Ok(());
+    }
     let text = format!(
         "the program ends within {:.1} ms, which is mostly its own start: where its tasks run cannot matter",
         wall_s * 1e3
     );
-    Error::new(text).remedy("give it more to do, or compare by a number that it prints (--metric)")
+    Err(Error::new(text).remedy("give it more to do, or compare by a number that it prints (--metric)"))
 }
 
 /// Waits for a child, or until a signal comes.
@@ -336,6 +338,12 @@ fn fnv(bytes: &mut dyn Iterator<Item = u8>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_that_are_all_start_are_not_compared() {
+        assert!(long_enough(0.010).is_ok());
+        assert!(long_enough(0.0099).unwrap_err().cause.contains("within 9.9 ms, which is mostly its own start"));
+    }
 
     #[test]
     fn expressions_have_a_group_around_a_number() {
