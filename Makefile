@@ -100,6 +100,16 @@ book: ## docs/ as a book of pages, into build/book (needs mdbook: cargo install 
 	@command -v mdbook >/dev/null || { echo "mdbook is missing: cargo install mdbook --locked" >&2; exit 1; }
 	mdbook build
 
+PYTHON ?= python3
+
+.PHONY: python-test
+python-test: ## build the Python package into python/.venv, and run its tests (needs what building needs)
+	scripts/setup.sh --check build
+	$(PYTHON) -m venv python/.venv
+	python/.venv/bin/pip install --quiet './python[test]'
+	cd python && PATH=$(CURDIR)/target/release:$$PATH .venv/bin/python -m pytest -q
+	cd python && .venv/bin/python -m mypy --strict package/cohabit
+
 .PHONY: deb
 deb: build ## build/packages/cohabit_VERSION_amd64.deb: for this release of Debian or Ubuntu and newer ones
 	scripts/setup.sh package
