@@ -361,7 +361,8 @@ fn one_verdict_says_what_is_to_be_done() {
         (document["advice"]["kind"].as_str().unwrap().to_owned(), show(profile, &options))
     };
     let (kind, text) = advice(&profile);
-    assert!(kind == "both" && text.contains("\nlocality and congestion: "), "{kind} {text}");
+    // All at once, but nobody knows whether memory is in the way.
+    assert!(kind == "locality" && !text.contains("congestion"), "{kind} {text}");
     profile.series.clear();
     let (kind, text) = advice(&profile);
     assert!(kind == "locality" && !text.contains("\nlocality"), "{kind} {text}");
