@@ -20,14 +20,6 @@ done
 commands=("$@")
 [ $# -gt 0 ] || commands=("make demo" "make test")
 
-say() { echo "fresh-check: $*"; }
-
-die() {
-    echo "fresh-check: $1" >&2
-    echo "  $2" >&2
-    exit 1
-}
-
 # shellcheck source=scripts/fresh-tree.sh
 . scripts/fresh-tree.sh
 

@@ -1,5 +1,5 @@
 # Fresh Debian and Ubuntu systems in a folder, for scripts that prove something in one. Sourced: the caller has set
-# `release` and has `say` and `die`. Needs root and debootstrap.
+# `release`. Needs root and debootstrap.
 #
 #   fresh_tree FOLDER    makes the base system of $release in it
 #   enter COMMAND...     runs a command in $system
@@ -7,6 +7,15 @@
 # For Debian the mirror is the one that this machine's apt uses, for Ubuntu its archive; FRESH_CHECK_MIRROR names another.
 # The caller's proxies, certificates and cargo settings go along. With FRESH_CHECK_BASES=FOLDER, base systems are kept there,
 # and copied from there the next time.
+
+say() { echo "$(basename "$0" .sh): $*"; }
+
+# A cause and a remedy.
+die() {
+    say "$1" >&2
+    echo "  $2" >&2
+    exit 1
+}
 
 # Sets distribution and components of $release.
 known_release() {

@@ -12,14 +12,6 @@ cd "$(dirname "$0")/.."
 releases=("$@")
 [ $# -gt 0 ] || releases=(bookworm trixie noble)
 
-say() { echo "package-check: $*"; }
-
-die() {
-    echo "package-check: $1" >&2
-    echo "  $2" >&2
-    exit 1
-}
-
 # shellcheck source=scripts/fresh-tree.sh
 . scripts/fresh-tree.sh
 
@@ -31,7 +23,7 @@ program=build/workloads/patterns-pthreads
 system=
 trap '[ -z "$system" ] || rm -rf --one-file-system "$system"' EXIT
 
-# What a user does first; "exact" is of the coverage, and the mapping is applied and read back.
+# What a user does first; "exact" is of the coverage. Whether the run is placed is for this machine to say: it may have nothing to gain.
 cat >build/package-use.sh <<'END'
 set -euo pipefail
 cd "$(mktemp -d)"
