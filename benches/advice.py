@@ -150,7 +150,7 @@ def right_advice(times):
 
 
 def advised(metrics, limits):
-    """The rule of crates/model/src/metrics/advice.rs."""
+    """The rule of crates/model/src/metrics/advice.rs, if it were known that much comes from DRAM, without which it never says congestion."""
     least, locality, congesting, concurrency = limits
     ratio = metrics["communication_to_memory"]
     if not metrics["total"] or (ratio is not None and ratio < least):

@@ -15,8 +15,8 @@ releases=("$@")
 # shellcheck source=scripts/fresh-tree.sh
 . scripts/fresh-tree.sh
 
-deb=$(ls build/packages/cohabit_*_amd64.deb) || die "there is no .deb in build/packages" "make deb"
-tarball=$(ls build/packages/cohabit-*-x86_64.tar.xz) || die "there is no tarball in build/packages" "make tarball"
+deb=$(ls build/packages/cohabit_*_amd64.deb 2>/dev/null) || die "there is no .deb in build/packages" "make deb"
+tarball=$(ls build/packages/cohabit-*-x86_64.tar.xz 2>/dev/null) || die "there is no tarball in build/packages" "make tarball"
 program=build/workloads/patterns-pthreads
 [ -x "$program" ] || die "$program is not there" "make native"
 

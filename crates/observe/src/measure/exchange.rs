@@ -2,6 +2,7 @@
 
 use super::busy::{Busy, Disturbance};
 use super::{Point, Way};
+use cohabit_host::affinity::CpuMask;
 use nix::time::{ClockId, clock_gettime};
 use std::cell::UnsafeCell;
 use std::io;
@@ -106,7 +107,7 @@ fn run(pairs: &[(u32, u32)], length: usize, way: Way, rounds: u64) -> io::Result
                 let thread = std::thread::Builder::new().name("cohabit-measure".to_owned());
                 threads.push(thread.spawn_scoped(scope, move || {
                     // Whoever cannot be pinned takes part all the same: the others wait for it.
-                    let pinned = pin(pu);
+                    let pinned = CpuMask::single(pu).apply(0);
                     let (own, mut other) = (vec![1u8; length], vec![0u8; length]);
                     let mut round = |number: u64| match way {
                         Way::OneWay if !begins => {
@@ -141,14 +142,4 @@ fn run(pairs: &[(u32, u32)], length: usize, way: Way, rounds: u64) -> io::Result
 pub(super) fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from);
     time.as_secs_f64()
-}
-
-/// Keeps the calling thread on a PU.
-pub(super) fn pin(pu: u32) -> io::Result<()> {
-    const BITS: usize = libc::c_ulong::BITS as usize;
-    let mut mask: Vec<libc::c_ulong> = vec![0; pu as usize / BITS + 1];
-    mask[pu as usize / BITS] = 1 << (pu as usize % BITS);
-    // SAFETY: the kernel reads the given number of bytes of the vector.
-    let result = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(mask.as_slice()), mask.as_ptr()) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

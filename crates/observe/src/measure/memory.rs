@@ -3,8 +3,9 @@
 //! full then.
 
 use super::busy::{Busy, Disturbance};
-use super::exchange::{cpu_seconds, pin};
+use super::exchange::cpu_seconds;
 use super::pages::{Pages, available_bytes};
+use cohabit_host::affinity::CpuMask;
 use cohabit_model::hct::MemorySpeeds;
 use cohabit_model::topology::{Level, NodeId};
 use cohabit_model::{Error, Result, Topology};
@@ -197,7 +198,7 @@ fn run(words: &[u64], shares: Shares, pus: &[u32], begin: &mut [usize], time: Du
             let thread = std::thread::Builder::new().name("cohabit-measure".to_owned());
             let spawned = thread.spawn_scoped(scope, move || {
                 // Whoever cannot be pinned takes part all the same: the others wait for it.
-                let pinned = pin(pu);
+                let pinned = CpuMask::single(pu).apply(0);
                 let mut at = if from == 0 { first } else { from };
                 if shares == Shares::Together {
                     std::hint::black_box(sum(own));
