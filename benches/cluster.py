@@ -286,6 +286,12 @@ def save(folder, results):
     os.replace(f"{folder}/results.json.new", f"{folder}/results.json")
 
 
+def stop_by_signals():
+    """Ends by an exception, so that the cluster is removed."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--npb", metavar="BIN")
@@ -304,9 +310,7 @@ def main():
         with open(f"{arguments.tables}/results.json", encoding="utf-8") as file:
             print(cluster_tables.tables(json.load(file)))
         return 0
-    # So that the cluster is removed.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
+    stop_by_signals()
     results = {}
     with tempfile.TemporaryDirectory(prefix="bench") as temporary:
         cluster, folder = f"{temporary}/c", os.path.abspath(arguments.keep or temporary)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The papers' experiments on what is small: our own kernels, and NPB class S where COHABIT_NPB names a tree with bin/mg.S and others
-# (IS and MG; COHABIT_NPB_PROGRAMS names more), one machine a paper, 8 tasks, 5 draws. What has run is kept below the first
-# argument (build/experiments), and not run again.
+# The papers' experiments on what is small: made-up recordings whose communication is known, and NPB class S where COHABIT_NPB
+# names a tree with bin/mg.S and others (IS and MG; COHABIT_NPB_PROGRAMS names more); one machine a paper, 5 draws. What has run is
+# kept below the first argument (build/experiments), and not run again. Ends with status 1 where a known direction did not come out.
 #
 #   [COHABIT_NPB=.../NPB3.0-omp-C] [COHABIT_NPB_PROGRAMS="is mg lu"] scripts/experiments-quick.sh [DIRECTORY]
 set -euo pipefail
@@ -9,23 +9,30 @@ cd "$(dirname "$0")/.."
 
 cohabit=${COHABIT:-target/release/cohabit}
 to=${1:-build/experiments}
-threads=$(nproc)
-own=(--program synthetic:ring:8:16:4 --program synthetic:distant:8:16:4 --program synthetic:all:8:16:4)
 suite=()
-if [ -d "${COHABIT_NPB:-}/bin" ]; then
+if [ -n "${COHABIT_NPB:-}" ] && [ -d "$COHABIT_NPB/bin" ]; then
     suite=(--npb-omp "$COHABIT_NPB/bin")
     for program in ${COHABIT_NPB_PROGRAMS:-is mg}; do
         suite+=(--program "$program")
     done
 else
-    echo "experiments: no NAS Parallel Benchmarks in COHABIT_NPB='${COHABIT_NPB:-}': our own kernels alone" >&2
+    echo "experiments: no NAS Parallel Benchmarks in COHABIT_NPB='${COHABIT_NPB:-}': made-up recordings alone" >&2
 fi
 mkdir -p "$to"
-# The recordings are the same for all.
+# The recordings are the same for all. One cell at a time: all of them would want memory for the largest recording.
 run() {
-    "$cohabit" experiment "$@" "${own[@]}" "${suite[@]}" --recordings "$to/recordings" --threads "$threads" \
-        --draws 5 -o "$to/$1" --page "$to/$1.md"
+    local name=$1 machine=$2 tasks=$3 kind own=()
+    for kind in ring distant all; do
+        own+=(--program "synthetic:$kind:$tasks:16:4")
+    done
+    echo "experiments: $name, $tasks tasks on $machine" >&2
+    "$cohabit" --quiet experiment "$name" --machine "$machine" --tasks "$tasks" "${own[@]}" "${suite[@]}" \
+        --recordings "$to/recordings" --threads "$(nproc)" --draws 5 --caches unscaled \
+        -o "$to/$name" --page "$to/$name.md" --json "$to/$name.json"
 }
-run tlb2012 --machine harpertown
-run deloc2020 --machine purple --tasks 8
-run beyond --machine harpertown
+run tlb2012 harpertown 8
+run beyond harpertown 8
+run cdsm2015 xeon32 32
+run complace purple 56
+run deloc2020 purple 56
+benches/directions.py "$to"

@@ -5,6 +5,7 @@
 //! the pair. A search takes 231 cycles and a comparison of all pairs 84,297 on 8 cores (VI-C); by Table I these grow with P
 //! and with P^2 S.
 
+use crate::hashing::Blocks;
 use crate::{Counts, Detected, Detector, Row, Setting, Tlb};
 use cohabit_access::order::Event;
 
@@ -58,34 +59,101 @@ struct Core {
     misses: u64,
 }
 
+/// What a touch of a page did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Touch {
+    Hit,
+    /// It came in, and another went.
+    Miss {
+        gone: Option<u64>,
+    },
+}
+
 impl Core {
     fn new(tlb: Tlb) -> Self {
         let sets = (tlb.entries / tlb.ways.max(1)).max(1);
         Self { sets: vec![Vec::with_capacity(tlb.ways); sets], misses: 0 }
     }
 
-    fn set_of(&self, page: u64) -> usize {
-        (page % self.sets.len() as u64) as usize
+    fn touch(&mut self, page: u64, ways: usize) -> Touch {
+        let set = (page % self.sets.len() as u64) as usize;
+        let set = &mut self.sets[set];
+        if let Some(at) = set.iter().position(|&other| other == page) {
+            set[..=at].rotate_right(1);
+            return Touch::Hit;
+        }
+        let gone = if set.len() >= ways.max(1) { set.pop() } else { None };
+        set.insert(0, page);
+        Touch::Miss { gone }
+    }
+}
+
+/// Which cores hold each page, and in how many pages each pair matches: kept up at each change, so that neither a search nor a
+/// comparison of all pairs looks into the TLBs.
+struct Holders {
+    cores: Blocks<Vec<u32>>,
+    /// By pair (low, high): pages that both hold, and the comparison from which on they do. None where nothing compares.
+    matches: Option<Vec<(u64, u64)>>,
+}
+
+impl Holders {
+    fn new(cores: usize, compares: bool) -> Self {
+        Self { cores: Blocks::default(), matches: compares.then(|| vec![(0, 0); cores * cores]) }
     }
 
-    /// Whether the page was there.
-    fn touch(&mut self, page: u64, ways: usize) -> bool {
-        let set = self.set_of(page);
-        let set = &mut self.sets[set];
-        let at = set.iter().position(|&other| other == page);
-        match at {
-            Some(at) => set[..=at].rotate_right(1),
-            None => {
-                set.truncate(ways.saturating_sub(1));
-                set.insert(0, page);
+    fn of(&self, page: u64) -> &[u32] {
+        self.cores.get(&page).map_or(&[], Vec::as_slice)
+    }
+
+    /// A page comes into a core's TLB; `comparisons` have been made so far.
+    fn comes(&mut self, core: u32, page: u64, comparisons: u64, counts: &mut Counts) {
+        let holders = self.cores.entry(page).or_default();
+        if let Some(matches) = &mut self.matches {
+            for &other in holders.iter() {
+                settle(matches, core, other, comparisons, counts).0 += 1;
             }
         }
-        at.is_some()
+        holders.push(core);
     }
 
-    fn holds(&self, page: u64) -> bool {
-        self.sets[self.set_of(page)].contains(&page)
+    /// A page goes out of it.
+    fn goes(&mut self, core: u32, page: u64, comparisons: u64, counts: &mut Counts) {
+        let Some(holders) = self.cores.get_mut(&page) else { return };
+        holders.retain(|&other| other != core);
+        if let Some(matches) = &mut self.matches {
+            for &other in holders.iter() {
+                settle(matches, core, other, comparisons, counts).0 -= 1;
+            }
+        }
+        if holders.is_empty() {
+            self.cores.remove(&page);
+        }
     }
+
+    /// Counts what the comparisons so far have found.
+    fn settle_all(&mut self, tasks: usize, comparisons: u64, counts: &mut Counts) {
+        let Some(matches) = &mut self.matches else { return };
+        for high in 0..tasks as u32 {
+            for low in 0..high {
+                settle(matches, low, high, comparisons, counts);
+            }
+        }
+    }
+}
+
+/// Counts the matches of a pair in all comparisons since they last changed.
+fn settle<'a>(
+    matches: &'a mut [(u64, u64)],
+    a: u32,
+    b: u32,
+    comparisons: u64,
+    counts: &mut Counts,
+) -> &'a mut (u64, u64) {
+    let (low, high) = (a.min(b), a.max(b));
+    let pair = &mut matches[high as usize * counts.tasks + low as usize];
+    counts.add_pair(low, high, pair.0 * (comparisons - pair.1));
+    pair.1 = comparisons;
+    pair
 }
 
 struct Tlbs {
@@ -95,7 +163,9 @@ struct Tlbs {
     next_comparison: f64,
     accesses: u64,
     cores: Vec<Core>,
+    holders: Holders,
     misses: u64,
+    /// Searches, or comparisons of all pairs.
     searches: u64,
     counts: Counts,
 }
@@ -113,6 +183,7 @@ impl Tlbs {
             next_comparison,
             accesses: 0,
             cores: vec![Core::new(setting.tlb); setting.tasks],
+            holders: Holders::new(setting.tasks, matches!(trigger, Trigger::Cycles(_))),
             misses: 0,
             searches: 0,
             counts: Counts::new(setting.tasks),
@@ -121,37 +192,20 @@ impl Tlbs {
 
     fn touch(&mut self, task: u32, page: u64, data: bool) {
         let core = &mut self.cores[task as usize];
-        if core.touch(page, self.tlb.ways) {
-            return;
-        }
-        self.misses += 1;
+        let Touch::Miss { gone } = core.touch(page, self.tlb.ways) else { return };
         core.misses += 1;
+        self.misses += 1;
+        let misses = core.misses;
+        if let Some(gone) = gone {
+            self.holders.goes(task, gone, self.searches, &mut self.counts);
+        }
         if let Trigger::Misses(every) = self.trigger {
-            if core.misses % every == 0 && data {
-                self.search(task, page);
+            if misses % every == 0 && data {
+                self.searches += 1;
+                self.holders.of(page).iter().for_each(|&other| self.counts.add_pair(task, other, 1));
             }
         }
-    }
-
-    fn search(&mut self, task: u32, page: u64) {
-        self.searches += 1;
-        for (other, core) in self.cores.iter().enumerate() {
-            if other != task as usize && core.holds(page) {
-                self.counts.add_pair(task, other as u32, 1);
-            }
-        }
-    }
-
-    fn compare_all(&mut self) {
-        self.searches += 1;
-        for a in 0..self.cores.len() {
-            for b in a + 1..self.cores.len() {
-                let both = self.cores[a].sets.iter().flatten().filter(|&&page| self.cores[b].holds(page)).count();
-                for _ in 0..both {
-                    self.counts.add_pair(a as u32, b as u32, 1);
-                }
-            }
-        }
+        self.holders.comes(task, page, self.searches, &mut self.counts);
     }
 
     /// Cycles of one search or comparison with as many cores and entries as there are.
@@ -175,7 +229,7 @@ impl Detector for Tlbs {
                     if let Trigger::Cycles(every) = self.trigger {
                         self.next_comparison += every;
                     }
-                    self.compare_all();
+                    self.searches += 1;
                 }
             }
             Event::Code { task, page } => self.touch(*task, (*page << 12) >> self.tlb.page_shift, false),
@@ -184,14 +238,20 @@ impl Detector for Tlbs {
                     return;
                 }
                 let pages = range.start >> self.tlb.page_shift..=(range.end - 1) >> self.tlb.page_shift;
-                for set in self.cores.iter_mut().flat_map(|core| &mut core.sets) {
-                    set.retain(|page| !pages.contains(page));
+                for (task, core) in (0..).zip(&mut self.cores) {
+                    for set in &mut core.sets {
+                        for gone in set.iter().filter(|page| pages.contains(page)) {
+                            self.holders.goes(task, *gone, self.searches, &mut self.counts);
+                        }
+                        set.retain(|page| !pages.contains(page));
+                    }
                 }
             }
         }
     }
 
-    fn finish(self: Box<Self>) -> Detected {
+    fn finish(mut self: Box<Self>) -> Detected {
+        self.holders.settle_all(self.cores.len(), self.searches, &mut self.counts);
         // Searches are spread over the cores; a comparison of all stops the one that makes it.
         let cycles = self.accesses as f64 * self.cycles_per_access;
         let cores = match self.trigger {
@@ -204,5 +264,109 @@ impl Detector for Tlbs {
             Trigger::Cycles(_) => self.accesses,
         };
         Detected { matrix: self.counts.matrix(), looked: self.searches, occasions, overhead: Some(overhead) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cohabit_access::{Access, AccessKind};
+    use proptest::prelude::*;
+
+    /// The same, keeping nothing but the TLBs: each search and each comparison looks into all of them.
+    struct Slow {
+        cores: Vec<Core>,
+        counts: Counts,
+        searches: u64,
+    }
+
+    impl Slow {
+        fn run(setting: &Setting, trigger: Trigger, events: &[Event]) -> (Counts, u64) {
+            let cores = vec![Core::new(setting.tlb); setting.tasks];
+            let mut slow = Self { cores, counts: Counts::new(setting.tasks), searches: 0 };
+            let (mut accesses, mut next) = (0, 1.0);
+            for event in events {
+                match event {
+                    Event::Access(access) => {
+                        accesses += 1;
+                        slow.touch(setting, trigger, access.task, access.address >> 12, true);
+                        let Trigger::Cycles(every) = trigger else { continue };
+                        if f64::from(accesses) * setting.run_cycles_per_access() >= next * every {
+                            next += 1.0;
+                            slow.compare();
+                        }
+                    }
+                    Event::Code { task, page } => slow.touch(setting, trigger, *task, *page, false),
+                    Event::Clear(range) => {
+                        let is_gone = |page: u64| page << 12 < range.end && (page + 1) << 12 > range.start;
+                        slow.cores.iter_mut().flat_map(|core| &mut core.sets).for_each(|set| {
+                            set.retain(|&page| range.is_empty() || !is_gone(page));
+                        });
+                    }
+                }
+            }
+            (slow.counts, slow.searches)
+        }
+
+        fn holds(core: &Core, page: u64) -> bool {
+            core.sets.iter().flatten().any(|&other| other == page)
+        }
+
+        fn touch(&mut self, setting: &Setting, trigger: Trigger, task: u32, page: u64, data: bool) {
+            let core = &mut self.cores[task as usize];
+            if core.touch(page, setting.tlb.ways) == Touch::Hit {
+                return;
+            }
+            core.misses += 1;
+            if let (Trigger::Misses(every), misses) = (trigger, core.misses) {
+                if misses % every == 0 && data {
+                    self.searches += 1;
+                    for other in (0..setting.tasks as u32).filter(|&other| other != task) {
+                        if Self::holds(&self.cores[other as usize], page) {
+                            self.counts.add_pair(task, other, 1);
+                        }
+                    }
+                }
+            }
+        }
+
+        fn compare(&mut self) {
+            self.searches += 1;
+            for a in 0..self.cores.len() {
+                for b in a + 1..self.cores.len() {
+                    let pages = self.cores[a].sets.iter().flatten();
+                    let both = pages.filter(|&&page| Self::holds(&self.cores[b], page)).count();
+                    self.counts.add_pair(a as u32, b as u32, both as u64);
+                }
+            }
+        }
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        let access = |(task, page): (u32, u64)| Event::Access(Access::new(task, AccessKind::Read, page << 12, 8));
+        prop_oneof![
+            12 => (0..5u32, 0..40u64).prop_map(access),
+            3 => (0..5u32, 0..40u64).prop_map(|(task, page)| Event::Code { task, page }),
+            1 => (0..40u64, 0..3u64).prop_map(|(page, pages)| Event::Clear(page << 12..(page + pages) << 12)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_kept_up_is_what_is_there(events in prop::collection::vec(event(), 0..300), which in 0..4usize) {
+            let trigger =
+                [Trigger::Misses(1), Trigger::Misses(3), Trigger::Cycles(1.0), Trigger::Cycles(7.0)][which];
+            let setting = Setting {
+                tlb: Tlb { entries: 8, ways: 2, page_shift: 12 },
+                cycles_per_access: 1.0,
+                ..Setting::new(5)
+            };
+            let mut tlbs = Box::new(Tlbs::new(&setting, trigger));
+            events.iter().for_each(|event| tlbs.take(event));
+            let found = tlbs.finish();
+            let (counts, searches) = Slow::run(&setting, trigger, &events);
+            prop_assert_eq!(found.looked, searches);
+            prop_assert_eq!(found.matrix, counts.matrix());
+        }
     }
 }

@@ -46,6 +46,9 @@ pub struct ExperimentCommand {
     /// The folder with the NAS parallel benchmarks for OpenMP: mg.S, mg.W and others
     #[arg(long, value_name = "DIR")]
     npb_omp: Option<PathBuf>,
+    /// The folder with the programs of Splash-3: codes/ of its sources, built
+    #[arg(long, value_name = "DIR")]
+    splash: Option<PathBuf>,
     /// The folder with recordings, mg.S.8.rec and others [default: recordings, below the folder that -o names]
     #[arg(long, value_name = "DIR")]
     recordings: Option<PathBuf>,
@@ -95,16 +98,18 @@ impl ExperimentCommand {
     pub fn run(self) -> Outcome {
         self.json.check()?;
         self.page.as_deref().map_or(Ok(()), check_writable)?;
-        let experiment = Experiment::named(&self.name)?;
-        let inputs = self.inputs(&experiment);
-        let programs = inputs.programs(&experiment).map_err(Failure::usage)?;
+        let given = Experiment::named(&self.name)?;
+        let experiment = self.with_tasks(&given);
+        let inputs = self.inputs();
+        let on = if self.machine.is_empty() { &experiment.machines } else { &self.machine };
+        let programs = inputs.programs(&experiment, on).map_err(Failure::usage)?;
         let (all, machines) = self.all_cells(&experiment, &programs)?;
         if self.cells {
             crate::output::print(&all.iter().map(|cell| self.command_of(Some(cell)) + "\n").collect::<String>())?;
             return Ok(End::Done);
         }
         let folder = Folder::new(&self.output);
-        let runner = Runner::new(&experiment, &programs, inputs.tasks, &folder);
+        let runner = Runner::new(&experiment, &programs, &folder);
         if let Some(name) = &self.cell {
             folder.create()?;
             runner.run(&Cell::find(&all, name).map_err(Failure::usage)?)?;
@@ -112,7 +117,10 @@ impl ExperimentCommand {
         }
         if !self.collect {
             folder.create()?;
-            self.run_all(&runner, &programs, &inputs, &all)?;
+            for machine in on {
+                programs.iter().try_for_each(|program| recorded(program, experiment.tasks_on(machine)).map(drop))?;
+            }
+            self.run_all(&runner, &all)?;
         }
         let (results, done) = folder.results(&all)?;
         if done == 0 {
@@ -133,7 +141,8 @@ impl ExperimentCommand {
                 date: &humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()[..10],
                 note: self.note.as_deref(),
                 class: &self.class,
-                tasks: inputs.tasks,
+                tasks: &tasks_by_machine(&experiment, on),
+                paper_tasks: &tasks_by_machine(&given, &given.machines),
                 draws: self.draws.min(experiment.system.draws),
                 cells: [done, all.len()],
                 scales: programs.iter().map(scale).collect::<Result<_>>()?,
@@ -149,13 +158,29 @@ impl ExperimentCommand {
         Ok(End::Done)
     }
 
-    fn inputs(&self, experiment: &Experiment) -> Inputs {
+    /// The experiment with as many tasks as were asked for.
+    fn with_tasks(&self, given: &Experiment) -> Experiment {
+        let mut experiment = given.clone();
+        if let Some(tasks) = self.tasks {
+            experiment.tasks = tasks as usize;
+            experiment.tasks_on.clear();
+        }
+        experiment
+    }
+
+    /// The folders of suites that were named, with the options that name them.
+    fn suites(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+        [("npb-omp", &self.npb_omp), ("splash", &self.splash)]
+            .into_iter()
+            .filter_map(|(suite, folder)| Some((suite, folder.as_ref()?)))
+    }
+
+    fn inputs(&self) -> Inputs {
         Inputs {
             programs: self.program.clone(),
-            suite: self.npb_omp.clone(),
+            suites: self.suites().map(|(suite, folder)| (suite.to_owned(), folder.clone())).collect(),
             recordings: self.recordings.clone().unwrap_or_else(|| self.output.join("recordings")),
             class: self.class.clone(),
-            tasks: self.tasks.map_or(experiment.tasks, |tasks| tasks as usize),
         }
     }
 
@@ -196,9 +221,10 @@ impl ExperimentCommand {
         let mut add = |option: &str, value: &str| words.extend([option.to_owned(), quoted(value)]);
         self.machine.iter().for_each(|machine| add("--machine", machine));
         self.program.iter().for_each(|program| add("--program", program));
-        for (option, path) in [("--npb-omp", &self.npb_omp), ("--recordings", &self.recordings)] {
-            path.iter().for_each(|path| add(option, &path.to_string_lossy()));
+        for (suite, folder) in self.suites() {
+            add(&format!("--{suite}"), &folder.to_string_lossy());
         }
+        self.recordings.iter().for_each(|folder| add("--recordings", &folder.to_string_lossy()));
         add("--class", &self.class);
         self.tasks.iter().for_each(|tasks| add("--tasks", &tasks.to_string()));
         if self.caches != "both" {
@@ -212,11 +238,8 @@ impl ExperimentCommand {
         words.join(" ")
     }
 
-    /// Recordings first, one by one; then cells of detection, which others need; then all others.
-    fn run_all(&self, runner: &Runner, programs: &[Program], inputs: &Inputs, all: &[Cell]) -> Result<()> {
-        for program in programs {
-            recorded(program, inputs.tasks)?;
-        }
+    /// Cells of detection first, which others need; then all others.
+    fn run_all(&self, runner: &Runner, all: &[Cell]) -> Result<()> {
         let done = AtomicUsize::new(0);
         for first in [true, false] {
             let some: Vec<&Cell> = all.iter().filter(|cell| (cell.arm == DETECTION) == first).collect();
@@ -248,6 +271,13 @@ impl ExperimentCommand {
         }
         Ok(())
     }
+}
+
+/// `56, deloc 64`: how many tasks, where machines differ by machine.
+fn tasks_by_machine(experiment: &Experiment, machines: &[String]) -> String {
+    let others = machines.iter().filter(|machine| experiment.tasks_on(machine) != experiment.tasks);
+    let others = others.map(|machine| format!(", {machine} {}", experiment.tasks_on(machine)));
+    format!("{}{}", experiment.tasks, others.collect::<String>())
 }
 
 /// As a shell takes it.

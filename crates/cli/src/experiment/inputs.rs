@@ -14,14 +14,12 @@ use std::process::{Command, Stdio};
 pub struct Inputs {
     /// `--program`; empty: all that there are.
     pub programs: Vec<String>,
-    /// Where the suite's programs are, `mg.S` among them.
-    pub suite: Option<PathBuf>,
+    /// Where the programs of each suite are, `mg.S` among them.
+    pub suites: BTreeMap<String, PathBuf>,
     /// Where recordings are, `mg.S.8.rec` among them; those that are made go there.
     pub recordings: PathBuf,
     /// The class that is run.
     pub class: String,
-    /// Tasks of each program.
-    pub tasks: usize,
 }
 
 /// A program.
@@ -29,42 +27,72 @@ pub struct Inputs {
 pub struct Program {
     /// As cells and tables name it.
     pub name: String,
-    /// Its recording: what [`open_recording`] takes.
-    pub recording: String,
-    /// What makes the recording, where it is not there yet.
-    pub command: Option<PathBuf>,
     /// How much smaller it is than in the paper.
     pub scale: Scale,
-    /// Whether it is of the suite, so that its scale is known.
-    pub is_of_suite: bool,
+    /// Where its accesses come from.
+    source: Source,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Source {
+    /// A recording that was named: what [`open_recording`] takes.
+    Recording(String),
+    /// A program of a suite, whose recordings are kept by the number of tasks.
+    Suite { program: suite::Program, class: String, recordings: PathBuf, folder: Option<PathBuf> },
+}
+
+impl Program {
+    /// The recording of so many tasks: what [`open_recording`] takes.
+    pub fn recording(&self, tasks: usize) -> String {
+        match &self.source {
+            Source::Recording(path) => path.clone(),
+            Source::Suite { program, class, recordings, .. } => {
+                let tasks = program.tasks(tasks);
+                recordings.join(format!("{}.{class}.{tasks}.rec", program.name)).to_string_lossy().into_owned()
+            }
+        }
+    }
+
+    /// What makes a recording of so many tasks, if the program is there.
+    fn command(&self, tasks: usize) -> Option<Command> {
+        let Source::Suite { program, class, folder, .. } = &self.source else { return None };
+        let file = folder.as_ref()?.join(program.file(class));
+        let tasks = program.tasks(tasks);
+        file.is_file().then(|| {
+            let mut command = Command::new(file);
+            command.args(program.arguments(class, tasks)).env("OMP_NUM_THREADS", tasks.to_string());
+            command
+        })
+    }
 }
 
 impl Inputs {
-    /// The programs that were asked for; of the suite, those of which there is a program or a recording where none are named.
+    /// The programs that were asked for; of the suites, those of which there is a program or a recording where none are named.
+    /// Only machines `on` count.
     ///
     /// # Errors
     /// A program is nowhere.
-    pub fn programs(&self, experiment: &Experiment) -> Result<Vec<Program>> {
-        let suite = suite::named(&experiment.suite)?;
+    pub fn programs(&self, experiment: &Experiment, on: &[String]) -> Result<Vec<Program>> {
         let of_suite = |name: &str| -> Result<Option<Program>> {
-            let file = format!("{name}.{}", self.class);
-            let recording = self.recordings.join(format!("{file}.{}.rec", self.tasks));
-            let command = self.suite.as_ref().map(|folder| folder.join(&file)).filter(|path| path.is_file());
-            if command.is_none() && !recording.is_file() {
-                return Ok(None);
-            }
-            let known = suite.program(name).ok_or_else(|| Error::new(format!("the suite has no {name}")))?;
+            let known = suite::program(&experiment.suites, name)?;
+            let folder = suite::suite_of(&experiment.suites, name).and_then(|suite| self.suites.get(suite)).cloned();
             let scale = known.scale(&self.class, &experiment.class)?;
-            let recording = recording.to_string_lossy().into_owned();
-            Ok(Some(Program { name: name.to_owned(), recording, command, scale, is_of_suite: true }))
+            let (class, recordings) = (self.class.clone(), self.recordings.clone());
+            let source = Source::Suite { program: known, class, recordings, folder };
+            let program = Program { name: name.to_owned(), scale, source };
+            let is_there = |machine: &String| {
+                let tasks = experiment.tasks_on(machine);
+                program.command(tasks).is_some() || Path::new(&program.recording(tasks)).is_file()
+            };
+            Ok(on.iter().all(is_there).then_some(program))
         };
         let mut found = Vec::new();
-        let option = format!("--{}", experiment.suite);
+        let options = experiment.suites.iter().map(|suite| format!("--{suite} DIR")).collect::<Vec<_>>().join(", ");
         for name in &self.programs {
             if experiment.programs.contains(name) {
                 found.push(of_suite(name)?.ok_or_else(|| {
                     Error::new(format!("there is neither a program {name}.{} nor a recording of it", self.class))
-                        .remedy(format!("name the folder that has it: {option} DIR, or --recordings DIR"))
+                        .remedy(format!("name the folder that has it: {options}, or --recordings DIR"))
                 })?);
             } else if name.contains(':') || Path::new(name).is_file() {
                 found.push(of_path(name));
@@ -80,7 +108,7 @@ impl Inputs {
         }
         if found.is_empty() {
             return Err(Error::new(format!("no program of class {} is there", self.class)).remedy(format!(
-                "name the folder that has {}.{} and others: {option} DIR; or a recording: --program r.rec",
+                "name the folder that has {}.{} and others: {options}; or a recording: --program r.rec",
                 experiment.programs[0], self.class
             )));
         }
@@ -99,41 +127,40 @@ impl Inputs {
 /// A recording that is named by itself.
 fn of_path(name: &str) -> Program {
     let stem = Path::new(name).file_stem().map_or(name.into(), |stem| stem.to_string_lossy());
-    Program {
-        name: stem.replace('/', "-"),
-        recording: name.to_owned(),
-        command: None,
-        scale: Scale::NONE,
-        is_of_suite: false,
-    }
+    Program { name: stem.replace('/', "-"), scale: Scale::NONE, source: Source::Recording(name.to_owned()) }
 }
 
-/// The recording of a program, which is made where it is not there.
+/// The recording of a program with so many tasks, which is made where it is not there.
 ///
 /// # Errors
 /// It cannot be made or read, or has other tasks than asked for.
 pub fn recorded(program: &Program, tasks: usize) -> Result<Box<dyn Recording>> {
-    let path = Path::new(&program.recording);
-    if let (false, Some(command)) = (path.is_file(), &program.command) {
-        record(command, path, tasks)?;
+    let name = program.recording(tasks);
+    let path = Path::new(&name);
+    if let (false, Some(command)) = (path.is_file(), program.command(tasks)) {
+        record(&command, path)?;
     }
-    let recording = open_recording(&program.recording)?;
+    let recording = open_recording(&name)?;
     let found = recording.tasks().len();
-    if program.is_of_suite && found != tasks {
-        return Err(Error::new(format!("{}: a recording of {found} tasks, where {tasks} are wanted", path.display()))
+    let Source::Suite { program, .. } = &program.source else { return Ok(recording) };
+    let wanted = program.tasks(tasks);
+    if found != wanted {
+        return Err(Error::new(format!("{name}: a recording of {found} tasks, where {wanted} are wanted"))
             .remedy("name the number with --tasks, or another folder with --recordings"));
     }
     Ok(recording)
 }
 
-fn record(command: &Path, to: &Path, tasks: usize) -> Result<()> {
+fn record(command: &Command, to: &Path) -> Result<()> {
     if let Some(folder) = to.parent() {
         std::fs::create_dir_all(folder).map_err(|error| cohabit_model::file::cannot_write(folder, &error))?;
     }
-    note(&format!("recording {}, into {}", command.display(), to.display()));
+    let program = Path::new(command.get_program());
+    note(&format!("recording {}, into {}", program.display(), to.display()));
     let mut record = Command::new(std::env::current_exe().map_err(Error::from)?);
-    record.args(["--quiet", "record", "-o"]).arg(to).arg("--").arg(command);
-    record.env("OMP_NUM_THREADS", tasks.to_string()).stdin(Stdio::null()).stdout(Stdio::null());
+    record.args(["--quiet", "record", "-o"]).arg(to).arg("--").arg(program).args(command.get_args());
+    record.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    record.stdin(Stdio::null()).stdout(Stdio::null());
     let ran = record.output().map_err(Error::from)?;
     // Some of the suite's programs end with a status of their own although all went well.
     if !to.is_file() {
@@ -141,7 +168,7 @@ fn record(command: &Path, to: &Path, tasks: usize) -> Result<()> {
         let line = said.lines().find(|line| line.starts_with("cohabit:")).unwrap_or("cohabit: nothing was said");
         return Err(Error::new(format!(
             "{} was not recorded ({}): {}",
-            command.display(),
+            program.display(),
             ran.status,
             &line["cohabit:".len()..]
         ))
@@ -157,10 +184,9 @@ mod tests {
     fn inputs(programs: &[&str], folder: &Path) -> Inputs {
         Inputs {
             programs: programs.iter().map(|&name| name.to_owned()).collect(),
-            suite: Some(folder.to_owned()),
+            suites: BTreeMap::from([("npb-omp".to_owned(), folder.to_owned())]),
             recordings: folder.join("recordings"),
             class: "S".into(),
-            tasks: 8,
         }
     }
 
@@ -168,12 +194,12 @@ mod tests {
     fn programs_are_found_and_what_is_not_there_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let experiment = Experiment::named("tlb2012").unwrap();
-        let of = |programs: &[&str]| inputs(programs, folder.path()).programs(&experiment);
+        let of = |programs: &[&str]| inputs(programs, folder.path()).programs(&experiment, &experiment.machines);
         assert!(of(&[]).unwrap_err().cause.contains("no program of class S"));
         std::fs::write(folder.path().join("mg.S"), "").unwrap();
         let found = of(&[]).unwrap();
         assert_eq!((found.len(), found[0].name.as_str(), found[0].scale.size), (1, "mg", 8.0));
-        assert!(found[0].recording.ends_with("recordings/mg.S.8.rec"));
+        assert!(found[0].recording(8).ends_with("recordings/mg.S.8.rec"));
         let made_up = of(&["mg", "synthetic:ring:8"]).unwrap();
         assert_eq!((made_up[1].name.as_str(), made_up[1].scale), ("synthetic:ring:8", Scale::NONE));
         for (programs, cause) in [(&["bt"][..], "bt.S"), (&["solver"], "solver"), (&["mg", "mg"], "two programs")] {

@@ -16,8 +16,10 @@ pub struct Run<'a> {
     pub note: Option<&'a str>,
     /// The class, and tasks of each program.
     pub class: &'a str,
-    /// Tasks.
-    pub tasks: usize,
+    /// Tasks, in words where machines differ.
+    pub tasks: &'a str,
+    /// The paper's.
+    pub paper_tasks: &'a str,
     /// Draws of the system's placement.
     pub draws: u32,
     /// Cells that have run, of how many.
@@ -87,7 +89,7 @@ pub fn markdown(
 fn method(experiment: &Experiment, run: &Run) -> String {
     let mut text = format!(
         "## How\n\n{} tasks, class {} (the paper: {} tasks, class {}). Simulated (docs/simulator.md): directions are what is claimed.\n\n",
-        run.tasks, run.class, experiment.tasks, experiment.class
+        run.tasks, run.class, run.paper_tasks, experiment.class
     );
     text += &format!(
         "- **The system's placement** is drawn: balanced over the machine, {} draws; {} migrations a second of the paper's run\n  \

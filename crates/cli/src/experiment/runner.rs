@@ -5,13 +5,14 @@ use super::inputs::{Program, recorded};
 use crate::recording::{periods, place};
 use cohabit_access::Recording;
 use cohabit_detect::communication::communication;
-use cohabit_detect::compare::compare;
+use cohabit_detect::compare::compare_some;
 use cohabit_detect::{Detected, Setting};
 use cohabit_evaluate::experiment::pattern::pattern;
 use cohabit_evaluate::experiment::results::Values;
 use cohabit_evaluate::experiment::{Arm, By, Cell, DETECTION, Experiment, ranked, system};
 use cohabit_map::{Options as MapOptions, Problem, mapper, objective};
-use cohabit_memory::{Exchange, Machine, Options, Report, simulate};
+use cohabit_memory::report::ServedCounts;
+use cohabit_memory::{Exchange, Machine, Options, Placement, Report, simulate};
 use cohabit_model::{Error, Matrix, Period, Result};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -23,7 +24,6 @@ type Known = BTreeMap<(Cell, Vec<usize>), (u64, Values)>;
 pub struct Runner<'a> {
     experiment: &'a Experiment,
     programs: &'a [Program],
-    tasks: usize,
     folder: &'a Folder,
     /// Many arms make the same placement of a program: it is simulated once.
     known: Mutex<Known>,
@@ -31,8 +31,8 @@ pub struct Runner<'a> {
 
 impl<'a> Runner<'a> {
     /// Of these programs, cells being kept in `folder`.
-    pub fn new(experiment: &'a Experiment, programs: &'a [Program], tasks: usize, folder: &'a Folder) -> Self {
-        Self { experiment, programs, tasks, folder, known: Mutex::default() }
+    pub fn new(experiment: &'a Experiment, programs: &'a [Program], folder: &'a Folder) -> Self {
+        Self { experiment, programs, folder, known: Mutex::default() }
     }
 
     /// Runs a cell, and what it needs, where they have not run; what it found is kept.
@@ -43,9 +43,10 @@ impl<'a> Runner<'a> {
         let at = |error: Error| error.at(cell.name());
         let program = self.programs.iter().find(|program| program.name == cell.program);
         let program = program.ok_or_else(|| at(Error::new("there is no such program")))?;
-        let recording = recorded(program, self.tasks)?;
+        let tasks = self.experiment.tasks_on(&cell.machine);
+        let recording = recorded(program, tasks)?;
         let machine = self.machine(cell, program)?;
-        let made_from = made_from(self.experiment, cell, &*recording, &program.recording, &machine);
+        let made_from = made_from(self.experiment, cell, &*recording, &program.recording(tasks), &machine);
         if let Some(found) = self.folder.read_made_from(cell, &made_from)? {
             self.remember(cell, &found);
             return Ok(found);
@@ -69,7 +70,9 @@ impl<'a> Runner<'a> {
     }
 
     fn remember(&self, cell: &Cell, found: &Found) {
-        if let (0, Some(values)) = (found.exchanges, found.values.get(&cell.arm)) {
+        let arm = self.experiment.arm(&cell.arm);
+        let is_plain = found.exchanges == 0 && arm.is_some_and(|arm| arm.memory.is_none());
+        if let (true, Some(values)) = (is_plain, found.values.get(&cell.arm)) {
             let mut known = self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             known.insert((Self::place_of(cell), found.pus.clone()), (found.time_fs, values.clone()));
         }
@@ -99,7 +102,7 @@ impl One<'_> {
             time_scale: self.program.scale.time,
             ..Setting::new(tasks)
         };
-        for each in compare(self.recording, &setting)? {
+        for each in compare_some(self.recording, &setting, &|name| self.runner.experiment.wants(name))? {
             let by_misses = each.row.name.starts_with("tlb-sm");
             // What looks at intervals looked so much more often as these were made shorter.
             let more_often = if by_misses { 1.0 } else { setting.time_scale };
@@ -131,7 +134,8 @@ impl One<'_> {
         };
         // There may be fewer distinct placements than draws.
         let Some(placement) = placement else { return Ok(found) };
-        let (time_fs, values) = self.simulated(&placement, &exchanges)?;
+        let memory = arm.memory.as_deref().map_or(Ok(Placement::FirstTouch), Placement::parse)?;
+        let (time_fs, values) = self.simulated(&placement, &exchanges, memory)?;
         found.time_fs = time_fs;
         found.values.insert(name.clone(), values);
         (found.pus, found.exchanges) = (placement, exchanges.len());
@@ -153,7 +157,8 @@ impl One<'_> {
     }
 
     fn mapped(&self, arm: &Arm) -> Result<Vec<usize>> {
-        let algorithm = mapper(arm.mapper.as_deref().unwrap_or("best"))?;
+        let by_draw = arm.mappers.get(self.cell.draw as usize).or(arm.mapper.as_ref());
+        let algorithm = mapper(by_draw.map_or("best", String::as_str))?;
         let wanted = objective::objective(arm.objective.as_deref().unwrap_or("distance"))?;
         let (periods, load): (Vec<Period>, Vec<u64>) = match algorithm.needs_periods() || wanted.asks_for_periods() {
             false => (Vec::new(), Vec::new()),
@@ -173,16 +178,16 @@ impl One<'_> {
         )
     }
 
-    fn simulated(&self, placement: &[usize], exchanges: &[Exchange]) -> Result<(u64, Values)> {
-        let key = (Runner::place_of(self.cell), placement.to_vec());
-        if exchanges.is_empty() {
+    fn simulated(&self, pus: &[usize], exchanges: &[Exchange], memory: Placement) -> Result<(u64, Values)> {
+        let key = (Runner::place_of(self.cell), pus.to_vec());
+        if exchanges.is_empty() && memory == Placement::FirstTouch {
             let known = self.runner.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             if let Some(found) = known.get(&key) {
                 return Ok(found.clone());
             }
         }
-        let options = Options { exchanges: exchanges.to_vec(), ..Options::default() };
-        let report = simulate(self.recording, self.machine, placement, &options)?;
+        let options = Options { exchanges: exchanges.to_vec(), placement: memory, ..Options::default() };
+        let report = simulate(self.recording, self.machine, pus, &options)?;
         Ok((report.time_fs, of_report(&report)))
     }
 }
@@ -191,7 +196,8 @@ impl One<'_> {
 fn made_from(experiment: &Experiment, cell: &Cell, recording: &dyn Recording, path: &str, machine: &Machine) -> String {
     let accesses: u64 = recording.tasks().iter().filter_map(|task| task.accesses).sum();
     let bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
-    let detectors = || cohabit_detect::DETECTORS.iter().map(|row| row.name).collect::<Vec<_>>().join(" ");
+    let names = || cohabit_detect::DETECTORS.iter().map(|row| row.name).filter(|name| experiment.wants(name));
+    let detectors = || names().collect::<Vec<_>>().join(" ");
     let arm = experiment.arm(&cell.arm).map_or_else(detectors, |arm| format!("{arm:?}"));
     let rest = fnv(format!("{machine:?} {arm} {:?}", experiment.system).as_bytes());
     format!("{} tasks, {accesses} accesses, {bytes} bytes; {rest:016x}", recording.tasks().len())
@@ -218,11 +224,23 @@ fn of_report(report: &Report) -> Values {
         ("remote".to_owned(), report.remote() as f64),
         ("queue".to_owned(), ms(memory.iter().map(|one| one.usage.wait_fs).sum())),
     ]);
+    values.extend(of_loads(&report.total.loads_served));
     if !links.is_empty() {
         let bytes: u64 = links.iter().map(|one| one.usage.bytes).sum();
         values.insert("link".to_owned(), bytes as f64 / f64::from(1 << 20));
     }
     values
+}
+
+/// Shares of loads by where they were served, in percent. Counters that sample loads of 30 cycles and more see those beyond the L2.
+fn of_loads(loads: &ServedCounts) -> Values {
+    let percent = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
+    let beyond = loads.total() - loads.l1 - loads.fill_buffer - loads.l2;
+    Values::from([
+        ("l1-loads".to_owned(), percent(loads.l1, loads.total())),
+        ("local-loads".to_owned(), percent(loads.local_memory, beyond)),
+        ("remote-loads".to_owned(), percent(loads.remote_memory + loads.far_cache, beyond)),
+    ])
 }
 
 fn of_detector(detected: &Detected, accesses: u64, by_misses: bool, more_often: f64) -> Values {

@@ -200,8 +200,7 @@ mod tests {
             assert_eq!((row.machine.as_deref(), row.scaled), (Some("harpertown"), Some(false)));
             assert!((row.ours[0].1 - (sm - 100.0)).abs() < 1e-9);
             assert_eq!(of(&judged, "mg: time under HM").verdict, Verdict::NoResult("mg".to_owned()));
-            assert!(matches!(of(&judged, "UA").verdict, Verdict::CannotTry(_)));
-            assert!(!judged.iter().any(|row| row.says.starts_with("ua: ")));
+            assert!(matches!(of(&judged, "Standard deviations").verdict, Verdict::CannotTry(_)));
             // Of all programs: one that does not is enough; one that does is not.
             let all = of(&judged, "In all benchmarks performance is no worse than the system scheduler's (SM)");
             match sm > 103.0 {

@@ -21,16 +21,22 @@ pub struct Experiment {
     pub about: String,
     /// Which paper it is from.
     pub paper: String,
-    /// The suite that its programs are of ([`super::suite`]).
-    pub suite: String,
-    /// The programs, by their names in the suite.
+    /// The suites that its programs are of ([`super::suite`]).
+    pub suites: Vec<String>,
+    /// The programs, by their names in the suites.
     pub programs: Vec<String>,
     /// Tasks of each program.
     pub tasks: usize,
+    /// Of each program on machines where there were others than `tasks`.
+    #[serde(default)]
+    pub tasks_on: BTreeMap<String, usize>,
     /// The class that the paper ran.
     pub class: String,
     /// Machines, as the simulator names them.
     pub machines: Vec<String>,
+    /// Detectors that look on besides those that arms and statements name.
+    #[serde(default)]
+    pub detectors: Vec<String>,
     /// The arm that others are compared with.
     pub baseline: String,
     /// Changes up to this are none.
@@ -98,6 +104,9 @@ pub struct Arm {
     pub by: By,
     /// Which mapper.
     pub mapper: Option<String>,
+    /// Instead of one: draw k is by the k-th of them.
+    #[serde(default)]
+    pub mappers: Vec<String>,
     /// What the mapper is to make small.
     pub objective: Option<String>,
     /// Whose matrix the mapper has.
@@ -106,6 +115,8 @@ pub struct Arm {
     /// Whether two tasks may share a core while another is free.
     #[serde(default)]
     pub share_cores: bool,
+    /// Where memory comes from, as `cohabit simulate --memory` takes it; by default from the node that touches it first.
+    pub memory: Option<String>,
     /// Draws; of a mapper, with other seeds.
     pub draws: Option<u32>,
     /// What is taken of them.
@@ -202,7 +213,7 @@ macro_rules! given {
 }
 
 /// Every experiment there is.
-pub static EXPERIMENTS: &[Given] = given!["tlb2012", "deloc2020", "beyond"];
+pub static EXPERIMENTS: &[Given] = given!["tlb2012", "cdsm2015", "deloc2020", "complace", "beyond"];
 
 impl Experiment {
     /// The experiment of a name.
@@ -235,16 +246,36 @@ impl Experiment {
 
     /// How many draws an arm has.
     pub fn draws(&self, arm: &Arm) -> u32 {
-        arm.draws.unwrap_or(if arm.by == By::System { self.system.draws } else { 1 })
+        let own = match arm.by {
+            By::System => self.system.draws,
+            _ => u32::try_from(arm.mappers.len()).unwrap_or(u32::MAX).max(1),
+        };
+        arm.draws.unwrap_or(own)
+    }
+
+    /// Whether a detector looks on: it is named, or an arm or a statement names it. Exact communication is always known.
+    pub fn wants(&self, detector: &str) -> bool {
+        let of_claims = self.claim.iter().flat_map(|claim| std::iter::once(&claim.arm).chain(&claim.over));
+        let of_arms = self.arm.iter().map(|arm| &arm.detector);
+        detector == "exact" || self.detectors.iter().chain(of_arms).chain(of_claims).any(|name| name == detector)
+    }
+
+    /// How many tasks each program has on a machine.
+    pub fn tasks_on(&self, machine: &str) -> usize {
+        self.tasks_on.get(machine).copied().unwrap_or(self.tasks)
     }
 
     fn check(&self) -> Result<()> {
         let wrong = |what: String| Err(Error::new(what));
+        if let Some(machine) = self.tasks_on.keys().find(|name| !self.machines.contains(name)) {
+            return wrong(format!("tasks_on: there is no machine {machine:?}"));
+        }
         if self.arm(&self.baseline).is_none() {
             return wrong(format!("baseline: there is no arm {:?}", self.baseline));
         }
         for arm in &self.arm {
-            if (arm.by == By::Mapper) != arm.mapper.is_some() {
+            let named = usize::from(arm.mapper.is_some()) + usize::from(!arm.mappers.is_empty());
+            if named != usize::from(arm.by == By::Mapper) {
                 return wrong(format!("arm {:?}: a mapper is named where one places, and only there", arm.name));
             }
             if self.arm.iter().filter(|other| slug(&other.name) == slug(&arm.name)).count() > 1 {
@@ -281,9 +312,8 @@ mod tests {
         for given in EXPERIMENTS {
             let experiment = Experiment::named(given.name).unwrap();
             assert_eq!(experiment.name, given.name);
-            let suite = suite::named(&experiment.suite).unwrap();
             for program in &experiment.programs {
-                let found = suite.program(program).unwrap();
+                let found = suite::program(&experiment.suites, program).unwrap();
                 assert!(found.size.contains_key(&experiment.class), "{program}");
             }
             let detectors = ["exact", "deloc", "sharing", "cdsm", "tlb-sm", "tlb-sm-1", "tlb-hm"];
@@ -294,6 +324,8 @@ mod tests {
                 assert!(claim.machine.iter().all(|machine| experiment.machines.contains(machine)), "{}", claim.says);
             }
             assert!(detectors.iter().all(|name| experiment.arm(name).is_none()), "results are told apart by name");
+            assert!(experiment.arm.iter().all(|arm| experiment.wants(&arm.detector)) && experiment.wants("exact"));
+            assert_eq!(experiment.wants("tlb-hm"), ["tlb2012", "beyond"].contains(&given.name), "{}", given.name);
             for change in &experiment.change {
                 assert!(experiment.arm(&change.arm).is_some() && experiment.arm(&change.over).is_some());
             }
@@ -311,6 +343,8 @@ mod tests {
             ("measure = \"time\"", "measure = \"joy\""),
             ("name = \"SM-1\"", "name = \"SM 1\"\ncolour = 3"),
             ("name = \"SM-1\"", "name = \"sm\""),
+            ("mapper = \"matching\"", "mapper = \"matching\"\nmappers = [\"packed\"]"),
+            ("tasks = 8", "tasks = 8\ntasks_on = { moon = 9 }"),
         ] {
             assert!(Experiment::parse(&text.replacen(from, to, 1)).is_err(), "{to}");
         }

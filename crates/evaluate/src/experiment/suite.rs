@@ -22,6 +22,14 @@ pub struct Suite {
 pub struct Program {
     /// Its name.
     pub name: String,
+    /// Where it is in the suite's folder; by default its name and class, `mg.S`.
+    pub file: Option<String>,
+    /// Its arguments by class; `{tasks}` stands for the number of tasks.
+    #[serde(default)]
+    pub arguments: BTreeMap<String, Vec<String>>,
+    /// Whether it takes numbers of tasks that are powers of two only.
+    #[serde(default)]
+    pub power_of_two: bool,
     /// What its working set grows with.
     pub size: BTreeMap<String, f64>,
     /// How often it goes over that.
@@ -42,26 +50,60 @@ impl Scale {
     pub const NONE: Self = Self { size: 1.0, time: 1.0 };
 }
 
+/// Every suite there is: its name, and its file.
+pub static SUITES: &[(&str, &str)] = &[
+    ("npb-omp", include_str!("../../../../testdata/experiments/npb-omp.toml")),
+    ("splash", include_str!("../../../../testdata/experiments/splash.toml")),
+];
+
 /// The suite of a name.
 ///
 /// # Errors
 /// That there is none.
 pub fn named(name: &str) -> Result<Suite> {
-    match name {
-        "npb-omp" => toml::from_str(include_str!("../../../../testdata/experiments/npb-omp.toml"))
-            .map_err(|error| Error::new(error.message().to_owned())),
-        _ => Err(Error::new(format!("there is no suite {name:?}"))),
-    }
+    let (_, text) = SUITES
+        .iter()
+        .find(|(known, _)| *known == name)
+        .ok_or_else(|| Error::new(format!("there is no suite {name:?}")))?;
+    toml::from_str(text).map_err(|error| Error::new(error.message().to_owned()))
 }
 
-impl Suite {
-    /// The program of a name.
-    pub fn program(&self, name: &str) -> Option<&Program> {
-        self.program.iter().find(|program| program.name == name)
+/// The program of a name in one of these suites.
+///
+/// # Errors
+/// None has it.
+pub fn program(suites: &[String], name: &str) -> Result<Program> {
+    for suite in suites {
+        if let Some(found) = named(suite)?.program.into_iter().find(|program| program.name == name) {
+            return Ok(found);
+        }
     }
+    Err(Error::new(format!("the suites have no {name}")))
+}
+
+/// The suite among these that has a program.
+pub fn suite_of<'a>(suites: &'a [String], name: &str) -> Option<&'a str> {
+    let has = |suite: &&String| named(suite).is_ok_and(|found| found.program.iter().any(|one| one.name == name));
+    suites.iter().find(has).map(String::as_str)
 }
 
 impl Program {
+    /// Where it is in the suite's folder.
+    pub fn file(&self, class: &str) -> String {
+        self.file.clone().unwrap_or_else(|| format!("{}.{class}", self.name))
+    }
+
+    /// Its arguments for so many tasks.
+    pub fn arguments(&self, class: &str, tasks: usize) -> Vec<String> {
+        let given = self.arguments.get(class).map_or(&[][..], Vec::as_slice);
+        given.iter().map(|word| word.replace("{tasks}", &tasks.to_string())).collect()
+    }
+
+    /// How many tasks it takes where there is room for so many.
+    pub fn tasks(&self, room: usize) -> usize {
+        if self.power_of_two && room > 0 { 1 << room.ilog2() } else { room }
+    }
+
     /// How much smaller class `ours` is than class `paper`; never larger.
     ///
     /// # Errors
@@ -86,17 +128,30 @@ mod tests {
 
     #[test]
     fn classes_are_scaled_by_size_and_by_work() {
-        let suite = named("npb-omp").unwrap();
+        let suites = ["npb-omp".to_owned(), "splash".to_owned()];
         for (name, ours, paper, size, time) in [
             ("mg", "S", "W", 8.0, 80.0),
             ("bt", "S", "W", 8.0, 8.0 * 200.0 / 60.0),
             ("ep", "S", "W", 1.0, 2.0),
             ("is", "W", "W", 1.0, 1.0),
             ("is", "W", "S", 1.0, 1.0),
+            ("ocean", "S", "W", 66564.0 / 16900.0, 66564.0 / 16900.0),
         ] {
-            let scale = suite.program(name).unwrap().scale(ours, paper).unwrap();
+            let scale = program(&suites, name).unwrap().scale(ours, paper).unwrap();
             assert!((scale.size - size).abs() < 1e-9 && (scale.time - time).abs() < 1e-9, "{name}: {scale:?}");
         }
-        assert!(suite.program("mg").unwrap().scale("X", "W").is_err());
+        assert!(program(&suites, "mg").unwrap().scale("X", "W").is_err());
+    }
+
+    #[test]
+    fn programs_know_their_files_and_arguments() {
+        let suites = ["npb-omp".to_owned(), "splash".to_owned()];
+        let mg = program(&suites, "mg").unwrap();
+        assert_eq!((mg.file("W"), mg.arguments("W", 8), mg.tasks(56)), ("mg.W".to_owned(), vec![], 56));
+        let ocean = program(&suites, "ocean").unwrap();
+        assert!(ocean.arguments("S", 32).contains(&"-p32".to_owned()));
+        assert_eq!([1, 2, 31, 32, 56].map(|room| ocean.tasks(room)), [1, 2, 16, 32, 32]);
+        assert_eq!((suite_of(&suites, "ocean"), suite_of(&suites, "x")), (Some("splash"), None));
+        assert!(program(&suites[..1], "ocean").is_err() && named("npb-mpi").is_err());
     }
 }
