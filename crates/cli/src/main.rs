@@ -5,6 +5,7 @@
 
 mod commands;
 mod comparing;
+mod completing;
 mod documents;
 mod evaluation;
 mod exit;
@@ -55,8 +56,11 @@ struct Cli {
     #[command(subcommand)]
     command: commands::Command,
     /// Say nothing on standard error but errors
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
+    /// Say all: every step with its time, every decision, and what is only counted otherwise
+    #[arg(short, long, global = true)]
+    verbose: bool,
     /// When to use colours: auto (on a terminal, unless NO_COLOR is set), always or never
     #[arg(long, value_name = "WHEN", global = true, default_value = "auto")]
     #[arg(hide_possible_values = true, hide_default_value = true)]
@@ -64,6 +68,9 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
+    if completing::answered() {
+        return ExitCode::SUCCESS;
+    }
     let named = usage::command_named(std::env::args_os());
     let runs_program = named.as_deref().is_some_and(usage::runs_program);
     // Where no program runs, a reader that goes away ends cohabit as it ends any filter. A program's own disposition
@@ -74,10 +81,10 @@ fn main() -> ExitCode {
     output::outlive_file_limits();
     report_panics();
     // Help and complaints about the command line come before it is parsed, and are coloured or not all the same.
-    output::configure(false, usage::colour_named(std::env::args_os()));
+    output::configure(false, false, usage::colour_named(std::env::args_os()));
     let ended = match Cli::try_parse() {
         Ok(cli) => {
-            output::configure(cli.quiet, cli.color);
+            output::configure(cli.quiet, cli.verbose, cli.color);
             std::panic::catch_unwind(|| cli.command.run())
         }
         Err(error) => Ok(not_parsed(&error, named.as_deref())),

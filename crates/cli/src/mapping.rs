@@ -134,7 +134,8 @@ impl MappingArgs {
         }
         let network = hct.as_ref().ok().map(|hct| Time { hct, traffic: &traffic });
         let case = Case { problem: &problem, network };
-        let placement = progress::during("mapping", || objective::map_for(&case, algorithm, wanted))?;
+        let beaten = format!("mapping; J of packed {}", distance_cost(matrix, topology, &default));
+        let placement = progress::during(&beaten, || objective::map_for(&case, algorithm, wanted))?;
         let trades = match wanted.asks_for_periods() {
             true => Some(
                 [&placement, &default, &mapper("scatter")?.map(&problem)?].map(|one| congestion::trade(&case, one)),

@@ -1,8 +1,9 @@
 //! What `cohabit profile` tells on standard error: what runs and where its profile goes, on a terminal how long that has
-//! taken so far, and at the end what was found and what to type next.
+//! taken so far (`cohabit record` tells that too), and at the end what was found and what to type next.
 
-use crate::output::{is_quiet, note};
+use crate::output::{is_quiet, is_verbose, note};
 use crate::picture::text::{clean, grouped, short};
+use crate::show::coverage_lines;
 use crate::words::tasks_of;
 use cohabit_model::Profile;
 use cohabit_observe::begin::{OnBegin, SoFar};
@@ -14,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// When it is first told how long a run has taken.
-const FIRST: Duration = Duration::from_secs(5);
+const FIRST: Duration = Duration::from_secs(2);
 /// How long it is told no more, at most.
 const LONGEST: Duration = Duration::from_secs(300);
 
@@ -43,10 +44,23 @@ impl Narration {
         (Self { begun }, on_begin)
     }
 
+    /// Of a run of which only the time that it has taken so far is told.
+    pub fn of_time(noun: [&'static str; 2]) -> (Self, OnBegin) {
+        let begun = Arc::new(Mutex::new(None));
+        let kept = Arc::clone(&begun);
+        let on_begin = OnBegin::call(move |so_far| {
+            *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(Begun::now(so_far, noun));
+        });
+        (Self { begun }, on_begin)
+    }
+
     /// The run is over, and its profile written; what there was under that name before is now `kept`.
     pub fn end(self, output: &Path, kept: Option<&Path>, profile: &Profile) {
         let took = self.stop().unwrap_or_default();
         note(&end_line(output, kept, profile, took));
+        if is_verbose() {
+            note(&coverage_lines(&profile.meta.coverage, true));
+        }
     }
 
     /// How long it took, where it began.
@@ -173,10 +187,10 @@ mod tests {
     #[test]
     fn progress_is_told_ever_less_often_but_never_stops() {
         let mut times = vec![FIRST.as_secs()];
-        while times.len() < 9 {
+        while times.len() < 10 {
             times.push(after(Duration::from_secs(times[times.len() - 1])).as_secs());
         }
-        assert_eq!(times, [5, 10, 20, 40, 80, 160, 320, 620, 920]);
+        assert_eq!(times, [2, 4, 8, 16, 32, 64, 128, 256, 512, 812]);
     }
 
     #[test]

@@ -8,18 +8,26 @@ use std::sync::{Mutex, MutexGuard};
 
 /// `--quiet`.
 static QUIET: AtomicBool = AtomicBool::new(false);
+/// `--verbose`.
+static VERBOSE: AtomicBool = AtomicBool::new(false);
 /// `--color`.
 static COLOUR: Mutex<clap::ColorChoice> = Mutex::new(clap::ColorChoice::Auto);
 
-/// `--quiet` and `--color`, which every command takes.
-pub fn configure(quiet: bool, colour: clap::ColorChoice) {
+/// `--quiet`, `--verbose` and `--color`, which every command takes.
+pub fn configure(quiet: bool, verbose: bool, colour: clap::ColorChoice) {
     QUIET.store(quiet, Ordering::Relaxed);
+    VERBOSE.store(verbose, Ordering::Relaxed);
     *colour_choice() = colour;
 }
 
 /// Whether nothing but errors is to be told.
 pub fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
+}
+
+/// Whether every step and decision is to be told, and all listed that is only counted otherwise.
+pub fn is_verbose() -> bool {
+    VERBOSE.load(Ordering::Relaxed)
 }
 
 /// Whether what goes to standard output may be coloured.

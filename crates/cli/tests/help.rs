@@ -33,8 +33,85 @@ fn every_command_has_help_a_manual_page_and_completions() {
     }
     assert!(room.path("pages/cohabit.1").exists());
     for shell in ["bash", "zsh", "fish"] {
-        let completions = room.run(&format!("completions {shell}")).stdout;
-        assert!(names.iter().all(|name| completions.contains(name.as_str())), "{shell}");
+        let script = room.run(&format!("completions {shell}")).stdout.replace('"', "");
+        assert!(script.contains(&format!("COHABIT_COMPLETE={shell}")), "{script}");
+    }
+    let completed = completed(&room, &["cohabit", ""]);
+    assert!(names.iter().all(|name| completed.contains(name)), "{completed:?}");
+}
+
+/// What bash completes the last of these words to.
+fn completed(room: &Room, words: &[&str]) -> Vec<String> {
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_cohabit"));
+    let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let script = r#"
+        source <(cohabit completions bash)
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_TYPE=9
+        _clap_complete_cohabit cohabit "${@: -1}" "${@: -2:1}"
+        printf '%s\n' "${COMPREPLY[@]}""#;
+    let mut bash = std::process::Command::new("bash");
+    bash.args(["--norc", "-c", script, "bash"]).args(words).env("PATH", path).current_dir(room.path(""));
+    let ran = common::Ran::of(bash.output().unwrap());
+    assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{words:?}");
+    ran.stdout.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_commands_mappers_and_files_that_fit() {
+    let room = Room::new();
+    for name in ["p.npz", "q.npz", "m.json", "notes.txt"] {
+        room.file(name, "");
+    }
+    std::fs::create_dir(room.path("more")).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&room.run("mappers --json -").stdout).unwrap();
+    let mappers: Vec<String> =
+        document["mappers"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect();
+    for (line, expected) in [
+        ("cohabit prof", vec!["profile"]),
+        ("cohabit map --map", vec!["--mapper"]),
+        ("cohabit map --mapper pac", vec!["packed"]),
+        ("cohabit map p", vec!["p.npz"]),
+        ("cohabit run --profile ", vec!["more/", "p.npz", "q.npz"]),
+        ("cohabit run --mapping ", vec!["m.json", "more/"]),
+        ("cohabit run --profile p.npz -- no", vec!["notes.txt"]),
+        ("cohabit simulate --machine har", vec!["harpertown"]),
+        ("cohabit map --topology li", vec!["live"]),
+        ("cohabit profile --detector d", vec!["dbi"]),
+        ("cohabit experiment tlb2012 --program no", vec!["notes.txt"]),
+    ] {
+        let mut found = completed(&room, &line.split(' ').collect::<Vec<_>>());
+        found.sort();
+        assert_eq!(found, expected, "{line}");
+    }
+    let mut found = completed(&room, &["cohabit", "map", "--mapper", ""]);
+    found.sort();
+    let mut wanted = mappers;
+    wanted.sort();
+    assert_eq!(found, wanted);
+    let files = completed(&room, &["cohabit", "show", ""]);
+    assert!(files.contains(&"p.npz".to_owned()) && !files.contains(&"notes.txt".to_owned()), "{files:?}");
+    // A shell that is not known, or a line that has no end, is answered with nothing.
+    let mut command = room.command(["--", "cohabit", "map"]);
+    let ran = common::Ran::of(command.env("COHABIT_COMPLETE", "nonsense").output().unwrap());
+    assert_eq!(ran.stdout, "");
+}
+
+#[test]
+fn verbose_tells_every_step_of_every_command_and_quiet_none() {
+    let room = Room::new();
+    room.chain("p.npz", 4, 10);
+    let machine = "--topology pu:4";
+    let told = room.run(&format!("map p.npz {machine} -v"));
+    assert_eq!(told.status, Some(0));
+    for step in ["cohabit: reading the profile: ", "cohabit: mapping; J of packed 600: "] {
+        assert!(told.stderr.contains(step), "{step} in {}", told.stderr);
+    }
+    assert_eq!(room.run(&format!("-v map p.npz {machine}")).stderr.lines().count(), told.stderr.lines().count());
+    assert_eq!(room.run(&format!("map p.npz {machine}")).stderr, "");
+    assert_eq!(room.run(&format!("map p.npz {machine} -q")).stderr, "");
+    room.run(&format!("map p.npz {machine} -q -v")).assert_fails(2, "cannot be used with");
+    for name in commands(&room).iter().map(String::as_str).chain(UNLISTED) {
+        assert!(room.run(&format!("{name} --help")).stdout.contains("-v, --verbose"), "{name}");
     }
 }
 

@@ -1,8 +1,8 @@
-//! `cohabit completions`: what a shell completes, made from the same definitions as `--help`.
+//! `cohabit completions`: what a shell is told so that it completes command lines of cohabit.
 
 use super::Outcome;
-use crate::{Cli, exit::End, output};
-use clap::CommandFactory;
+use crate::{completing, exit::End, output};
+use cohabit_model::Error;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,9 +20,7 @@ pub struct Completions {
 impl Completions {
     /// Prints the completions.
     pub fn run(self) -> Outcome {
-        let mut text = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "cohabit", &mut text);
-        output::print(&String::from_utf8_lossy(&text))?;
+        output::print(&completing::script(&self.shell.to_string()).map_err(Error::from)?)?;
         Ok(End::Done)
     }
 }

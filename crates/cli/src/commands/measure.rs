@@ -71,7 +71,7 @@ impl Measure {
 
     fn node(self, options: &Options) -> Outcome {
         let live = Topology::load("live")?;
-        let node = progress::during("measuring", || measure_node(&live, options))?;
+        let node = progress::counted("measuring", |told| measure_node(&live, options, told))?;
         let name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
         let name = name.filter(|name| cluster::hostlist::expand(name).is_ok_and(|names| names.len() == 1));
         let warning = node.busy.warning();

@@ -3,6 +3,7 @@
 use super::Outcome;
 use crate::exit::{End, Failure};
 use crate::json::JsonFileArgs;
+use crate::narration::Narration;
 use crate::output::{note, print};
 use cohabit_access::file::RecordingFile;
 use cohabit_access::{Recording, check};
@@ -65,7 +66,9 @@ impl Record {
             let error = Error::new("ranks that a launcher starts are not recorded");
             return Err(Failure::usage(error.remedy("record one of them: mpirun ... cohabit record -o R -- CMD")));
         }
+        let (narration, on_begin) = Narration::of_time(["thread", "threads"]);
         let options = dbi::Options {
+            on_begin,
             block_bytes: self.block,
             region: self.roi,
             series_bound: 0,
@@ -74,6 +77,7 @@ impl Record {
             ..dbi::Options::default()
         };
         let outcome = dbi::profile(&self.command, &options).map_err(Failure::from)?;
+        drop(narration);
         for line in &outcome.notes {
             note(line);
         }

@@ -3,6 +3,7 @@
 use super::Outcome;
 use crate::exit::{End, Failure};
 use crate::json::JsonArgs;
+use crate::output::is_verbose;
 use crate::plotting::output as picture;
 use crate::progress::{during, read_profile};
 use crate::show::{ShowOptions, document, show, svg, time};
@@ -48,9 +49,6 @@ pub struct Show {
     /// Write events over time as a picture to FILE: .svg, .png or .pdf
     #[arg(short, long, value_name = "FILE", requires = "time")]
     output: Option<PathBuf>,
-    /// List all that was not seen, and every rank
-    #[arg(short, long)]
-    verbose: bool,
     #[command(flatten)]
     json: JsonArgs,
 }
@@ -64,7 +62,7 @@ impl Show {
             check_writable(path)?;
         }
         let profile = read_profile(&self.profile)?;
-        let (hot, top, verbose) = (self.hot, self.top, self.verbose);
+        let (hot, top, verbose) = (self.hot, self.top, is_verbose());
         let mut options = ShowOptions { hot, top, verbose, ..ShowOptions::detect(&profile) };
         match self.weight.as_deref() {
             Some("bytes") => options.weight = Weight::Bytes,

@@ -36,9 +36,6 @@ pub struct OnlineArgs {
     /// End the observation, as Ctrl-C does, as soon as it is known of every pair of tasks whether it communicates
     #[arg(long)]
     pub until_sure: bool,
-    /// Tell every decision, not only what changes
-    #[arg(short, long)]
-    pub verbose: bool,
 }
 
 /// `--faults`.

@@ -10,7 +10,7 @@ pub mod time;
 pub use document::document;
 pub use time::{svg, time};
 
-use coverage::coverage_lines;
+pub use coverage::coverage_lines;
 
 use crate::mapping::default_weight;
 use crate::picture::heatmap::HeatMap;

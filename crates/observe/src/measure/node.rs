@@ -6,6 +6,7 @@ use super::{Busy, Options, SHARED, Series, Way};
 use cohabit_model::topology::cluster::{ClusterFile, HostTable, MemoryTable, Names, PlaceTable};
 use cohabit_model::topology::{Level, NodeId};
 use cohabit_model::{Error, Result, Topology};
+use std::cell::Cell;
 use std::time::Duration;
 
 /// PUs of the largest matrix of latencies: some 32,000 pairs.
@@ -47,24 +48,37 @@ pub struct AtLevel {
     pub all: Option<Series>,
 }
 
-/// Measures the machine this runs on, between the PUs that may be used.
+/// What a latency of the matrix takes, a message length of a series, and memory, in shares of the whole, about.
+const OF_LATENCY: usize = 1;
+const OF_LENGTH: usize = 4;
+const OF_MEMORY: usize = 16;
+
+/// Measures the machine this runs on, between the PUs that may be used. `told` is called with how much is done, and of how much.
 ///
 /// # Errors
 /// Fewer than two PUs, or one that threads may not run on.
-pub fn measure_node(live: &Topology, options: &Options) -> Result<Node> {
+pub fn measure_node(live: &Topology, options: &Options, told: &dyn Fn(usize, usize)) -> Result<Node> {
     let topology = live.allowed_only()?;
     if topology.pus.len() < 2 {
         return Err(Error::new("there is only one PU to use, and messages need two").remedy("widen the affinity mask"));
     }
     let (mut levels, mut busy): (Vec<AtLevel>, _) = (Vec::new(), Busy::begin());
-    for (node, level) in partings(&topology) {
-        if levels.iter().all(|known| known.level != level) {
-            levels.push(at_level(&topology, node, level, options, &mut busy)?);
-        }
-    }
     let pus: Vec<u32> = topology.pus.iter().map(|pu| pu.os_index).collect();
-    let latency_s = if pus.len() <= MOST_PUS { matrix(&pus, options.time / 4, &mut busy)? } else { Vec::new() };
+    let has_matrix = pus.len() <= MOST_PUS;
+    let partings = partings(&topology);
+    let series: usize = partings.iter().map(|&(node, _)| series_of(&topology, node)).sum();
+    let of_matrix = if has_matrix { OF_LATENCY * pus.len() * (pus.len() - 1) / 2 } else { 0 };
+    let (all, so_far) = (OF_LENGTH * options.lengths.len() * series + of_matrix + OF_MEMORY, Cell::new(0));
+    let done = |part: usize| {
+        so_far.set(so_far.get() + part);
+        told(so_far.get(), all);
+    };
+    for (node, level) in partings {
+        levels.push(at_level(&topology, node, level, options, &mut busy, &done)?);
+    }
+    let latency_s = if has_matrix { matrix(&pus, options.time / 4, &mut busy, &done)? } else { Vec::new() };
     let memory = measure_memory(&topology, options.time, &mut busy)?;
+    done(OF_MEMORY);
     busy.end();
     Ok(Node { levels, pus, latency_s, memory, busy })
 }
@@ -82,13 +96,35 @@ fn partings(topology: &Topology) -> Vec<(NodeId, Level)> {
     found
 }
 
-fn at_level(topology: &Topology, node: NodeId, level: Level, options: &Options, busy: &mut Busy) -> Result<AtLevel> {
-    let all = pairs_across(topology, &topology.nodes[node].children);
-    let pairs = pairs_across(topology, &topology.nodes[node].children[..2]);
+/// All pairs of neighbouring places, and those of the first two.
+fn pairs_of(topology: &Topology, node: NodeId) -> [Vec<(u32, u32)>; 2] {
+    let places = &topology.nodes[node].children;
+    [pairs_across(topology, places), pairs_across(topology, &places[..2])]
+}
+
+/// How many series are measured at a level.
+fn series_of(topology: &Topology, node: NodeId) -> usize {
+    let [all, pairs] = pairs_of(topology, node);
+    2 + usize::from(pairs.len() > 1) + usize::from(all.len() > pairs.len())
+}
+
+fn at_level(
+    topology: &Topology,
+    node: NodeId,
+    level: Level,
+    options: &Options,
+    busy: &mut Busy,
+    done: &dyn Fn(usize),
+) -> Result<AtLevel> {
+    let [all, pairs] = pairs_of(topology, node);
     let between = format!("{level}s");
     let mut series = |between: &str, pairs: &[(u32, u32)], way| {
-        let points = options.lengths.iter().map(|&length| figure(pairs, length, way, options.time, busy));
-        let points = points.collect::<Result<_>>()?;
+        let point = |&length: &u64| {
+            let point = figure(pairs, length, way, options.time, busy);
+            done(OF_LENGTH);
+            point
+        };
+        let points = options.lengths.iter().map(point).collect::<Result<_>>()?;
         Ok::<_, Error>(Series { between: between.to_owned(), way, pairs: pairs.len(), points })
     };
     let several = (pairs.len() > 1).then(|| series(&between, &pairs, Way::BothWays));
@@ -117,13 +153,14 @@ fn figure(pairs: &[(u32, u32)], length: u64, way: Way, time: Duration, busy: &mu
     })
 }
 
-fn matrix(pus: &[u32], time: Duration, busy: &mut Busy) -> Result<Vec<f64>> {
+fn matrix(pus: &[u32], time: Duration, busy: &mut Busy, done: &dyn Fn(usize)) -> Result<Vec<f64>> {
     let count = pus.len();
     let mut latency_s = vec![0.0; count * count];
     for a in 0..count {
         for b in a + 1..count {
             let seconds = figure(&[(pus[a], pus[b])], LINE_BYTES, Way::OneWay, time, busy)?.slowest();
             (latency_s[a * count + b], latency_s[b * count + a]) = (seconds, seconds);
+            done(OF_LATENCY);
         }
     }
     Ok(latency_s)
@@ -234,7 +271,10 @@ mod tests {
         }
         let affinity = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
         let options = Options { lengths: vec![64, 4096], time: Duration::from_micros(100) };
-        let node = measure_node(&live, &options).unwrap();
+        let parts = std::cell::RefCell::new(Vec::new());
+        let node = measure_node(&live, &options, &|done, all| parts.borrow_mut().push((done, all))).unwrap();
+        let (done, all) = *parts.borrow().last().unwrap();
+        assert_eq!(done, all, "what is said to be there to do is done in the end");
         assert_eq!(nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap(), affinity);
         assert!(!node.levels.is_empty());
         for at in &node.levels {

@@ -1,6 +1,7 @@
 //! Deciding: how the program does, whether it communicates otherwise than before, and where its tasks should be.
 
 use super::Session;
+use crate::output::is_verbose;
 use cohabit_host::CpuMask;
 use cohabit_map::{Options, Problem, mapper};
 use cohabit_model::Result;
@@ -22,7 +23,7 @@ impl Session {
         self.look_how_sure(now, has_changed);
         if has_changed {
             let text = "tasks communicate otherwise than before, which is forgotten".to_owned();
-            self.log.record(now, "changed", text, self.args.verbose);
+            self.log.record(now, "changed", text, is_verbose());
             self.source.forget_samples();
         }
         let talking: BTreeSet<u32> = self.matrix.iter().flat_map(|(a, b, _)| [a, b]).collect();

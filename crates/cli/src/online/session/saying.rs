@@ -3,6 +3,7 @@
 use super::Session;
 use crate::online::Log;
 use crate::online::words::{list, not_worth, saves, shown};
+use crate::output::is_verbose;
 use cohabit_online::policy::{Decision, Verdict};
 use cohabit_online::sampling::Sums;
 use std::time::Duration;
@@ -41,7 +42,7 @@ impl Session {
     }
 
     pub(super) fn say(&mut self, now: Duration, decision: &Decision, moves: Vec<(u32, Option<u32>)>) {
-        let keep = |log: &mut Log, reason: &'static str, text: String| log.keep(now, reason, text, self.args.verbose);
+        let keep = |log: &mut Log, reason: &'static str, text: String| log.keep(now, reason, text, is_verbose());
         let log = &mut self.log;
         match decision.verdict {
             Verdict::AllAlike => {
@@ -69,7 +70,7 @@ impl Session {
                     decision.mapping.iter().map(|&(task, pu)| (task, Some(os(pu)))).collect();
                 let text = format!("would move {}: {}", list(&moves, &self.tasks), saves(gain));
                 // Over and over, as nothing is done about it.
-                if log.entries.last().is_none_or(|last| last.what != "would-move") || self.args.verbose {
+                if log.entries.last().is_none_or(|last| last.what != "would-move") || is_verbose() {
                     log.tell(now, "would-move", text, moves);
                 }
             }

@@ -3,6 +3,7 @@
 use super::Session;
 use super::saying::switches_too;
 use crate::online::node::Node;
+use crate::output::is_verbose;
 use cohabit_model::Result;
 use std::time::Duration;
 
@@ -53,6 +54,6 @@ impl Session {
                 ("warning", format!("what processes copy from one another's memory is not seen: {}", error.cause))
             }
         };
-        self.log.record(now, what, text, self.args.verbose);
+        self.log.record(now, what, text, is_verbose());
     }
 }
