@@ -13,7 +13,7 @@ dynamorio=$(realpath -m build/native/dynamorio) # what the client was built with
 
 install -D -m 755 -t "$prefix/bin" "$cohabit"
 install -D -m 644 -t "$prefix/include" native/include/cohabit.h native/include/cohabit_progress.h
-install -D -m 644 -t "$prefix/share/doc/cohabit" README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT docs/*.md
+install -D -m 644 -t "$prefix/share/doc/cohabit" README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT docs/*.md docs/schema.json
 
 if [ -f build/native/libcohabit_dbi.so ]; then
     private=$prefix/lib/cohabit

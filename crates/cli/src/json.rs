@@ -1,4 +1,8 @@
-//! `--json FILE`: what a command found, for programs. Every document has `"format": 1`; docs/json.md describes them.
+//! `--json FILE`: what a command found, for programs. Every document has `"format": 1`; docs/json.md describes them, and
+//! docs/schema.json for programs.
+
+#[cfg(debug_assertions)]
+mod schema;
 
 use crate::output;
 use cohabit_model::file::{self, check_writable};
@@ -105,6 +109,8 @@ fn json_file(text: &str) -> std::result::Result<PathBuf, String> {
 
 fn document(command: &str, fields: impl Serialize) -> Result<String> {
     let text = serde_json::to_string_pretty(&Document { format: FORMAT, command, fields });
+    #[cfg(debug_assertions)]
+    text.iter().for_each(|text| schema::assert_fits(text));
     text.map(|text| text + "\n").map_err(|error| Error::new(format!("cannot write JSON: {error}")))
 }
 
