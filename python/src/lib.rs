@@ -3,10 +3,10 @@
 //!
 //! Arrays pass as the bytes of little-endian 64-bit counts, row after row, which numpy reads without a copy.
 
+use cohabit_evaluate::verdict::{hopeless, rooms};
 use cohabit_evaluate::{comparison, phases};
 use cohabit_map::{MAPPERS, Options, Problem, lower_bound, mapper};
 use cohabit_model::cost::distance_cost;
-use cohabit_model::latitude::latitude;
 use cohabit_model::mapping::{Cost, FORMAT, Placed, Weight};
 use cohabit_model::profile::{Kind, Meta};
 use cohabit_model::topology::label;
@@ -203,7 +203,8 @@ fn map_tasks(
     let mut usable = topology.clone();
     options.forbidden.iter().for_each(|&pu| usable.pus[pu].allowed = false);
     let fixed: HashSet<usize> = options.pins.iter().map(|&(task, _)| task).collect();
-    let rooms = latitude(matrix, &usable, &placement, &fixed);
+    let no_gain = hopeless(matrix, &usable);
+    let rooms = rooms(matrix, &usable, &placement, &fixed, no_gain.is_some());
     let placed = |((task, &pu), room): ((&cohabit_model::Task, &usize), usize)| {
         let own = room == topology.pus[pu].node || !topology.names.is_empty();
         let serving = usable.nodes[room].pus.clone().filter(|&pu| usable.pus[pu].allowed);
@@ -221,7 +222,7 @@ fn map_tasks(
         level_costs: Vec::new(),
         topology: topology.text.clone(),
         programs: profile.meta.programs.clone(),
-        no_gain: None,
+        no_gain,
         tasks: profile.meta.tasks.iter().zip(&placement).zip(rooms).map(placed).collect(),
         cost: Cost { distance, lower_bound: Some(bound), ..Cost::default() },
         unknown: serde_json::Map::default(),

@@ -83,6 +83,17 @@ def test_bad_input_is_told_with_its_cause(tmp_path):
             call()
 
 
+def test_where_nothing_can_be_gained_the_mapping_says_so(tmp_path):
+    profile = cohabit.Profile.from_matrix(CHAIN)
+    alike = cohabit.map(profile, cohabit.Topology("core:4 pu:1"))
+    assert "equally far from one another" in alike.no_gain
+    alike.save(tmp_path / "m.json")
+    assert cohabit.Mapping.load(tmp_path / "m.json").no_gain == alike.no_gain
+    # Nobody is confined then.
+    assert list(alike.tasks["pus"]) == ["0-3"] * 4
+    assert cohabit.map(profile, cohabit.Topology("pack:2 core:2 pu:1")).no_gain is None
+
+
 def test_the_mappers_are_listed():
     assert {"best", "packed", "scatter"} <= set(cohabit.mappers().index)
 

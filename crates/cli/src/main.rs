@@ -30,7 +30,6 @@ mod show;
 mod timeline;
 mod trace_events;
 mod usage;
-mod verdict;
 mod words;
 
 use clap::error::ErrorKind;

@@ -2,18 +2,17 @@
 
 use crate::output::note;
 use crate::timeline::ClusterArgs;
-use crate::verdict::hopeless;
 use crate::{hosts, number, progress};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use cohabit_evaluate::comparison;
 use cohabit_evaluate::phases::{self, bursts};
+use cohabit_evaluate::verdict::{hopeless, rooms};
 use cohabit_host::CpuMask;
 use cohabit_map::makespan::Time;
 use cohabit_map::objective::{Case, congestion};
 use cohabit_map::usable::preference;
 use cohabit_map::{MAPPERS, Mapper, OBJECTIVES, Options, Problem, lower_bound, mapper, objective};
 use cohabit_model::cost::distance_cost;
-use cohabit_model::latitude::latitude;
 use cohabit_model::mapping::{Cost, FORMAT, Placed, Weight};
 use cohabit_model::profile::Kind;
 use cohabit_model::topology::NodeId;
@@ -155,7 +154,7 @@ impl MappingArgs {
         let same_host = profile.meta.tasks.windows(2).all(|pair| pair[0].host == pair[1].host);
         let usable = usable(topology, &options);
         let no_gain = hopeless(matrix, &usable);
-        let rooms = rooms(matrix, &usable, &placement, &options, no_gain.is_some());
+        let rooms = rooms(matrix, &usable, &placement, &fixed(&options), no_gain.is_some());
         let mut lists: HashMap<NodeId, String> = HashMap::new();
         let mut place = |((task, &pu), room): ((&Task, &usize), NodeId)| {
             // Where it is to run, which need not be where it ran.
@@ -217,7 +216,7 @@ impl MappingArgs {
         let placement =
             algorithm.map(&Problem { weight: &weight, load, periods: &periods, topology, options: &options })?;
         let hopeless = hopeless(&weight, &usable).is_some();
-        let rooms = rooms(&weight, &usable, &placement, &options, hopeless);
+        let rooms = rooms(&weight, &usable, &placement, &fixed(&options), hopeless);
         Ok(rooms.into_iter().map(|room| pus_of(&usable, room)).collect())
     }
 
@@ -329,15 +328,9 @@ pub fn usable(topology: &Topology, options: &Options) -> Topology {
     usable
 }
 
-/// The node of the tree whose PUs serve each task as well as its own: the root, where no placement is better than another.
-/// What the user pins stays.
-fn rooms(weight: &Matrix, usable: &Topology, placement: &[usize], options: &Options, hopeless: bool) -> Vec<NodeId> {
-    let fixed: HashSet<usize> = options.pins.iter().map(|&(task, _)| task).collect();
-    if !hopeless {
-        return latitude(weight, usable, placement, &fixed);
-    }
-    let room = |(task, &pu): (usize, &usize)| if fixed.contains(&task) { usable.pus[pu].node } else { 0 };
-    placement.iter().enumerate().map(room).collect()
+/// The tasks that the user pins.
+fn fixed(options: &Options) -> HashSet<usize> {
+    options.pins.iter().map(|&(task, _)| task).collect()
 }
 
 /// The PUs of a node that may be used.

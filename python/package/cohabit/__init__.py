@@ -169,6 +169,12 @@ class Mapping:
         bound = self.document["cost"].get("lower_bound")
         return None if bound is None else int(bound)
 
+    @property
+    def no_gain(self) -> Optional[str]:
+        """Why every placement is as good as every other; None where one may be better."""
+        reason = self.document.get("no_gain")
+        return None if reason is None else str(reason)
+
     def __repr__(self) -> str:
         return f"<cohabit.Mapping: {len(self.document['tasks'])} tasks by {self.document['mapper']}, J {self.cost}>"
 

@@ -2,7 +2,7 @@
 
 use crate::machine::MachineArgs;
 use crate::mapping::{Made, MappingArgs, usable};
-use crate::verdict::hopeless;
+use cohabit_evaluate::verdict::hopeless;
 use cohabit_map::MAPPERS;
 use cohabit_model::{Mapping, Profile, Result, Topology};
 use std::collections::BTreeSet;

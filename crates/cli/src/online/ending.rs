@@ -1,7 +1,7 @@
 //! What an online session came to, in a sentence: whether there was anything to gain, and what was done about it.
 
 use super::words::{not_worth, saves, shown};
-use crate::verdict::all_alike;
+use cohabit_evaluate::verdict::all_alike;
 use cohabit_model::Topology;
 use cohabit_online::gain::Gain;
 use cohabit_online::policy::Verdict;

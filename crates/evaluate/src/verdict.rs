@@ -1,9 +1,12 @@
 //! What a mapping is worth, honestly: how it compares with placing without a profile, and when nothing can be gained.
 
+use cohabit_model::latitude::latitude;
 use cohabit_model::metrics::advice::{Advice, advice};
 use cohabit_model::metrics::table::Known;
 use cohabit_model::metrics::{Structure, metrics};
+use cohabit_model::topology::NodeId;
 use cohabit_model::{Matrix, Profile, Timeline, Topology};
+use std::collections::HashSet;
 
 /// Distance costs J of one problem: by the mapper that was asked for, and by two that ignore who communicates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -89,6 +92,22 @@ pub fn all_alike(tasks: usize, topology: &Topology) -> Option<String> {
     };
     let shared = shared(topology);
     Some(format!("all {pus} PUs are equally far from one another (distance {distance}{shared}), {so}"))
+}
+
+/// The node of the tree whose PUs serve each task as well as its own: the root, where no placement is better than another
+/// ([`hopeless`]). `placement` has an index into [`Topology::pus`] for each task, and those that are `fixed` stay there.
+pub fn rooms(
+    weight: &Matrix,
+    usable: &Topology,
+    placement: &[usize],
+    fixed: &HashSet<usize>,
+    is_hopeless: bool,
+) -> Vec<NodeId> {
+    if !is_hopeless {
+        return latitude(weight, usable, placement, fixed);
+    }
+    let room = |(task, &pu): (usize, &usize)| if fixed.contains(&task) { usable.pus[pu].node } else { 0 };
+    placement.iter().enumerate().map(room).collect()
 }
 
 /// `, under one L3`: the lowest thing that holds all allowed PUs, where that is less than the machine.
