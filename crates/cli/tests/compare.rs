@@ -142,6 +142,49 @@ fn what_was_run_is_kept_and_gone_on_with() {
 }
 
 #[test]
+fn blocks_that_others_run_are_joined() {
+    let Some(room) = room("cells", FASTER_WHEN_BOUND) else { return };
+    let with = |options: &str| compare(&room, &format!("--runs 3 --warm-up 1 -o r.json {options}"));
+    let listed = with("--cells");
+    assert_eq!((listed.status, listed.stderr.as_str()), (Some(0), ""));
+    let commands: Vec<&str> = listed.stdout.lines().collect();
+    assert_eq!(commands.len(), 3, "{}", listed.stdout);
+    assert!(commands[2].ends_with("-o r.json --cell 2 -- ./program"), "{}", commands[2]);
+    assert!(!room.path("r.cells").exists());
+    with("--collect").assert_fails(1, "no block has run");
+    with("--cell 3").assert_fails(1, "there is no block 3: --runs 3 makes blocks 0 to 2");
+    with("--cell 0 --resume").assert_fails(2, "cannot be used with");
+    room.run("compare --mapping bound.json --cells -- ./program").assert_fails(2, "--runs");
+    let run = |command: &str| {
+        let ran = room.run(command.strip_prefix("cohabit ").unwrap());
+        assert_eq!((ran.status, ran.stdout.as_str(), ran.stderr.as_str()), (Some(0), "", ""), "{command}");
+    };
+    [commands[2], commands[0]].iter().for_each(|command| run(command));
+    let some = with("--collect");
+    assert_eq!((some.status, some.stderr.as_str()), (Some(0), "cohabit: 2 of 3 blocks have run\n"));
+    assert!(some.stdout.starts_with("./program: 2 blocks"), "{}", some.stdout);
+    run(commands[1]);
+    let before = std::fs::read(room.path("r.cells/1.json")).unwrap();
+    run(commands[1]);
+    assert_eq!(std::fs::read(room.path("r.cells/1.json")).unwrap(), before, "what has run is not run again");
+    assert!(with("--collect --json c.json").stdout.starts_with("./program: 3 blocks"));
+    assert_eq!(json(&room, "c.json")["blocks"], 3);
+    with("--collect --seed 1").assert_fails(1, "of another seed");
+    // The same orders as one after another.
+    let order = |name: &str| {
+        let document = json(&room, name);
+        let runs = document["runs"].as_array().unwrap().iter().filter(|run| run["warm_up"].is_null());
+        runs.map(|run| (run["block"].as_u64().unwrap(), run["arm"].as_u64().unwrap())).collect::<Vec<_>>()
+    };
+    let joined = order("r.json");
+    assert_eq!(compare(&room, "--runs 3 --warm-up 0 -o one.json").status, Some(0));
+    assert_eq!(joined, order("one.json"));
+    // Runs that the blocks have not are not written over.
+    std::fs::copy(room.path("one.json"), room.path("r.json")).unwrap();
+    with("--collect").assert_fails(1, "r.json has runs of its own");
+}
+
+#[test]
 fn a_signal_ends_it_with_what_there_is() {
     let Some(room) = room("signal", FASTER_WHEN_BOUND) else { return };
     let child = room
@@ -179,6 +222,12 @@ case $pus in *[-,]*) sleep 0.03;; *) sleep 0.03; echo out of luck >&2; exit 3;; 
         let Some(room) = room("programs", script) else { return };
         compare(&room, "--runs 6").assert_fails(1, cause);
     }
+    // A status that is no failure of this program.
+    let Some(room) = room("programs", bound_fails) else { return };
+    let ran = compare(&room, "--runs 1");
+    assert!(ran.stderr.contains("where it ends so when all went well, --status 0,3 says that"), "{}", ran.stderr);
+    assert_eq!(compare(&room, "--runs 1 --warm-up 0 --status 0,3 -o well.json").status, Some(0));
+    compare(&room, "--runs 1 --status 3 -o ill.json").assert_fails(1, "by system, ./program ended with status 0");
     let room = Room::new();
     room.import("p.npz", "0,9\n9,0\n");
     let made = room.command(["map", "p.npz", "--topology", "core:2 pu:1", "-o", "m.json"]).output().unwrap();
@@ -237,6 +286,56 @@ fn tuning_finds_what_gains_proves_it_and_says_how_to_have_it() {
     for name in ["selection", "verification"] {
         assert!(room.path(&format!("cohabit-tuned.{name}.json")).exists(), "{name}");
     }
+}
+
+#[test]
+fn tuning_that_was_cut_off_goes_on() {
+    let Some(room) = room("tune --resume", FASTER_WHEN_BOUND) else { return };
+    let tune = |options: &str| {
+        let line =
+            format!("tune --profile p.npz --mapper best --pinning always --hold-main --anyway --warm-up 0 {options}");
+        let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+        room.command(words.iter().map(String::as_str).chain(["--metric", "took ([0-9]+)", "--", "./program"]))
+    };
+    let runs = |what: &str| {
+        let path = room.path(&format!("cohabit-tuned.{what}.json"));
+        let text = std::fs::read_to_string(path).unwrap_or("{}".to_owned());
+        serde_json::from_str::<Value>(&text).unwrap()["runs"].as_array().cloned().unwrap_or_default()
+    };
+    let stopped_with = |options: &str, what: &str, least: usize| {
+        let child = tune(options).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let until = Instant::now() + Duration::from_secs(60);
+        while runs(what).len() < least {
+            assert!(Instant::now() < until, "no runs");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // SAFETY: a child that has not been waited for.
+        unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+        let ran = Ran::of(child.wait_with_output().unwrap());
+        assert_eq!((ran.status, ran.signal), (None, Some(libc::SIGTERM)), "{}", ran.stderr);
+        let kept = format!("runs are kept in cohabit-tuned.{what}.json: --resume goes on");
+        assert!(ran.stderr.contains(&kept) && !ran.stdout.contains("gain"), "{} {}", ran.stderr, ran.stdout);
+        assert!(!room.path("cohabit-tuned.json").exists());
+        runs(what)
+    };
+    let first = stopped_with("--json s.json", "selection", 2);
+    assert!(json(&room, "s.json")["stopped"] == true && json(&room, "s.json")["no_gain"].is_null());
+    Ran::of(tune("").output().unwrap()).assert_fails(1, "cohabit-tuned.selection.json is there already");
+    Ran::of(tune("--resume --seed 1").output().unwrap()).assert_fails(1, "of another seed");
+    let second = stopped_with("--resume", "verification", 3);
+    let chosen_by = runs("selection");
+    assert_eq!(chosen_by[..first.len()], first[..]);
+    // A longer budget changes neither what it was chosen by nor how many blocks were settled.
+    let settled = json(&room, "cohabit-tuned.verification.json")["settled"].as_u64().unwrap();
+    let ran = Ran::of(tune("--resume --budget 1h --precision 0.01% --json t.json").output().unwrap());
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.contains("gain by best: -66.7 %"), "{}", ran.stdout);
+    assert_eq!(runs("selection"), chosen_by);
+    assert_eq!(runs("verification")[..second.len()], second[..]);
+    assert_eq!(json(&room, "t.json")["verification"]["blocks"].as_u64().unwrap(), settled);
+    // All has run: it is said again.
+    let again = Ran::of(tune("--resume").output().unwrap());
+    assert_eq!((again.status, again.stdout), (Some(0), ran.stdout));
 }
 
 #[test]

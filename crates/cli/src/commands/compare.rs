@@ -2,7 +2,9 @@
 
 use super::Outcome;
 use crate::comparing::args::{MeasureArgs, MemoryArgs, mapper_with_profile, named_file};
+use crate::comparing::cells::{self, CellArgs};
 use crate::comparing::files::FileArgs;
+use crate::comparing::kept::{begun, goes_on, kept};
 use crate::comparing::outcome;
 use crate::comparing::results::Results;
 use crate::comparing::runner::Runner;
@@ -14,6 +16,7 @@ use crate::machine::MachineArgs;
 use crate::mapping::{MappingArgs, mapper_names};
 use crate::output::note;
 use crate::progress::{read_mapping, read_profile};
+use cohabit_evaluate::compare::Terms;
 use cohabit_model::file::check_writable;
 use cohabit_model::{Error, Mapping, Result};
 use std::ffi::OsString;
@@ -33,6 +36,9 @@ Examples:
       ranks, by mpirun's own options
   cohabit compare --memory first-touch --memory interleave --mapping m.json -- ./solver
       every placement under both
+  cohabit compare --mapping m.json --runs 20 --cells -- ./solver > blocks.sh
+      a command for each block, for a job runner; --collect in the place of
+      --cells then joins what they found
 
 Every block has each arm once, in an order drawn at random, and only runs of one
 block are compared (docs/compare.md). Less than 0.2 % is never called a
@@ -72,6 +78,8 @@ pub struct Compare {
     /// Go on with the runs that are kept there
     #[arg(long)]
     resume: bool,
+    #[command(flatten, next_help_heading = "Block by block, for a job runner")]
+    part: CellArgs,
     #[command(flatten)]
     files: FileArgs,
     #[command(flatten)]
@@ -102,10 +110,6 @@ impl Compare {
         let by = self.measure.what();
         let treatment = self.measure.treatment();
         let new = Results { treatment, ..Results::new(&self.command, self.seed, by, terms.higher_is_better, arms) };
-        let mut results = begun(&self.output, self.resume, new)?;
-        let input = self.measure.input.clone();
-        let placing = self.measure.placing();
-        let mut runner = Runner::new(&self.command, &results.arms, results.by.clone(), placing, input)?;
         let wanted = Wanted {
             blocks: self.runs.map(|runs| runs as usize),
             precision: self.measure.precision,
@@ -113,13 +117,35 @@ impl Compare {
             warm_up: self.measure.warm_up,
             terms,
         };
+        let runs = self.runs.unwrap_or_default();
+        if self.part.cells {
+            crate::output::print(&cells::commands(std::env::args_os(), runs)?)?;
+            return Ok(End::Done);
+        }
+        if self.part.collect {
+            let results = cells::collect(&self.output, runs, new)?;
+            let done = results.blocks().len();
+            if done < runs as usize {
+                note(&format!("{done} of {runs} blocks have run"));
+            }
+            self.tell(&results, terms)?;
+            return Ok(End::Done);
+        }
+        let new = if self.part.cell.is_some() { new } else { begun(&self.output, self.resume, new)? };
+        let measure = &self.measure;
+        let mut runner = Runner::new(&self.command, &new.arms, new.by.clone(), measure.how(), measure.input.clone())?;
+        if let Some(number) = self.part.cell {
+            return Ok(match cells::run(&self.output, number, new, &mut runner, &wanted)? {
+                Enough::Stopped(signal) => End::Killed(signal),
+                _ => End::Done,
+            });
+        }
+        let mut results = new;
         let ended = go(&mut results, &self.output, &mut runner, &wanted)
             .map_err(|error| kept(error, &self.output, &results))?;
         // Settings are put back before anything else can fail.
         drop(runner);
-        let outcome = outcome::Outcome::new(&results, terms);
-        self.files.write(&outcome)?;
-        self.json.emit("compare", outcome.fields(), &table::text(&outcome))?;
+        self.tell(&results, terms)?;
         Ok(match ended {
             Enough::Done => End::Done,
             Enough::OutOfTime => {
@@ -130,14 +156,17 @@ impl Compare {
                 End::Done
             }
             Enough::Stopped(signal) => {
-                note(&format!(
-                    "stopped; {} kept in {}: --resume goes on",
-                    runs_are(results.runs.len()),
-                    self.output.display()
-                ));
+                note(&format!("stopped; {}", goes_on(&self.output, &results)));
                 End::Killed(signal)
             }
         })
+    }
+
+    /// Writes and prints what follows from the runs.
+    fn tell(&self, results: &Results, terms: Terms) -> Result<()> {
+        let outcome = outcome::Outcome::new(results, terms);
+        self.files.write(&outcome)?;
+        self.json.emit("compare", outcome.fields(), &table::text(&outcome))
     }
 
     /// Each with a name of its own.
@@ -159,32 +188,4 @@ impl Compare {
 
 fn stem(path: &Path) -> String {
     path.file_stem().map_or_else(|| "mapping".to_owned(), |stem| stem.to_string_lossy().into_owned())
-}
-
-/// The runs to go on with, or none yet: what is kept already is not written over.
-fn begun(path: &Path, resume: bool, new: Results) -> Result<Results> {
-    if !path.exists() {
-        return Ok(new);
-    }
-    if !resume {
-        let text = format!("{} is there already", path.display());
-        return Err(Error::new(text).remedy("--resume goes on with its runs; -o names another file; or remove it"));
-    }
-    let kept = Results::read(path)?;
-    kept.check_same(&new).map_err(|error| error.at(path.display()))?;
-    Ok(kept)
-}
-
-fn runs_are(count: usize) -> String {
-    if count == 1 { "1 run is".to_owned() } else { format!("{count} runs are") }
-}
-
-/// An error that ends a comparison, with what is not lost by it.
-fn kept(error: Error, path: &Path, results: &Results) -> Error {
-    if results.runs.is_empty() {
-        return error;
-    }
-    let kept = format!("{} kept in {}: --resume goes on", runs_are(results.runs.len()), path.display());
-    let remedy = error.remedy.as_ref().map_or(kept.clone(), |remedy| format!("{remedy}; {kept}"));
-    error.remedy(remedy)
 }

@@ -1,10 +1,11 @@
 //! `cohabit tune`: the best placement of a program, found and proved by running it.
 
 use super::Outcome;
-use crate::comparing::args::{MeasureArgs, Placing, named_file};
+use crate::comparing::args::{How, MeasureArgs, named_file};
 use crate::comparing::arms::{Arm, SYSTEM, crossed, unlike};
 use crate::comparing::candidates::{Candidates, candidates};
 use crate::comparing::folder::{Folder, last_line};
+use crate::comparing::kept::{begun, goes_on, kept, not_there};
 use crate::comparing::outcome::{self, percent};
 use crate::comparing::results::Results;
 use crate::comparing::runner::Runner;
@@ -14,11 +15,12 @@ use crate::exit::{End, Failure};
 use crate::json::JsonArgs;
 use crate::machine::MachineArgs;
 use crate::mapping::mapper_names;
+use crate::online::stop::asked_by;
 use crate::output::note;
 use crate::progress::{during, read_profile};
-use crate::verdict::all_alike;
 use cohabit_evaluate::compare::{Claim, Difference, Interval, Terms, least_blocks};
 use cohabit_evaluate::tune::{blocks_to_verify, chosen, verified};
+use cohabit_evaluate::verdict::all_alike;
 use cohabit_model::file::check_writable;
 use cohabit_model::{Error, Mapping, Profile, Result};
 use serde_json::{Value, json};
@@ -33,11 +35,15 @@ Examples:
   cohabit tune --confidence 99% --budget 1h -- ./solver
   cohabit tune --metric 'Mop/s total += +([0-9.]+)' --better higher -- mpirun -n 8 ./cg.A.x
   cohabit tune --anyway -- ./solver          where nothing can be gained, too
+  cohabit tune --resume -- ./solver          go on where it was cut off
 
 It ends with the mapping in a file, what that gains with an interval, and how to
 have it without cohabit; or with 'no gain' and the reason. Blocks that a
 placement was chosen by do not count for its gain: others are run to verify it.";
 
+/// The files of runs, beside the mapping.
+const SELECTION: &str = "selection";
+const VERIFICATION: &str = "verification";
 /// Candidates at most: each costs a run in every block that one is chosen by.
 const MOST_CANDIDATES: usize = 5;
 /// The share of the time that choosing may take.
@@ -66,6 +72,9 @@ pub struct Tune {
     /// Write the best mapping to MAP; runs are kept beside it
     #[arg(short, long, value_name = "MAP", default_value = "cohabit-tuned.json")]
     output: PathBuf,
+    /// Go on with the profile and the runs that are kept there
+    #[arg(long)]
+    resume: bool,
     #[command(flatten)]
     json: JsonArgs,
     /// Each thread on its one PU: where nothing can be gained, nothing would be confined else.
@@ -105,6 +114,9 @@ impl Tune {
         if let (Some(reason), false) = (all_alike(0, &topology).filter(|_| self.profile.is_none()), self.anyway) {
             return self.tell(&Tuned::None(without_a_run(&reason)), &Found::default());
         }
+        for what in [SELECTION, VERIFICATION] {
+            not_there(&self.beside(what), self.resume)?;
+        }
         let profile = self.profile()?;
         let Candidates { mut mappings, hopeless, notes } =
             during("mapping", || candidates(&profile, &topology, &self.machine, &self.mapper, MOST_CANDIDATES))?;
@@ -132,14 +144,28 @@ impl Tune {
             warm_up: self.measure.warm_up,
             terms,
         };
-        let (arms, failed) = self.that_run(arms)?;
-        failed.iter().for_each(|line| note(line));
+        let arms = match self.arms_of_kept(&arms)? {
+            Some(kept) => kept,
+            None => {
+                let (arms, failed) = self.that_run(arms)?;
+                failed.iter().for_each(|line| note(line));
+                arms
+            }
+        };
+        if let Some(signal) = asked_by() {
+            return Ok(Tuned::Stopped(signal));
+        }
         if arms.len() < 2 {
             let error = Error::new("nothing was measured: the program runs under none of the placements")
                 .remedy("the lines above say why; give --profile and --topology of this program and this machine, or leave them out");
             return Err(error.into());
         }
-        let (results, ended) = self.measured(&arms, "selection", self.seed, &choosing)?;
+        // What was chosen by some blocks, and is being verified, is not chosen anew by more of them.
+        let closed = self.beside(VERIFICATION).exists();
+        let (results, ended) = match closed {
+            true => (Results::read(&self.beside(SELECTION))?, Enough::Done),
+            false => self.measured(self.new_results(&arms, self.seed), SELECTION, &choosing)?,
+        };
         let values = results.values();
         found.selection = Some(results);
         if let Enough::Stopped(signal) = ended {
@@ -159,10 +185,12 @@ impl Tune {
             return Ok(Tuned::None(self.worded(&text)));
         };
         let blocks = self.affordable(blocks_to_verify(&values, arm, self.measure.precision, &terms), found, &terms);
-        let verifying = Wanted { blocks: Some(blocks), warm_up: 0, ..choosing };
-        let pair = [arms[0].clone(), arms[arm].clone()];
         // Other orders than those that it was chosen by.
-        let (results, ended) = self.measured(&pair, "verification", self.seed ^ 0x5eed, &verifying)?;
+        let mut new = self.new_results(&[arms[0].clone(), arms[arm].clone()], self.seed ^ 0x5eed);
+        new.settled = Some(blocks);
+        let verifying = Wanted { warm_up: 0, ..choosing };
+        let (results, ended) = self.measured(new, VERIFICATION, &verifying)?;
+        let blocks = results.settled.unwrap_or(blocks);
         let difference = verified(&results.values(), &terms);
         found.verification = Some(results);
         if let Enough::Stopped(signal) = ended {
@@ -185,15 +213,33 @@ impl Tune {
         blocks.min(most).max(least_blocks(terms.confidence, 1) + 2)
     }
 
-    fn placing(&self) -> Placing {
-        let asked = self.measure.placing();
-        Placing { always: asked.always || self.confined, ..asked }
+    fn how(&self) -> How {
+        let asked = self.measure.how();
+        How { always: asked.always || self.confined, ..asked }
+    }
+
+    fn new_results(&self, arms: &[Arm], seed: u64) -> Results {
+        let higher_is_better = self.measure.terms().higher_is_better;
+        let new = Results::new(&self.command, seed, self.measure.what(), higher_is_better, arms.to_vec());
+        Results { treatment: self.measure.treatment(), ..new }
+    }
+
+    /// The arms of the runs to go on with, which are some of these: the program did not run under the others.
+    fn arms_of_kept(&self, arms: &[Arm]) -> Result<Option<Vec<Arm>>> {
+        let path = self.beside(SELECTION);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let kept = Results::read(&path)?;
+        let known: Vec<Arm> = arms.iter().filter(|arm| kept.arms.contains(arm)).cloned().collect();
+        kept.check_same(&self.new_results(&known, self.seed)).map_err(|error| error.at(path.display()))?;
+        Ok(Some(known))
     }
 
     /// Leaves out the arms that the program does not run under, once each; the system's must work.
     fn that_run(&self, arms: Vec<Arm>) -> Result<(Vec<Arm>, Vec<String>), Failure> {
         let mut runner =
-            Runner::new(&self.command, &arms, self.measure.what(), self.placing(), self.measure.input.clone())?;
+            Runner::new(&self.command, &arms, self.measure.what(), self.how(), self.measure.input.clone())?;
         let _ = crate::online::stop::until_signalled();
         let (mut kept, mut failed) = (Vec::new(), Vec::new());
         for (at, arm) in arms.into_iter().enumerate() {
@@ -206,13 +252,14 @@ impl Tune {
         Ok((kept, failed))
     }
 
-    fn measured(&self, arms: &[Arm], what: &str, seed: u64, wanted: &Wanted) -> Result<(Results, Enough), Failure> {
-        let mut runner =
-            Runner::new(&self.command, arms, self.measure.what(), self.placing(), self.measure.input.clone())?;
-        let mut results =
-            Results::new(&self.command, seed, self.measure.what(), wanted.terms.higher_is_better, arms.to_vec());
+    /// Runs block by block, from those on that are kept: as many as were settled, or as the precision needs.
+    fn measured(&self, new: Results, what: &str, wanted: &Wanted) -> Result<(Results, Enough), Failure> {
         let path = self.beside(what);
-        let ended = go(&mut results, &path, &mut runner, wanted)?;
+        let mut results = begun(&path, self.resume, new)?;
+        let input = self.measure.input.clone();
+        let mut runner = Runner::new(&self.command, &results.arms, self.measure.what(), self.how(), input)?;
+        let wanted = Wanted { blocks: results.settled, ..*wanted };
+        let ended = go(&mut results, &path, &mut runner, &wanted).map_err(|error| kept(error, &path, &results))?;
         Ok((results, ended))
     }
 
@@ -227,10 +274,14 @@ impl Tune {
             return Ok(read_profile(path)?);
         }
         let path = self.output.with_extension("npz");
+        if self.resume && path.exists() {
+            return Ok(read_profile(&path)?);
+        }
         let folder = Folder::create()?;
-        let (out, err) = (folder.path("out"), folder.path("err"));
+        let (out, err, document) = (folder.path("out"), folder.path("err"), folder.path("profile.json"));
         let mut profile = Command::new(std::env::current_exe().map_err(Error::from)?);
-        profile.args(["--quiet", "profile", "-o"]).arg(&path).arg("--").args(&self.command);
+        profile.args(["--quiet", "profile", "-o"]).arg(&path);
+        profile.arg("--json").arg(&document).arg("--").args(&self.command);
         profile.stdin(match &self.measure.input {
             Some(input) => std::fs::File::open(input).map_err(Error::from)?.into(),
             None => Stdio::null(),
@@ -240,9 +291,16 @@ impl Tune {
             .stderr(std::fs::File::create(&err).map_err(Error::from)?);
         note(&format!("profiling {}, into {}", self.command[0].to_string_lossy(), path.display()));
         let status = during("profiling", || profile.status()).map_err(Error::from)?;
-        if !status.success() {
+        let document = std::fs::read_to_string(&document).ok();
+        let document: Value = document.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        if !self.how().is_well(&document["status"]) {
             let said =
                 last_line(&err).map(|line| format!(": {}", line.trim_start_matches("cohabit: "))).unwrap_or_default();
+            let ended = document["status"]["exited"].as_u64().and_then(|code| u8::try_from(code).ok());
+            if let Some(code) = ended {
+                let cause = format!("under the profiler {} ended with status {code}{said}", self.command[0].display());
+                return Err(self.how().ill(cause, code).into());
+            }
             let error = Error::new(format!("the program was not profiled ({status}){said}"));
             return Err(error
                 .remedy("'cohabit profile' and 'cohabit doctor' say more; --profile takes one that is there")
@@ -269,10 +327,17 @@ impl Tune {
             "selection": found.selection.as_ref().map(|results| outcome::Outcome::new(results, terms).fields()),
             "verification": found.verification.as_ref().map(|results| outcome::Outcome::new(results, terms).fields()),
             "gain": Value::Null, "no_gain": Value::Null, "mapping": Value::Null, "without_cohabit": Value::Null,
+            "stopped": matches!(tuned, Tuned::Stopped(_)),
         });
         let end = match tuned {
             Tuned::Stopped(signal) => {
-                fields["no_gain"] = json!("stopped");
+                let (what, results) = match (&found.verification, &found.selection) {
+                    (Some(results), _) => (VERIFICATION, Some(results)),
+                    (None, results) => (SELECTION, results.as_ref()),
+                };
+                let kept = results.filter(|results| !results.runs.is_empty());
+                let kept = kept.map(|results| format!("; {}", goes_on(&self.beside(what), results)));
+                note(&format!("stopped before anything was shown{}", kept.unwrap_or_default()));
                 End::Killed(*signal)
             }
             Tuned::None(reason) => {

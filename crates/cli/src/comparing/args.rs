@@ -6,6 +6,7 @@ use crate::number;
 use clap::ValueEnum;
 use cohabit_evaluate::compare::{SAME_PROGRAM, Terms};
 use cohabit_model::{Error, Result};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -36,6 +37,9 @@ pub struct MeasureArgs {
     /// What every run reads as its standard input [default: nothing]
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
+    /// Exit statuses of a program that went well
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_value = "0")]
+    status: Vec<u8>,
     /// How closely threads are confined, as with 'cohabit run'
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Pinning::Auto)]
     pinning: Pinning,
@@ -73,13 +77,30 @@ enum Time {
     Cpu,
 }
 
-/// Options of `cohabit run`.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Placing {
-    /// `--pinning always`.
+/// How runs are made.
+#[derive(Debug, Clone, Default)]
+pub struct How {
+    /// `--pinning always` of `cohabit run`, where an arm is placed.
     pub always: bool,
-    /// `--hold-main`.
+    /// Its `--hold-main`.
     pub hold_main: bool,
+    /// Exit statuses of a program that went well.
+    pub statuses: Vec<u8>,
+}
+
+impl How {
+    /// Whether a program went well: its status, as documents have it.
+    pub fn is_well(&self, status: &Value) -> bool {
+        status["exited"].as_u64().is_some_and(|status| self.statuses.iter().any(|&known| u64::from(known) == status))
+    }
+
+    /// A program that ended with a status that is not among these: `cause` says so.
+    pub fn ill(&self, cause: String, status: u8) -> Error {
+        let known: Vec<String> = self.statuses.iter().chain([&status]).map(u8::to_string).collect();
+        let option = format!("--status {}", known.join(","));
+        Error::new(cause)
+            .remedy(format!("mend what makes it fail; where it ends so when all went well, {option} says that"))
+    }
 }
 
 /// `--pinning`.
@@ -101,9 +122,9 @@ impl MeasureArgs {
         }
     }
 
-    /// The options of `cohabit run` that go with every arm that is placed.
-    pub fn placing(&self) -> Placing {
-        Placing { always: self.pinning == Pinning::Always, hold_main: self.hold_main }
+    /// How every run is made.
+    pub fn how(&self) -> How {
+        How { always: self.pinning == Pinning::Always, hold_main: self.hold_main, statuses: self.status.clone() }
     }
 
     /// How arms are placed and what each run reads, as the results keep it.

@@ -5,6 +5,7 @@ use super::arms::Arm;
 use cohabit_apply::usage::Usage;
 use cohabit_model::{Error, Result, file};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -14,6 +15,8 @@ const FORMAT: u64 = 1;
 const REMEDY: &str = "give the file that 'cohabit compare -o' wrote";
 /// No file is longer.
 const LONGEST_BYTES: u64 = 1 << 30;
+/// No comparison has more blocks.
+const MOST_BLOCKS: usize = u32::MAX as usize;
 
 /// What is compared, and every run of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,6 +37,9 @@ pub struct Results {
     /// How arms are placed and what each run reads: runs of different ones are not of one comparison. Empty in files before it.
     #[serde(default)]
     pub treatment: String,
+    /// How many blocks were settled before the first of them; none where what they show decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<usize>,
     /// The ways; the first is the one that the others are held against.
     pub arms: Vec<Arm>,
     /// In the order in which they were made.
@@ -96,6 +102,7 @@ impl Results {
             by,
             higher_is_better,
             treatment: String::new(),
+            settled: None,
             arms,
             runs: Vec::new(),
         }
@@ -121,7 +128,9 @@ impl Results {
         if found.format != FORMAT || found.kind != "comparison" {
             return Err(Error::new(format!("runs in format {}, this is for {FORMAT}", found.format)).remedy(REMEDY));
         }
-        let is_sound = |run: &Run| run.arm < found.arms.len() && run.value.is_finite() && run.value > 0.0;
+        let is_sound = |run: &Run| {
+            run.arm < found.arms.len() && run.block <= MOST_BLOCKS && run.value.is_finite() && run.value > 0.0
+        };
         if found.arms.is_empty() || !found.runs.iter().all(is_sound) {
             return Err(Error::new("runs of arms that are not there, or values that are none").remedy(REMEDY));
         }
@@ -156,16 +165,13 @@ impl Results {
         }
     }
 
-    /// The runs that count, of each block that has every arm: places in `runs`.
+    /// The runs that count, of each block that has every arm, in the order of the blocks' numbers: places in `runs`.
     pub fn blocks(&self) -> Vec<Vec<usize>> {
-        let last = self.runs.iter().filter(|run| !run.warm_up).map(|run| run.block).max();
-        let mut blocks = vec![vec![None; self.arms.len()]; last.map_or(0, |last| (last + 1).min(self.runs.len()))];
+        let mut blocks: BTreeMap<usize, Vec<Option<usize>>> = BTreeMap::new();
         for (place, run) in self.runs.iter().enumerate().filter(|(_, run)| !run.warm_up) {
-            if let Some(block) = blocks.get_mut(run.block) {
-                block[run.arm] = Some(place);
-            }
+            blocks.entry(run.block).or_insert_with(|| vec![None; self.arms.len()])[run.arm] = Some(place);
         }
-        blocks.into_iter().filter_map(|block| block.into_iter().collect::<Option<Vec<usize>>>()).collect()
+        blocks.into_values().filter_map(|block| block.into_iter().collect::<Option<Vec<usize>>>()).collect()
     }
 
     /// The block to go on with: one that was cut off is not gone on with, since what was there meanwhile is not the same.
@@ -220,14 +226,15 @@ mod tests {
             ("\"arm\":1", "\"arm\":7"),
             ("\"value\":3.0", "\"value\":-3.0"),
             ("\"block\":2", "\"block\":99999999999999999999999"),
+            ("\"block\":2", "\"block\":4294967296"),
             ("{", ""),
         ] {
             let damaged = text.replacen(from, to, 1);
             assert!(damaged != text && Results::parse(&damaged).is_err(), "{from} -> {to}");
         }
         // No number of blocks makes it ask for memory.
-        let far = text.replace("\"block\":2", "\"block\":1152921504606846975");
-        assert_eq!(Results::parse(&far).unwrap().values(), [[1.0, 2.0]]);
+        let far = text.replace("\"block\":2", "\"block\":4294967295");
+        assert_eq!(Results::parse(&far).unwrap().values(), [[1.0, 2.0], [1.0, 3.0]]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One run of one arm: by `cohabit run`, with what the program writes kept for the metric.
 
-use super::args::Placing;
+use super::args::How;
 use super::arms::Arm;
 use super::folder::{Folder, last_cause, last_line};
 use super::results::{By, Output, Run};
@@ -30,7 +30,7 @@ const SHORTEST: Duration = Duration::from_millis(10);
 pub struct Runner<'a> {
     command: &'a [OsString],
     input: Option<PathBuf>,
-    placing: Placing,
+    how: How,
     metric: Option<Regex>,
     by: By,
     arms: Vec<Prepared>,
@@ -62,7 +62,7 @@ impl<'a> Runner<'a> {
         command: &'a [OsString],
         arms: &[Arm],
         by: By,
-        placing: Placing,
+        how: How,
         input: Option<PathBuf>,
     ) -> Result<Self, Failure> {
         cohabit_model::command::find(command)?;
@@ -87,7 +87,7 @@ impl<'a> Runner<'a> {
         // What a program leaves running becomes ours, and is seen.
         // SAFETY: a flag of this process.
         unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
-        Ok(Self { command, input, placing, metric, by, arms, ledger, folder })
+        Ok(Self { command, input, how, metric, by, arms, ledger, folder })
     }
 
     /// Runs an arm once.
@@ -143,8 +143,8 @@ impl<'a> Runner<'a> {
             None => run.arg("--unplaced"),
         };
         if mapping.is_some() {
-            run.args(["--pinning", if self.placing.always { "always" } else { "auto" }]);
-            run.args(self.placing.hold_main.then_some("--hold-main"));
+            run.args(["--pinning", if self.how.always { "always" } else { "auto" }]);
+            run.args(self.how.hold_main.then_some("--hold-main"));
         }
         run.arg("--").args(self.command);
         run.stdin(match &self.input {
@@ -193,16 +193,17 @@ impl<'a> Runner<'a> {
                 said.unwrap_or_else(|| format!("the run ended with {status}"))
             )));
         };
-        if status.success() {
+        if self.how.is_well(&document["status"]) {
             return Ok(document);
         }
         let program = self.command[0].to_string_lossy();
-        let how = match (status.signal(), status.code()) {
-            (Some(signal), _) => format!("was killed by signal {signal}"),
-            (None, code) => format!("ended with status {}", code.unwrap_or(-1)),
-        };
         let said = last().map(|line| format!(": {line}")).unwrap_or_default();
-        Err(Error::new(format!("by {name}, {program} {how}{said}")))
+        let failed = |how: String| format!("by {name}, {program} {how}{said}");
+        Err(match (status.signal(), status.code().and_then(|code| u8::try_from(code).ok())) {
+            (Some(signal), _) => Error::new(failed(format!("was killed by signal {signal}"))),
+            (None, Some(code)) => self.how.ill(failed(format!("ended with status {code}")), code),
+            (None, None) => Error::new(failed(format!("ended with {status}"))),
+        })
     }
 
     /// An arm that was not placed would be the system's under another name.
@@ -213,7 +214,7 @@ impl<'a> Runner<'a> {
             true => !document["mapper"].is_null(),
             false => document["placed"].as_array().is_some_and(|placed| !placed.is_empty()),
         };
-        let may_stay = mapping.no_gain.is_some() && !self.placing.always;
+        let may_stay = mapping.no_gain.is_some() && !self.how.always;
         if is_placed || may_stay {
             return Ok(());
         }

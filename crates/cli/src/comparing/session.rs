@@ -47,13 +47,8 @@ pub fn go(results: &mut Results, file: &Path, runner: &mut Runner, wanted: &Want
     let line = Line::new();
     let began = Instant::now();
     let arms = results.arms.len();
-    for round in 0..wanted.warm_up {
-        for arm in order(results.seed, WARMING + round, arms) {
-            line.say(&format!("warming up, {}", results.arms[arm].name));
-            if let Some(signal) = once(results, file, runner, (round, arm, true))? {
-                return Ok(Enough::Stopped(signal));
-            }
-        }
+    if let Some(signal) = warm(results, file, runner, wanted, &line)? {
+        return Ok(Enough::Stopped(signal));
     }
     let (counted_from, before) = (Instant::now(), results.blocks().len());
     results.write(file)?;
@@ -72,19 +67,57 @@ pub fn go(results: &mut Results, file: &Path, runner: &mut Runner, wanted: &Want
         }
         let all = each * u32::try_from(needed - values.len()).unwrap_or(u32::MAX);
         let remaining = if wanted.blocks.is_some() { all } else { all.min(left) };
-        let block = results.next_block();
-        for arm in order(results.seed, block, arms) {
-            line.say(&format!(
-                "block {} of {needed}, {}{}",
-                values.len() + 1,
-                results.arms[arm].name,
-                if made == 0 { String::new() } else { format!(", {} left", for_people(remaining)) }
-            ));
-            if let Some(signal) = once(results, file, runner, (block, arm, false))? {
-                return Ok(Enough::Stopped(signal));
+        let number = results.next_block();
+        let stopped = block(results, file, runner, number, &mut |arm| {
+            let left = if made == 0 { String::new() } else { format!(", {} left", for_people(remaining)) };
+            line.say(&format!("block {} of {needed}, {arm}{left}", values.len() + 1));
+        })?;
+        if let Some(signal) = stopped {
+            return Ok(Enough::Stopped(signal));
+        }
+    }
+}
+
+/// Runs that do not count; the signal where one came.
+///
+/// # Errors
+/// As [`go`].
+pub fn warm(
+    results: &mut Results,
+    file: &Path,
+    runner: &mut Runner,
+    wanted: &Wanted,
+    line: &Line,
+) -> Result<Option<i32>> {
+    for round in 0..wanted.warm_up {
+        for arm in order(results.seed, WARMING + round, results.arms.len()) {
+            line.say(&format!("warming up, {}", results.arms[arm].name));
+            if let Some(signal) = once(results, file, runner, (round, arm, true))? {
+                return Ok(Some(signal));
             }
         }
     }
+    Ok(None)
+}
+
+/// Each arm once, in the order that belongs to the block; the signal where one came. `say` is told the arm.
+///
+/// # Errors
+/// As [`go`].
+pub fn block(
+    results: &mut Results,
+    file: &Path,
+    runner: &mut Runner,
+    number: usize,
+    say: &mut dyn FnMut(&str),
+) -> Result<Option<i32>> {
+    for arm in order(results.seed, number, results.arms.len()) {
+        say(&results.arms[arm].name);
+        if let Some(signal) = once(results, file, runner, (number, arm, false))? {
+            return Ok(Some(signal));
+        }
+    }
+    Ok(None)
 }
 
 /// One run, kept; the signal where one came instead.
