@@ -115,7 +115,8 @@ pub fn metrics(weight: &Matrix) -> Metrics {
         pair_variation: pair_variation(&graph),
         imbalance: if silent { 0.0 } else { volumes.iter().copied().fold(0.0, f64::max) * tasks as f64 / sum - 1.0 },
         effective_partners: partners / communicating.max(1) as f64,
-        neighbour_share: share(graph.iter().enumerate().map(near).sum()),
+        // A sum of nothing is -0.0.
+        neighbour_share: share(0.0 + graph.iter().enumerate().map(near).sum::<f64>()),
         busiest: busiest.filter(|_| !silent).map(|(task, volume)| (task as u32, 2.0 * share(*volume))),
     }
 }
