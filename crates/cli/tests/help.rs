@@ -116,6 +116,29 @@ fn verbose_tells_every_step_of_every_command_and_quiet_none() {
 }
 
 #[test]
+fn every_command_has_a_schema_of_its_document() {
+    let schema: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(docs().join("schema.json")).unwrap()).unwrap();
+    let of = |one: &serde_json::Value| {
+        let command = &one["properties"]["command"];
+        let listed = command["enum"].as_array().cloned().unwrap_or_else(|| vec![command["const"].clone()]);
+        listed.iter().map(|name| name.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let known: Vec<String> = schema["anyOf"].as_array().unwrap().iter().flat_map(of).collect();
+    let room = Room::new();
+    for name in commands(&room) {
+        let name = if name == "mpi" { "mpi build".to_owned() } else { name };
+        assert!(known.contains(&name), "{name} is not in docs/schema.json");
+    }
+    // A build with debug assertions refuses to write what does not fit: here those that no other test asks for.
+    room.file("m.csv", "0,1\n0,0\n");
+    for line in ["import m.csv -o p.npz", "detectors", "show p.npz --hot", "topology"] {
+        let ran = room.run(&format!("{line} --json -"));
+        assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{line}");
+    }
+}
+
+#[test]
 fn every_command_has_examples_that_are_of_it() {
     let room = Room::new();
     let names = commands(&room);

@@ -12,7 +12,7 @@ fn a_program_is_recorded_checked_and_looked_at_by_all_detectors() {
     assert!(ran.stderr.contains("accesses in") && ran.stderr.contains("r.rec"), "{}", ran.stderr);
     let told: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(room.path("r.json")).unwrap()).unwrap();
     assert!(told["accesses"].as_u64().unwrap() > 1000 && told["status"]["exited"] == 0, "{told}");
-    let checked = room.run("record --check r.rec");
+    let checked = room.run("record --check r.rec --json c.json");
     assert_eq!((checked.status, checked.stderr.as_str()), (Some(0), ""));
     assert!(checked.stdout.contains("instructions"), "{}", checked.stdout);
     let compared =

@@ -298,7 +298,8 @@ impl Tune {
                 last_line(&err).map(|line| format!(": {}", line.trim_start_matches("cohabit: "))).unwrap_or_default();
             let ended = document["status"]["exited"].as_u64().and_then(|code| u8::try_from(code).ok());
             if let Some(code) = ended {
-                let cause = format!("under the profiler {} ended with status {code}{said}", self.command[0].display());
+                let program = self.command[0].to_string_lossy();
+                let cause = format!("under the profiler {program} ended with status {code}{said}");
                 return Err(self.how().ill(cause, code).into());
             }
             let error = Error::new(format!("the program was not profiled ({status}){said}"));

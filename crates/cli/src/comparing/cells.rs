@@ -31,7 +31,8 @@ pub struct CellArgs {
 /// Where a word of it is no UTF-8, and so cannot be written down.
 pub fn commands(typed: impl Iterator<Item = OsString>, blocks: u32) -> Result<String> {
     let words = typed.skip(1).map(|word| {
-        word.into_string().map_err(|word| Error::new(format!("{} is no UTF-8: --cells cannot list it", word.display())))
+        let refused = |word: OsString| format!("{} is no UTF-8: --cells cannot list it", word.to_string_lossy());
+        word.into_string().map_err(|word| Error::new(refused(word)))
     });
     let words = words.collect::<Result<Vec<String>>>()?;
     // What comes after -- is the program's.
