@@ -76,7 +76,8 @@ impl Import {
         }
         write_profile(&self.output, &profile)?;
         let (tasks, messages, bytes) = (profile.tasks(), profile.messages.total(), profile.bytes.total());
-        let text = format!("{}: {tasks} tasks, {messages} messages, {bytes} bytes\n", self.output.display());
+        let noun = if tasks == 1 { "task" } else { "tasks" };
+        let text = format!("{}: {tasks} {noun}, {messages} messages, {bytes} bytes\n", self.output.display());
         let fields = json!({
             "profile": name_of(&self.output), "tasks": tasks, "messages": number::sum(messages), "bytes": number::sum(bytes),
             "detector": profile.meta.detector,

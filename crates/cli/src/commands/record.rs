@@ -84,7 +84,8 @@ impl Record {
         let bytes = std::fs::metadata(output).map_or(0, |file| file.len());
         let tasks = outcome.profile.tasks();
         note(&format!(
-            "{tasks} tasks, {} accesses in {} bytes: {}",
+            "{tasks} {}, {} accesses in {} bytes: {}",
+            if tasks == 1 { "task" } else { "tasks" },
             outcome.recorded_accesses,
             bytes,
             output.display()
