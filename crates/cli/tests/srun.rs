@@ -6,7 +6,7 @@ use cohabit_formats::npz::read_profile;
 use cohabit_model::Profile;
 use common::cluster::{Cluster, is_late, until_it_ends};
 use common::slurm::Slurm;
-use common::{Ran, Room};
+use common::{Ran, Room, executable};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -93,11 +93,39 @@ fn traffic(profile: &Profile) -> BTreeMap<(usize, usize), (u64, u64)> {
     pairs.collect()
 }
 
+/// As docs/compare.md has it: each block is a job of an array, wherever that runs.
+fn blocks_run_as_an_array_of_jobs(cluster: &Cluster, slurm: &Slurm, room: &Room) {
+    room.import("one.npz", "0\n");
+    assert_eq!(room.run("map one.npz --mapper packed -o m.json").status, Some(0));
+    executable(&room.file("solver", "#!/bin/sh\nsleep 0.03\n"));
+    let compare =
+        |part: &str| room.run(&format!("compare --mapping m.json --runs 2 --warm-up 0 -o c.json {part} -- ./solver"));
+    room.file("blocks.sh", compare("--cells").stdout);
+    let folder = Path::new(env!("CARGO_BIN_EXE_cohabit")).parent().unwrap();
+    let mut sbatch = slurm.within(cluster, "n0", 60);
+    sbatch
+        .args(["sbatch", "--quiet", "--wait", "--array=1-2", "--exclusive", "--wrap"])
+        .arg("sh -c \"$(sed -n ${SLURM_ARRAY_TASK_ID}p blocks.sh)\"")
+        .env("PATH", format!("{}:{}", folder.display(), std::env::var("PATH").unwrap()))
+        .current_dir(room.path(""));
+    let ran = Ran::of(sbatch.output().unwrap());
+    let wrote = || {
+        let files = std::fs::read_dir(room.path("")).unwrap().map(|entry| entry.unwrap().path());
+        let logs = files.filter(|path| path.extension().is_some_and(|end| end == "out"));
+        logs.map(|path| std::fs::read_to_string(path).unwrap()).collect::<String>()
+    };
+    assert_eq!(ran.status, Some(0), "{} {}", ran.stderr, wrote());
+    let joined = compare("--collect");
+    assert_eq!((joined.status, joined.stderr.as_str()), (Some(0), ""), "{}", wrote());
+    assert!(joined.stdout.starts_with("./solver: 2 blocks"), "{}", joined.stdout);
+}
+
 #[test]
 fn ranks_that_slurm_starts_are_seen() {
     let Some(cluster) = Cluster::create(TEST) else { return };
     let room = Room::new();
     let Some(slurm) = Slurm::start(&cluster, &room.path("slurm"), TEST) else { return };
+    blocks_run_as_an_array_of_jobs(&cluster, &slurm, &room);
     for (mpi, kind) in [("openmpi", "--mpi=pmix"), ("mpich", "--mpi=pmi2")] {
         let under = Under { cluster: &cluster, slurm: &slurm, room: &room, mpi, kind };
         if !under.is_there() {
