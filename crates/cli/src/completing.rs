@@ -14,6 +14,13 @@ use std::path::Path;
 /// The variable that names the shell which asks; the words to complete are the arguments.
 const ASKED_BY: &str = "COHABIT_COMPLETE";
 
+/// zsh reads the script as the body of the function `_cohabit` when it first completes: without this, that one time in vain.
+const AUTOLOADED: &str = "
+if [ \"$funcstack[1]\" = \"_cohabit\" ]; then
+    _clap_dynamic_completer_cohabit \"$@\"
+fi
+";
+
 /// What an argument takes that clap does not know of.
 struct Values {
     /// Names of ours.
@@ -68,7 +75,8 @@ pub fn script(shell: &str) -> std::io::Result<String> {
     let shells = Shells::builtins();
     let told = shells.completer(shell).ok_or_else(|| std::io::Error::other(format!("{shell} is not known here")))?;
     told.write_registration(ASKED_BY, "cohabit", "cohabit", "cohabit", &mut text)?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    let text = String::from_utf8_lossy(&text);
+    Ok(if shell == "zsh" { text.into_owned() + AUTOLOADED } else { text.into_owned() })
 }
 
 /// The command line, each argument with what it takes.

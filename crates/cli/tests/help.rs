@@ -35,6 +35,9 @@ fn every_command_has_help_a_manual_page_and_completions() {
     for shell in ["bash", "zsh", "fish"] {
         let script = room.run(&format!("completions {shell}")).stdout.replace('"', "");
         assert!(script.contains(&format!("COHABIT_COMPLETE={shell}")), "{script}");
+        // The name of the function is the library's.
+        let called = script.matches("_clap_dynamic_completer_cohabit").count();
+        assert!(shell != "zsh" || called == 3, "defined, registered and called: {script}");
     }
     let completed = completed(&room, &["cohabit", ""]);
     assert!(names.iter().all(|name| completed.contains(name)), "{completed:?}");
