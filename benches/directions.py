@@ -26,7 +26,7 @@ KNOWN = [
     ("complace", "distant", "COMPLACE", "OS", -20.0),
     ("complace", "ring", "COMPLACE", "OS", -5.0),
     ("complace", "ring", "COMPLACE, interleaved", "OS, interleaved", -5.0),
-    ("deloc2020", "distant", "Locality by best", "Scatter", -20.0),
+    ("deloc2020", "distant", "Locality by best", "Packed", -20.0),
     ("deloc2020", "ring", "Locality by best", "Scatter", -5.0),
     ("tlb2012", "mg", "Exact", "OS", 1.0),
     ("tlb2012", "lu", "Exact", "OS", 1.0),

@@ -28,7 +28,7 @@ run() {
     echo "experiments: $name, $tasks tasks on $machine" >&2
     "$cohabit" --quiet experiment "$name" --machine "$machine" --tasks "$tasks" "${own[@]}" "${suite[@]}" \
         --recordings "$to/recordings" --threads "$(nproc)" --draws 5 --caches unscaled \
-        -o "$to/$name" --page "$to/$name.md" --json "$to/$name.json"
+        -o "$to/$name" --page "$to/$name.md" --json "$to/$name.json" > "$to/$name.txt"
 }
 run tlb2012 harpertown 8
 run beyond harpertown 8
