@@ -117,11 +117,12 @@ impl MappingArgs {
             true if !profile.series.is_empty() => {
                 progress::during("looking for clusters in time", || self.clusters.timeline(profile, None))?.periods
             }
+            true if wanted.asks_for_periods() => {
+                note("the profile has no time series: all is taken to happen at the same time");
+                vec![Period::whole(profile.messages.clone(), profile.bytes.clone())]
+            }
             _ => Vec::new(),
         };
-        if wanted.asks_for_periods() && periods.is_empty() {
-            note("the profile has no time series: all is taken to happen at the same time");
-        }
         let load = &profile.accessed_bytes;
         let problem = Problem { weight: matrix, load, periods: &periods, topology, options: &options };
         let hct = topology.hct();
@@ -132,7 +133,7 @@ impl MappingArgs {
             hct.as_ref().map_err(Error::clone)?;
         }
         let network = hct.as_ref().ok().map(|hct| Time { hct, traffic: &traffic });
-        let case = Case { problem: &problem, network };
+        let case = Case { problem: &problem, network, memory: &[] };
         let beaten = format!("mapping; J of packed {}", distance_cost(matrix, topology, &default));
         let placement = progress::during(&beaten, || objective::map_for(&case, algorithm, wanted))?;
         let trades = match wanted.asks_for_periods() {

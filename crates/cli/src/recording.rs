@@ -46,5 +46,5 @@ pub fn periods(known: &Communication) -> Result<Vec<Period>> {
 /// # Errors
 /// The mapper fails, or knows no such objective.
 pub fn place(problem: &Problem, mapper: &dyn Mapper, objective: &dyn Objective) -> Result<Vec<usize>> {
-    map_for(&Case { problem, network: None }, mapper, objective)
+    map_for(&Case { problem, network: None, memory: &[] }, mapper, objective)
 }

@@ -39,8 +39,12 @@ pub fn advised(profile: &Profile, timeline: Option<&Timeline>, weight: &Matrix) 
 impl Verdict {
     /// The same, with what the profile advises: where no placement is better than another, that is to mend what is wrong, if anything.
     pub fn advised(mut self, advice: Advice) -> Self {
-        if self.can_gain || matches!(advice, Advice::Repair { .. }) {
-            self.advice = advice;
+        match advice {
+            // Here the machine is known: which PUs stay idle matters, or the tasks are not all alike.
+            Advice::Together if self.can_gain => self.advice = Advice::Locality,
+            Advice::Repair { .. } => self.advice = advice,
+            _ if self.can_gain => self.advice = advice,
+            _ => {}
         }
         self
     }
@@ -180,6 +184,18 @@ mod tests {
         }
         let machine = Topology::load("pack:2 core:2 pu:1").unwrap();
         assert_eq!(verdict(&chain, &machine, costs, "best").text, "J is 50 % below packed and 75 % below scatter");
+    }
+
+    /// Where tasks are as many as PUs it is the same whoever is where; where they are fewer, it is not.
+    #[test]
+    fn all_alike_can_gain_where_pus_are_left() {
+        let machine = Topology::load("pack:2 core:4 pu:1").unwrap();
+        for (tasks, can_gain, advice) in [(8, false, Advice::Nothing), (4, true, Advice::Locality)] {
+            let weight = all_to_all(tasks, 50);
+            let costs = Costs { mapped: 108, packed: 108, scatter: 240 };
+            let verdict = verdict(&weight, &machine, costs, "best").advised(Advice::Together);
+            assert_eq!((verdict.can_gain, verdict.advice), (can_gain, advice), "{}", verdict.text);
+        }
     }
 
     #[test]

@@ -36,6 +36,13 @@ pub struct Period {
     pub bytes: Matrix,
 }
 
+impl Period {
+    /// The whole run, if all of it happened at the same time.
+    pub fn whole(messages: Matrix, bytes: Matrix) -> Self {
+        Self { number: 0, spans: std::iter::once(0..1).collect(), messages, bytes }
+    }
+}
+
 /// What is exchanged when.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timeline {

@@ -103,7 +103,7 @@ impl Map {
             // What is done is not advised.
             Advice::Congestion | Advice::Both if made.trades.is_some() => None,
             Advice::Congestion | Advice::Both | Advice::Repair { .. } => Some(clean(&verdict.advice.sentence())),
-            Advice::Nothing | Advice::Locality => None,
+            Advice::Nothing | Advice::Locality | Advice::Together => None,
         };
         if let (Some(text), true) =
             (timed(&made).or_else(|| congested(&made)).or_else(|| slower(&made)), verdict.can_gain)

@@ -6,15 +6,21 @@ use crate::json::JsonArgs;
 use crate::number;
 use crate::output::note;
 use crate::progress;
-use crate::recording::{open_recording, periods};
+use crate::recording::{open_recording, periods, place};
+use clap::builder::PossibleValuesParser;
 use cohabit_access::Recording;
 use cohabit_detect::communication::communication;
-use cohabit_map::{Options as MapOptions, Problem, mapper};
+use cohabit_map::objective::Objective;
+use cohabit_map::{MAPPERS, Mapper, OBJECTIVES, Options as MapOptions, Problem, mapper, objective};
 use cohabit_memory::{Machine, Options, Placement, Report, simulate};
 use cohabit_model::{Error, Mapping, Result, Topology};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What all mappers know, and what needs the speeds of ports, which no machine file has.
+const DISTANCE: &str = "distance";
+const TIME: &str = "time";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,6 +29,7 @@ Examples:
   cohabit simulate synthetic:ring:8 --machine harpertown --threads 2
   cohabit simulate synthetic:pairs:28:64 --machine purple --mapping a.json b.json
   cohabit simulate synthetic:ring:8 --machine mine.toml --memory interleave
+  cohabit simulate r.rec --machine epyc --mapper packed scatter best --objective congestion --share-cores
 
 Rankings of mappings are what is claimed, not seconds (docs/simulator.md).";
 
@@ -42,6 +49,12 @@ pub struct Simulate {
     /// Mapping algorithms to try, on what the recording's tasks communicate [default: packed scatter best]
     #[arg(long, value_name = "A", num_args = 1.., value_delimiter = ',')]
     mapper: Vec<String>,
+    /// Try the mappers that know this objective for it as well (`cohabit map --objective`)
+    #[arg(long, value_name = "WHAT", default_value = "distance", value_parser = objective_names())]
+    objective: String,
+    /// Try each mapper also where tasks may share cores while others are free (`cohabit map --share-cores`)
+    #[arg(long)]
+    share_cores: bool,
     /// Where pages go: first-touch, interleave, or bind:N
     #[arg(long, value_name = "WHERE", default_value = "first-touch")]
     memory: String,
@@ -96,19 +109,67 @@ impl Simulate {
         }
         let known = communication(recording)?;
         let mut clusters = None;
-        for name in names {
-            let algorithm = mapper(name)?;
-            if algorithm.needs_periods() && clusters.is_none() {
+        for arm in self.arms(names)? {
+            if clusters.is_none() && (arm.mapper.needs_periods() || arm.objective.asks_for_periods()) {
                 clusters = Some(periods(&known)?);
             }
-            let options = MapOptions::default();
+            let options = MapOptions { share_cores: arm.share_cores, ..MapOptions::default() };
             let (weight, load) = (&known.messages, &known.accessed_bytes[..]);
             let periods = clusters.as_deref().unwrap_or_default();
-            placements
-                .push((name.clone(), algorithm.map(&Problem { weight, load, periods, topology, options: &options })?));
+            let problem = Problem { weight, load, periods, topology, options: &options };
+            placements.push((arm.name(), place(&problem, arm.mapper, arm.objective)?));
         }
         Ok(placements)
     }
+
+    /// The ways to map that are tried: each mapper by distance, for the objective that was asked for where it knows that,
+    /// and both again with cores shared.
+    fn arms(&self, names: &[String]) -> Result<Vec<Arm>> {
+        let (distance, asked) = (objective(DISTANCE)?, objective(&self.objective)?);
+        let mut arms = Vec::new();
+        for share_cores in [false, true].into_iter().take(1 + usize::from(self.share_cores)) {
+            for name in names {
+                let mapper = mapper(name)?;
+                arms.push(Arm { mapper, objective: distance, share_cores });
+                if asked.name() != DISTANCE && mapper.objectives().contains(&asked.name()) {
+                    arms.push(Arm { mapper, objective: asked, share_cores });
+                }
+            }
+        }
+        if asked.name() != DISTANCE && arms.iter().all(|arm| arm.objective.name() == DISTANCE) {
+            let knows = |other: &&&dyn Mapper| other.objectives().contains(&asked.name());
+            let others: Vec<&str> = MAPPERS.iter().filter(knows).map(|other| other.name()).collect();
+            return Err(Error::new(format!("none of these mappers knows {}", asked.name()))
+                .remedy(format!("add --mapper {}", others.join(" or "))));
+        }
+        Ok(arms)
+    }
+}
+
+/// A way to map.
+struct Arm {
+    mapper: &'static dyn Mapper,
+    objective: &'static dyn Objective,
+    share_cores: bool,
+}
+
+impl Arm {
+    /// As on the command line of `cohabit map`.
+    fn name(&self) -> String {
+        let mut name = self.mapper.name().to_owned();
+        if self.objective.name() != DISTANCE {
+            name += &format!(" --objective {}", self.objective.name());
+        }
+        if self.share_cores {
+            name += " --share-cores";
+        }
+        name
+    }
+}
+
+/// Objectives that a machine file says enough for.
+fn objective_names() -> PossibleValuesParser {
+    OBJECTIVES.iter().map(|objective| objective.name()).filter(|&name| name != TIME).collect::<Vec<_>>().into()
 }
 
 /// Simulates mappings, so many at a time, and returns them in their order. Those that are the same are simulated once.
@@ -233,20 +294,41 @@ mod tests {
         assert_eq!(run(1), run(3));
     }
 
+    fn asked(mappers: &[&str], objective: &str, share_cores: bool) -> Simulate {
+        Simulate {
+            recording: String::new(),
+            machine: String::new(),
+            mapping: Vec::new(),
+            mapper: mappers.iter().map(ToString::to_string).collect(),
+            objective: objective.to_owned(),
+            share_cores,
+            memory: String::new(),
+            threads: 1,
+            json: JsonArgs::none(),
+        }
+    }
+
+    #[test]
+    fn mappers_are_tried_for_what_they_know_and_with_cores_shared() {
+        let names = |mappers: &[&str], objective: &str, share_cores| -> Result<Vec<String>> {
+            let asked = asked(mappers, objective, share_cores);
+            Ok(asked.arms(&asked.mapper)?.iter().map(Arm::name).collect())
+        };
+        assert_eq!(names(&["packed", "best"], DISTANCE, false).unwrap(), ["packed", "best"]);
+        let all = ["packed", "best", "best --objective congestion"];
+        assert_eq!(names(&["packed", "best"], "congestion", false).unwrap(), all);
+        let shared = all.map(|name| format!("{name} --share-cores"));
+        assert_eq!(names(&["packed", "best"], "congestion", true).unwrap()[3..], shared);
+        let error = names(&["packed"], "congestion", false).unwrap_err();
+        assert_eq!(error.remedy.as_deref(), Some("add --mapper best"));
+    }
+
     /// DeLoc's mapper needs to know when: two pairs that communicate at the same time go to different nodes.
     #[test]
     fn deloc_is_told_what_happens_at_the_same_time() {
         let machine = Machine::load("purple").unwrap();
         let recording = open_recording("synthetic:pairs:4:1:2").unwrap();
-        let simulate = Simulate {
-            recording: String::new(),
-            machine: String::new(),
-            mapping: Vec::new(),
-            mapper: vec!["deloc".to_owned()],
-            memory: String::new(),
-            threads: 1,
-            json: JsonArgs::none(),
-        };
+        let simulate = asked(&["deloc"], DISTANCE, false);
         let found = simulate.placements(&*recording, &machine.topology).unwrap();
         let node = |task: usize| found[0].1[task] / 28;
         assert_eq!((node(0), node(2)), (node(1), node(3)));

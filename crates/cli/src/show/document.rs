@@ -5,8 +5,8 @@ use super::{ShowOptions, matrix, ranks, summary, unit};
 use crate::number::sum;
 use cohabit_model::Profile;
 use cohabit_model::metrics::advice::Advice;
-use cohabit_model::metrics::metrics;
 use cohabit_model::metrics::table::{Known, METRICS};
+use cohabit_model::metrics::{Structure, metrics};
 use cohabit_model::profile::DataObject;
 use serde_json::{Value, json};
 
@@ -46,7 +46,11 @@ pub fn document(profile: &Profile, options: &ShowOptions) -> Value {
             "busiest_share": metrics.busiest.map(|busiest| busiest.1),
         },
         "structure": structure,
-        "can_gain": structure.can_gain() || !channels.is_empty() || advice == Advice::Congestion,
+        // Of pairs that are all alike the machine decides.
+        "can_gain": match structure.can_gain() || !channels.is_empty() || advice == Advice::Congestion {
+            false if structure == Structure::Uniform => None,
+            can_gain => Some(can_gain),
+        },
         "verdict": summary::verdict(profile, options),
         "advice": advice,
         "advice_text": advice.sentence(),

@@ -134,7 +134,7 @@ pub fn advice(profile: &Profile, options: &ShowOptions) -> Advice {
 /// The advice where it says more than the verdict.
 pub fn advice_line(profile: &Profile, options: &ShowOptions) -> String {
     match advice(profile, options) {
-        Advice::Nothing | Advice::Locality => String::new(),
+        Advice::Nothing | Advice::Locality | Advice::Together => String::new(),
         advice => format!("{}\n", options.palette.bold(&clean(&advice.sentence()))),
     }
 }

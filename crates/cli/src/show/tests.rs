@@ -54,7 +54,10 @@ fn text(profile: &Profile) -> String {
 fn patterns_have_their_verdicts() {
     let cases = [
         (ring(8), "each thread talks mostly to neighbours in number (100 % of all communication): placement can help"),
-        (profile(8, Kind::Threads, |a, b| u64::from(a != b)), "all pairs communicate alike: no placement can help"),
+        (
+            profile(8, Kind::Threads, |a, b| u64::from(a != b)),
+            "all pairs communicate alike: which threads are together does not matter; that all are can help where PUs are more than threads",
+        ),
         (
             profile(8, Kind::Threads, |a, b| u64::from(a == 0 && b > 0)),
             "thread 0 takes part in 100 % of all communication",

@@ -17,6 +17,8 @@ pub struct Case<'a> {
     pub problem: &'a Problem<'a>,
     /// Ports and messages; none where the topology has none.
     pub network: Option<Time<'a>>,
+    /// Bytes that each task reads from memory, beyond all caches; empty where not known.
+    pub memory: &'a [u64],
 }
 
 /// Something to make small.
@@ -154,7 +156,7 @@ mod tests {
         let options = Options { steps: Some(20), ..Options::default() };
         let periods = periods_of(&weight);
         let problem = Problem { periods: &periods, ..problem(&weight, &topology, &options) };
-        let case = Case { problem: &problem, network: None };
+        let case = Case { problem: &problem, network: None, memory: &[] };
         for mapper in MAPPERS {
             for objective in OBJECTIVES {
                 let found = map_for(&case, *mapper, *objective);

@@ -27,10 +27,12 @@ pub const FALSE_SHARING: f64 = 0.25;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Advice {
-    /// Every placement is as good.
+    /// Every placement is as good, as far as communication goes.
     Nothing,
     /// Put those together that communicate.
     Locality,
+    /// All pairs are alike, or nearly: where PUs are more than tasks, put all tasks together.
+    Together,
     /// Put those apart that communicate at the same time.
     Congestion,
     /// Some of both: trade one against the other.
@@ -52,6 +54,10 @@ impl Advice {
         match self {
             Self::Nothing => "nothing to gain from placement".into(),
             Self::Locality => "locality: put tasks that communicate close together (map)".into(),
+            Self::Together => {
+                "together: pairs differ little; where PUs are more than tasks, put all tasks close together (map)"
+                    .into()
+            }
             Self::Congestion => {
                 "congestion: put tasks that communicate at the same time apart (map --objective congestion)".into()
             }
@@ -92,7 +98,8 @@ pub fn advice(known: &Known, weight: &Matrix) -> Advice {
         (false, true) => Advice::Congestion,
         // A pattern of which some placement may be better by a little.
         (false, false) if structure.can_gain() => Advice::Locality,
-        (false, false) => Advice::Nothing,
+        // Of which tasks are together nothing is gained; whether anything is of which PUs stay idle, the machine decides.
+        (false, false) => Advice::Together,
     }
 }
 
@@ -140,6 +147,7 @@ mod tests {
         let ring = profile(8, |a, b| if (a + 1) % 8 == b { 500 } else { 0 });
         let all = profile(8, |a, b| if a == b { 0 } else { 500 });
         let silent = profile(8, |_, _| 0);
+        let pair = profile(2, |a, b| u64::from(a < b) * 500);
         let little = profile(8, |a, b| u64::from(a == 0 && b == 1) * 10_000 / 10_000);
         let little = Profile { accessed_bytes: vec![1 << 40; 8], ..little };
         for (name, profile, is_timed, dram, expected) in [
@@ -149,9 +157,10 @@ mod tests {
             ("a ring at once", &ring, true, None, Advice::Locality),
             ("a ring at once, from memory", &ring, true, Some(8000), Advice::Both),
             ("a ring in the caches", &ring, true, Some(1), Advice::Locality),
-            ("all alike", &all, true, None, Advice::Nothing),
+            ("all alike", &all, true, None, Advice::Together),
             ("all alike, from memory", &all, true, Some(8000), Advice::Congestion),
-            ("all alike, no series", &all, false, None, Advice::Nothing),
+            ("all alike, no series", &all, false, None, Advice::Together),
+            ("two tasks", &pair, true, None, Advice::Locality),
         ] {
             let timeline = at_once(profile);
             assert_eq!(of(profile, is_timed.then_some(&timeline), dram), expected, "{name}");

@@ -148,7 +148,8 @@ impl Metrics {
 }
 
 impl Structure {
-    /// Whether some placement may be better than another, as far as the pattern goes.
+    /// Whether it may matter which task is where, as far as the pattern goes. Where it does not, but tasks communicate and PUs are more
+    /// than these, it may still matter which PUs stay idle.
     pub fn can_gain(self) -> bool {
         !matches!(self, Self::Silent | Self::Uniform)
     }
@@ -180,7 +181,9 @@ impl Structure {
         match self {
             Self::Silent => format!("no two {several} communicate: no placement can help"),
             Self::OnePair => format!("one pair of {several} communicates: put the two together"),
-            Self::Uniform => "all pairs communicate alike: no placement can help".into(),
+            Self::Uniform => format!(
+                "all pairs communicate alike: which {several} are together does not matter; that all are can help where PUs are more than {several}"
+            ),
             Self::Hub { task, share } => {
                 let share = percent(share);
                 format!(
@@ -272,7 +275,10 @@ mod tests {
         for (metrics, expected) in cases {
             assert_eq!(metrics.structure(), expected, "{metrics:?}");
             assert!(!expected.sentence().is_empty());
-            assert_eq!(expected.can_gain(), !expected.sentence().contains("no placement can help"));
+            // Of pairs that are all alike the machine decides.
+            let is_silent = expected == Structure::Silent;
+            assert_eq!(expected.sentence().contains("no placement can help"), is_silent);
+            assert_eq!(expected.can_gain(), !is_silent && expected != Structure::Uniform);
         }
     }
 
@@ -280,7 +286,11 @@ mod tests {
     fn what_goes_through_unseen_channels_may_be_all_there_is() {
         let rows = [
             (Structure::Silent, &[][..], "no two tasks communicate: no placement can help"),
-            (Structure::Uniform, &[], "all pairs communicate alike: no placement can help"),
+            (
+                Structure::Uniform,
+                &[],
+                "all pairs communicate alike: which tasks are together does not matter; that all",
+            ),
             (
                 Structure::Silent,
                 &["sockets"],

@@ -1,4 +1,5 @@
-//! The five metrics of DeLoc (section III), a row each: a new one is a row here, and `show`, JSON and docs have it.
+//! The five metrics of DeLoc (section III) and one beside them, a row each: a new one is a row here, and `show`, JSON and docs have
+//! it.
 //!
 //! Where the paper leaves something open: its S is taken with both directions told apart in equations 4 and 5, and with
 //! their sum in 8 and 9; the variance of equation 9 is that of a sample of a task's T - 1 others, without the diagonal (other
@@ -8,6 +9,7 @@
 use super::metrics;
 use crate::Profile;
 use crate::timeline::{Group, Timeline, groups};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What metrics are made of.
 #[derive(Debug, Clone, Copy)]
@@ -76,6 +78,16 @@ pub static METRICS: &[Metric] = &[
         value: concurrency,
     },
     Metric {
+        key: "window_concurrency",
+        symbol: "CommW",
+        name: "concurrency in windows",
+        equation: "sum over windows w of TaskN[w] / (T W): (6), of windows with events instead of groups; ours",
+        unit: "",
+        needs: "a time series",
+        says: "of all tasks communicate in the same window, on average",
+        value: window_concurrency,
+    },
+    Metric {
         key: "dram_to_memory",
         symbol: "DramR",
         name: "DRAM share",
@@ -137,6 +149,23 @@ fn concurrency(known: &Known) -> Value {
     Ok(sum as f64 / (tasks * groups.len()) as f64)
 }
 
+/// A group is of a stretch of the run in which every task may communicate once, at its own time; a window is as short as was profiled.
+fn window_concurrency(known: &Known) -> Value {
+    let profile = known.profile;
+    if profile.series.is_empty() {
+        return Err("the profile has no time series");
+    }
+    let mut in_window: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
+    for row in profile.series.iter().filter(|row| row.source != row.destination && row.messages > 0) {
+        in_window.entry(row.bin).or_default().extend([row.source, row.destination]);
+    }
+    if in_window.is_empty() {
+        return Err("nothing is communicated");
+    }
+    let sum: usize = in_window.values().map(BTreeSet::len).sum();
+    Ok(sum as f64 / (profile.tasks() * in_window.len()) as f64)
+}
+
 fn dram_to_memory(known: &Known) -> Value {
     let bytes = known.dram_bytes.ok_or("no counter was read ('cohabit simulate' counts them)")?;
     Ok(bytes as f64 / accessed(known.profile)?)
@@ -152,7 +181,7 @@ fn locality(known: &Known) -> Value {
 mod tests {
     use super::*;
     use crate::Matrix;
-    use crate::profile::{Kind, Meta};
+    use crate::profile::{Kind, Meta, SeriesRow};
     use crate::timeline::{By, Period};
 
     fn value(key: &str, known: &Known) -> Value {
@@ -180,6 +209,13 @@ mod tests {
         assert_eq!(value("dram_to_memory", &known), Err(NO_ACCESSES));
         // Two of four tasks in the one group, all in the other.
         assert_eq!(value("communication_concurrency", &known), Ok(6.0 / 8.0));
+        // By windows it is whoever communicates there: two of four in one, three in the other, and a task with itself in a third.
+        assert!(value("window_concurrency", &known).unwrap_err().contains("no time series"));
+        let row = |bin, source, destination| SeriesRow { bin, source, destination, messages: 3, bytes: 24 };
+        profile.series = vec![row(0, 0, 1), row(0, 1, 0), row(7, 0, 1), row(7, 1, 3), row(9, 2, 2)];
+        let known = Known { profile: &profile, timeline: None, dram_bytes: None };
+        assert_eq!(value("window_concurrency", &known), Ok(5.0 / 8.0));
+        profile.series.clear();
         profile.accessed_bytes = vec![100, 100, 100, 100];
         let known = Known { profile: &profile, timeline: None, dram_bytes: None };
         assert_eq!(value("communication_to_memory", &known), Ok(0.25));

@@ -1,9 +1,15 @@
-//! Congestion: what is exchanged at the same time waits for what it shares. A part of the run lasts as long as its busiest
-//! resource ([`Resource`]: a task at its port, a shared cache, a memory controller, a link in one direction) has to do, and the
-//! run as long as all its parts together.
+//! Congestion: what is exchanged at the same time waits for what it shares. A part of the run lasts as long as the busiest of all
+//! has to do: a resource ([`Resource`]: a shared cache, a memory controller, a link in one direction), whose load goes over its
+//! bandwidth, or a task, which does its work and waits for what it reads of others, the longer the farther away these are. The run
+//! takes as long as all its parts together.
 //!
-//! It is J where every message is a part of its own and tasks are as fast as they like, and the IBM report's estimate where
-//! tasks' ports are the only resources. Parts are the problem's periods; without them the whole run is one.
+//! So where nothing is near its capacity only nearness counts, of the tasks that the others wait for; where something is
+//! saturated, what goes through it counts. What comes from memory loads controllers where that is known ([`Case::memory`]);
+//! where it is not, it is taken to be no load, and between placements that take the same time the nearer one is taken, and between
+//! those of the same nearness the one that shares out all accesses more evenly.
+//!
+//! It is J where every message is a part of its own and no bandwidth limits, and the IBM report's estimate where tasks' ports are the only
+//! resources. Parts are the problem's periods; without them the whole run is one.
 
 mod loads;
 mod resources;
@@ -22,9 +28,8 @@ use crate::random::Random;
 use crate::slots::Slots;
 use crate::{Mapper, Options, Problem, mapper};
 use cohabit_model::Result;
-use cohabit_model::cost::distance_cost;
 use cohabit_network::estimator::SAME;
-use loads::Loads;
+use loads::{Loads, Own};
 use resources::Resources;
 
 /// The objective `congestion`.
@@ -39,7 +44,7 @@ impl Objective for Congestion {
     }
 
     fn about(&self) -> &'static str {
-        "the time that the busiest memory, link, cache or task needs, in each part of the run"
+        "the time that the busiest task, cache, memory or link needs, in each part of the run"
     }
 
     fn unit(&self) -> &'static str {
@@ -67,12 +72,13 @@ impl Objective for Congestion {
     }
 }
 
-fn state(case: &Case, placement: &[usize]) -> Loads {
+fn state<'a>(case: &Case<'a>, placement: &[usize]) -> Loads<'a> {
     let (problem, hct) = (case.problem, case.network.map(|network| network.hct));
     let speeds = Speeds::default().of_tasks(hct);
     let nodes: Vec<usize> = placement.iter().map(|&pu| problem.topology.pus[pu].node).collect();
     let resources = Resources::new(problem.topology, hct, &speeds);
-    Loads::new(resources, &speeds, problem.weight, problem.periods, &nodes)
+    let own = Own { accessed: problem.load, memory: case.memory };
+    Loads::new(problem.topology, resources, &speeds, problem.weight, problem.periods, own, &nodes)
 }
 
 /// What is traded: near each other, or apart.
@@ -138,18 +144,13 @@ fn least(case: &Case, own: &dyn Mapper) -> Result<Vec<usize>> {
         candidates.push(settled(problem, &slots, &found)?);
         candidates.push(settled(problem, &slots, &search.thin(&found, &mut clock))?);
     }
-    // Of those that take as long the one whose resources are least full, and then the one with the smallest J.
-    let mut near: Vec<(f64, f64, Vec<usize>)> = candidates
-        .into_iter()
-        .map(|placement| {
-            let loads = state(case, &placement);
-            (loads.cost(), loads.norm(), placement)
-        })
-        .collect();
-    for of in [|one: &(f64, f64, Vec<usize>)| one.0, |one: &(f64, f64, Vec<usize>)| one.1] {
-        let least = near.iter().map(of).fold(f64::INFINITY, f64::min);
-        near.retain(|one| of(one) <= least * (1.0 + SAME));
+    // Of those that take as long the nearest, of these the one whose resources are least full.
+    let mut left: Vec<(Loads, Vec<usize>)> =
+        candidates.into_iter().map(|placement| (state(case, &placement), placement)).collect();
+    for of in [|loads: &Loads| loads.cost(), |loads: &Loads| loads.waiting()] {
+        let least = left.iter().map(|one| of(&one.0)).fold(f64::INFINITY, f64::min);
+        left.retain(|one| of(&one.0) <= least * (1.0 + SAME));
     }
-    let best = near.into_iter().min_by_key(|one| distance_cost(problem.weight, problem.topology, &one.2));
-    Ok(best.map(|best| best.2).unwrap_or_default())
+    let best = left.into_iter().min_by(|a, b| a.0.full().total_cmp(&b.0.full()));
+    Ok(best.map(|best| best.1).unwrap_or_default())
 }

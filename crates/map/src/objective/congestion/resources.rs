@@ -2,7 +2,8 @@
 //!
 //! A message between tasks under one last-level cache passes that cache. Any other is read from the memory of the node that
 //! wrote it (first touch puts pages there), passes that node's controller, the links of all nodes on the way, each in its
-//! direction, and the reader's cache. Where a node has no shared cache, what stays in it passes its controller.
+//! direction, and the reader's cache. Where a node has no shared cache, what stays in it passes its controller. And whoever reads
+//! waits for it, the longer the farther away the writer is.
 
 use crate::mappers::deloc::memory_node_ids;
 use cohabit_model::hct::{Bandwidth, Direction, MemorySpeeds};
@@ -13,10 +14,13 @@ use cohabit_model::{Hct, Topology};
 ///
 /// Only their proportions matter to which mapping is the better one. Where a cluster file does not say (`[[memory]]`, which
 /// `cohabit measure` writes), controllers and links are those of a Skylake with DDR4 by the Mess benchmark (101 GB/s local,
-/// 35 GB/s remote); those of a core's port and of a shared cache are assumed.
+/// 35 GB/s remote); those of tasks and of a shared cache are assumed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Speeds {
-    /// A task at its port, in each direction.
+    /// What a task reads from the memory of its own node, all latency included; from farther away it reads the less, as the
+    /// distance is larger. Its work, the accesses that nobody else takes part in, goes as fast.
+    pub task: f64,
+    /// A task's port in a network, in each direction, wherever it is.
     pub port: f64,
     /// A link of a NUMA node, in each direction.
     pub link: f64,
@@ -27,29 +31,46 @@ pub struct Speeds {
 }
 
 impl Speeds {
+    /// Nothing is ever in the way.
+    pub const NONE: Self = Self {
+        task: f64::INFINITY,
+        port: f64::INFINITY,
+        link: f64::INFINITY,
+        controller: f64::INFINITY,
+        cache: f64::INFINITY,
+    };
+
     /// With what is known of a host's memory instead.
     fn with(self, known: &MemorySpeeds) -> Self {
         Self {
-            port: known.task.unwrap_or(self.port),
+            task: known.task.unwrap_or(self.task),
             link: known.remote.unwrap_or(self.link),
             controller: known.node.unwrap_or(self.controller),
             cache: known.cache.unwrap_or(self.cache),
+            ..self
         }
     }
 
-    /// With the fastest port that a PU has: what tasks take there bounds every placement.
+    /// With the fastest that a PU is known to be: the least that tasks take is below every placement's.
     pub(super) fn of_tasks(self, hct: Option<&Hct>) -> Self {
         let pus = hct.into_iter().flat_map(|hct| {
             let pus = (0..hct.elements()).filter(|&element| hct.is_processing(element));
-            pus.map(|pu| self.with(hct.memory(pu)).port)
+            pus.map(|pu| {
+                let limits =
+                    [Direction::Out, Direction::In].map(|way| hct.port(pu).limit(way).unwrap_or(f64::INFINITY));
+                (self.with(hct.memory(pu)).task, limits[0].max(limits[1]))
+            })
         });
-        Self { port: pus.reduce(f64::max).unwrap_or(self.port), ..self }
+        match pus.reduce(|a, b| (a.0.max(b.0), a.1.max(b.1))) {
+            Some((task, port)) => Self { task, port, ..self },
+            None => self,
+        }
     }
 }
 
 impl Default for Speeds {
     fn default() -> Self {
-        Self { port: 12e9, link: 35e9, controller: 101e9, cache: 350e9 }
+        Self { task: 12e9, port: f64::INFINITY, link: 35e9, controller: 101e9, cache: 350e9 }
     }
 }
 
@@ -62,11 +83,22 @@ pub(super) enum Kind {
     Port(Bandwidth, f64),
 }
 
+/// Bytes that a cache moves at once.
+const LINE_BYTES: f64 = 64.0;
+
+/// What `count` messages move inside a machine, where caches move whole lines.
+pub(super) fn moved(bytes: f64, count: f64) -> f64 {
+    bytes.max(LINE_BYTES * count)
+}
+
 impl Kind {
-    pub fn seconds(&self, length: f64, count: f64) -> f64 {
+    /// Of so many bytes in `count` messages; where no message is counted, all is one.
+    pub fn seconds(&self, bytes: f64, count: f64) -> f64 {
         match self {
-            Self::Flat(seconds_per_byte) => length * count * seconds_per_byte,
+            Self::Flat(seconds_per_byte) => moved(bytes, count) * seconds_per_byte,
             Self::Port(bandwidth, latency_s) => {
+                let count = count.max(1.0);
+                let length = bytes / count;
                 count * (bandwidth.at(length).map_or(0.0, |rate| length / rate) + latency_s)
             }
         }
@@ -96,6 +128,9 @@ pub(super) struct Resources {
     memory: Vec<u32>,
     cache: Vec<Option<u32>>,
     controller: Vec<u32>,
+    core: Vec<u32>,
+    /// The distance across a NUMA node, whose memory a task reads at its full speed; where no NUMA node is known, across the machine.
+    pub own_distance: f64,
 }
 
 impl Resources {
@@ -112,7 +147,13 @@ impl Resources {
             memory: vec![0; count],
             cache: vec![None; count],
             controller: vec![0; count],
+            core: (0..count as u32).collect(),
+            own_distance: own_distance(topology),
         };
+        for pu in &topology.pus {
+            let core = topology.ancestors(pu.node).find(|&node| topology.nodes[node].level == Level::Core);
+            resources.core[pu.node] = core.unwrap_or(pu.node) as u32;
+        }
         for node in 1..count {
             resources.depth[node] = resources.depth[resources.parents[node] as usize] + 1;
         }
@@ -176,6 +217,22 @@ impl Resources {
         self.all.len() as u32 - 1
     }
 
+    /// The core of a PU's node, as a node; the PU where no core is known.
+    #[inline]
+    pub fn core(&self, pu: NodeId) -> NodeId {
+        self.core[pu] as NodeId
+    }
+
+    /// The controller of the memory at a PU's node.
+    pub fn controller(&self, pu: NodeId) -> usize {
+        self.controller[self.memory[pu] as usize] as usize
+    }
+
+    /// The shared cache of a PU's node.
+    pub fn cache(&self, pu: NodeId) -> Option<usize> {
+        self.cache[pu].map(|cache| cache as usize)
+    }
+
     /// Calls `visit` with each resource that a message passes from one PU's node to another's.
     #[inline]
     pub fn along(&self, from: NodeId, to: NodeId, mut visit: impl FnMut(usize)) {
@@ -205,6 +262,22 @@ impl Resources {
 
 fn depth_of(depth: &[u32], node: NodeId) -> u32 {
     depth[node]
+}
+
+/// The largest distance inside a NUMA node; where none is known, inside a host. At least 1.
+fn own_distance(topology: &Topology) -> f64 {
+    let is_numa = |&node: &NodeId| topology.nodes[node].level == Level::Numa;
+    let host = || topology.hosts().map(|host| host.0).next().unwrap_or(0);
+    let node = (0..topology.nodes.len()).find(is_numa).unwrap_or_else(host);
+    let cost = match topology.matrix {
+        None => topology.nodes[node].cost,
+        Some(_) => {
+            let pus = topology.nodes[node].pus.clone();
+            let first = pus.start;
+            pus.map(|pu| topology.distance(first, pu)).max().unwrap_or(0)
+        }
+    };
+    cost.max(1) as f64
 }
 
 /// The nodes with memories of their own: NUMA nodes; of a cluster without these its hosts.
