@@ -6,12 +6,13 @@ use crate::json::JsonArgs;
 use crate::number;
 use crate::output::note;
 use crate::progress;
-use crate::recording::{open_recording, periods, place};
+use crate::recording::{open_recording, periods};
 use clap::builder::PossibleValuesParser;
 use cohabit_access::Recording;
 use cohabit_detect::communication::communication;
-use cohabit_map::objective::Objective;
+use cohabit_map::objective::{Case, Objective, map_for};
 use cohabit_map::{MAPPERS, Mapper, OBJECTIVES, Options as MapOptions, Problem, mapper, objective};
+use cohabit_memory::report::{ServedCounts, TaskReport};
 use cohabit_memory::{Machine, Options, Placement, Report, simulate};
 use cohabit_model::{Error, Mapping, Result, Topology};
 use serde_json::{Value, json};
@@ -79,8 +80,8 @@ impl Simulate {
         let machine = Machine::load(&self.machine)?;
         placement.check(machine.memory.nodes).map_err(|error| Failure::usage(error.at("--memory")))?;
         let recording = open_recording(&self.recording)?;
-        let placements = self.placements(&*recording, &machine.topology)?;
         let options = Options { placement, ..Options::default() };
+        let placements = self.placements(&*recording, &machine, &options)?;
         let simulated = progress::during("simulating", || {
             all(&*recording, &machine, placements, &options, usize::from(self.threads))
         })?;
@@ -95,7 +96,13 @@ impl Simulate {
     }
 
     /// Where each mapping puts each task: indices into the machine's PUs.
-    fn placements(&self, recording: &dyn Recording, topology: &Topology) -> Result<Vec<(String, Vec<usize>)>> {
+    fn placements(
+        &self,
+        recording: &dyn Recording,
+        machine: &Machine,
+        options: &Options,
+    ) -> Result<Vec<(String, Vec<usize>)>> {
+        let topology = &machine.topology;
         let tasks = recording.tasks().len();
         let mut placements = Vec::new();
         for path in &self.mapping {
@@ -108,16 +115,20 @@ impl Simulate {
             return Ok(placements);
         }
         let known = communication(recording)?;
-        let mut clusters = None;
+        let (mut clusters, mut memory) = (None, Vec::new());
         for arm in self.arms(names)? {
             if clusters.is_none() && (arm.mapper.needs_periods() || arm.objective.asks_for_periods()) {
                 clusters = Some(periods(&known)?);
             }
-            let options = MapOptions { share_cores: arm.share_cores, ..MapOptions::default() };
+            let how = MapOptions { share_cores: arm.share_cores, ..MapOptions::default() };
             let (weight, load) = (&known.messages, &known.accessed_bytes[..]);
             let periods = clusters.as_deref().unwrap_or_default();
-            let problem = Problem { weight, load, periods, topology, options: &options };
-            placements.push((arm.name(), place(&problem, arm.mapper, arm.objective)?));
+            let problem = Problem { weight, load, periods, topology, options: &how };
+            if arm.objective.asks_for_periods() && memory.is_empty() {
+                memory = from_memory(recording, machine, &problem, options)?;
+            }
+            let case = Case { problem: &problem, network: None, memory: &memory };
+            placements.push((arm.name(), map_for(&case, arm.mapper, arm.objective)?));
         }
         Ok(placements)
     }
@@ -144,6 +155,17 @@ impl Simulate {
         }
         Ok(arms)
     }
+}
+
+/// Bytes that each task reads from memory, in a first simulation: of the tasks as far apart as they can be, so that it is what comes
+/// from memory even then.
+fn from_memory(recording: &dyn Recording, machine: &Machine, problem: &Problem, options: &Options) -> Result<Vec<u64>> {
+    let apart = mapper("scatter")?.map(problem)?;
+    let report =
+        progress::during("simulating what comes from memory", || simulate(recording, machine, &apart, options))?;
+    let lines = |served: ServedCounts| served.local_memory + served.remote_memory;
+    let bytes = |task: &TaskReport| (lines(task.loads_served) + lines(task.stores_served)) << machine.line_bits;
+    Ok(report.tasks.iter().map(bytes).collect())
 }
 
 /// A way to map.
@@ -329,7 +351,7 @@ mod tests {
         let machine = Machine::load("purple").unwrap();
         let recording = open_recording("synthetic:pairs:4:1:2").unwrap();
         let simulate = asked(&["deloc"], DISTANCE, false);
-        let found = simulate.placements(&*recording, &machine.topology).unwrap();
+        let found = simulate.placements(&*recording, &machine, &Options::default()).unwrap();
         let node = |task: usize| found[0].1[task] / 28;
         assert_eq!((node(0), node(2)), (node(1), node(3)));
         assert_ne!(node(0), node(2));

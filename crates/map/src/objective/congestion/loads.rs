@@ -82,6 +82,9 @@ struct Part {
     scale: f64,
     sums: Sums,
     remembered: Sums,
+    /// Loads that the sums are without just now.
+    touched: Vec<u32>,
+    is_touched: Vec<bool>,
 }
 
 /// All parts of a run under one placement.
@@ -274,6 +277,8 @@ impl Part {
             scale: 1.0,
             sums: Sums::default(),
             remembered: Sums::default(),
+            touched: Vec::new(),
+            is_touched: vec![false; shared + tasks],
         }
     }
 
@@ -293,18 +298,38 @@ impl Part {
 
     #[inline]
     fn add(&mut self, at: usize, ticks: i64) {
-        let before = self.loads[at] as f64 / self.scale;
-        let full_before = self.fullness(at);
+        self.touch(at);
         self.loads[at] += ticks;
-        let after = self.loads[at] as f64 / self.scale;
-        self.sums.steep += after.powi(STEEP) - before.powi(STEEP);
-        self.sums.full += self.fullness(at) - full_before;
     }
 
     fn access(&mut self, at: usize, ticks: i64) {
-        let before = self.fullness(at);
+        self.touch(at);
         self.accesses[at] += ticks;
-        self.sums.full += self.fullness(at) - before;
+    }
+
+    /// Takes what a load adds to the sums away, until it is [`Part::settle`]d: many pairs pass the same few resources.
+    #[inline]
+    fn touch(&mut self, at: usize) {
+        if !self.is_touched[at] {
+            self.is_touched[at] = true;
+            self.touched.push(at as u32);
+            self.sums.steep -= self.steepness(at);
+            self.sums.full -= self.fullness(at);
+        }
+    }
+
+    fn settle(&mut self) {
+        while let Some(at) = self.touched.pop() {
+            let at = at as usize;
+            self.is_touched[at] = false;
+            self.sums.steep += self.steepness(at);
+            self.sums.full += self.fullness(at);
+        }
+    }
+
+    #[inline]
+    fn steepness(&self, at: usize) -> f64 {
+        (self.loads[at] as f64 / self.scale).powi(STEEP)
     }
 
     /// What a resource adds to the norm of all; tasks are none.
@@ -325,7 +350,8 @@ impl Part {
     fn refresh(&mut self) {
         self.busiest_at = (0..self.loads.len()).max_by_key(|&at| self.loads[at]).unwrap_or(0);
         self.scale = (self.busiest() as f64).max(TICKS * 1e-6);
-        let steep = self.loads.iter().map(|&load| (load as f64 / self.scale).powi(STEEP)).sum();
+        self.settle();
+        let steep = (0..self.loads.len()).map(|at| self.steepness(at)).sum();
         self.sums = Sums { steep, full: (0..self.accesses.len()).map(|at| self.fullness(at)).sum() };
     }
 
@@ -357,6 +383,7 @@ impl State for Loads<'_> {
         moves.iter().for_each(|&(task, node)| self.node[task] = node);
         moves.iter().for_each(|&(task, _)| self.seat(task));
         self.carry(moves, 1);
+        self.parts.iter_mut().for_each(Part::settle);
     }
 
     fn refresh(&mut self) {

@@ -5,7 +5,7 @@
 //!
 //! So where nothing is near its capacity only nearness counts, of the tasks that the others wait for; where something is
 //! saturated, what goes through it counts. What comes from memory loads controllers where that is known ([`Case::memory`]);
-//! where it is not, it is taken to be no load, and between placements that take the same time the nearer one is taken, and between
+//! where it is not, it is taken to be no load. Between placements that take about the same time the nearer one is taken, and between
 //! those of the same nearness the one that shares out all accesses more evenly.
 //!
 //! It is J where every message is a part of its own and no bandwidth limits, and the IBM report's estimate where tasks' ports are the only
@@ -31,6 +31,10 @@ use cohabit_model::Result;
 use cohabit_network::estimator::SAME;
 use loads::{Loads, Own};
 use resources::Resources;
+
+/// Differences up to this part of the time are not taken for gains: the estimate is right to a tenth at best, as simulators of whole
+/// machines are (docs/simulator.md). So nearness decides among these.
+const GUESS: f64 = 0.1;
 
 /// The objective `congestion`.
 pub struct Congestion;
@@ -108,7 +112,7 @@ pub fn trade(case: &Case, placement: &[usize]) -> Trade {
     Trade { seconds: state(case, placement).cost(), remote: remote / all, busiest: busiest / all }
 }
 
-/// The best that is found from the mapper's result and those of [`STARTS`], never worse than any of these.
+/// The best that is found from the mapper's result and those of [`STARTS`]: by [`GUESS`] at most above any of these, and then nearer.
 fn least(case: &Case, own: &dyn Mapper) -> Result<Vec<usize>> {
     // Half the time for the starts, half for what follows.
     let problem = case.problem;
@@ -144,12 +148,13 @@ fn least(case: &Case, own: &dyn Mapper) -> Result<Vec<usize>> {
         candidates.push(settled(problem, &slots, &found)?);
         candidates.push(settled(problem, &slots, &search.thin(&found, &mut clock))?);
     }
-    // Of those that take as long the nearest, of these the one whose resources are least full.
+    // Of those that may well take as long the nearest, of these the one whose resources are least full.
     let mut left: Vec<(Loads, Vec<usize>)> =
         candidates.into_iter().map(|placement| (state(case, &placement), placement)).collect();
-    for of in [|loads: &Loads| loads.cost(), |loads: &Loads| loads.waiting()] {
+    let rules: [(fn(&Loads) -> f64, f64); 2] = [(|loads| loads.cost(), GUESS), (|loads| loads.waiting(), SAME)];
+    for (of, slack) in rules {
         let least = left.iter().map(|one| of(&one.0)).fold(f64::INFINITY, f64::min);
-        left.retain(|one| of(&one.0) <= least * (1.0 + SAME));
+        left.retain(|one| of(&one.0) <= least * (1.0 + slack));
     }
     let best = left.into_iter().min_by(|a, b| a.0.full().total_cmp(&b.0.full()));
     Ok(best.map(|best| best.1).unwrap_or_default())

@@ -208,7 +208,17 @@ fn the_search_finds_the_least_of_all_placements() {
         assert_eq!(found, map_for(&case, mapper("best").unwrap(), &Congestion).unwrap(), "same seed, same mapping");
         let mut least = f64::INFINITY;
         permutations(&mut vec![0, 1, 2, 3, 4, 5], 0, &mut |placement| least = least.min(cost(placement)));
-        assert!(cost(&found) <= least * (1.0 + 2.0 * SAME), "{} {least}", cost(&found));
+        assert!(cost(&found) <= least * (1.0 + GUESS) * (1.0 + SAME), "{} {least}", cost(&found));
+        // And where it is not the least, it is nearer than that.
+        let mut near = f64::INFINITY;
+        permutations(&mut vec![0, 1, 2, 3, 4, 5], 0, &mut |placement| {
+            if cost(placement) <= least * (1.0 + 1e-9) {
+                near = near.min(state(&case, placement).waiting());
+            }
+        });
+        assert!(
+            cost(&found) <= least * (1.0 + 2.0 * SAME) || state(&case, &found).waiting() <= near * (1.0 + 2.0 * SAME)
+        );
         assert!(Congestion.bound(&case).unwrap().unwrap() <= least * (1.0 + 1e-9));
     }
 }
