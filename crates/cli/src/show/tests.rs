@@ -56,7 +56,7 @@ fn patterns_have_their_verdicts() {
         (ring(8), "each thread talks mostly to neighbours in number (100 % of all communication): placement can help"),
         (
             profile(8, Kind::Threads, |a, b| u64::from(a != b)),
-            "all pairs communicate alike: which threads are together does not matter; that all are can help where PUs are more than threads",
+            "all pairs communicate alike: which thread is where does not matter, which PUs stay idle may",
         ),
         (
             profile(8, Kind::Threads, |a, b| u64::from(a == 0 && b > 0)),

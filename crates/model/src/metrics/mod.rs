@@ -181,9 +181,9 @@ impl Structure {
         match self {
             Self::Silent => format!("no two {several} communicate: no placement can help"),
             Self::OnePair => format!("one pair of {several} communicates: put the two together"),
-            Self::Uniform => format!(
-                "all pairs communicate alike: which {several} are together does not matter; that all are can help where PUs are more than {several}"
-            ),
+            Self::Uniform => {
+                format!("all pairs communicate alike: which {one} is where does not matter, which PUs stay idle may")
+            }
             Self::Hub { task, share } => {
                 let share = percent(share);
                 format!(
@@ -289,7 +289,7 @@ mod tests {
             (
                 Structure::Uniform,
                 &[],
-                "all pairs communicate alike: which tasks are together does not matter; that all",
+                "all pairs communicate alike: which task is where does not matter, which PUs stay idle may",
             ),
             (
                 Structure::Silent,
