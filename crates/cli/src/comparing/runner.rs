@@ -16,6 +16,7 @@ use serde_json::Value;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
@@ -23,6 +24,10 @@ use std::time::{Duration, Instant};
 
 /// How long what a program has left running may take to end.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a signal may go unnoticed that comes just before a run is waited for, in milliseconds.
+const LOOKED_AFTER_MS: i32 = 200;
+/// How often it is looked whether a run has ended where the kernel does not tell (Linux before 5.3).
+const WITHOUT_PIDFD: Duration = Duration::from_millis(5);
 /// A shorter run is mostly its own start.
 const SHORTEST: Duration = Duration::from_millis(10);
 
@@ -162,17 +167,17 @@ impl<'a> Runner<'a> {
         // SAFETY: two system calls, on memory that is there.
         let mut child =
             unsafe { run.pre_exec(prepare) }.spawn().map_err(|error| Error::new(format!("starting a run: {error}")))?;
-        let mut told = false;
+        let (pid, mut told) = (child.id() as i32, false);
         loop {
-            match wait(child.id() as i32) {
-                Ok(status) => return Ok(status),
-                Err(error) if error.raw_os_error() == Some(libc::EINTR) => {
-                    if let (Some(signal), false) = (asked_by(), told) {
-                        told = true;
-                        // SAFETY: a child that has not been waited for.
-                        unsafe { libc::kill(child.id() as i32, signal) };
-                    }
-                }
+            // A signal that came before this waits for the run is not noticed by waiting.
+            if let (Some(signal), false) = (asked_by(), told) {
+                told = true;
+                // SAFETY: a child that has not been waited for.
+                unsafe { libc::kill(pid, signal) };
+            }
+            match wait(pid) {
+                Ok(Some(status)) => return Ok(status),
+                Ok(None) => {}
                 Err(error) => {
                     let _ = child.kill();
                     return Err(Error::new(format!("waiting for a run: {error}")));
@@ -314,14 +319,27 @@ fn long_enough(wall_s: f64) -> Result<()> {
     Err(Error::new(text).remedy("give it more to do, or compare by a number that it prints (--metric)"))
 }
 
-/// Waits for a child, or until a signal comes.
-fn wait(pid: i32) -> io::Result<ExitStatus> {
+/// Waits for a child until it ends, a signal comes, or some time is over: none but where it has ended.
+fn wait(pid: i32) -> io::Result<Option<ExitStatus>> {
     let mut status = 0;
     // SAFETY: writes the status into an integer.
-    match unsafe { libc::waitpid(pid, &raw mut status, 0) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(ExitStatus::from_raw(status)),
+    match unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) } {
+        -1 => return Err(io::Error::last_os_error()),
+        0 => {}
+        _ => return Ok(Some(ExitStatus::from_raw(status))),
     }
+    // SAFETY: opens a descriptor of a child that has not been waited for.
+    let end = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as i32;
+    if end < 0 {
+        std::thread::sleep(WITHOUT_PIDFD);
+        return Ok(None);
+    }
+    // SAFETY: nobody else has this descriptor.
+    let end = unsafe { OwnedFd::from_raw_fd(end) };
+    let mut polled = libc::pollfd { fd: end.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry, which outlives the call.
+    unsafe { libc::poll(&raw mut polled, 1, LOOKED_AFTER_MS) };
+    Ok(None)
 }
 
 /// The name of a child of this process.
