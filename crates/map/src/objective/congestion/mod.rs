@@ -151,11 +151,14 @@ fn least(case: &Case, own: &dyn Mapper) -> Result<Vec<usize>> {
     // Of those that may well take as long the nearest, of these the one whose resources are least full.
     let mut left: Vec<(Loads, Vec<usize>)> =
         candidates.into_iter().map(|placement| (state(case, &placement), placement)).collect();
-    let rules: [(fn(&Loads) -> f64, f64); 2] = [(|loads| loads.cost(), GUESS), (|loads| loads.waiting(), SAME)];
-    for (of, slack) in rules {
-        let least = left.iter().map(|one| of(&one.0)).fold(f64::INFINITY, f64::min);
-        left.retain(|one| of(&one.0) <= least * (1.0 + slack));
-    }
+    keep_least(&mut left, Loads::cost, GUESS);
+    keep_least(&mut left, Loads::waiting, SAME);
     let best = left.into_iter().min_by(|a, b| a.0.full().total_cmp(&b.0.full()));
     Ok(best.map(|best| best.1).unwrap_or_default())
+}
+
+/// Keeps the placements of which something is no more than `slack` (a share) above the least.
+fn keep_least<'a>(left: &mut Vec<(Loads<'a>, Vec<usize>)>, of: fn(&Loads<'a>) -> f64, slack: f64) {
+    let least = left.iter().map(|one| of(&one.0)).fold(f64::INFINITY, f64::min);
+    left.retain(|one| of(&one.0) <= least * (1.0 + slack));
 }
