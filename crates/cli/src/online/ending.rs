@@ -46,7 +46,7 @@ impl Decisions {
                 let moved = if self.moved.is_some() { "; tasks were moved all the same (--always)" } else { "" };
                 (Some(false), format!("nothing to gain: {reason}{moved}"))
             }
-            None => self.moved.map_or_else(|| self.kept(), |gain| self.moved(gain)),
+            None => self.moved.map_or_else(|| self.kept(tasks < topology.pus.len()), |gain| self.moved(gain)),
         };
         Ending { can_gain, text }
     }
@@ -67,10 +67,16 @@ impl Decisions {
         }
     }
 
-    fn kept(&self) -> (Option<bool>, String) {
+    /// Where PUs stay idle, which ones may matter although no task is told apart from another.
+    fn kept(&self, pus_stay_idle: bool) -> (Option<bool>, String) {
         match self.last {
             Some(Verdict::AllAlike) => {
                 (Some(false), "nothing to gain: all PUs that were free are equally far from one another".to_owned())
+            }
+            Some(Verdict::NoStructure) if pus_stay_idle => {
+                let text =
+                    "all tasks communicate alike: which of them is where does not matter, which PUs stay idle may";
+                (None, text.to_owned())
             }
             Some(Verdict::NoStructure) => {
                 (Some(false), "nothing to gain: all tasks communicate alike, so no placement is better".to_owned())
@@ -133,6 +139,10 @@ mod tests {
             let ending = decisions.ending(4, &two_nodes);
             assert!(ending.can_gain == can_gain && ending.text.contains(text), "{verdicts:?}: {ending:?}");
         }
+        let mut decisions = Decisions::default();
+        decisions.add(NoStructure);
+        let ending = decisions.ending(3, &two_nodes);
+        assert!(ending.can_gain.is_none() && !ending.text.contains("nothing to gain"), "{ending:?}");
     }
 
     #[test]

@@ -50,7 +50,12 @@ impl Session {
             }
             Verdict::TooFewEvents => keep(log, "few", "too few events yet to say anything".to_owned()),
             Verdict::NoStructure => {
-                keep(log, "flat", "no structure: all tasks communicate alike, so no placement is better".to_owned());
+                keep(
+                    log,
+                    "flat",
+                    "no structure: all tasks communicate alike, so that it does not matter which of them is where"
+                        .to_owned(),
+                );
             }
             Verdict::Holds => keep(log, "holds", "the tasks are where the mapping has them".to_owned()),
             Verdict::Uncertain(gain) => keep(log, "uncertain", format!("{}: it may be chance", saves(gain))),
