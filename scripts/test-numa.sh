@@ -46,7 +46,8 @@ if ! busybox --list | grep -x cttyhack >/dev/null || ldd "$(command -v busybox)"
 fi
 
 if [ -z "$cohabit" ]; then
-    cargo build --locked --package cohabit
+    # As the tests have it: by itself it would be built again, with other features of what it depends on.
+    cargo test --workspace --locked --no-run
     cohabit=${CARGO_TARGET_DIR:-target}/debug/cohabit
 fi
 make --no-print-directory -C workloads BUILD="$PWD/build/workloads" >/dev/null
