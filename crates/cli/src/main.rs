@@ -3,6 +3,7 @@
 //! The one room that prints or exits. It parses the command line, joins the stages (observe, map, apply) and shows
 //! what they say; a file a command under `commands/`.
 
+mod command_line;
 mod commands;
 mod comparing;
 mod completing;

@@ -1,6 +1,7 @@
 //! `cohabit experiment`: a paper's experiment done again in simulation, cell by cell.
 
 use super::Outcome;
+use crate::command_line::shell;
 use crate::exit::{End, Failure};
 use crate::experiment::files::Folder;
 use crate::experiment::inputs::{Inputs, Program, recorded};
@@ -218,7 +219,7 @@ impl ExperimentCommand {
     /// The same command for one cell, or for all of them.
     fn command_of(&self, cell: Option<&Cell>) -> String {
         let mut words = vec!["cohabit".to_owned(), "experiment".to_owned(), self.name.clone()];
-        let mut add = |option: &str, value: &str| words.extend([option.to_owned(), quoted(value)]);
+        let mut add = |option: &str, value: &str| words.extend([option.to_owned(), value.to_owned()]);
         self.machine.iter().for_each(|machine| add("--machine", machine));
         self.program.iter().for_each(|program| add("--program", program));
         for (suite, folder) in self.suites() {
@@ -235,7 +236,7 @@ impl ExperimentCommand {
         }
         add("-o", &self.output.to_string_lossy());
         cell.iter().for_each(|cell| add("--cell", &cell.name()));
-        words.join(" ")
+        shell(words)
     }
 
     /// Cells of detection first, which others need; then all others.
@@ -278,29 +279,4 @@ fn tasks_by_machine(experiment: &Experiment, machines: &[String]) -> String {
     let others = machines.iter().filter(|machine| experiment.tasks_on(machine) != experiment.tasks);
     let others = others.map(|machine| format!(", {machine} {}", experiment.tasks_on(machine)));
     format!("{}{}", experiment.tasks, others.collect::<String>())
-}
-
-/// As a shell takes it.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:=+,@%".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn words_are_quoted_where_a_shell_would_part_them() {
-        for (word, wanted) in [
-            ("mg/harpertown/SM/0", "mg/harpertown/SM/0"),
-            ("Locality by best", "'Locality by best'"),
-            ("it's", "'it'\\''s'"),
-            ("", "''"),
-        ] {
-            assert_eq!(super::quoted(word), wanted);
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! `cohabit report`: all that is known of a program on one page.
 
 use super::Outcome;
+use crate::command_line::shell;
 use crate::comparing::results::Results;
 use crate::documents::detectors::Detectors;
 use crate::documents::simulation::Simulation;
@@ -9,7 +10,7 @@ use crate::json::{JsonArgs, name_of, write_text};
 use crate::machine::MachineArgs;
 use crate::output;
 use crate::progress::{during, read_mapping, read_profile};
-use crate::report::{Measured, Observed, Page, Placed, shell};
+use crate::report::{Measured, Observed, Page, Placed};
 use cohabit_cluster::{Options, periods};
 use cohabit_model::file::check_writable;
 use cohabit_model::{Error, Profile, Result, Topology};

@@ -4,9 +4,9 @@
 use super::results::Results;
 use super::runner::Runner;
 use super::session::{Enough, Wanted, block, warm};
+use crate::command_line::shell;
 use crate::online::stop::until_signalled;
 use crate::progress::Line;
-use crate::report::shell;
 use cohabit_model::{Error, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -98,7 +98,7 @@ fn read(path: &Path, number: u32, new: &Results) -> Result<Option<Results>> {
     }
 }
 
-/// All blocks that have run, as one comparison, which is written to `output`; and how many they are.
+/// All blocks that have run, as one comparison, which is written to `output`.
 ///
 /// # Errors
 /// None has, one is of another comparison, or `output` has runs that would be lost.

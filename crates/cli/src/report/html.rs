@@ -85,16 +85,6 @@ pub fn command(words: &str) -> String {
     format!("<pre class=\"command\"><code>{}</code></pre>\n", text(words))
 }
 
-/// Words as a shell reads them back.
-pub fn shell<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:=,+@%".contains(letter);
-    let quoted = |word: &str| match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    };
-    words.into_iter().map(|word| quoted(word.as_ref())).collect::<Vec<_>>().join(" ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,16 +100,6 @@ mod tests {
         assert!(!found.contains("<b>") && !found.contains("<i>") && !found.contains("<u>"), "{found}");
         assert!(found.contains("<td class=\"number\">-3</td>"));
         assert!(picture("<svg/>", "\"><script>").contains("alt=\"&quot;&gt;&lt;script&gt;\""));
-    }
-
-    #[test]
-    fn a_shell_reads_words_back() {
-        for (words, expected) in [
-            (&["cohabit", "show", "p.npz"][..], "cohabit show p.npz"),
-            (&["a b", "", "it's", "$(x)"], "'a b' '' 'it'\\''s' '$(x)'"),
-        ] {
-            assert_eq!(shell(words), expected);
-        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What was measured, simulated and compared besides: from the files of the commands that did.
 
 use super::{Section, html};
+use crate::command_line::shell;
 use crate::comparing::outcome::Outcome;
 use crate::comparing::results::{By, Results};
 use crate::comparing::table;
@@ -67,7 +68,7 @@ impl Measured {
                 words.extend(["--topology".to_owned(), found.topology.clone()]);
             }
             words.extend(["--json".to_owned(), path.clone()]);
-            out += &html::command(&html::shell(words));
+            out += &html::command(&shell(words));
         }
         out
     }
@@ -130,7 +131,7 @@ fn compare_command(path: &str, results: &Results) -> String {
     add("--seed", results.seed.to_string());
     add("-o", path.to_owned());
     let treatment = if results.treatment.is_empty() { String::new() } else { format!(" {}", results.treatment) };
-    format!("{}{treatment} -- {}", html::shell(words), html::shell(&results.program))
+    format!("{}{treatment} -- {}", shell(words), shell(&results.program))
 }
 
 fn simulate_command(path: &str, found: &Simulation) -> String {
@@ -146,7 +147,7 @@ fn simulate_command(path: &str, found: &Simulation) -> String {
         }
     }
     words.extend(["--json".to_owned(), path.to_owned()]);
-    html::shell(words)
+    shell(words)
 }
 
 fn simulated(found: &Simulation) -> String {

@@ -9,7 +9,6 @@ mod observed;
 mod payload;
 mod placement;
 
-pub use html::shell;
 pub use measured::Measured;
 pub use observed::Observed;
 pub use placement::Placed;

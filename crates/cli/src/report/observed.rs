@@ -3,6 +3,7 @@
 
 use super::placement::Placed;
 use super::{Section, html};
+use crate::command_line::shell;
 use crate::mapping::default_weight;
 use crate::picture::label::{list, size};
 use crate::picture::text::grouped;
@@ -41,7 +42,7 @@ impl Observed {
         let meta = &self.profile.meta;
         match meta.command.is_empty() {
             true => self.path.clone(),
-            false => html::shell(&meta.command),
+            false => shell(&meta.command),
         }
     }
 
@@ -248,7 +249,7 @@ impl Observed {
         let hot = if meta.data.is_some() { vec!["--hot"] } else { Vec::new() };
         let words = |begin: &[&str]| {
             let begin = begin.iter().copied().chain(hot.iter().copied()).chain(["-o", &self.path, "--"]);
-            html::shell(begin.map(str::to_owned).chain(meta.command.iter().cloned()))
+            shell(begin.map(str::to_owned).chain(meta.command.iter().cloned()))
         };
         out += &match (meta.detector.as_str(), meta.command.is_empty()) {
             ("dbi" | "mpi" | "hybrid", false) => html::command(&words(&["cohabit", "profile"])),
@@ -256,7 +257,7 @@ impl Observed {
                 "by 'cohabit import' from a file in the format {}, whose name a profile does not keep.",
                 &other["import:".len()..]
             )),
-            (other, false) => html::paragraph(&format!("by {other}, of {}.", html::shell(&meta.command))),
+            (other, false) => html::paragraph(&format!("by {other}, of {}.", shell(&meta.command))),
             (other, true) => html::paragraph(&format!("by {other}, of a program whose command is not known.")),
         };
         out

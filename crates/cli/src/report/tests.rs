@@ -1,5 +1,6 @@
 use super::html::text;
 use super::*;
+use crate::command_line::shell;
 use cohabit_model::profile::{Kind, Meta, SeriesRow, Task};
 use cohabit_model::{Matrix, Profile, Topology};
 
