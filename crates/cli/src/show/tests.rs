@@ -62,9 +62,9 @@ fn patterns_have_their_verdicts() {
             profile(8, Kind::Threads, |a, b| u64::from(a == 0 && b > 0)),
             "thread 0 takes part in 100 % of all communication",
         ),
-        (profile(8, Kind::Threads, |_, _| 0), "no two threads communicate: no placement can help"),
+        (profile(8, Kind::Threads, |_, _| 0), "no two threads communicate: there is nothing to place them by"),
         (profile(1, Kind::Processes, |_, _| 0), "there is only one process: no placement can help"),
-        (profile(0, Kind::Threads, |_, _| 0), "no two threads communicate: no placement can help"),
+        (profile(0, Kind::Threads, |_, _| 0), "no two threads communicate: there is nothing to place them by"),
     ];
     for (profile, verdict) in cases {
         let text = text(&profile);

@@ -179,7 +179,7 @@ impl Structure {
     pub fn sentence_of(self, [one, several]: [&str; 2]) -> String {
         let percent = |share: f64| format!("{:.0} %", 100.0 * share);
         match self {
-            Self::Silent => format!("no two {several} communicate: no placement can help"),
+            Self::Silent => format!("no two {several} communicate: there is nothing to place them by"),
             Self::OnePair => format!("one pair of {several} communicates: put the two together"),
             Self::Uniform => {
                 format!("all pairs communicate alike: which {one} is where does not matter, which PUs stay idle may")
@@ -277,7 +277,7 @@ mod tests {
             assert!(!expected.sentence().is_empty());
             // Of pairs that are all alike the machine decides.
             let is_silent = expected == Structure::Silent;
-            assert_eq!(expected.sentence().contains("no placement can help"), is_silent);
+            assert_eq!(expected.sentence().contains("nothing to place them by"), is_silent);
             assert_eq!(expected.can_gain(), !is_silent && expected != Structure::Uniform);
         }
     }
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn what_goes_through_unseen_channels_may_be_all_there_is() {
         let rows = [
-            (Structure::Silent, &[][..], "no two tasks communicate: no placement can help"),
+            (Structure::Silent, &[][..], "no two tasks communicate: there is nothing to place them by"),
             (
                 Structure::Uniform,
                 &[],
@@ -307,7 +307,7 @@ mod tests {
             let channels: Vec<String> = channels.iter().map(ToString::to_string).collect();
             let said = structure.sentence_beside(["task", "tasks"], &channels);
             assert!(said.contains(expected), "{said}");
-            assert!(channels.is_empty() || !said.contains("no placement can help"), "{said}");
+            assert!(channels.is_empty() || !said.contains("nothing to place them by"), "{said}");
         }
     }
 
