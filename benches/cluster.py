@@ -22,6 +22,7 @@ Root; python3, iproute2, Open MPI.
 """
 
 import argparse
+import contextlib
 import fnmatch
 import json
 import os
@@ -286,6 +287,33 @@ def save(folder, results):
     os.replace(f"{folder}/results.json.new", f"{folder}/results.json")
 
 
+def kept(folder):
+    """What was measured already and is kept in a folder, which is made."""
+    os.makedirs(folder, exist_ok=True)
+    if not os.path.exists(f"{folder}/results.json"):
+        return {}
+    with open(f"{folder}/results.json", encoding="utf-8") as file:
+        return json.load(file)
+
+
+@contextlib.contextmanager
+def created(cluster):
+    """The emulated cluster, for as long as it is needed: whether each host has PUs to itself; none, said aloud, without it."""
+    own_pus = (os.cpu_count() or 1) >= HOSTS * PUS
+    # With this Open MPI sends the first 64 KiB without asking (docs/mpi.md).
+    direct = os.environ.get("OMPI_MCA_btl_tcp_flags") == "send"
+    options = ["--own-pus"] * own_pus + ["--asks-from", ""] * direct
+    made = run([sys.executable, CLUSTER, *options, "create", cluster])
+    if made.returncode != 0:
+        print(f"skipped: {made.stderr.strip()}", file=sys.stderr)
+        yield None
+        return
+    try:
+        yield own_pus
+    finally:
+        run([sys.executable, CLUSTER, "destroy", cluster])
+
+
 def stop_by_signals():
     """Ends by an exception, so that the cluster is removed."""
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -311,25 +339,13 @@ def main():
             print(cluster_tables.tables(json.load(file)))
         return 0
     stop_by_signals()
-    results = {}
     with tempfile.TemporaryDirectory(prefix="bench") as temporary:
         cluster, folder = f"{temporary}/c", os.path.abspath(arguments.keep or temporary)
-        os.makedirs(folder, exist_ok=True)
-        if os.path.exists(f"{folder}/results.json"):
-            with open(f"{folder}/results.json", encoding="utf-8") as file:
-                results = json.load(file)
-        own_pus = (os.cpu_count() or 1) >= HOSTS * PUS
-        # With this Open MPI sends the first 64 KiB without asking (docs/mpi.md).
-        direct = os.environ.get("OMPI_MCA_btl_tcp_flags") == "send"
-        options = ["--own-pus"] * own_pus + ["--asks-from", ""] * direct
-        made = run([sys.executable, CLUSTER, *options, "create", cluster])
-        if made.returncode != 0:
-            print(f"skipped: {made.stderr.strip()}", file=sys.stderr)
-            return 0
-        try:
+        results = kept(folder)
+        with created(cluster) as own_pus:
+            if own_pus is None:
+                return 0
             measure_all(arguments, cluster, own_pus, folder, results)
-        finally:
-            run([sys.executable, CLUSTER, "destroy", cluster])
     print(cluster_tables.tables(results))
     return 0
 

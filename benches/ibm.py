@@ -16,7 +16,6 @@ import json
 import os
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -156,25 +155,15 @@ def main():
     parser.add_argument("--tables", metavar="DIR")
     parser.add_argument("--page", metavar="FILE")
     arguments = parser.parse_args()
-    results = {}
     with tempfile.TemporaryDirectory(prefix="bench") as temporary:
         place, folder = f"{temporary}/c", os.path.abspath(arguments.tables or arguments.keep or temporary)
-        os.makedirs(folder, exist_ok=True)
-        if os.path.exists(f"{folder}/results.json"):
-            with open(f"{folder}/results.json", encoding="utf-8") as file:
-                results = json.load(file)
+        results = cluster.kept(folder)
         if not arguments.tables:
             cluster.stop_by_signals()
-            own_pus = (os.cpu_count() or 1) >= cluster.HOSTS * cluster.PUS
-            made = subprocess.run([sys.executable, cluster.CLUSTER, *["--own-pus"] * own_pus, "create", place],
-                                  stderr=subprocess.PIPE, text=True, check=False)
-            if made.returncode != 0:
-                print(f"skipped: {made.stderr.strip()}", file=sys.stderr)
-                return 0
-            try:
+            with cluster.created(place) as own_pus:
+                if own_pus is None:
+                    return 0
                 measure_all(arguments, place, own_pus, folder, results)
-            finally:
-                cluster.run([sys.executable, cluster.CLUSTER, "destroy", place])
     text = tables(results)
     if arguments.page:
         with open(arguments.page, "w", encoding="utf-8") as file:
