@@ -60,7 +60,8 @@ pub fn markdown(
     page += &format!("Source: {}. Made by\n\n    {}\n\n", experiment.paper, run.command);
     let note = run.note.map(|note| format!(" ({note})")).unwrap_or_default();
     page += &format!("on {}{note}: {} of {} cells.\n\n", run.date, run.cells[0], run.cells[1]);
-    page += &method(experiment, run);
+    let is_scaled = results.places().any(|place| place.scaled);
+    page += &method(experiment, run, is_scaled);
     page += &format!("## What came out\n\nA change counts where it is more than {} %. ", experiment.floor_percent);
     page += "Directions are judged, sizes shown.\n\n";
     page += &of_claims(judged).markdown();
@@ -86,28 +87,35 @@ pub fn markdown(
     page.trim_end().to_owned() + "\n"
 }
 
-fn method(experiment: &Experiment, run: &Run) -> String {
+/// How it was done; `is_scaled`: with scaled caches, too.
+fn method(experiment: &Experiment, run: &Run, is_scaled: bool) -> String {
     let mut text = format!(
         "## How\n\n{} tasks, class {} (the paper: {} tasks, class {}). Simulated (docs/simulator.md): directions are what is claimed.\n\n",
         run.tasks, run.class, run.paper_tasks, experiment.class
     );
     text += &format!(
-        "- **The system's placement** is drawn: balanced over the machine, {} draws; {} migrations a second of the paper's run\n  \
+        "- **The system's placement** is drawn: balanced over the machine, at most {} draws; {} migrations a second of the paper's run\n  \
          (an exchange of two PUs, or a move to an idle core), as many in a run here.\n",
         run.draws, experiment.system.migrations_per_s
     );
-    text += "- **Scaled** last caches are smaller by what the working set is smaller than in the paper's class, and never smaller than\n  \
-             twice what the caches below hold. Both are shown.\n\
-             - **Detection** is in one run under the system's placement: accesses as recorded, in turns; a cycle is what that run took.\n  \
+    if is_scaled {
+        text += "- **Scaled** last caches are smaller by what the working set is smaller than in the paper's class, and never smaller than\n  \
+                 twice what the caches below hold. Both are shown.\n";
+    }
+    text += "- **Detection** is in one run under the system's placement: accesses as recorded, in turns; a cycle is what that run took.\n  \
              Intervals are divided by what the run is shorter than the paper's (size and iterations).\n\n";
     let scaled: Vec<_> = run.scales.iter().filter(|(_, size, time, _)| *size > 1.0 || *time > 1.0).collect();
     if !scaled.is_empty() {
-        text += "| program | working set smaller by | run shorter by | last caches: as they are, scaled |\n|---|---|---|---|\n";
+        let caches = if is_scaled { "last caches: as they are, scaled" } else { "last caches" };
+        text += &format!("| program | working set smaller by | run shorter by | {caches} |\n|---|---|---|---|\n");
         for (program, size, time, caches) in scaled {
             let kib = |bytes: u64| format!("{} KiB", bytes / 1024);
             let caches: Vec<_> = caches
                 .iter()
-                .map(|one| format!("{} {}, {}", one.machine, kib(one.bytes[0]), kib(one.bytes[1])))
+                .map(|one| match is_scaled {
+                    true => format!("{} {}, {}", one.machine, kib(one.bytes[0]), kib(one.bytes[1])),
+                    false => format!("{} {}", one.machine, kib(one.bytes[0])),
+                })
                 .collect();
             text += &format!("| {program} | {size:.1} | {time:.1} | {} |\n", caches.join("; "));
         }
