@@ -6,10 +6,12 @@
 mod cdsm;
 pub mod communication;
 pub mod compare;
+mod counters;
 mod deloc;
 mod exact;
 mod hashing;
 mod holders;
+mod lru;
 pub mod reference;
 mod sharing;
 mod tlb;
@@ -37,6 +39,17 @@ pub struct Setting {
     pub time_scale: f64,
     /// The TLB of each core.
     pub tlb: Tlb,
+    /// The caches that each core has for itself, as one.
+    pub cache: Cache,
+}
+
+/// Size of a cache, in blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cache {
+    /// Bytes in all.
+    pub bytes: u64,
+    /// Blocks of a set.
+    pub ways: usize,
 }
 
 /// Size of a TLB.
@@ -52,7 +65,8 @@ pub struct Tlb {
 
 impl Setting {
     /// The papers' own values for so many tasks: lines of 64 bytes, and the TLB of 64 entries in 4 ways with pages of 4 KiB
-    /// (TLB 2012, VI-A). Four cycles an access are our inference.
+    /// (TLB 2012, VI-A). The cache is the L2 of COMPLACE's
+    /// machine (Broadwell: 256 KiB in 8 ways). Four cycles an access are our inference.
     pub fn new(tasks: usize) -> Self {
         Self {
             tasks,
@@ -61,6 +75,7 @@ impl Setting {
             cycles_per_access: 4.0,
             time_scale: 1.0,
             tlb: Tlb { entries: 64, ways: 4, page_shift: 12 },
+            cache: Cache { bytes: 256 << 10, ways: 8 },
         }
     }
 
@@ -110,8 +125,20 @@ pub struct Row {
 }
 
 /// All detectors of access streams.
-pub static DETECTORS: &[Row] =
-    &[exact::ROW, holders::ROW, deloc::ROW, sharing::ROW, cdsm::ROW, tlb::SOFTWARE, tlb::SOFTWARE_ALL, tlb::HARDWARE];
+pub static DETECTORS: &[Row] = &[
+    exact::ROW,
+    holders::ROW,
+    deloc::ROW,
+    sharing::ROW,
+    cdsm::ROW,
+    tlb::SOFTWARE,
+    tlb::SOFTWARE_ALL,
+    tlb::HARDWARE,
+    counters::OTHER_CACHE,
+    counters::OTHER_CACHE_ALL,
+    counters::SLOW_LOADS,
+    counters::SLOW_LOADS_ALL,
+];
 
 /// The detector of this name.
 pub fn named(name: &str) -> Option<&'static Row> {

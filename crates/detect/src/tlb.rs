@@ -6,6 +6,7 @@
 //! and with P^2 S.
 
 use crate::hashing::Blocks;
+use crate::lru::{Lru, Touch};
 use crate::{Counts, Detected, Detector, Row, Setting, Tlb};
 use cohabit_access::order::Event;
 
@@ -52,39 +53,16 @@ enum Trigger {
     Cycles(f64),
 }
 
-/// One core's TLB: sets of pages, the one used last first (LRU).
+/// One core's TLB, and how often it missed.
 #[derive(Debug, Clone)]
 struct Core {
-    sets: Vec<Vec<u64>>,
+    pages: Lru,
     misses: u64,
-}
-
-/// What a touch of a page did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Touch {
-    Hit,
-    /// It came in, and another went.
-    Miss {
-        gone: Option<u64>,
-    },
 }
 
 impl Core {
     fn new(tlb: Tlb) -> Self {
-        let sets = (tlb.entries / tlb.ways.max(1)).max(1);
-        Self { sets: vec![Vec::with_capacity(tlb.ways); sets], misses: 0 }
-    }
-
-    fn touch(&mut self, page: u64, ways: usize) -> Touch {
-        let set = (page % self.sets.len() as u64) as usize;
-        let set = &mut self.sets[set];
-        if let Some(at) = set.iter().position(|&other| other == page) {
-            set[..=at].rotate_right(1);
-            return Touch::Hit;
-        }
-        let gone = if set.len() >= ways.max(1) { set.pop() } else { None };
-        set.insert(0, page);
-        Touch::Miss { gone }
+        Self { pages: Lru::new(tlb.entries, tlb.ways), misses: 0 }
     }
 }
 
@@ -192,7 +170,7 @@ impl Tlbs {
 
     fn touch(&mut self, task: u32, page: u64, data: bool) {
         let core = &mut self.cores[task as usize];
-        let Touch::Miss { gone } = core.touch(page, self.tlb.ways) else { return };
+        let Touch::Miss { gone } = core.pages.touch(page) else { return };
         core.misses += 1;
         self.misses += 1;
         let misses = core.misses;
@@ -239,12 +217,9 @@ impl Detector for Tlbs {
                 }
                 let pages = range.start >> self.tlb.page_shift..=(range.end - 1) >> self.tlb.page_shift;
                 for (task, core) in (0..).zip(&mut self.cores) {
-                    for set in &mut core.sets {
-                        for gone in set.iter().filter(|page| pages.contains(page)) {
-                            self.holders.goes(task, *gone, self.searches, &mut self.counts);
-                        }
-                        set.retain(|page| !pages.contains(page));
-                    }
+                    core.pages.remove_range(&pages, |gone| {
+                        self.holders.goes(task, gone, self.searches, &mut self.counts);
+                    });
                 }
             }
         }
@@ -297,11 +272,10 @@ mod tests {
                         }
                     }
                     Event::Code { task, page } => slow.touch(setting, trigger, *task, *page, false),
+                    Event::Clear(range) if range.is_empty() => {}
                     Event::Clear(range) => {
-                        let is_gone = |page: u64| page << 12 < range.end && (page + 1) << 12 > range.start;
-                        slow.cores.iter_mut().flat_map(|core| &mut core.sets).for_each(|set| {
-                            set.retain(|&page| range.is_empty() || !is_gone(page));
-                        });
+                        let pages = range.start >> 12..=(range.end - 1) >> 12;
+                        slow.cores.iter_mut().for_each(|core| core.pages.remove_range(&pages, |_| {}));
                     }
                 }
             }
@@ -309,12 +283,12 @@ mod tests {
         }
 
         fn holds(core: &Core, page: u64) -> bool {
-            core.sets.iter().flatten().any(|&other| other == page)
+            core.pages.keys().any(|other| other == page)
         }
 
         fn touch(&mut self, setting: &Setting, trigger: Trigger, task: u32, page: u64, data: bool) {
             let core = &mut self.cores[task as usize];
-            if core.touch(page, setting.tlb.ways) == Touch::Hit {
+            if core.pages.touch(page) == Touch::Hit {
                 return;
             }
             core.misses += 1;
@@ -334,8 +308,7 @@ mod tests {
             self.searches += 1;
             for a in 0..self.cores.len() {
                 for b in a + 1..self.cores.len() {
-                    let pages = self.cores[a].sets.iter().flatten();
-                    let both = pages.filter(|&&page| Self::holds(&self.cores[b], page)).count();
+                    let both = self.cores[a].pages.keys().filter(|&page| Self::holds(&self.cores[b], page)).count();
                     self.counts.add_pair(a as u32, b as u32, both as u64);
                 }
             }
