@@ -16,8 +16,8 @@ declare -A packages=(
     # libelf and zlib for libbpf, which is built from its crate
     [build]="ca-certificates libhwloc-dev libudev-dev libscotch-dev libmetis-dev cmake gcc g++ make patch pkg-config libelf-dev zlib1g-dev"
     # clang and libbpf's headers for the eBPF object; numpy reads the profiles back; gcc brings OpenMP for the workloads;
-    # both MPIs, and gfortran for their programs; ip and tc for the emulated cluster
-    [test]="clang libbpf-dev python3 python3-numpy libomp-dev hwloc-nox likwid metis openmpi-bin libopenmpi-dev mpich libmpich-dev gfortran iproute2"
+    # both MPIs, and gfortran for their programs; ip and tc for the emulated cluster; mold links the tests
+    [test]="mold clang libbpf-dev python3 python3-numpy libomp-dev hwloc-nox likwid metis openmpi-bin libopenmpi-dev mpich libmpich-dev gfortran iproute2"
     # the multi-threaded program that the demo profiles; what the eBPF object is built from, for its run without a profile
     [demo]="x264 clang libbpf-dev"
     # the .deb and the tarball

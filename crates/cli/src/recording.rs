@@ -1,19 +1,119 @@
-//! What a user names as a recording, and what mappers are told of it.
+//! What a user names as a recording, programs that are recorded, and what mappers are told of it.
 
+use crate::exit::Failure;
+use crate::json::JsonArgs;
+use crate::narration::Narration;
+use crate::output::note;
 use cohabit_access::file::RecordingFile;
-use cohabit_access::{Recording, synthetic};
+use cohabit_access::{Recording, check, synthetic};
 use cohabit_cluster::Options;
 use cohabit_detect::communication::Communication;
 use cohabit_map::objective::{Case, Objective, map_for};
 use cohabit_map::{Mapper, Problem};
 use cohabit_model::profile::{Kind, Meta, SeriesRow};
-use cohabit_model::{Period, Profile, Result};
+use cohabit_model::{Error, Period, Profile, Result};
+use cohabit_observe::dbi;
+use cohabit_observe::mpi::launcher::is_launcher;
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use tempfile::TempDir;
 
 /// Begins the name of a recording that is made up.
 const SYNTHETIC: &str = "synthetic:";
 /// Bytes of a message: a line.
 const LINE_BYTES: u64 = 64;
+
+/// A recording that is there, or a program of which one is made.
+#[derive(clap::Args, Debug, Default)]
+pub struct RecordingArgs {
+    /// The recording (`cohabit record`), or one that is made up: synthetic:KIND:TASKS[:KIB[:ROUNDS]], KIND being ring, pairs, distant, all or alone
+    #[arg(value_name = "R")]
+    recording: Option<String>,
+    /// Record this program first, into a file that is deleted at the end
+    #[arg(last = true, value_name = "CMD", conflicts_with = "recording")]
+    command: Vec<OsString>,
+}
+
+/// What [`RecordingArgs`] name.
+pub struct Named {
+    /// As the user wrote it.
+    pub name: String,
+    /// The program that was recorded for it.
+    pub program: Option<Vec<String>>,
+    /// It.
+    pub recording: Box<dyn Recording>,
+    /// Where it lies meanwhile, if a program was recorded for it.
+    _folder: Option<TempDir>,
+}
+
+impl RecordingArgs {
+    /// Opens the recording, or records the program. `json` says whether standard output is free for the program.
+    ///
+    /// # Errors
+    /// As [`open_recording`] and [`record`]; a recording that is not sound.
+    pub fn open(&self, json: &JsonArgs) -> Result<Named, Failure> {
+        if let Some(name) = &self.recording {
+            return Ok(Named { name: name.clone(), program: None, recording: open_recording(name)?, _folder: None });
+        }
+        if self.command.is_empty() {
+            let error = Error::new("neither a recording nor a program to record");
+            return Err(Failure::usage(error.remedy("name one that 'cohabit record' wrote, or a program after --")));
+        }
+        if json.takes_stdout() {
+            let error = Error::new("--json - is where the program writes as well");
+            return Err(Failure::usage(error.remedy("name a file: --json FILE")));
+        }
+        let failed = |error: std::io::Error| Error::new(format!("cannot make a folder for the recording: {error}"));
+        let folder = tempfile::Builder::new().prefix("cohabit-recording-").tempdir().map_err(failed)?;
+        let path = folder.path().join("recording");
+        let outcome = record(&self.command, &path, dbi::Options::default().block_bytes, false)?;
+        outcome.notes.iter().for_each(|line| note(line));
+        if let Some(why) = outcome.status.signal().and_then(|_| unsound(&path)) {
+            return Err(
+                Error::new(format!("a signal ended the program, and what was recorded is not sound: {why}")).into()
+            );
+        }
+        if !outcome.status.success() {
+            note(&format!("the program failed ({}); what follows is of what it did until then", outcome.status));
+        }
+        let words: Vec<String> = self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        Ok(Named {
+            name: words.join(" "),
+            program: Some(words),
+            recording: Box::new(RecordingFile::open(&path)?),
+            _folder: Some(folder),
+        })
+    }
+}
+
+/// Runs a program, recording what its tasks do to memory: in a region between its markers, or all of it.
+///
+/// # Errors
+/// It is a launcher of MPI ranks, or cannot be run or recorded.
+pub fn record(command: &[OsString], output: &Path, block_bytes: u32, region: bool) -> Result<dbi::Outcome, Failure> {
+    if is_launcher(command) {
+        let error = Error::new("ranks that a launcher starts are not recorded");
+        return Err(Failure::usage(error.remedy("record one of them: mpirun ... cohabit record -o R -- CMD")));
+    }
+    let (_narration, on_begin) = Narration::of_time(["thread", "threads"]);
+    let options = dbi::Options {
+        on_begin,
+        block_bytes,
+        region,
+        series_bound: 0,
+        recording: Some(output.to_owned()),
+        pass_signals: true,
+        ..dbi::Options::default()
+    };
+    dbi::profile(command, &options).map_err(Failure::from)
+}
+
+/// Why a recording cannot be used; none where it can. A program that a signal ends leaves off wherever its tasks are.
+pub fn unsound(path: &Path) -> Option<String> {
+    let checked = RecordingFile::open(path).and_then(|recording| check::check(&recording).map(drop));
+    checked.err().map(|error| error.cause)
+}
 
 /// The recording that a user names: a file, or one that is made up, such as `synthetic:ring:8`.
 ///

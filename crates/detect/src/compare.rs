@@ -2,16 +2,21 @@
 
 use crate::{DETECTORS, Detected, Row, Setting};
 use cohabit_access::Recording;
-use cohabit_access::order::in_turns;
+use cohabit_access::order::{Event, in_turns};
 use cohabit_model::{Matrix, Result};
 
 /// Accesses that a task makes before another has its turn: few against what a scheduler gives, many against a lock.
 pub const TURN_ACCESSES: u64 = 64;
 
+/// Accesses, of all tasks together, of a stretch that a sampled detector sees: many against a turn.
+pub const STRETCH_ACCESSES: u64 = 10_000;
+
 /// A detector and what it found.
 pub struct Found {
     /// Which detector.
     pub row: &'static Row,
+    /// It saw one stretch in so many; none: all of the run.
+    pub sampled: Option<u64>,
     /// What it found.
     pub detected: Detected,
     /// How its matrix, both directions summed, goes with exact communication over all pairs.
@@ -44,20 +49,36 @@ pub fn compare(recording: &dyn Recording, setting: &Setting) -> Result<Vec<Found
 /// As [`compare`].
 pub fn compare_some(recording: &dyn Recording, setting: &Setting, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Found>> {
     let rows = DETECTORS.iter().filter(|row| wanted(row.name));
-    let mut running: Vec<_> = rows.map(|row| (row, (row.make)(setting))).collect();
+    let mut running: Vec<_> = rows.clone().map(|row| (row, None, (row.make)(setting))).collect();
+    if let Some(every) = setting.sampled {
+        let cycles_per_access = setting.cycles_per_access * every as f64;
+        let sparse = Setting { cycles_per_access, ..setting.clone() };
+        running.extend(rows.map(|row| (row, Some(every), (row.make)(&sparse))));
+    }
+    let mut accesses = 0;
     in_turns(recording, TURN_ACCESSES, &mut |event| {
-        for (_, detector) in &mut running {
-            detector.take(&event);
+        let stretch = accesses / STRETCH_ACCESSES;
+        accesses += u64::from(matches!(event, Event::Access(_)));
+        // What is unmapped is known to who samples as well.
+        let always = matches!(event, Event::Clear(_));
+        for (_, sampled, detector) in &mut running {
+            if always || sampled.is_none_or(|every| stretch % every == 0) {
+                detector.take(&event);
+            }
         }
         Ok(())
     })?;
-    let detected: Vec<_> = running.into_iter().map(|(row, detector)| (row, detector.finish())).collect();
-    let matrix = |name: &str| detected.iter().find(|(row, _)| row.name == name).map(|(_, found)| pairs(&found.matrix));
-    let (exact, sharing) = (matrix("exact").unwrap_or_default(), matrix("sharing").unwrap_or_default());
-    let found = detected.iter().map(|(row, detected)| {
+    let detected: Vec<_> = running.into_iter().map(|(row, sampled, it)| (row, sampled, it.finish())).collect();
+    let matrix = |name: &str| {
+        let found = detected.iter().find(|(row, sampled, _)| row.name == name && sampled.is_none());
+        found.map(|(_, _, found)| pairs(&found.matrix)).unwrap_or_default()
+    };
+    let (exact, sharing) = (matrix("exact"), matrix("sharing"));
+    let found = detected.iter().map(|(row, sampled, detected)| {
         let own = pairs(&detected.matrix);
         Found {
             row,
+            sampled: *sampled,
             detected: detected.clone(),
             with_communication: agreement(&own, &exact),
             with_sharing: agreement(&own, &sharing),
@@ -132,6 +153,30 @@ mod tests {
                 assert!((found.unwrap_or(0.0) - wanted.unwrap_or(0.0)).abs() < 1e-12, "{a:?} {b:?}: {found:?}");
             }
         }
+    }
+
+    /// One stretch in so many: of two tasks that pass a line to and fro all the time, that part of what all of it shows.
+    #[test]
+    fn sampled_detectors_see_their_part() {
+        let recording = cohabit_access::synthetic::parse("synthetic:pairs:2:64:50").unwrap();
+        let wanted = |name: &str| ["exact", "deloc"].contains(&name);
+        let setting = |sampled| Setting { sampled, ..Setting::new(2) };
+        let found = |sampled| compare_some(&recording, &setting(sampled), &wanted).unwrap();
+        let (all, sampled) = (found(None), found(Some(4)));
+        assert_eq!((all.len(), sampled.len()), (2, 4));
+        for (one, same) in all.iter().zip(&sampled) {
+            assert_eq!((&one.detected, one.sampled), (&same.detected, None));
+        }
+        for (part, whole) in sampled[2..].iter().zip(&all) {
+            assert_eq!((part.sampled, part.row.name), (Some(4), whole.row.name));
+            let share = part.detected.occasions as f64 / whole.detected.occasions as f64;
+            assert!((0.2..0.35).contains(&share), "{share}");
+            assert!(
+                part.detected.matrix.total() * 2 < whole.detected.matrix.total() && part.detected.matrix.total() > 0
+            );
+        }
+        let every = found(Some(1));
+        assert!(every[..2].iter().zip(&every[2..]).all(|(whole, same)| whole.detected == same.detected));
     }
 
     #[test]

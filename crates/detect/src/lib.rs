@@ -41,6 +41,8 @@ pub struct Setting {
     pub tlb: Tlb,
     /// The caches that each core has for itself, as one.
     pub cache: Cache,
+    /// Beside each detector, one that sees one stretch of accesses in so many (`compare`).
+    pub sampled: Option<u64>,
 }
 
 /// Size of a cache, in blocks.
@@ -76,6 +78,7 @@ impl Setting {
             time_scale: 1.0,
             tlb: Tlb { entries: 64, ways: 4, page_shift: 12 },
             cache: Cache { bytes: 256 << 10, ways: 8 },
+            sampled: None,
         }
     }
 

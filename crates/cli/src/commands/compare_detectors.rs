@@ -6,7 +6,7 @@ use crate::json::JsonArgs;
 use crate::machine::MachineArgs;
 use crate::output::note;
 use crate::progress;
-use crate::recording::open_recording;
+use crate::recording::RecordingArgs;
 use cohabit_access::Recording;
 use cohabit_detect::compare::{Agreement, Found, compare};
 use cohabit_detect::{Setting, Tlb};
@@ -20,6 +20,8 @@ const EXAMPLES: &str = "\
 Examples:
   cohabit record -o r.rec -- ./solver
   cohabit compare-detectors r.rec --topology \"pack:2 core:4 pu:1\"
+  cohabit compare-detectors --topology \"pack:2 core:4 pu:1\" -- ./solver
+  cohabit compare-detectors r.rec --sampled 20        each of them also seeing a twentieth
   cohabit compare-detectors r.rec --time-scale 1000   for runs much shorter than the papers'
   cohabit compare-detectors r.rec --simulate purple   what each one's mapping takes there
 
@@ -30,9 +32,8 @@ makes of each detector's matrix: what it would have cost to rely on it.";
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CompareDetectors {
-    /// The recording (`cohabit record`), or one that is made up: synthetic:ring:8
-    #[arg(value_name = "R")]
-    recording: String,
+    #[command(flatten)]
+    recording: RecordingArgs,
     #[command(flatten)]
     machine: MachineArgs,
     /// Simulate the mapping that each detector leads to on this machine (as `cohabit simulate --machine`), and map for it
@@ -56,6 +57,9 @@ pub struct CompareDetectors {
     /// Bytes of a page: 4k or 2m
     #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = ["4k", "2m"])]
     page: String,
+    /// Show each detector also as it is when it sees one stretch of 10,000 accesses in N
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..))]
+    sampled: Option<u64>,
     #[command(flatten)]
     json: JsonArgs,
 }
@@ -72,25 +76,31 @@ struct Led {
 impl CompareDetectors {
     /// Prints the table.
     pub fn run(self) -> Outcome {
-        let recording = open_recording(&self.recording)?;
         let machine = self.simulate.as_deref().map(Machine::load).transpose()?;
         let topology = match &machine {
             Some(machine) => machine.topology.clone(),
             None => self.machine.load()?,
         };
+        self.json.check()?;
+        self.setting(1)?;
+        let named = self.recording.open(&self.json)?;
+        let recording = &named.recording;
         let setting = self.setting(recording.tasks().len())?;
-        let found = compare(&*recording, &setting)?;
-        let exact = found.iter().find(|found| found.row.name == "exact").map(|found| found.detected.matrix.clone());
+        let found = compare(&**recording, &setting)?;
+        let exact = found
+            .iter()
+            .find(|found| found.row.name == "exact" && found.sampled.is_none())
+            .map(|found| found.detected.matrix.clone());
         let exact = exact.unwrap_or_else(|| Matrix::zero(setting.tasks));
         let mut led = found.into_iter().map(|found| led(found, &exact, &topology)).collect::<Result<Vec<_>>>()?;
         if let Some(machine) = &machine {
-            progress::during("simulating", || simulate_all(&mut led, &*recording, machine))?;
+            progress::during("simulating", || simulate_all(&mut led, &**recording, machine))?;
         }
         if exact.total() == 0 {
             note("no two tasks communicate in this recording: there is nothing that a detector could find");
         }
         let rows: Vec<_> = led.iter().map(Led::json).collect();
-        let fields = json!({ "recording": self.recording, "tasks": setting.tasks, "topology": topology.text, "detectors": rows });
+        let fields = json!({ "recording": named.name, "program": named.program, "tasks": setting.tasks, "topology": topology.text, "detectors": rows });
         self.json.emit("compare-detectors", fields, &table(&led))?;
         Ok(End::Done)
     }
@@ -110,6 +120,7 @@ impl CompareDetectors {
             cycles_per_access: self.cycles_per_access,
             time_scale: self.time_scale,
             tlb,
+            sampled: self.sampled,
             ..Setting::new(tasks)
         })
     }
@@ -143,10 +154,10 @@ fn simulate_all(led: &mut [Led], recording: &dyn Recording, machine: &Machine) -
 
 impl Led {
     fn json(&self) -> Value {
-        let Found { row, detected, with_communication, with_sharing } = &self.found;
+        let Found { row, sampled, detected, with_communication, with_sharing } = &self.found;
         let agreement = |agreement: &Agreement| json!({ "correlation": agreement.correlation, "rank_correlation": agreement.rank_correlation });
         json!({
-            "name": row.name, "source": row.source, "events": crate::number::sum(detected.matrix.total()),
+            "name": row.name, "sampled": sampled, "source": row.source, "events": crate::number::sum(detected.matrix.total()),
             "matrix": detected.matrix.iter().collect::<Vec<_>>(), "looked": detected.looked, "occasions": detected.occasions, "overhead": detected.overhead,
             "with_communication": agreement(with_communication), "with_sharing": agreement(with_sharing),
             "distance_cost": self.cost.map(crate::number::sum), "simulated_ns": self.time_fs.map(|time| time as f64 / 1e6),
@@ -160,7 +171,7 @@ fn table(led: &[Led]) -> String {
     let best = led.iter().filter_map(|led| led.cost).min().unwrap_or(0);
     let shortest = led.iter().filter_map(|led| led.time_fs).min();
     let mut text = format!(
-        "{:<10} {:>13} {:>13} {:>10}  {:>15}  {:>15}  {:>8}{}\n",
+        "{:<20} {:>13} {:>13} {:>10}  {:>15}  {:>15}  {:>8}{}\n",
         "",
         "looked at",
         "events",
@@ -171,7 +182,7 @@ fn table(led: &[Led]) -> String {
         if shortest.is_some() { "  simulated  /best" } else { "" },
     );
     text +=
-        &format!("{:<10} {:>13} {:>13} {:>10}  {:>7} {:>7}  {:>7} {:>7}\n", "", "", "", "", "r", "ranks", "r", "ranks");
+        &format!("{:<20} {:>13} {:>13} {:>10}  {:>7} {:>7}  {:>7} {:>7}\n", "", "", "", "", "r", "ranks", "r", "ranks");
     for Led { found, cost, time_fs, .. } in led {
         let simulated = match (time_fs, shortest) {
             (Some(time), Some(shortest)) => format!(
@@ -185,8 +196,8 @@ fn table(led: &[Led]) -> String {
         let ratio =
             cost.filter(|_| best > 0).map_or("-".to_owned(), |cost| format!("{:.3}", cost as f64 / best as f64));
         text += &format!(
-            "{:<10} {:>13} {:>13} {:>10}  {:>7} {:>7}  {:>7} {:>7}  {ratio:>8}{simulated}\n",
-            found.row.name,
+            "{:<20} {:>13} {:>13} {:>10}  {:>7} {:>7}  {:>7} {:>7}  {ratio:>8}{simulated}\n",
+            name(found),
             found.detected.looked,
             found.detected.matrix.total(),
             percent(found.detected.overhead),
@@ -197,6 +208,11 @@ fn table(led: &[Led]) -> String {
         );
     }
     text
+}
+
+/// As in `cohabit detectors`, with what it was sampled by.
+fn name(found: &Found) -> String {
+    found.sampled.map_or(found.row.name.to_owned(), |every| format!("{} 1/{every}", found.row.name))
 }
 
 fn positive(text: &str) -> Result<f64, String> {

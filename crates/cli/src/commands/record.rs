@@ -3,18 +3,16 @@
 use super::Outcome;
 use crate::exit::{End, Failure};
 use crate::json::JsonFileArgs;
-use crate::narration::Narration;
 use crate::output::{note, print};
+use crate::recording;
 use cohabit_access::file::RecordingFile;
 use cohabit_access::{Recording, check};
 use cohabit_model::Error;
 use cohabit_model::file::check_writable;
-use cohabit_observe::dbi;
-use cohabit_observe::mpi::launcher::is_launcher;
 use serde_json::json;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -62,22 +60,7 @@ impl Record {
 
     fn record(&self, output: &PathBuf) -> Outcome {
         check_writable(output)?;
-        if is_launcher(&self.command) {
-            let error = Error::new("ranks that a launcher starts are not recorded");
-            return Err(Failure::usage(error.remedy("record one of them: mpirun ... cohabit record -o R -- CMD")));
-        }
-        let (narration, on_begin) = Narration::of_time(["thread", "threads"]);
-        let options = dbi::Options {
-            on_begin,
-            block_bytes: self.block,
-            region: self.roi,
-            series_bound: 0,
-            recording: Some(output.clone()),
-            pass_signals: true,
-            ..dbi::Options::default()
-        };
-        let outcome = dbi::profile(&self.command, &options).map_err(Failure::from)?;
-        drop(narration);
+        let outcome = recording::record(&self.command, output, self.block, self.roi)?;
         for line in &outcome.notes {
             note(line);
         }
@@ -90,7 +73,7 @@ impl Record {
             bytes,
             output.display()
         ));
-        let unsound = outcome.status.signal().and_then(|_| unsound(output));
+        let unsound = outcome.status.signal().and_then(|_| recording::unsound(output));
         if let Some(why) = &unsound {
             note(&format!(
                 "the signal came between accesses that belong together, so nothing can be done with it: {why}"
@@ -124,12 +107,6 @@ impl Record {
         self.json.emit("record-check", json!({ "recording": path, "tasks": found.tasks, "events_lost": lost }))?;
         Ok(End::Done)
     }
-}
-
-/// Why a recording cannot be used; none where it can. A program that a signal ends leaves off wherever its tasks are.
-fn unsound(path: &Path) -> Option<String> {
-    let checked = RecordingFile::open(path).and_then(|recording| check::check(&recording).map(drop));
-    checked.err().map(|error| error.cause)
 }
 
 /// Two tables of eight bytes a block have to fit into the address space.

@@ -6,7 +6,7 @@ use crate::json::JsonArgs;
 use crate::number;
 use crate::output::note;
 use crate::progress;
-use crate::recording::{open_recording, periods};
+use crate::recording::{RecordingArgs, periods};
 use clap::builder::PossibleValuesParser;
 use cohabit_access::Recording;
 use cohabit_detect::communication::communication;
@@ -27,6 +27,7 @@ const EXAMPLES: &str = "\
 Examples:
   cohabit record -o r.rec -- ./solver
   cohabit simulate r.rec --machine purple --mapper packed scatter best
+  cohabit simulate --machine purple -- ./solver   records it first
   cohabit simulate synthetic:ring:8 --machine harpertown --threads 2
   cohabit simulate synthetic:pairs:28:64 --machine purple --mapping a.json b.json
   cohabit simulate synthetic:ring:8 --machine mine.toml --memory interleave
@@ -38,9 +39,8 @@ Rankings of mappings are what is claimed, not seconds (docs/simulator.md).";
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Simulate {
-    /// The recording (`cohabit record`), or one that is made up: synthetic:KIND:TASKS[:KIB[:ROUNDS]], KIND being ring, pairs, distant, all or alone
-    #[arg(value_name = "R")]
-    recording: String,
+    #[command(flatten)]
+    recording: RecordingArgs,
     /// The machine: harpertown, xeon32, xeon64, purple, deloc, epyc, mesh, or a machine file (.toml)
     #[arg(long, value_name = "M")]
     machine: String,
@@ -79,19 +79,22 @@ impl Simulate {
         let placement = Placement::parse(&self.memory).map_err(|error| Failure::usage(error.at("--memory")))?;
         let machine = Machine::load(&self.machine)?;
         placement.check(machine.memory.nodes).map_err(|error| Failure::usage(error.at("--memory")))?;
-        let recording = open_recording(&self.recording)?;
+        self.json.check()?;
+        self.mapper.iter().try_for_each(|name| mapper(name).map(drop))?;
+        let named = self.recording.open(&self.json)?;
+        let recording = &*named.recording;
         let options = Options { placement, ..Options::default() };
-        let placements = self.placements(&*recording, &machine, &options)?;
+        let placements = self.placements(recording, &machine, &options)?;
         let simulated = progress::during("simulating", || {
-            all(&*recording, &machine, placements, &options, usize::from(self.threads))
+            all(recording, &machine, placements, &options, usize::from(self.threads))
         })?;
         let fields = json!({
-            "recording": self.recording,
+            "recording": named.name, "program": named.program,
             "machine": self.machine,
             "memory": self.memory,
             "mappings": simulated.iter().map(fields).collect::<Vec<_>>(),
         });
-        self.json.emit("simulate", fields, &text(&self.machine, &machine, &*recording, &simulated))?;
+        self.json.emit("simulate", fields, &text(&self.machine, &machine, recording, &simulated))?;
         Ok(End::Done)
     }
 
@@ -291,6 +294,7 @@ fn fields(one: &Simulated) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recording::open_recording;
     use cohabit_memory::machine::given::MACHINES;
 
     #[test]
@@ -318,7 +322,7 @@ mod tests {
 
     fn asked(mappers: &[&str], objective: &str, share_cores: bool) -> Simulate {
         Simulate {
-            recording: String::new(),
+            recording: RecordingArgs::default(),
             machine: String::new(),
             mapping: Vec::new(),
             mapper: mappers.iter().map(ToString::to_string).collect(),

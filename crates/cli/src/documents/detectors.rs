@@ -12,6 +12,9 @@ const MOST_TASKS: usize = 1 << 16;
 pub struct Detectors {
     /// The recording, as given.
     pub recording: String,
+    /// The program that was recorded for it; none where there was a file.
+    #[serde(default)]
+    pub program: Option<Vec<String>>,
     /// How many tasks it has.
     pub tasks: usize,
     /// The topology that was mapped for.
@@ -25,6 +28,9 @@ pub struct Detectors {
 pub struct Detector {
     /// Its name.
     pub name: String,
+    /// It saw one stretch in so many; none: all of the run.
+    #[serde(default)]
+    pub sampled: Option<u64>,
     /// Where it was published.
     #[serde(default)]
     pub source: String,
@@ -83,16 +89,23 @@ impl Detectors {
     ///
     /// # Errors
     /// Where the document is of a version that kept none.
-    pub fn matrices(&self) -> Result<Vec<(&str, Matrix)>> {
+    pub fn matrices(&self) -> Result<Vec<(String, Matrix)>> {
         let one = |detector: &Detector| {
             let cells = detector.matrix.as_ref()?;
             Some(Matrix::from_triplets(self.tasks, cells.iter().copied()))
         };
-        let matrices = self.detectors.iter().map(|row| Some((row.name.as_str(), one(row)?))).collect::<Option<_>>();
+        let matrices = self.detectors.iter().map(|row| Some((row.label(), one(row)?))).collect::<Option<_>>();
         matrices.ok_or_else(|| {
             Error::new("the document has no matrices: it is of an older cohabit")
                 .remedy("make it again by 'cohabit compare-detectors --json FILE'")
         })
+    }
+}
+
+impl Detector {
+    /// As the table of the command calls it.
+    pub fn label(&self) -> String {
+        self.sampled.map_or(self.name.clone(), |every| format!("{} 1/{every}", self.name))
     }
 }
 

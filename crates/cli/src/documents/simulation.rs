@@ -23,6 +23,9 @@ pub const PLACES: [(&str, &str); 9] = [
 pub struct Simulation {
     /// The recording, as given.
     pub recording: String,
+    /// The program that was recorded for it; none where there was a file.
+    #[serde(default)]
+    pub program: Option<Vec<String>>,
     /// The machine, as given.
     pub machine: String,
     /// Where pages went, as given.

@@ -17,7 +17,7 @@ const LINE: i32 = TYPE as i32 + 8;
 ///
 /// # Errors
 /// Where they cannot be drawn.
-pub fn svg(matrices: &[(&str, Matrix)], width_mm: f64) -> Result<String> {
+pub fn svg(matrices: &[(String, Matrix)], width_mm: f64) -> Result<String> {
     let width = (width_mm * UNITS_A_MM) as i32;
     let columns = COLUMNS.min(matrices.len()).max(1) as i32;
     let side = (width - GAP * (columns + 1)) / COLUMNS as i32;
@@ -66,10 +66,11 @@ mod tests {
     fn every_detector_has_a_map() {
         let matrix = Matrix::from_triplets(4, [(0, 1, 10), (2, 3, 90)]);
         let named =
-            [("exact", matrix.clone()), ("sharing", matrix), ("tlb", Matrix::zero(4)), ("cdsm", Matrix::zero(4))];
+            [("exact", matrix.clone()), ("sharing", matrix), ("tlb", Matrix::zero(4)), ("cdsm", Matrix::zero(4))]
+                .map(|(name, matrix)| (name.to_owned(), matrix));
         let found = svg(&named, 85.0).unwrap();
         // Two cells in two of the maps, four frames and the paper.
         assert_eq!(found.matches("<rect").count(), 2 * 2 + 4 + 1);
-        assert!(named.iter().all(|(name, _)| found.contains(name)) && found.contains("width=\"85mm\""));
+        assert!(named.iter().all(|(name, _)| found.contains(name.as_str())) && found.contains("width=\"85mm\""));
     }
 }

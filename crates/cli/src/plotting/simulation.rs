@@ -124,7 +124,13 @@ mod tests {
             },
         };
         let mappings = vec![one("packed", 200, 70), one("best", 150, 0)];
-        let found = Simulation { recording: "r".into(), machine: "m".into(), memory: "first-touch".into(), mappings };
+        let found = Simulation {
+            recording: "r".into(),
+            program: None,
+            machine: "m".into(),
+            memory: "first-touch".into(),
+            mappings,
+        };
         let picture = svg(&found, 85.0).unwrap();
         for said in ["packed", "best", "1.000", "0.750", "L3", "far cache"] {
             assert!(picture.contains(&format!("\n{said}\n")), "{said}: {picture}");

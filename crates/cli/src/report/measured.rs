@@ -63,11 +63,13 @@ impl Measured {
         }
         for (path, found) in &self.detectors {
             out += &html::paragraph(&format!("The comparison of detectors {path}:"));
-            let mut words = vec!["cohabit".to_owned(), "compare-detectors".to_owned(), found.recording.clone()];
+            let mut words = vec!["cohabit".to_owned(), "compare-detectors".to_owned()];
+            words.extend(found.program.is_none().then(|| found.recording.clone()));
             if found.topology.len() <= LONGEST_TOPOLOGY && !found.topology.contains('\n') {
                 words.extend(["--topology".to_owned(), found.topology.clone()]);
             }
             words.extend(["--json".to_owned(), path.clone()]);
+            words.extend(program_words(found.program.as_deref()));
             out += &html::command(&shell(words));
         }
         out
@@ -137,8 +139,9 @@ fn compare_command(path: &str, results: &Results) -> String {
 fn simulate_command(path: &str, found: &Simulation) -> String {
     let (mappers, mappings): (Vec<_>, Vec<_>) =
         found.mappings.iter().map(|one| one.name.clone()).partition(|name| mapper(name).is_ok());
-    let mut words: Vec<String> =
-        ["cohabit", "simulate", &found.recording, "--machine", &found.machine].map(str::to_owned).to_vec();
+    let mut words: Vec<String> = ["cohabit", "simulate"].map(str::to_owned).to_vec();
+    words.extend(found.program.is_none().then(|| found.recording.clone()));
+    words.extend(["--machine".to_owned(), found.machine.clone()]);
     words.extend(["--memory".to_owned(), found.memory.clone()]);
     for (option, names) in [("--mapping", mappings), ("--mapper", mappers)] {
         if !names.is_empty() {
@@ -147,7 +150,13 @@ fn simulate_command(path: &str, found: &Simulation) -> String {
         }
     }
     words.extend(["--json".to_owned(), path.to_owned()]);
+    words.extend(program_words(found.program.as_deref()));
     shell(words)
+}
+
+/// What names a program at the end of a command that records it.
+fn program_words(program: Option<&[String]>) -> Vec<String> {
+    program.map_or(Vec::new(), |words| [&["--".to_owned()], words].concat())
 }
 
 fn simulated(found: &Simulation) -> String {
@@ -212,7 +221,7 @@ fn compared(found: &Detectors) -> String {
     let share = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
     let row = |one: &crate::documents::detectors::Detector| {
         vec![
-            one.name.clone(),
+            one.label(),
             format!("{:.0}", one.events),
             one.overhead.map_or("-".to_owned(), |share| format!("{:.3} %", 100.0 * share)),
             share(one.with_communication.correlation),
