@@ -33,7 +33,7 @@ fn a_program_is_recorded_checked_and_looked_at_by_all_detectors() {
     assert_eq!(told["program"], serde_json::json!(["sh", "-c", "exit 3"]));
     room.run("simulate --machine purple --json - -- true").assert_fails(2, "where the program writes as well");
     room.run("simulate --machine purple --mapper nearest -- true").assert_fails(1, "nearest");
-    room.run("simulate --machine purple").assert_fails(2, "a program after --");
+    room.run("simulate --machine purple").assert_fails(2, "neither a recording nor a program");
     room.run("simulate r.rec --machine purple -- true").assert_fails(2, "cannot be used with");
     assert!(
         std::fs::read_dir(room.path(".")).unwrap().all(|entry| !entry
