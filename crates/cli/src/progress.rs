@@ -34,7 +34,7 @@ pub fn during<T>(what: &str, work: impl FnOnce() -> T) -> T {
 }
 
 /// The same where it is known how many parts the work has: `work` says each that is done, and the line how long the others take.
-pub fn counted<T>(what: &str, work: impl FnOnce(&dyn Fn(usize, usize)) -> T) -> T {
+pub fn counted<T>(what: &str, work: impl FnOnce(&(dyn Fn(usize, usize) + Sync)) -> T) -> T {
     let parts = Arc::new(Parts::default());
     let shown = Progress::of(what, Some(Arc::clone(&parts)));
     let began = Instant::now();

@@ -4,8 +4,9 @@ use crate::exit::Failure;
 use crate::json::JsonArgs;
 use crate::narration::Narration;
 use crate::output::note;
+use crate::progress;
 use cohabit_access::file::RecordingFile;
-use cohabit_access::{Recording, check, synthetic};
+use cohabit_access::{Recording, Step, Steps, TaskInfo, check, synthetic};
 use cohabit_cluster::Options;
 use cohabit_detect::communication::Communication;
 use cohabit_map::objective::{Case, Objective, map_for};
@@ -17,6 +18,7 @@ use cohabit_observe::mpi::launcher::is_launcher;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
 
 /// Begins the name of a recording that is made up.
@@ -126,6 +128,64 @@ pub fn open_recording(path: &str) -> Result<Box<dyn Recording>> {
     }
 }
 
+/// Accesses that are read before it is said how far the reading is.
+const SAID_EVERY: u64 = 1 << 20;
+
+/// Does `work`, which reads `recording` so many times, under a line that says how far it is and how long the rest takes.
+pub fn read_under_progress<T>(
+    what: &str,
+    recording: &dyn Recording,
+    times: usize,
+    work: impl FnOnce(&dyn Recording) -> T,
+) -> T {
+    let once: Option<u64> = recording.tasks().iter().map(|task| task.accesses).sum();
+    let Some(once) = once else { return progress::during(what, || work(recording)) };
+    progress::counted(what, |say| {
+        let all = usize::try_from(once.saturating_mul(times as u64)).unwrap_or(usize::MAX);
+        let read = AtomicUsize::new(0);
+        let add = |accesses: u64| {
+            let accesses = usize::try_from(accesses).unwrap_or(usize::MAX);
+            // What ends early is not read to its end, and a simulation may begin anew.
+            say(read.fetch_add(accesses, Ordering::Relaxed).saturating_add(accesses).min(all), all);
+        };
+        work(&Counted { recording, add: &add })
+    })
+}
+
+/// A recording that tells how much of it is read.
+struct Counted<'a> {
+    recording: &'a dyn Recording,
+    add: &'a (dyn Fn(u64) + Sync),
+}
+
+/// The steps of one of its tasks.
+struct CountedSteps<'a> {
+    steps: Box<dyn Steps + 'a>,
+    add: &'a (dyn Fn(u64) + Sync),
+    unsaid: u64,
+}
+
+impl Recording for Counted<'_> {
+    fn tasks(&self) -> &[TaskInfo] {
+        self.recording.tasks()
+    }
+
+    fn steps(&self, task: u32) -> Result<Box<dyn Steps + '_>> {
+        Ok(Box::new(CountedSteps { steps: self.recording.steps(task)?, add: self.add, unsaid: 0 }))
+    }
+}
+
+impl Steps for CountedSteps<'_> {
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        let step = self.steps.next_step()?;
+        self.unsaid = self.unsaid.saturating_add(step.as_ref().map_or(0, Step::access_count));
+        if self.unsaid >= SAID_EVERY || step.is_none() {
+            (self.add)(std::mem::take(&mut self.unsaid));
+        }
+        Ok(step)
+    }
+}
+
 /// What happens at the same time: clusters of its windows, as DeLoc finds them. Empty where nothing is communicated.
 ///
 /// # Errors
@@ -147,4 +207,31 @@ pub fn periods(known: &Communication) -> Result<Vec<Period>> {
 /// The mapper fails, or knows no such objective.
 pub fn place(problem: &Problem, mapper: &dyn Mapper, objective: &dyn Objective) -> Result<Vec<usize>> {
     map_for(&Case { problem, network: None, memory: &[] }, mapper, objective)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    /// The same steps, and in all as many accesses as were read.
+    #[test]
+    fn what_is_counted_is_what_is_read() {
+        let recording = open_recording("synthetic:ring:3:256:40").unwrap();
+        let said = Mutex::new(Vec::new());
+        let add = |accesses| said.lock().unwrap().push(accesses);
+        let counted = Counted { recording: &*recording, add: &add };
+        let mut all = 0;
+        for (task, info) in (0..).zip(recording.tasks()) {
+            let (mut same, mut steps) = (recording.steps(task).unwrap(), counted.steps(task).unwrap());
+            while let Some(step) = same.next_step().unwrap() {
+                assert_eq!(steps.next_step().unwrap(), Some(step));
+            }
+            assert_eq!(steps.next_step().unwrap(), None);
+            all += info.accesses.unwrap();
+        }
+        assert_eq!(said.lock().unwrap().iter().sum::<u64>(), all);
+        let read = read_under_progress("reading", &*recording, 1, |counted| counted.tasks().len());
+        assert_eq!(read, 3);
+    }
 }

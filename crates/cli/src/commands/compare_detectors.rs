@@ -5,8 +5,7 @@ use crate::exit::End;
 use crate::json::JsonArgs;
 use crate::machine::MachineArgs;
 use crate::output::note;
-use crate::progress;
-use crate::recording::RecordingArgs;
+use crate::recording::{RecordingArgs, read_under_progress};
 use cohabit_access::Recording;
 use cohabit_detect::compare::{Agreement, Found, compare};
 use cohabit_detect::{Setting, Tlb};
@@ -15,6 +14,7 @@ use cohabit_memory::{Machine, Options as SimulationOptions, simulate};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::{Error, Matrix, Result, Topology};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -86,7 +86,7 @@ impl CompareDetectors {
         let named = self.recording.open(&self.json)?;
         let recording = &named.recording;
         let setting = self.setting(recording.tasks().len())?;
-        let found = compare(&**recording, &setting)?;
+        let found = read_under_progress("detecting", &**recording, 1, |read| compare(read, &setting))?;
         let exact = found
             .iter()
             .find(|found| found.row.name == "exact" && found.sampled.is_none())
@@ -94,7 +94,9 @@ impl CompareDetectors {
         let exact = exact.unwrap_or_else(|| Matrix::zero(setting.tasks));
         let mut led = found.into_iter().map(|found| led(found, &exact, &topology)).collect::<Result<Vec<_>>>()?;
         if let Some(machine) = &machine {
-            progress::during("simulating", || simulate_all(&mut led, &**recording, machine))?;
+            let placements: BTreeSet<_> = led.iter().filter_map(|led| led.placement.clone()).collect();
+            let simulate_all = |read: &dyn Recording| simulate_all(&mut led, read, machine);
+            read_under_progress("simulating", &**recording, placements.len(), simulate_all)?;
         }
         if exact.total() == 0 {
             note("no two tasks communicate in this recording: there is nothing that a detector could find");
