@@ -23,6 +23,11 @@ fn pairs_are_best_side_by_side() {
     assert!(time("packed") < time("scatter") && time("best") <= time("packed") * 101 / 100, "{told}");
     let again = room.run("simulate synthetic:pairs:8:16:4 --machine harpertown --json t.json --threads 2");
     assert_eq!((again.status, json(&room, "t.json")), (Some(0), told));
+    // Tasks one by one where it is asked for, and only there.
+    let one = "simulate synthetic:pairs:8:16:4 --machine harpertown --mapper packed";
+    assert!(ran.stdout.contains("  IPC  ") && !ran.stdout.contains("loads missed"), "{}", ran.stdout);
+    let rows = room.run(&format!("{one} -v")).stdout;
+    assert_eq!(rows.lines().skip_while(|line| !line.starts_with("task ")).count(), 1 + 8, "{rows}");
     room.run("simulate synthetic:pairs:8 --machine no.toml").assert_fails(1, "no.toml");
     room.run("simulate synthetic:pairs:8 --machine harpertown --memory bind:9").assert_fails(2, "node 9");
 }

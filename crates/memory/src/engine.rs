@@ -464,9 +464,11 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
     }
 
     fn report(self) -> Report {
-        let tasks: Vec<_> = self.tasks.into_iter().flatten().map(|task| finished(*task)).collect();
+        let cycle = self.machine.core.cycle;
+        let tasks: Vec<_> = self.tasks.into_iter().flatten().map(|task| finished(*task, cycle)).collect();
         let mut total = TaskReport { name: "all".to_owned(), ..TaskReport::default() };
         tasks.iter().for_each(|task| total.add(task));
+        total.set_rate(cycle);
         Report {
             time_fs: total.end_fs,
             tasks,
@@ -479,8 +481,10 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
     }
 }
 
-fn finished(task: Task) -> TaskReport {
-    TaskReport { stalled_fs: task.clock.stalled, instructions: task.clock.begun, ..task.report }
+fn finished(task: Task, cycle: Time) -> TaskReport {
+    let mut report = TaskReport { stalled_fs: task.clock.stalled, instructions: task.clock.begun, ..task.report };
+    report.finish(cycle);
+    report
 }
 
 /// Counts a miss by its kind.

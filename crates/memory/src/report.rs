@@ -125,6 +125,10 @@ pub struct TaskReport {
     pub end_fs: u64,
     /// Instructions, polling not counted.
     pub instructions: u64,
+    /// How long it ran: until its end, without what it waited, polled, was idle or queued.
+    pub running_fs: u64,
+    /// Instructions a cycle of that time; 0 where it never ran.
+    pub instructions_per_cycle: f64,
     /// Loads of lines, read-modify-writes not counted.
     pub loads: u64,
     /// Stores to lines, read-modify-writes counted.
@@ -184,7 +188,21 @@ impl TaskReport {
         self.load_latency[bucket.min(15)] += 1;
     }
 
-    /// Adds another's counts; the end is the later one.
+    /// What follows from counts and times, once all are known; a cycle takes `cycle_fs`.
+    pub(crate) fn finish(&mut self, cycle_fs: u64) {
+        let away =
+            [self.waiting_fs, self.polling_fs, self.idle_fs, self.queued_fs].into_iter().fold(0, u64::saturating_add);
+        self.running_fs = self.end_fs.saturating_sub(away);
+        self.set_rate(cycle_fs);
+    }
+
+    /// Instructions a cycle from what is known.
+    pub(crate) fn set_rate(&mut self, cycle_fs: u64) {
+        let cycles = self.running_fs as f64 / cycle_fs.max(1) as f64;
+        self.instructions_per_cycle = if self.running_fs == 0 { 0.0 } else { self.instructions as f64 / cycles };
+    }
+
+    /// Adds another's counts; the end is the later one. Instructions a cycle are left as they are.
     pub fn add(&mut self, other: &Self) {
         self.end_fs = self.end_fs.max(other.end_fs);
         for (sum, counts) in
@@ -203,6 +221,7 @@ impl TaskReport {
         self.load_latency.iter_mut().zip(other.load_latency).for_each(|(sum, count)| *sum += count);
         for (sum, count) in [
             (&mut self.instructions, other.instructions),
+            (&mut self.running_fs, other.running_fs),
             (&mut self.loads, other.loads),
             (&mut self.stores, other.stores),
             (&mut self.load_latency_fs, other.load_latency_fs),

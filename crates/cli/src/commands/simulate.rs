@@ -1,9 +1,10 @@
 //! `cohabit simulate`: what mappings of a recorded program would be worth on a machine that is not at hand.
 
+mod tables;
+
 use super::Outcome;
 use crate::exit::{End, Failure};
 use crate::json::JsonArgs;
-use crate::number;
 use crate::output::note;
 use crate::progress;
 use crate::recording::{RecordingArgs, periods};
@@ -11,13 +12,17 @@ use clap::builder::PossibleValuesParser;
 use cohabit_access::Recording;
 use cohabit_detect::communication::communication;
 use cohabit_map::objective::{Case, Objective, map_for};
+use cohabit_map::usable::Usable;
 use cohabit_map::{MAPPERS, Mapper, OBJECTIVES, Options as MapOptions, Problem, mapper, objective};
 use cohabit_memory::report::{ServedCounts, TaskReport};
 use cohabit_memory::{Machine, Options, Placement, Report, simulate};
-use cohabit_model::{Error, Mapping, Result, Topology};
+use cohabit_model::{Error, Mapping, Matrix, Result, Topology};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Mappers that do not look at what tasks communicate, unless they have to share PUs.
+const WITHOUT_COMMUNICATION: [&str; 3] = ["packed", "scatter", "random"];
 
 /// What all mappers know, and what needs the speeds of ports, which no machine file has.
 const DISTANCE: &str = "distance";
@@ -94,7 +99,7 @@ impl Simulate {
             "memory": self.memory,
             "mappings": simulated.iter().map(fields).collect::<Vec<_>>(),
         });
-        self.json.emit("simulate", fields, &text(&self.machine, &machine, recording, &simulated))?;
+        self.json.emit("simulate", fields, &tables::text(&self.machine, &machine, recording, &simulated))?;
         Ok(End::Done)
     }
 
@@ -117,14 +122,20 @@ impl Simulate {
         if names.is_empty() {
             return Ok(placements);
         }
-        let known = communication(recording)?;
+        let arms = self.arms(names)?;
+        let nothing = Matrix::zero(tasks);
+        let known = match need_communication(&arms, &nothing, topology)? {
+            true => Some(progress::during("finding out who communicates", || communication(recording))?),
+            false => None,
+        };
         let (mut clusters, mut memory) = (None, Vec::new());
-        for arm in self.arms(names)? {
+        for arm in arms {
             if clusters.is_none() && (arm.mapper.needs_periods() || arm.objective.asks_for_periods()) {
-                clusters = Some(periods(&known)?);
+                clusters = known.as_ref().map(periods).transpose()?;
             }
             let how = MapOptions { share_cores: arm.share_cores, ..MapOptions::default() };
-            let (weight, load) = (&known.messages, &known.accessed_bytes[..]);
+            let weight = known.as_ref().map_or(&nothing, |known| &known.messages);
+            let load = known.as_ref().map_or(&[][..], |known| &known.accessed_bytes);
             let periods = clusters.as_deref().unwrap_or_default();
             let problem = Problem { weight, load, periods, topology, options: &how };
             if arm.objective.asks_for_periods() && memory.is_empty() {
@@ -158,6 +169,14 @@ impl Simulate {
         }
         Ok(arms)
     }
+}
+
+/// Whether any of these ways to map looks at what tasks communicate, or at how much they access.
+fn need_communication(arms: &[Arm], nothing: &Matrix, topology: &Topology) -> Result<bool> {
+    let options = MapOptions::default();
+    let problem = Problem { weight: nothing, load: &[], periods: &[], topology, options: &options };
+    let looks = |arm: &Arm| !WITHOUT_COMMUNICATION.contains(&arm.mapper.name()) || arm.objective.name() != DISTANCE;
+    Ok(Usable::new(&problem)?.crowded() || arms.iter().any(looks))
 }
 
 /// Bytes that each task reads from memory, in a first simulation: of the tasks as far apart as they can be, so that it is what comes
@@ -261,32 +280,6 @@ fn placement(mapping: &Mapping, tasks: usize, topology: &Topology) -> Result<Vec
     Ok(placement)
 }
 
-fn text(name: &str, machine: &Machine, recording: &dyn Recording, simulated: &[Simulated]) -> String {
-    let mut text = format!("{name}: {}; {} tasks\n\n", machine.about, recording.tasks().len());
-    let width = simulated.iter().map(|one| one.name.chars().count()).max().unwrap_or(0).max("mapping".len());
-    let levels = machine.levels.len() as u8;
-    let misses: String = (2..=levels).map(|level| format!("  {:>12}", format!("L{level} misses"))).collect();
-    text += &format!(
-        "{:<width$}  {:>9}  {:>8}{misses}  {:>13}  {:>14}  {:>10}\n",
-        "mapping", "time", "relative", "invalidations", "cache-to-cache", "remote"
-    );
-    let first = simulated.first().map_or(0, |one| one.report.time_fs).max(1);
-    for one in simulated {
-        let report = &one.report;
-        let misses: String = (2..=levels).map(|level| format!("  {:>12}", report.misses(level))).collect();
-        text += &format!(
-            "{:<width$}  {:>9}  {:>8.3}{misses}  {:>13}  {:>14}  {:>10}\n",
-            one.name,
-            number::seconds(report.time_fs as f64 / 1e15),
-            report.time_fs as f64 / first as f64,
-            report.total.invalidations,
-            report.cache_to_cache(),
-            report.remote(),
-        );
-    }
-    text
-}
-
 fn fields(one: &Simulated) -> Value {
     json!({ "name": one.name, "pus": one.placement, "report": one.report })
 }
@@ -347,6 +340,32 @@ mod tests {
         assert_eq!(names(&["packed", "best"], "congestion", true).unwrap()[3..], shared);
         let error = names(&["packed"], "congestion", false).unwrap_err();
         assert_eq!(error.remedy.as_deref(), Some("add --mapper best"));
+    }
+
+    /// Mappers that are said not to look at communication give the same with it and without; all others have it.
+    #[test]
+    fn communication_is_found_out_where_a_mapper_looks_at_it() {
+        let machine = Machine::load("harpertown").unwrap();
+        let (nothing, options) = (Matrix::zero(8), MapOptions::default());
+        let pairs = Matrix::from_triplets(8, (0..8).map(|task| (task, (task + 4) % 8, 100)));
+        let load = [1, 2, 3, 4, 5, 6, 7, 8];
+        let need = |name: &str, weight: &Matrix| {
+            let arm =
+                Arm { mapper: mapper(name).unwrap(), objective: objective(DISTANCE).unwrap(), share_cores: false };
+            need_communication(&[arm], weight, &machine.topology).unwrap()
+        };
+        for name in WITHOUT_COMMUNICATION {
+            assert!(!need(name, &nothing), "{name}");
+            let map = |weight: &Matrix, load: &[u64]| {
+                let problem = Problem { weight, load, periods: &[], topology: &machine.topology, options: &options };
+                mapper(name).unwrap().map(&problem).unwrap()
+            };
+            assert_eq!(map(&nothing, &[]), map(&pairs, &load), "{name}");
+            assert!(need(name, &Matrix::zero(9)), "nine tasks share PUs by their load: {name}");
+        }
+        for other in MAPPERS.iter().filter(|other| !WITHOUT_COMMUNICATION.contains(&other.name())) {
+            assert!(need(other.name(), &nothing), "{}", other.name());
+        }
     }
 
     /// DeLoc's mapper needs to know when: two pairs that communicate at the same time go to different nodes.
