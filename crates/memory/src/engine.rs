@@ -5,6 +5,7 @@
 //! another core's store may still be read for that long, and not longer. One host thread does one simulation: the result
 //! depends on nothing but the recording, the machine, the mapping and the options.
 
+use crate::balancing::Scans;
 use crate::clock::{LONGEST, NEVER, NS, Time};
 use crate::coherence::{Hierarchy, Miss};
 use crate::core::CoreClock;
@@ -14,6 +15,7 @@ use crate::order::Order;
 use crate::pages::Placement;
 use crate::report::{MissKinds, Report, TaskReport};
 use crate::scheduler::Pu;
+use crate::series::{MOST_WINDOWS, TaskSeries};
 use crate::task::{State, Task, Work};
 use crate::tlb::Tlb;
 use cohabit_access::{Recording, Step};
@@ -27,13 +29,23 @@ pub struct Options {
     pub placement: Placement,
     /// How far a task may run ahead of all others with what its own L1 serves.
     pub lookahead: Time,
+    /// Whether misses are told apart by kind: each access then costs several times as much.
+    pub classify: bool,
+    /// How long the windows are in which it is counted what is done over time; none: nothing is.
+    pub window: Option<Time>,
     /// What the operating system moves while the program runs, the earliest first.
     pub exchanges: Vec<Exchange>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { placement: Placement::FirstTouch, lookahead: 100 * NS, exchanges: Vec::new() }
+        Self {
+            placement: Placement::FirstTouch,
+            lookahead: 100 * NS,
+            classify: false,
+            window: None,
+            exchanges: Vec::new(),
+        }
     }
 }
 
@@ -45,6 +57,8 @@ pub trait Observer {
     fn access(&mut self, task: usize, core: usize, line: u64, write: bool);
     /// The memory at these addresses is new from now on.
     fn unmap(&mut self, range: &Range<u64>);
+    /// A page of these lines moves to a node: no cache has any of them from now on.
+    fn migrate(&mut self, _lines: &Range<u64>, _node: usize) {}
 }
 
 /// Nobody.
@@ -57,15 +71,26 @@ impl Observer for Unobserved {
     fn unmap(&mut self, _: &Range<u64>) {}
 }
 
+/// Nobody; but each access is looked at, as telling misses apart needs it.
+struct EachAccess;
+
+impl Observer for EachAccess {
+    fn access(&mut self, _: usize, _: usize, _: u64, _: bool) {}
+    fn unmap(&mut self, _: &Range<u64>) {}
+}
+
 /// Simulates a recording on a machine, task `n` on PU `mapping[n]` (an index into the topology's PUs).
 ///
 /// # Errors
 /// The mapping does not fit; the recording cannot be read or contradicts itself; it takes more than an hour there.
 pub fn simulate(recording: &dyn Recording, machine: &Machine, mapping: &[usize], options: &Options) -> Result<Report> {
-    simulate_observed(recording, machine, mapping, options, &mut Unobserved)
+    match options.classify {
+        false => simulate_observed(recording, machine, mapping, options, &mut Unobserved),
+        true => simulate_observed(recording, machine, mapping, options, &mut EachAccess),
+    }
 }
 
-/// The same, and tells an observer.
+/// The same, and tells an observer. Misses are told apart only under one that watches.
 ///
 /// # Errors
 /// As [`simulate`].
@@ -110,6 +135,14 @@ pub(crate) struct Engine<'a, 'o, O> {
     pub(crate) order: Order,
     switches: u64,
     pub(crate) exchanges: Exchanges,
+    /// Memory is balanced over nodes, where it is.
+    pub(crate) scans: Option<Scans>,
+    /// The processes that there are.
+    pub(crate) processes: Vec<u32>,
+    /// The tasks over time, where that is asked for.
+    series: Option<Box<TaskSeries>>,
+    /// Later than this it takes too long.
+    longest: Time,
     pub(crate) observer: &'o mut O,
 }
 
@@ -122,6 +155,9 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
         observer: &'o mut O,
     ) -> Result<Self> {
         check_mapping(recording, machine, mapping)?;
+        if options.window == Some(0) {
+            return Err(Error::new("windows of no time").remedy("give a time above 0"));
+        }
         options.placement.check(machine.memory.nodes)?;
         let mut pus_of_core = vec![Vec::new(); machine.cores];
         machine.core_of_pu.iter().enumerate().for_each(|(pu, &core)| pus_of_core[core].push(pu));
@@ -131,14 +167,33 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
             tasks: Vec::new(),
             pus: (0..machine.core_of_pu.len()).map(|_| Pu::default()).collect(),
             busy: vec![0; machine.cores],
-            tlbs: machine.tlb.iter().flat_map(|tlb| vec![Tlb::new(tlb); machine.cores]).collect(),
-            caches: Hierarchy::new(machine, options.placement.clone()),
+            tlbs: machine
+                .tlb
+                .iter()
+                .flat_map(|tlb| vec![Tlb::new(tlb, options.classify && O::WATCHES); machine.cores])
+                .collect(),
+            caches: Hierarchy::new(machine, options.placement.clone(), options.classify && O::WATCHES),
             order: Order::new(machine.core_of_pu.len()),
             switches: 0,
             exchanges: Exchanges::new(&options.exchanges, machine.core_of_pu.len())?,
+            scans: None,
+            processes: Vec::new(),
+            series: options.window.map(|window| Box::new(TaskSeries::new(window, mapping.len()))),
+            longest: options.window.map_or(LONGEST, |window| window.saturating_mul(MOST_WINDOWS).min(LONGEST)),
             pus_of_core,
             observer,
         };
+        engine.processes = recording.tasks().iter().map(|info| info.process).collect();
+        engine.processes.sort_unstable();
+        engine.processes.dedup();
+        if let Placement::AutoNuma(factor) = options.placement {
+            // Linux balances nothing where there is one node.
+            let scans = Scans::new(&machine.system, factor, machine.page_bits(), engine.processes.len());
+            engine.scans = Some(scans).filter(|_| machine.memory.nodes > 1);
+        }
+        if let Some(window) = options.window {
+            engine.caches.fabric.note_over_time(window);
+        }
         for (number, info) in recording.tasks().iter().enumerate() {
             let pu = mapping[number];
             let core = machine.core_of_pu[pu];
@@ -169,16 +224,33 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
             if now == NEVER {
                 return Ok(());
             }
+            if self.scan_is_due(now) {
+                self.scan(now);
+                continue;
+            }
             if let Some(exchange) = self.exchanges.due(now) {
                 self.exchange(exchange);
                 continue;
             }
-            if now > LONGEST {
-                return Err(
-                    Error::new("the program takes more than an hour of simulated time").remedy("simulate a part of it")
-                );
+            if now > self.longest {
+                return Err(self.takes_too_long());
             }
             self.turn(pu, now)?;
+        }
+    }
+
+    fn scan_is_due(&self, now: Time) -> bool {
+        self.scans.as_ref().is_some_and(|scans| scans.next <= now)
+    }
+
+    fn takes_too_long(&self) -> Error {
+        match self.longest < LONGEST {
+            true => {
+                Error::new(format!("the program takes more than {MOST_WINDOWS} windows")).remedy("give a longer window")
+            }
+            false => {
+                Error::new("the program takes more than an hour of simulated time").remedy("simulate a part of it")
+            }
         }
     }
 
@@ -239,14 +311,20 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
         let each = self.machine.core.instruction[self.busy[task.core]];
         // Others may have come in between: what the L1 served before, it need not serve again.
         task.walk.hits = 0;
+        if let Some(series) = &mut self.series {
+            series.begin(&task);
+        }
         loop {
             task.note(now);
-            if self.begin_turn(&mut task, each, now)? {
+            let waits = self.begin_turn(&mut task, each, now)?;
+            self.note_series(&task);
+            if waits {
                 break;
             }
             task.note(now);
             let stop = self.go_on(&mut task, each, now.saturating_add(self.lookahead))?;
             task.note(now);
+            self.note_series(&task);
             self.wake_waiters(&mut task);
             match stop {
                 Stop::Ended => {
@@ -265,7 +343,12 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
             }
             let next = task.clock.time;
             let first = self.order.first();
-            if (next, pu) > first || self.pus[pu].must_switch(next) || next > LONGEST || self.exchanges.is_due(next) {
+            if (next, pu) > first
+                || self.pus[pu].must_switch(next)
+                || next > self.longest
+                || self.exchanges.is_due(next)
+                || self.scan_is_due(next)
+            {
                 self.order.set(pu, next);
                 break;
             }
@@ -273,6 +356,12 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
         }
         self.tasks[number] = Some(task);
         Ok(())
+    }
+
+    fn note_series(&mut self, task: &Task<'a>) {
+        if let Some(series) = &mut self.series {
+            series.note(task);
+        }
     }
 
     /// What has to be done in its turn, now. True where the task cannot go on.
@@ -374,7 +463,11 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
         if O::WATCHES {
             self.observer.access(task.number, task.core, line, false);
         }
-        if !self.caches.hits_first(task.core, line, false) {
+        if self.caches.hits_first(task.core, line, false) {
+            if O::WATCHES {
+                self.caches.note_hit(task.core, line, false);
+            }
+        } else {
             let outcome = self.caches.access(task.core, line, false, now);
             task.report.snoops += outcome.snoops;
             task.report.polls += 1;
@@ -472,11 +565,12 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
         Report {
             time_fs: total.end_fs,
             tasks,
-            total,
             caches: self.caches.report(),
             servers: self.caches.fabric.report(),
             switches: self.switches,
             exchanges: self.exchanges.done(),
+            series: self.series.map(|series| series.finish(total.end_fs, self.caches.fabric.series())),
+            total,
         }
     }
 }
