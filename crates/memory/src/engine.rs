@@ -29,7 +29,7 @@ pub struct Options {
     pub placement: Placement,
     /// How far a task may run ahead of all others with what its own L1 serves.
     pub lookahead: Time,
-    /// Whether misses are told apart by kind: each access then costs several times as much.
+    /// Whether misses are told apart by kind: each access then costs twice as much or more.
     pub classify: bool,
     /// How long the windows are in which it is counted what is done over time; none: nothing is.
     pub window: Option<Time>,
@@ -137,6 +137,8 @@ pub(crate) struct Engine<'a, 'o, O> {
     pub(crate) exchanges: Exchanges,
     /// Memory is balanced over nodes, where it is.
     pub(crate) scans: Option<Scans>,
+    /// When the operating system moves something next.
+    next_event: Time,
     /// The processes that there are.
     pub(crate) processes: Vec<u32>,
     /// The tasks over time, where that is asked for.
@@ -177,6 +179,7 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
             switches: 0,
             exchanges: Exchanges::new(&options.exchanges, machine.core_of_pu.len())?,
             scans: None,
+            next_event: NEVER,
             processes: Vec::new(),
             series: options.window.map(|window| Box::new(TaskSeries::new(window, mapping.len()))),
             longest: options.window.map_or(LONGEST, |window| window.saturating_mul(MOST_WINDOWS).min(LONGEST)),
@@ -191,6 +194,7 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
             let scans = Scans::new(&machine.system, factor, machine.page_bits(), engine.processes.len());
             engine.scans = Some(scans).filter(|_| machine.memory.nodes > 1);
         }
+        engine.find_next_event();
         if let Some(window) = options.window {
             engine.caches.fabric.note_over_time(window);
         }
@@ -224,12 +228,8 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
             if now == NEVER {
                 return Ok(());
             }
-            if self.scan_is_due(now) {
-                self.scan(now);
-                continue;
-            }
-            if let Some(exchange) = self.exchanges.due(now) {
-                self.exchange(exchange);
+            if self.next_event <= now {
+                self.event(now);
                 continue;
             }
             if now > self.longest {
@@ -239,8 +239,18 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
         }
     }
 
-    fn scan_is_due(&self, now: Time) -> bool {
-        self.scans.as_ref().is_some_and(|scans| scans.next <= now)
+    /// What the operating system does before anything else at `now`.
+    fn event(&mut self, now: Time) {
+        if self.scans.as_ref().is_some_and(|scans| scans.next <= now) {
+            self.scan(now);
+        } else if let Some(exchange) = self.exchanges.due(now) {
+            self.exchange(exchange);
+        }
+        self.find_next_event();
+    }
+
+    fn find_next_event(&mut self) {
+        self.next_event = self.exchanges.next_at().min(self.scans.as_ref().map_or(NEVER, |scans| scans.next));
     }
 
     fn takes_too_long(&self) -> Error {
@@ -343,12 +353,7 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
             }
             let next = task.clock.time;
             let first = self.order.first();
-            if (next, pu) > first
-                || self.pus[pu].must_switch(next)
-                || next > self.longest
-                || self.exchanges.is_due(next)
-                || self.scan_is_due(next)
-            {
+            if (next, pu) > first || self.pus[pu].must_switch(next) || next > self.longest || self.next_event <= next {
                 self.order.set(pu, next);
                 break;
             }

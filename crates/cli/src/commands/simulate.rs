@@ -1,10 +1,12 @@
 //! `cohabit simulate`: what mappings of a recorded program would be worth on a machine that is not at hand.
 
+mod arrays;
 mod tables;
 
 use super::Outcome;
 use crate::exit::{End, Failure};
 use crate::json::JsonArgs;
+use crate::number;
 use crate::output::note;
 use crate::progress;
 use crate::recording::{RecordingArgs, periods};
@@ -15,11 +17,13 @@ use cohabit_map::objective::{Case, Objective, map_for};
 use cohabit_map::usable::Usable;
 use cohabit_map::{MAPPERS, Mapper, OBJECTIVES, Options as MapOptions, Problem, mapper, objective};
 use cohabit_memory::report::{ServedCounts, TaskReport};
-use cohabit_memory::{Machine, Options, Placement, Report, simulate};
+use cohabit_memory::{Machine, Options, Placement, Report, clock, simulate};
+use cohabit_model::file::check_writable;
 use cohabit_model::{Error, Mapping, Matrix, Result, Topology};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Mappers that do not look at what tasks communicate, unless they have to share PUs.
 const WITHOUT_COMMUNICATION: [&str; 3] = ["packed", "scatter", "random"];
@@ -36,6 +40,8 @@ Examples:
   cohabit simulate synthetic:ring:8 --machine harpertown --threads 2
   cohabit simulate synthetic:pairs:28:64 --machine purple --mapping a.json b.json
   cohabit simulate synthetic:ring:8 --machine mine.toml --memory interleave
+  cohabit simulate r.rec --machine epyc --memory autonuma --classify
+  cohabit simulate r.rec --machine purple --window 100us -o sim.npz
   cohabit simulate r.rec --machine epyc --mapper packed scatter best --objective congestion --share-cores
 
 Rankings of mappings are what is claimed, not seconds (docs/simulator.md).";
@@ -61,9 +67,18 @@ pub struct Simulate {
     /// Try each mapper also where tasks may share cores while others are free (`cohabit map --share-cores`)
     #[arg(long)]
     share_cores: bool,
-    /// Where pages go: first-touch, interleave, or bind:N
+    /// Where pages go: first-touch, interleave, bind:N, or autonuma[:FACTOR], moved after first touch as Linux does, FACTOR times as fast [default of it: 1000]
     #[arg(long, value_name = "WHERE", default_value = "first-touch")]
     memory: String,
+    /// Tell misses apart: compulsory, capacity, conflict, coherence, and the TLB paper's kinds; takes twice as long or more
+    #[arg(long)]
+    classify: bool,
+    /// Count over time as well, in windows of so much simulated time, as in 100us: for --json and -o
+    #[arg(long, value_name = "TIME", value_parser = number::duration)]
+    window: Option<Duration>,
+    /// Write all counts of all mappings as arrays that numpy.load reads (.npz)
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// How many mappings are simulated at a time; the result is the same for any number
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     threads: u16,
@@ -85,11 +100,15 @@ impl Simulate {
         let machine = Machine::load(&self.machine)?;
         placement.check(machine.memory.nodes).map_err(|error| Failure::usage(error.at("--memory")))?;
         self.json.check()?;
+        self.output.as_deref().map_or(Ok(()), check_writable)?;
+        let window = self.window()?;
         self.mapper.iter().try_for_each(|name| mapper(name).map(drop))?;
         let named = self.recording.open(&self.json)?;
         let recording = &*named.recording;
-        let options = Options { placement, ..Options::default() };
-        let placements = self.placements(recording, &machine, &options)?;
+        // What decides on mappings needs neither kinds nor windows.
+        let plain = Options { placement, ..Options::default() };
+        let options = Options { classify: self.classify, window, ..plain.clone() };
+        let placements = self.placements(recording, &machine, &plain)?;
         let simulated = progress::during("simulating", || {
             all(recording, &machine, placements, &options, usize::from(self.threads))
         })?;
@@ -99,8 +118,24 @@ impl Simulate {
             "memory": self.memory,
             "mappings": simulated.iter().map(fields).collect::<Vec<_>>(),
         });
+        if let Some(path) = &self.output {
+            arrays::write(path, &fields, &simulated)?;
+        }
         self.json.emit("simulate", fields, &tables::text(&self.machine, &machine, recording, &simulated))?;
         Ok(End::Done)
+    }
+
+    /// How long windows are, in fs.
+    fn window(&self) -> std::result::Result<Option<clock::Time>, Failure> {
+        let Some(window) = self.window else { return Ok(None) };
+        let usage = |cause: &str, remedy: &str| Err(Failure::usage(Error::new(cause).remedy(remedy)));
+        if self.output.is_none() && !self.json.is_asked() {
+            return usage("--window without --json and -o: nothing would show it", "add -o FILE or --json FILE");
+        }
+        match u64::try_from(window.as_nanos()).ok().and_then(|ns| ns.checked_mul(clock::NS)).filter(|&fs| fs > 0) {
+            Some(fs) => Ok(Some(fs)),
+            None => usage("--window: windows of no time, or of hours", "write a time such as 100us"),
+        }
     }
 
     /// Where each mapping puts each task: indices into the machine's PUs.
@@ -322,6 +357,9 @@ mod tests {
             objective: objective.to_owned(),
             share_cores,
             memory: String::new(),
+            classify: false,
+            window: None,
+            output: None,
             threads: 1,
             json: JsonArgs::none(),
         }

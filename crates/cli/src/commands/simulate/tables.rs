@@ -5,7 +5,7 @@ use crate::number;
 use crate::output::is_verbose;
 use cohabit_access::Recording;
 use cohabit_memory::Machine;
-use cohabit_memory::report::TaskReport;
+use cohabit_memory::report::{ByCopies, LevelMisses, TaskReport};
 
 /// The table of all mappings; with `--verbose` one of each mapping's tasks.
 pub(super) fn text(name: &str, machine: &Machine, recording: &dyn Recording, simulated: &[Simulated]) -> String {
@@ -32,8 +32,62 @@ pub(super) fn text(name: &str, machine: &Machine, recording: &dyn Recording, sim
             report.remote(),
         );
     }
+    text += &kinds(simulated);
+    text += &moved(simulated);
     if is_verbose() {
         text += &tasks(simulated);
+    }
+    text
+}
+
+/// Misses of all tasks by kind, of each level and of the first TLBs; nothing where that was not found out.
+fn kinds(simulated: &[Simulated]) -> String {
+    let rows: Vec<(&str, String, Option<LevelMisses>, ByCopies)> = simulated.iter().flat_map(rows_of).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let width = rows.iter().map(|row| row.0.chars().count()).max().unwrap_or(0).max("misses of".len());
+    let mut text = format!(
+        "\n{:<width$}  {:<8}  {:>11}  {:>11}  {:>11}  {:>11}  {:>12}  {:>11}  {:>11}\n",
+        "misses of", "in", "compulsory", "capacity", "conflict", "coherence", "invalidation", "capacity", "replication"
+    );
+    for (name, place, misses, by) in rows {
+        let kinds =
+            misses.map(|one| [one.compulsory, one.capacity, one.conflict, one.coherence].map(|n| n.to_string()));
+        let [compulsory, capacity, conflict, coherence] = kinds.unwrap_or_else(|| ["-"; 4].map(str::to_owned));
+        text += &format!(
+            "{name:<width$}  {place:<8}  {compulsory:>11}  {capacity:>11}  {conflict:>11}  {coherence:>11}  {:>12}  {:>11}  {:>11}\n",
+            by.invalidation, by.capacity, by.replication
+        );
+    }
+    text
+}
+
+/// A row a level, and one for each kind of TLB that missed.
+fn rows_of(one: &Simulated) -> Vec<(&str, String, Option<LevelMisses>, ByCopies)> {
+    let total = &one.report.total;
+    let level =
+        |misses: &LevelMisses| (one.name.as_str(), format!("L{}", misses.level), Some(*misses), misses.by_copies);
+    let tlb = |(place, by): (&str, ByCopies)| (one.name.as_str(), place.to_owned(), None, by);
+    let tlbs = [("data TLB", total.data_tlb), ("code TLB", total.code_tlb)];
+    let found = tlbs.into_iter().filter(|(_, by)| by.total() > 0);
+    total.misses.iter().map(level).chain(found.map(tlb)).collect()
+}
+
+/// Pages that were moved while the programs ran; nothing where none was sampled.
+fn moved(simulated: &[Simulated]) -> String {
+    if simulated.iter().all(|one| one.report.total.hint_faults == 0) {
+        return String::new();
+    }
+    let width = simulated.iter().map(|one| one.name.chars().count()).max().unwrap_or(0).max("pages of".len());
+    let mut text =
+        format!("\n{:<width$}  {:>11}  {:>12}  {:>11}\n", "pages of", "first touch", "hint faults", "migrations");
+    for one in simulated {
+        let total = &one.report.total;
+        text += &format!(
+            "{:<width$}  {:>11}  {:>12}  {:>11}\n",
+            one.name, total.first_touches, total.hint_faults, total.page_migrations
+        );
     }
     text
 }
