@@ -6,11 +6,15 @@
 //! which waits for it. Left out: groups of tasks, tasks that are moved to their memory, scan periods that adapt (the shortest
 //! one is taken), and what scanning itself takes.
 
-use crate::clock::Time;
+use crate::clock::{NS, Time, to_ns};
 use crate::engine::{Engine, Observer};
 use crate::machine::System;
 use crate::task::Task;
+use cohabit_model::{Error, Result};
 use std::ops::Range;
+
+/// The shortest time between two scans: as long as a task may run ahead.
+const SHORTEST: Time = 100 * NS;
 
 /// When pages are unmapped next, and which.
 #[derive(Debug)]
@@ -26,10 +30,20 @@ pub(crate) struct Scans {
 
 impl Scans {
     /// `factor` times as often as Linux does, of `processes` processes.
-    pub fn new(system: &System, factor: u32, page_bits: u32, processes: usize) -> Self {
-        let period = (system.numa_scan_period / u64::from(factor)).max(1);
+    ///
+    /// # Errors
+    /// Where that is more often than each 100 ns.
+    pub fn new(system: &System, factor: u32, page_bits: u32, processes: usize) -> Result<Self> {
+        let period = system.numa_scan_period / u64::from(factor);
+        if period < SHORTEST {
+            let ns = to_ns(period);
+            return Err(Error::new(format!(
+                "memory is scanned each {ns} ns, {factor} times as often as the machine says"
+            ))
+            .remedy("write a smaller factor, or a longer numa_scan_period_ms in the machine file"));
+        }
         let pages = (system.numa_scan_bytes >> page_bits).max(1).saturating_mul(processes as u64);
-        Self { period, pages: usize::try_from(pages).unwrap_or(usize::MAX), next: period, from: 0 }
+        Ok(Self { period, pages: usize::try_from(pages).unwrap_or(usize::MAX), next: period, from: 0 })
     }
 }
 
@@ -210,6 +224,10 @@ mod tests {
             .replace("numa = 100, machine = 150", "machine = 100");
         let one = one.replace("[[link]]\nlevel = 'package'\nbandwidth_gb_s = 72\n", "");
         assert_eq!(run(&one, steps.clone(), Placement::AutoNuma(1000)), run(&one, steps, Placement::FirstTouch));
+        let machine = Machine::parse(text, None).unwrap();
+        let often = Options { placement: Placement::AutoNuma(100_000), ..Options::default() };
+        let error = simulate(&InMemory::new(vec![vec![], vec![]]), &machine, &[0, 1], &often).unwrap_err();
+        assert!(error.to_string().contains("each 10 ns") && error.remedy.is_some(), "{error}");
         // Machines without TLBs fault as well.
         let (head, tail) = text.split_once("[tlb]").unwrap();
         let without = format!("{head}{}", &tail[tail.find("[system]").unwrap()..]);

@@ -191,7 +191,7 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
         engine.processes.dedup();
         if let Placement::AutoNuma(factor) = options.placement {
             // Linux balances nothing where there is one node.
-            let scans = Scans::new(&machine.system, factor, machine.page_bits(), engine.processes.len());
+            let scans = Scans::new(&machine.system, factor, machine.page_bits(), engine.processes.len())?;
             engine.scans = Some(scans).filter(|_| machine.memory.nodes > 1);
         }
         engine.find_next_event();
