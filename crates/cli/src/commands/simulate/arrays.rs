@@ -12,6 +12,9 @@ use std::path::Path;
 /// A count of a task by its name.
 type OfTask = (&'static str, fn(&TaskReport) -> u64);
 
+/// Counts of a server over time by their name.
+type OfServer = (&'static str, fn(&ServerSeries) -> &[u64]);
+
 /// Counts of each task that are one number.
 const OF_TASKS: [OfTask; 12] = [
     ("end_fs", |task| task.end_fs),
@@ -111,7 +114,7 @@ fn over_time(arrays: &mut Vec<Counts>, all: &[&Series], tasks: usize, servers: u
     arrays.push(array("series_loads_served", &[mappings, places, windows], loads));
     let latency = all.iter().flat_map(|series| padded(&series.load_latency_fs));
     arrays.push(array("series_load_latency_fs", &[mappings, windows], latency));
-    let of_servers: [(&str, fn(&ServerSeries) -> &[u64]); 3] = [
+    let of_servers: [OfServer; 3] = [
         ("series_server_busy_fs", |server| &server.busy_fs),
         ("series_server_wait_fs", |server| &server.wait_fs),
         ("series_server_bytes", |server| &server.bytes),
