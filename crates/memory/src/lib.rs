@@ -25,6 +25,7 @@ pub mod series;
 mod shadow;
 mod task;
 mod tlb;
+mod waiting;
 mod walk;
 
 pub use engine::{Observer, Options, Unobserved, simulate, simulate_observed};
