@@ -51,6 +51,11 @@ impl JsonArgs {
         self.json.as_deref() == Some(Path::new("-"))
     }
 
+    /// Whether a document is asked for.
+    pub fn is_asked(&self) -> bool {
+        self.json.is_some()
+    }
+
     /// Makes sure that the document can be written before there is anything to write.
     ///
     /// # Errors

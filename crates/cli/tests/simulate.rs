@@ -2,8 +2,10 @@
 
 mod common;
 
+use cohabit_formats::npz::archive::Archive;
 use common::Room;
 use serde_json::Value;
+use std::io::Read;
 
 fn json(room: &Room, name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(room.path(name)).unwrap()).unwrap()
@@ -23,8 +25,69 @@ fn pairs_are_best_side_by_side() {
     assert!(time("packed") < time("scatter") && time("best") <= time("packed") * 101 / 100, "{told}");
     let again = room.run("simulate synthetic:pairs:8:16:4 --machine harpertown --json t.json --threads 2");
     assert_eq!((again.status, json(&room, "t.json")), (Some(0), told));
+    // Tasks one by one where it is asked for, and only there.
+    let one = "simulate synthetic:pairs:8:16:4 --machine harpertown --mapper packed";
+    assert!(ran.stdout.contains("  IPC  "), "{}", ran.stdout);
+    for not_asked in ["loads missed", "misses of", "pages of"] {
+        assert!(!ran.stdout.contains(not_asked), "{}", ran.stdout);
+    }
+    let rows = room.run(&format!("{one} -v")).stdout;
+    assert_eq!(rows.lines().skip_while(|line| !line.starts_with("task ")).count(), 1 + 8, "{rows}");
     room.run("simulate synthetic:pairs:8 --machine no.toml").assert_fails(1, "no.toml");
     room.run("simulate synthetic:pairs:8 --machine harpertown --memory bind:9").assert_fails(2, "node 9");
+}
+
+/// Kinds of misses, windows and pages that move: in text where they are asked for, in JSON, and the same as arrays.
+#[test]
+fn all_that_is_counted_is_written() {
+    let room = Room::new();
+    let line = "simulate synthetic:ring:4:16:2 --machine purple --mapper packed scatter --memory autonuma:100000 --classify \
+                --window 10us -o s.npz --json s.json";
+    let ran = room.run(line);
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.contains("misses of") && ran.stdout.contains("pages of"), "{}", ran.stdout);
+    let told = json(&room, "s.json");
+    let mut archive = Archive::open(&room.path("s.npz")).unwrap();
+    let mut array = |name: &str| {
+        let mut found = archive.array(name).unwrap();
+        let mut bytes = Vec::new();
+        found.data.read_to_end(&mut bytes).unwrap();
+        let values = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect::<Vec<_>>();
+        assert_eq!(found.header.elements as usize, values.len(), "{name}");
+        (found.header.shape, values)
+    };
+    let (shape, loads) = array("loads_served");
+    assert_eq!(shape, [2, 4, 9]);
+    let windows = array("series_windows").1;
+    let (shape, series) = array("series_loads_served");
+    assert_eq!(shape, [2, 9, *windows.iter().max().unwrap()]);
+    let (misses, faults) = (array("misses").1, array("hint_faults").1);
+    let busy = array("series_server_busy_fs").1;
+    for (mapping, one) in told["mappings"].as_array().unwrap().iter().enumerate() {
+        let half = |all: &[u64]| all[mapping * all.len() / 2..][..all.len() / 2].iter().sum::<u64>();
+        let total = &one["report"]["total"];
+        let sum = |of: &Value| of.as_object().unwrap().values().filter_map(Value::as_u64).sum::<u64>();
+        assert_eq!(half(&loads), total["loads"].as_u64().unwrap());
+        assert_eq!(half(&series), half(&loads));
+        assert_eq!(half(&faults), total["hint_faults"].as_u64().unwrap());
+        let levels = total["misses"].as_array().unwrap();
+        assert_eq!(
+            half(&misses),
+            levels.iter().map(|level| sum(level) - level["level"].as_u64().unwrap()).sum::<u64>()
+        );
+        let servers = one["report"]["servers"].as_array().unwrap();
+        assert_eq!(half(&busy), servers.iter().map(|server| server["busy_fs"].as_u64().unwrap()).sum::<u64>());
+    }
+    assert!(faults.iter().any(|&count| count > 0));
+    for (options, status, cause) in [
+        ("--window 10us", 2, "nothing would show it"),
+        ("--window 0us -o t.npz", 2, "windows of no time"),
+        ("--memory autonuma:0", 2, "as fast as Linux"),
+        ("-o missing/t.npz", 1, "missing"),
+    ] {
+        room.run(&format!("simulate synthetic:ring:4:16:2 --machine purple {options}")).assert_fails(status, cause);
+        assert!(!room.path("t.npz").exists());
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! another core's store may still be read for that long, and not longer. One host thread does one simulation: the result
 //! depends on nothing but the recording, the machine, the mapping and the options.
 
+use crate::balancing::Scans;
 use crate::clock::{LONGEST, NEVER, NS, Time};
 use crate::coherence::{Hierarchy, Miss};
 use crate::core::CoreClock;
@@ -14,8 +15,10 @@ use crate::order::Order;
 use crate::pages::Placement;
 use crate::report::{MissKinds, Report, TaskReport};
 use crate::scheduler::Pu;
+use crate::series::{MOST_WINDOWS, TaskSeries};
 use crate::task::{State, Task, Work};
 use crate::tlb::Tlb;
+use crate::waiting::never;
 use cohabit_access::{Recording, Step};
 use cohabit_model::{Error, Result};
 use std::ops::Range;
@@ -27,13 +30,23 @@ pub struct Options {
     pub placement: Placement,
     /// How far a task may run ahead of all others with what its own L1 serves.
     pub lookahead: Time,
+    /// Whether misses are told apart by kind: each access then costs twice as much or more.
+    pub classify: bool,
+    /// How long the windows are in which it is counted what is done over time; none: nothing is.
+    pub window: Option<Time>,
     /// What the operating system moves while the program runs, the earliest first.
     pub exchanges: Vec<Exchange>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { placement: Placement::FirstTouch, lookahead: 100 * NS, exchanges: Vec::new() }
+        Self {
+            placement: Placement::FirstTouch,
+            lookahead: 100 * NS,
+            classify: false,
+            window: None,
+            exchanges: Vec::new(),
+        }
     }
 }
 
@@ -45,6 +58,8 @@ pub trait Observer {
     fn access(&mut self, task: usize, core: usize, line: u64, write: bool);
     /// The memory at these addresses is new from now on.
     fn unmap(&mut self, range: &Range<u64>);
+    /// A page of these lines moves to a node: no cache has any of them from now on.
+    fn migrate(&mut self, _lines: &Range<u64>, _node: usize) {}
 }
 
 /// Nobody.
@@ -57,15 +72,26 @@ impl Observer for Unobserved {
     fn unmap(&mut self, _: &Range<u64>) {}
 }
 
+/// Nobody; but each access is looked at, as telling misses apart needs it.
+struct EachAccess;
+
+impl Observer for EachAccess {
+    fn access(&mut self, _: usize, _: usize, _: u64, _: bool) {}
+    fn unmap(&mut self, _: &Range<u64>) {}
+}
+
 /// Simulates a recording on a machine, task `n` on PU `mapping[n]` (an index into the topology's PUs).
 ///
 /// # Errors
 /// The mapping does not fit; the recording cannot be read or contradicts itself; it takes more than an hour there.
 pub fn simulate(recording: &dyn Recording, machine: &Machine, mapping: &[usize], options: &Options) -> Result<Report> {
-    simulate_observed(recording, machine, mapping, options, &mut Unobserved)
+    match options.classify {
+        false => simulate_observed(recording, machine, mapping, options, &mut Unobserved),
+        true => simulate_observed(recording, machine, mapping, options, &mut EachAccess),
+    }
 }
 
-/// The same, and tells an observer.
+/// The same, and tells an observer. Misses are told apart only under one that watches.
 ///
 /// # Errors
 /// As [`simulate`].
@@ -110,6 +136,16 @@ pub(crate) struct Engine<'a, 'o, O> {
     pub(crate) order: Order,
     switches: u64,
     pub(crate) exchanges: Exchanges,
+    /// Memory is balanced over nodes, where it is.
+    pub(crate) scans: Option<Scans>,
+    /// When the operating system moves something next.
+    next_event: Time,
+    /// The processes that there are.
+    pub(crate) processes: Vec<u32>,
+    /// The tasks over time, where that is asked for.
+    series: Option<Box<TaskSeries>>,
+    /// Later than this it takes too long.
+    longest: Time,
     pub(crate) observer: &'o mut O,
 }
 
@@ -122,6 +158,9 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
         observer: &'o mut O,
     ) -> Result<Self> {
         check_mapping(recording, machine, mapping)?;
+        if options.window == Some(0) {
+            return Err(Error::new("windows of no time").remedy("give a time above 0"));
+        }
         options.placement.check(machine.memory.nodes)?;
         let mut pus_of_core = vec![Vec::new(); machine.cores];
         machine.core_of_pu.iter().enumerate().for_each(|(pu, &core)| pus_of_core[core].push(pu));
@@ -131,14 +170,35 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
             tasks: Vec::new(),
             pus: (0..machine.core_of_pu.len()).map(|_| Pu::default()).collect(),
             busy: vec![0; machine.cores],
-            tlbs: machine.tlb.iter().flat_map(|tlb| vec![Tlb::new(tlb); machine.cores]).collect(),
-            caches: Hierarchy::new(machine, options.placement.clone()),
+            tlbs: machine
+                .tlb
+                .iter()
+                .flat_map(|tlb| vec![Tlb::new(tlb, options.classify && O::WATCHES); machine.cores])
+                .collect(),
+            caches: Hierarchy::new(machine, options.placement.clone(), options.classify && O::WATCHES),
             order: Order::new(machine.core_of_pu.len()),
             switches: 0,
             exchanges: Exchanges::new(&options.exchanges, machine.core_of_pu.len())?,
+            scans: None,
+            next_event: NEVER,
+            processes: Vec::new(),
+            series: options.window.map(|window| Box::new(TaskSeries::new(window, mapping.len()))),
+            longest: options.window.map_or(LONGEST, |window| window.saturating_mul(MOST_WINDOWS).min(LONGEST)),
             pus_of_core,
             observer,
         };
+        engine.processes = recording.tasks().iter().map(|info| info.process).collect();
+        engine.processes.sort_unstable();
+        engine.processes.dedup();
+        if let Placement::AutoNuma(factor) = options.placement {
+            // Linux balances nothing where there is one node.
+            let scans = Scans::new(&machine.system, factor, machine.page_bits(), engine.processes.len())?;
+            engine.scans = Some(scans).filter(|_| machine.memory.nodes > 1);
+        }
+        engine.find_next_event();
+        if let Some(window) = options.window {
+            engine.caches.fabric.note_over_time(window);
+        }
         for (number, info) in recording.tasks().iter().enumerate() {
             let pu = mapping[number];
             let core = machine.core_of_pu[pu];
@@ -169,16 +229,39 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
             if now == NEVER {
                 return Ok(());
             }
-            if let Some(exchange) = self.exchanges.due(now) {
-                self.exchange(exchange);
+            if self.next_event <= now {
+                self.event(now);
                 continue;
             }
-            if now > LONGEST {
-                return Err(
-                    Error::new("the program takes more than an hour of simulated time").remedy("simulate a part of it")
-                );
+            if now > self.longest {
+                return Err(self.takes_too_long());
             }
             self.turn(pu, now)?;
+        }
+    }
+
+    /// What the operating system does before anything else at `now`.
+    fn event(&mut self, now: Time) {
+        if self.scans.as_ref().is_some_and(|scans| scans.next <= now) {
+            self.scan(now);
+        } else if let Some(exchange) = self.exchanges.due(now) {
+            self.exchange(exchange);
+        }
+        self.find_next_event();
+    }
+
+    fn find_next_event(&mut self) {
+        self.next_event = self.exchanges.next_at().min(self.scans.as_ref().map_or(NEVER, |scans| scans.next));
+    }
+
+    fn takes_too_long(&self) -> Error {
+        match self.longest < LONGEST {
+            true => {
+                Error::new(format!("the program takes more than {MOST_WINDOWS} windows")).remedy("give a longer window")
+            }
+            false => {
+                Error::new("the program takes more than an hour of simulated time").remedy("simulate a part of it")
+            }
         }
     }
 
@@ -225,7 +308,7 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
     }
 
     /// The current task leaves its PU.
-    fn leave(&mut self, pu: usize, now: Time) {
+    pub(crate) fn leave(&mut self, pu: usize, now: Time) {
         self.busy[self.machine.core_of_pu[pu]] -= 1;
         let place = &mut self.pus[pu];
         (place.current, place.free_from) = (None, now);
@@ -239,14 +322,20 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
         let each = self.machine.core.instruction[self.busy[task.core]];
         // Others may have come in between: what the L1 served before, it need not serve again.
         task.walk.hits = 0;
+        if let Some(series) = &mut self.series {
+            series.begin(&task);
+        }
         loop {
             task.note(now);
-            if self.begin_turn(&mut task, each, now)? {
+            let waits = self.begin_turn(&mut task, each, now)?;
+            self.note_series(&task);
+            if waits {
                 break;
             }
             task.note(now);
             let stop = self.go_on(&mut task, each, now.saturating_add(self.lookahead))?;
             task.note(now);
+            self.note_series(&task);
             self.wake_waiters(&mut task);
             match stop {
                 Stop::Ended => {
@@ -265,7 +354,7 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
             }
             let next = task.clock.time;
             let first = self.order.first();
-            if (next, pu) > first || self.pus[pu].must_switch(next) || next > LONGEST || self.exchanges.is_due(next) {
+            if (next, pu) > first || self.pus[pu].must_switch(next) || next > self.longest || self.next_event <= next {
                 self.order.set(pu, next);
                 break;
             }
@@ -273,6 +362,12 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
         }
         self.tasks[number] = Some(task);
         Ok(())
+    }
+
+    fn note_series(&mut self, task: &Task<'a>) {
+        if let Some(series) = &mut self.series {
+            series.note(task);
+        }
     }
 
     /// What has to be done in its turn, now. True where the task cannot go on.
@@ -311,149 +406,6 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
         }
     }
 
-    /// The time at which a task had made so many accesses; none where it has not, or is the one that runs.
-    pub(crate) fn passed(&self, on: usize, position: u64) -> Option<Time> {
-        self.tasks[on].as_ref().and_then(|task| task.passed(position))
-    }
-
-    /// Whether a task may wait for another's position.
-    pub(crate) fn check_wait(&self, task: &Task, on: usize, position: u64) -> Result<()> {
-        let damaged = |what: String| {
-            Err(Error::new(format!("the recording is damaged: task {} waits for {what}", task.number))
-                .remedy("record it again"))
-        };
-        if on >= self.tasks.len() {
-            return damaged(format!("task {on}, which is not in it"));
-        }
-        if on == task.number && position > task.position {
-            return damaged("itself".to_owned());
-        }
-        Ok(())
-    }
-
-    /// A wait, in its turn. True where the task cannot go on.
-    fn wait(&mut self, task: &mut Task<'a>, on: usize, position: u64, polled: Option<u64>, now: Time) -> Result<bool> {
-        task.work = Work::Nothing;
-        if on == task.number {
-            return Ok(false);
-        }
-        if let Some(passed) = self.passed(on, position) {
-            task.report.waiting_fs += passed.saturating_sub(task.clock.time);
-            task.clock.time = task.clock.time.max(passed);
-            return Ok(false);
-        }
-        let other = self.tasks[on].as_mut().expect("the one that runs is another");
-        if other.state == State::Ended {
-            return Err(never(task.number, on, position));
-        }
-        other.waiters.push((position, task.number));
-        task.clock.drain();
-        let since = task.clock.time;
-        match polled {
-            None => {
-                task.state = State::Asleep { on, position, since };
-                self.leave(task.pu, since);
-            }
-            Some(address) => {
-                let line = address >> self.machine.line_bits;
-                task.state = State::Polls { on, position, since, line };
-                self.read_polled(task, line, now);
-                self.order.set(task.pu, self.until_switch(task.pu));
-            }
-        }
-        Ok(true)
-    }
-
-    /// When the task that polls on a PU may have to make room.
-    fn until_switch(&self, pu: usize) -> Time {
-        let pu = &self.pus[pu];
-        pu.next_ready().map_or(NEVER, |ready| ready.max(pu.slice_end))
-    }
-
-    fn read_polled(&mut self, task: &mut Task<'a>, line: u64, now: Time) {
-        if O::WATCHES {
-            self.observer.access(task.number, task.core, line, false);
-        }
-        if !self.caches.hits_first(task.core, line, false) {
-            let outcome = self.caches.access(task.core, line, false, now);
-            task.report.snoops += outcome.snoops;
-            task.report.polls += 1;
-        }
-        self.tell_losers(now);
-    }
-
-    /// A task that polls finds its line changed, or has its PU again.
-    fn poll(&mut self, number: usize, pu: usize, line: u64, now: Time) {
-        let mut task = self.tasks[number].take().expect("no other runs");
-        task.clock.time = task.clock.time.max(now);
-        self.order.set(pu, self.until_switch(pu));
-        self.read_polled(&mut task, line, now);
-        self.tasks[number] = Some(task);
-    }
-
-    /// Tells tasks that poll, and counts, that copies were taken away.
-    fn tell_losers(&mut self, now: Time) {
-        while let Some((core, line)) = self.caches.lost.pop() {
-            for &pu in &self.pus_of_core[core] {
-                let Some(task) = self.pus[pu].current.and_then(|number| self.tasks[number].as_mut()) else { continue };
-                task.report.copies_lost += 1;
-                if matches!(task.state, State::Polls { line: polled, .. } if polled == line) {
-                    self.order.set(pu, self.order.time(pu).min(now.max(task.clock.time)));
-                }
-            }
-        }
-    }
-
-    /// A task wants its PU from a time on.
-    fn enter(&mut self, pu: usize, number: usize, time: Time) {
-        self.pus[pu].enter(number, time);
-        let next = match self.pus[pu].current {
-            None => time.max(self.pus[pu].free_from),
-            Some(current) => match self.tasks[current].as_ref().map(|task| task.state) {
-                Some(State::Polls { .. }) => time.max(self.pus[pu].slice_end),
-                _ => NEVER,
-            },
-        };
-        self.order.set(pu, self.order.time(pu).min(next));
-    }
-
-    /// Wakes those whose wait for the task is over.
-    fn wake_waiters(&mut self, task: &mut Task<'a>) {
-        let mut index = 0;
-        while index < task.waiters.len() {
-            let (position, waiter) = task.waiters[index];
-            match task.passed(position) {
-                Some(time) => {
-                    task.waiters.remove(index);
-                    self.wake(waiter, time);
-                }
-                None => index += 1,
-            }
-        }
-    }
-
-    fn wake(&mut self, number: usize, time: Time) {
-        let task = self.tasks[number].as_mut().expect("the one that runs is another");
-        let state = std::mem::replace(&mut task.state, State::Runs);
-        let pu = task.pu;
-        let time = time.max(task.clock.time);
-        match state {
-            State::Asleep { since, .. } => {
-                task.report.waiting_fs += time - since;
-                task.clock.time = time;
-                self.enter(pu, number, time);
-            }
-            State::Polls { since, .. } => {
-                task.report.polling_fs += time - since;
-                task.clock.time = time;
-                if self.pus[pu].current == Some(number) {
-                    self.order.set(pu, time);
-                }
-            }
-            State::Runs | State::Ended => {}
-        }
-    }
-
     fn check_ended(&self) -> Result<()> {
         for task in self.tasks.iter().flatten() {
             if let State::Asleep { on, position, .. } | State::Polls { on, position, .. } = task.state {
@@ -464,23 +416,28 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
     }
 
     fn report(self) -> Report {
-        let tasks: Vec<_> = self.tasks.into_iter().flatten().map(|task| finished(*task)).collect();
+        let cycle = self.machine.core.cycle;
+        let tasks: Vec<_> = self.tasks.into_iter().flatten().map(|task| finished(*task, cycle)).collect();
         let mut total = TaskReport { name: "all".to_owned(), ..TaskReport::default() };
         tasks.iter().for_each(|task| total.add(task));
+        total.set_rate(cycle);
         Report {
             time_fs: total.end_fs,
             tasks,
-            total,
             caches: self.caches.report(),
             servers: self.caches.fabric.report(),
             switches: self.switches,
             exchanges: self.exchanges.done(),
+            series: self.series.map(|series| series.finish(total.end_fs, self.caches.fabric.series())),
+            total,
         }
     }
 }
 
-fn finished(task: Task) -> TaskReport {
-    TaskReport { stalled_fs: task.clock.stalled, instructions: task.clock.begun, ..task.report }
+fn finished(task: Task, cycle: Time) -> TaskReport {
+    let mut report = TaskReport { stalled_fs: task.clock.stalled, instructions: task.clock.begun, ..task.report };
+    report.finish(cycle);
+    report
 }
 
 /// Counts a miss by its kind.
@@ -491,13 +448,6 @@ pub(crate) fn count_miss(kinds: &mut MissKinds, miss: Option<Miss>) {
         Some(Miss::Replacement) => kinds.replacement += 1,
         Some(Miss::Coherence) => kinds.coherence += 1,
     }
-}
-
-fn never(task: usize, on: usize, position: u64) -> Error {
-    Error::new(format!(
-        "the recording cannot go on: task {task} waits for task {on} to have made {position} accesses, which never happens"
-    ))
-    .remedy("record it again")
 }
 
 fn check_mapping(recording: &dyn Recording, machine: &Machine, mapping: &[usize]) -> Result<()> {

@@ -34,9 +34,9 @@ impl Exchanges {
         Ok(Self { all, next: 0 })
     }
 
-    /// Whether one comes before anything else at `now`.
-    pub fn is_due(&self, now: Time) -> bool {
-        self.all.get(self.next).is_some_and(|exchange| exchange.at <= now)
+    /// When the next one is.
+    pub fn next_at(&self) -> Time {
+        self.all.get(self.next).map_or(NEVER, |exchange| exchange.at)
     }
 
     /// The next one, where it comes before anything else at `now`.

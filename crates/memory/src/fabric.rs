@@ -7,6 +7,7 @@ use crate::hash::spread;
 use crate::machine::{Machine, Search};
 use crate::queue::Queue;
 use crate::report::ServerReport;
+use crate::series::{ServerCounts, ServerSeries};
 
 /// A request, an answer without data, the head of a message with data.
 const HEAD_BYTES: u64 = 8;
@@ -169,22 +170,40 @@ impl<'a> Fabric<'a> {
         mesh.hop * hops as Time
     }
 
-    /// What each did.
-    pub fn report(&self) -> Vec<ServerReport> {
+    /// From now on it is noted what each does over time.
+    pub fn note_over_time(&mut self, window: Time) {
+        let links = self.links.iter_mut().flat_map(|link| link.into.iter_mut().chain(&mut link.out));
+        for queue in self.controllers.iter_mut().chain(links).chain(&mut self.bus) {
+            queue.series = Some(Box::new(ServerCounts::new(window)));
+        }
+    }
+
+    /// All servers with their names.
+    fn servers(&self) -> Vec<(String, &Queue)> {
         let count = self.machine.memory.controllers;
         let mut servers = Vec::new();
         for (number, queue) in self.controllers.iter().enumerate() {
-            let name = format!("memory {}.{}", number / count, number % count);
-            servers.push(ServerReport { name, usage: queue.usage });
+            servers.push((format!("memory {}.{}", number / count, number % count), queue));
         }
         for (link, queues) in self.machine.links.iter().zip(&self.links) {
             for (number, (into, out)) in queues.into.iter().zip(&queues.out).enumerate() {
-                servers.push(ServerReport { name: format!("{} {number} in", link.name), usage: into.usage });
-                servers.push(ServerReport { name: format!("{} {number} out", link.name), usage: out.usage });
+                servers.push((format!("{} {number} in", link.name), into));
+                servers.push((format!("{} {number} out", link.name), out));
             }
         }
-        servers.extend(self.bus.as_ref().map(|bus| ServerReport { name: "bus".to_owned(), usage: bus.usage }));
+        servers.extend(self.bus.as_ref().map(|bus| ("bus".to_owned(), bus)));
         servers
+    }
+
+    /// What each did.
+    pub fn report(&self) -> Vec<ServerReport> {
+        self.servers().into_iter().map(|(name, queue)| ServerReport { name, usage: queue.usage }).collect()
+    }
+
+    /// What each did over time.
+    pub fn series(&self) -> Vec<ServerSeries> {
+        let of = |(name, queue): (String, &Queue)| Some(queue.series.as_ref()?.report(&name));
+        self.servers().into_iter().filter_map(of).collect()
     }
 }
 

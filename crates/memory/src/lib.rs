@@ -3,7 +3,9 @@
 //! [`simulate`] takes a [`cohabit_access::Recording`], a [`Machine`] and a mapping, and says what each task would have met
 //! there ([`Report`]). It shares no code with the estimators. docs/simulator.md says what is modelled and what is not.
 
+mod balancing;
 mod cache;
+mod classify;
 pub mod clock;
 mod coherence;
 mod core;
@@ -19,8 +21,11 @@ mod queue;
 mod replacement;
 pub mod report;
 mod scheduler;
+pub mod series;
+mod shadow;
 mod task;
 mod tlb;
+mod waiting;
 mod walk;
 
 pub use engine::{Observer, Options, Unobserved, simulate, simulate_observed};

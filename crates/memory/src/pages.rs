@@ -4,6 +4,11 @@ use crate::hash::Numbers;
 use cohabit_model::{Error, Result};
 use std::ops::Range;
 
+/// How many times as fast as Linux memory is balanced where nobody says: a second of its is a millisecond.
+pub const AUTONUMA_FACTOR: u32 = 1000;
+/// And how many at most.
+const MOST_FACTOR: u32 = 1_000_000;
+
 /// Where the pages of a program go.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Placement {
@@ -14,12 +19,15 @@ pub enum Placement {
     Interleave,
     /// All to one node.
     Bind(usize),
+    /// To the node of whoever touches them first, and then to that of whoever goes on touching them, as Linux balances memory
+    /// ([`crate::machine::System`]): so many times as fast as it does, because simulated runs are short.
+    AutoNuma(u32),
     /// Addresses to nodes as listed, all else to the node of whoever touches it first.
     Listed(Vec<(Range<u64>, usize)>),
 }
 
 impl Placement {
-    /// As a user writes it: `first-touch`, `interleave` or `bind:N`.
+    /// As a user writes it: `first-touch`, `interleave`, `bind:N`, `autonuma` or `autonuma:FACTOR`.
     ///
     /// # Errors
     /// Where it is none of these.
@@ -27,9 +35,16 @@ impl Placement {
         match (text, text.strip_prefix("bind:").map(str::parse)) {
             ("first-touch", _) => Ok(Self::FirstTouch),
             ("interleave", _) => Ok(Self::Interleave),
+            ("autonuma", _) => Ok(Self::AutoNuma(AUTONUMA_FACTOR)),
             (_, Some(Ok(node))) => Ok(Self::Bind(node)),
-            _ => Err(Error::new(format!("{text:?} is no placement of memory"))
-                .remedy("write first-touch, interleave, or bind:N with the number of a NUMA node")),
+            _ => match text.strip_prefix("autonuma:").map(str::parse::<u32>) {
+                Some(Ok(factor)) if (1..=MOST_FACTOR).contains(&factor) => Ok(Self::AutoNuma(factor)),
+                Some(_) => Err(Error::new(format!("{text:?}: how many times as fast as Linux?"))
+                    .remedy(format!("write a whole number from 1 to {MOST_FACTOR}, as in autonuma:{AUTONUMA_FACTOR}"))),
+                None => Err(Error::new(format!("{text:?} is no placement of memory")).remedy(
+                    "write first-touch, interleave, bind:N with the number of a NUMA node, autonuma, or autonuma:FACTOR",
+                )),
+            },
         }
     }
 
@@ -57,13 +72,25 @@ pub(crate) struct Pages {
     nodes: usize,
     page_bits: u32,
     node_of: Numbers<u32>,
+    /// Pages that are unmapped for sampling.
+    hinted: Numbers<()>,
+    /// The node that took a page's last hint fault.
+    last_fault: Numbers<u32>,
     /// 64 lines a word.
     touched: Numbers<u64>,
 }
 
 impl Pages {
     pub fn new(placement: Placement, nodes: usize, page_bits: u32) -> Self {
-        Self { placement, nodes, page_bits, node_of: Numbers::default(), touched: Numbers::default() }
+        Self {
+            placement,
+            nodes,
+            page_bits,
+            node_of: Numbers::default(),
+            hinted: Numbers::default(),
+            last_fault: Numbers::default(),
+            touched: Numbers::default(),
+        }
     }
 
     /// The page of an address.
@@ -71,9 +98,44 @@ impl Pages {
         address >> self.page_bits
     }
 
-    /// Whether the page was touched.
+    /// Whether the page may be touched without anybody taking note.
     pub fn knows(&self, page: u64) -> bool {
-        self.node_of.contains_key(&page)
+        self.node_of.contains_key(&page) && (self.hinted.is_empty() || !self.hinted.contains_key(&page))
+    }
+
+    /// Unmaps the next `count` pages for sampling, in the order of their numbers from `from` on, and around; those that were not
+    /// yet.
+    pub fn hint(&mut self, from: &mut u64, count: usize) -> Vec<u64> {
+        let mut pages: Vec<u64> = self.node_of.keys().copied().collect();
+        pages.sort_unstable();
+        let first = pages.partition_point(|page| page < from);
+        pages.rotate_left(first);
+        *from = pages.get(count).copied().unwrap_or(*from);
+        pages.truncate(count);
+        pages.retain(|&page| self.hinted.insert(page, ()).is_none());
+        pages
+    }
+
+    /// The page is mapped again, and nobody took a fault.
+    pub fn unhint(&mut self, page: u64) {
+        self.hinted.remove(&page);
+    }
+
+    /// A page that may be unmapped for sampling is touched from a core near node `near`. Where it was: it is not any more, and
+    /// the node that it leaves for `near`, where it does.
+    pub fn take_hint(&mut self, page: u64, near: usize) -> Option<Option<usize>> {
+        if self.hinted.is_empty() {
+            return None;
+        }
+        self.hinted.remove(&page)?;
+        let again = self.last_fault.insert(page, near as u32) == Some(near as u32);
+        let node = self.node_of.get_mut(&page)?;
+        let from = *node as usize;
+        if !again || from == near {
+            return Some(None);
+        }
+        *node = near as u32;
+        Some(Some(from))
     }
 
     /// The node of a page, touched from a core near node `near`, and whether this is the first touch.
@@ -82,7 +144,7 @@ impl Pages {
             return (node as usize, false);
         }
         let node = match &self.placement {
-            Placement::FirstTouch => near,
+            Placement::FirstTouch | Placement::AutoNuma(_) => near,
             Placement::Interleave => (page % self.nodes as u64) as usize,
             Placement::Bind(node) => *node,
             Placement::Listed(ranges) => {
@@ -107,6 +169,10 @@ impl Pages {
     pub fn unmap(&mut self, range: &Range<u64>, line_bits: u32) -> (Vec<u64>, Vec<u64>) {
         let within = self.page_of(range.start)..range.end.div_ceil(1 << self.page_bits);
         let pages = taken(&mut self.node_of, within);
+        for (page, _) in &pages {
+            self.hinted.remove(page);
+            self.last_fault.remove(page);
+        }
         let lines = range.start >> line_bits..range.end.div_ceil(1 << line_bits);
         let mut gone = Vec::new();
         for (word, bits) in taken(&mut self.touched, lines.start >> 6..lines.end.div_ceil(64)) {
@@ -158,14 +224,39 @@ mod tests {
 
     #[test]
     fn placements_are_read_and_checked() {
-        for (text, nodes, good) in
-            [("first-touch", 1, true), ("interleave", 1, true), ("bind:1", 2, true), ("bind:2", 2, false)]
-        {
+        for (text, nodes, good) in [
+            ("first-touch", 1, true),
+            ("interleave", 1, true),
+            ("bind:1", 2, true),
+            ("bind:2", 2, false),
+            ("autonuma:7", 1, true),
+        ] {
             assert_eq!(Placement::parse(text).unwrap().check(nodes).is_ok(), good, "{text}");
         }
-        for text in ["", "bind", "bind:", "bind:-1", "first touch"] {
+        for text in ["", "bind", "bind:", "bind:-1", "first touch", "autonuma:", "autonuma:0", "autonuma:1e3"] {
             assert!(Placement::parse(text).is_err(), "{text}");
         }
+    }
+
+    /// Two pages a time, around; a second fault from the same node moves a page that is elsewhere.
+    #[test]
+    fn pages_are_sampled_in_turns() {
+        let mut pages = Pages::new(Placement::AutoNuma(1), 3, 12);
+        for page in [7, 3, 9, 5, 4] {
+            pages.touch(page, 0);
+        }
+        let mut from = 0;
+        assert_eq!([2, 2, 2, 2].map(|count| pages.hint(&mut from, count)), [vec![3, 4], vec![5, 7], vec![9], vec![]]);
+        assert!(!pages.knows(3) && !pages.knows(9));
+        assert_eq!([pages.take_hint(3, 1), pages.take_hint(3, 1)], [Some(None), None]);
+        assert!(pages.knows(3));
+        for (near, moves) in [(2, None), (1, None), (1, Some(0)), (1, None), (0, None), (0, Some(1))] {
+            pages.hint(&mut 3, 1);
+            assert_eq!(pages.take_hint(3, near), Some(moves), "{near}");
+        }
+        assert_eq!(pages.touch(3, 2), (0, false));
+        pages.unmap(&(0x3000..0x10000), 6);
+        assert!(pages.hinted.is_empty() && pages.last_fault.is_empty());
     }
 
     #[test]

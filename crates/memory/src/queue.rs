@@ -5,6 +5,7 @@
 
 use crate::clock::{self, Time};
 use crate::report::Usage;
+use crate::series::ServerCounts;
 use std::collections::VecDeque;
 
 /// Idle times that are remembered.
@@ -26,6 +27,8 @@ pub(crate) struct Queue {
     busy_in_window: Time,
     share: f64,
     pub usage: Usage,
+    /// The same over time, where that is asked for.
+    pub series: Option<Box<ServerCounts>>,
 }
 
 impl Queue {
@@ -42,6 +45,7 @@ impl Queue {
             busy_in_window: 0,
             share: 0.0,
             usage: Usage::default(),
+            series: None,
         }
     }
 
@@ -50,15 +54,22 @@ impl Queue {
         self.usage.requests += 1;
         self.usage.bytes += bytes;
         if self.gb_s.is_infinite() && self.curve.is_empty() {
+            if let Some(series) = &mut self.series {
+                series.note(bytes, now, 0, now, 0);
+            }
             return 0;
         }
         let time = if bytes == self.line_bytes { self.line_time } else { clock::of_bytes(bytes, self.gb_s) };
-        let mut wait = self.begin(now, time) - now;
+        let begin = self.begin(now, time);
+        let mut wait = begin - now;
         if !self.curve.is_empty() {
             wait = wait.max(self.by_curve(now, time));
         }
         self.usage.busy_fs += time;
         self.usage.wait_fs += wait;
+        if let Some(series) = &mut self.series {
+            series.note(bytes, now, wait, begin, time);
+        }
         wait
     }
 

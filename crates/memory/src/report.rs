@@ -1,5 +1,6 @@
 //! What a simulation found, as plain numbers. Times are in fs ([`crate::clock`]).
 
+use crate::series::{ByPlace, Series};
 use serde::Serialize;
 
 /// Where an access was served.
@@ -39,6 +40,21 @@ impl Served {
         Self::LocalMemory,
         Self::RemoteMemory,
     ];
+
+    /// Its name as a key.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::L1 => "l1",
+            Self::FillBuffer => "fill_buffer",
+            Self::L2 => "l2",
+            Self::L3 => "l3",
+            Self::L4 => "l4",
+            Self::NearCache => "near_cache",
+            Self::FarCache => "far_cache",
+            Self::LocalMemory => "local_memory",
+            Self::RemoteMemory => "remote_memory",
+        }
+    }
 
     /// The cache of a level.
     pub(crate) fn level(number: u8) -> Self {
@@ -114,6 +130,60 @@ impl MissKinds {
     }
 }
 
+/// Misses of one level's caches by kind ([`crate::Options::classify`]).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct LevelMisses {
+    /// The level.
+    pub level: u8,
+    /// The cache was never asked for the line before.
+    pub compulsory: u64,
+    /// A fully associative LRU cache of the same size would not have it either.
+    pub capacity: u64,
+    /// That would have it.
+    pub conflict: u64,
+    /// The line was lost to a write of others.
+    pub coherence: u64,
+    /// The same misses by the kinds of the TLB paper.
+    pub by_copies: ByCopies,
+}
+
+impl LevelMisses {
+    /// None yet.
+    pub(crate) fn new(level: u8) -> Self {
+        Self { level, ..Self::default() }
+    }
+
+    /// All together.
+    pub fn total(self) -> u64 {
+        self.compulsory + self.capacity + self.conflict + self.coherence
+    }
+}
+
+/// Misses by the kinds of the TLB paper (III-A-1), which are read so: each miss is of one of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct ByCopies {
+    /// What was looked for had been taken away: a line by a write of others, a page of a TLB because its memory was given back or
+    /// moved.
+    pub invalidation: u64,
+    /// Not that, and no other cache of the level has it: it is looked for the first time, or had to make room.
+    pub capacity: u64,
+    /// Not taken away, and another cache of the level has it: it will be in more than one.
+    pub replication: u64,
+}
+
+impl ByCopies {
+    /// All together.
+    pub fn total(self) -> u64 {
+        self.invalidation + self.capacity + self.replication
+    }
+
+    fn add(&mut self, other: Self) {
+        self.invalidation += other.invalidation;
+        self.capacity += other.capacity;
+        self.replication += other.replication;
+    }
+}
+
 /// What one task did.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TaskReport {
@@ -125,6 +195,10 @@ pub struct TaskReport {
     pub end_fs: u64,
     /// Instructions, polling not counted.
     pub instructions: u64,
+    /// How long it ran: until its end, without what it waited, polled, was idle or queued.
+    pub running_fs: u64,
+    /// Instructions a cycle of that time; 0 where it never ran.
+    pub instructions_per_cycle: f64,
     /// Loads of lines, read-modify-writes not counted.
     pub loads: u64,
     /// Stores to lines, read-modify-writes counted.
@@ -137,10 +211,21 @@ pub struct TaskReport {
     pub load_latency_fs: u64,
     /// How many of them took up to 2^n ns (the last: all others).
     pub load_latency: [u64; 16],
+    /// The same by where they were served; nothing of the L1 and of lines that were on their way.
+    pub load_latency_by_place: ByPlace<[u64; 16]>,
     /// Accesses that the core's own caches could not serve, by why.
     pub private_misses: MissKinds,
     /// Accesses that no cache behind the core's last cache could serve, by why.
     pub last_misses: MissKinds,
+    /// Misses of each level's caches by kind; empty where that is not found out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub misses: Vec<LevelMisses>,
+    /// Misses of the first TLB of data by kind; all 0 where that is not found out.
+    #[serde(skip_serializing_if = "is_none")]
+    pub data_tlb: ByCopies,
+    /// Misses of the first TLB of code.
+    #[serde(skip_serializing_if = "is_none")]
+    pub code_tlb: ByCopies,
     /// Stores to lines that others could read too.
     pub upgrades: u64,
     /// Copies in other cores' caches that its stores took away.
@@ -157,6 +242,10 @@ pub struct TaskReport {
     pub page_walks: u64,
     /// Pages that it was the first to touch.
     pub first_touches: u64,
+    /// Faults that it took on pages that were unmapped for sampling.
+    pub hint_faults: u64,
+    /// Pages that it had moved to its node by these.
+    pub page_migrations: u64,
     /// Held up by loads, full fill buffers and the page table.
     pub stalled_fs: u64,
     /// Waiting for other tasks, asleep.
@@ -177,14 +266,31 @@ pub struct TaskReport {
 
 impl TaskReport {
     /// Notes what a load that missed the L1 took.
-    pub(crate) fn note_latency(&mut self, latency_fs: u64) {
+    pub(crate) fn note_latency(&mut self, served: Served, latency_fs: u64) {
         self.load_latency_fs += latency_fs;
         let ns = latency_fs.div_ceil(crate::clock::NS).max(1);
         let bucket = (u64::BITS - (ns - 1).leading_zeros()) as usize;
-        self.load_latency[bucket.min(15)] += 1;
+        self.load_latency_by_place.0[served as usize][bucket.min(15)] += 1;
     }
 
-    /// Adds another's counts; the end is the later one.
+    /// What follows from counts and times, once all are known; a cycle takes `cycle_fs`.
+    pub(crate) fn finish(&mut self, cycle_fs: u64) {
+        for counts in &self.load_latency_by_place.0 {
+            self.load_latency.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        }
+        let away =
+            [self.waiting_fs, self.polling_fs, self.idle_fs, self.queued_fs].into_iter().fold(0, u64::saturating_add);
+        self.running_fs = self.end_fs.saturating_sub(away);
+        self.set_rate(cycle_fs);
+    }
+
+    /// Instructions a cycle from what is known.
+    pub(crate) fn set_rate(&mut self, cycle_fs: u64) {
+        let cycles = self.running_fs as f64 / cycle_fs.max(1) as f64;
+        self.instructions_per_cycle = if self.running_fs == 0 { 0.0 } else { self.instructions as f64 / cycles };
+    }
+
+    /// Adds another's counts; the end is the later one. Instructions a cycle are left as they are.
     pub fn add(&mut self, other: &Self) {
         self.end_fs = self.end_fs.max(other.end_fs);
         for (sum, counts) in
@@ -200,9 +306,24 @@ impl TaskReport {
             sum.replacement += kinds.replacement;
             sum.coherence += kinds.coherence;
         }
+        if self.misses.is_empty() {
+            self.misses = other.misses.iter().map(|misses| LevelMisses::new(misses.level)).collect();
+        }
+        for (sum, misses) in self.misses.iter_mut().zip(&other.misses) {
+            sum.compulsory += misses.compulsory;
+            sum.capacity += misses.capacity;
+            sum.conflict += misses.conflict;
+            sum.coherence += misses.coherence;
+            sum.by_copies.add(misses.by_copies);
+        }
+        let by_place = self.load_latency_by_place.0.iter_mut().zip(&other.load_latency_by_place.0);
+        by_place.for_each(|(sum, counts)| sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count));
+        self.data_tlb.add(other.data_tlb);
+        self.code_tlb.add(other.code_tlb);
         self.load_latency.iter_mut().zip(other.load_latency).for_each(|(sum, count)| *sum += count);
         for (sum, count) in [
             (&mut self.instructions, other.instructions),
+            (&mut self.running_fs, other.running_fs),
             (&mut self.loads, other.loads),
             (&mut self.stores, other.stores),
             (&mut self.load_latency_fs, other.load_latency_fs),
@@ -214,6 +335,8 @@ impl TaskReport {
             (&mut self.code_tlb_misses, other.code_tlb_misses),
             (&mut self.page_walks, other.page_walks),
             (&mut self.first_touches, other.first_touches),
+            (&mut self.hint_faults, other.hint_faults),
+            (&mut self.page_migrations, other.page_migrations),
             (&mut self.stalled_fs, other.stalled_fs),
             (&mut self.waiting_fs, other.waiting_fs),
             (&mut self.polling_fs, other.polling_fs),
@@ -226,6 +349,10 @@ impl TaskReport {
             *sum += count;
         }
     }
+}
+
+fn is_none(kinds: &ByCopies) -> bool {
+    *kinds == ByCopies::default()
 }
 
 /// What one server of requests did.
@@ -297,6 +424,9 @@ pub struct Report {
     pub switches: u64,
     /// How often the operating system let two PUs change places.
     pub exchanges: u64,
+    /// The run over time, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub series: Option<Series>,
 }
 
 impl Report {
@@ -336,7 +466,9 @@ mod tests {
     fn latencies_go_to_powers_of_two() {
         for (ns, bucket) in [(0, 0), (1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (64, 6), (65, 7), (1 << 40, 15)] {
             let mut report = TaskReport::default();
-            report.note_latency(ns * crate::clock::NS);
+            report.note_latency(Served::L2, ns * crate::clock::NS);
+            report.finish(1);
+            assert_eq!(report.load_latency, *report.load_latency_by_place.at(Served::L2));
             assert_eq!(report.load_latency.iter().position(|&count| count == 1), Some(bucket), "{ns} ns");
         }
     }

@@ -96,6 +96,8 @@ pub(crate) struct Task<'a> {
     pub waiters: Vec<(u64, usize)>,
     /// The page of the last access of data, found in the TLB as of that generation.
     pub page: (u64, u64),
+    /// The access, by position and line, that took the last hint fault.
+    pub faulted: (u64, u64),
     pub report: TaskReport,
 }
 
@@ -123,6 +125,7 @@ impl<'a> Task<'a> {
             history: VecDeque::from([(0, 0)]),
             waiters: Vec::new(),
             page: (u64::MAX, u64::MAX),
+            faulted: (u64::MAX, u64::MAX),
             report,
         }
     }

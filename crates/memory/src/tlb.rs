@@ -4,6 +4,7 @@
 
 use crate::cache::Cache;
 use crate::clock::Time;
+use crate::hash::Numbers;
 use crate::machine::{self, Replacement};
 
 /// Where a page was found.
@@ -22,6 +23,8 @@ pub(crate) struct Tlb {
     code: Option<Cache>,
     second: Option<(Cache, Time)>,
     walk: Time,
+    /// Pages that were taken from the first TLBs of data and of code; none where nobody asks.
+    lost: Option<[Numbers<()>; 2]>,
     /// Changes whenever an entry of the first data TLB may have gone.
     pub generation: u64,
 }
@@ -33,13 +36,15 @@ pub(crate) fn key(process: u32, page: u64) -> u64 {
 }
 
 impl Tlb {
-    pub fn new(machine: &machine::Tlb) -> Self {
+    /// With `classify` it is known why pages are not there.
+    pub fn new(machine: &machine::Tlb, classify: bool) -> Self {
         let cache = |level: &machine::TlbLevel| Cache::new(level.sets, level.ways, Replacement::Lru);
         Self {
             data: cache(&machine.data),
             code: machine.code.as_ref().map(cache),
             second: machine.second.as_ref().map(|level| (cache(level), level.latency)),
             walk: machine.walk,
+            lost: classify.then(Default::default),
             generation: 0,
         }
     }
@@ -78,13 +83,38 @@ impl Tlb {
     /// The page is somebody else's from now on.
     pub fn forget(&mut self, key: u64) {
         self.generation += 1;
-        self.data.remove(key);
-        if let Some(code) = &mut self.code {
-            code.remove(key);
+        let data = self.data.remove(key).is_some();
+        let code = self.code.as_mut().is_some_and(|code| code.remove(key).is_some());
+        if let Some(lost) = &mut self.lost {
+            lost.iter_mut().zip([data, code]).filter(|(_, was)| *was).for_each(|(lost, _)| {
+                lost.insert(key, ());
+            });
         }
         if let Some((second, _)) = &mut self.second {
             second.remove(key);
         }
+    }
+}
+
+impl Tlb {
+    /// Whether the page, which has just come into the first TLB of data, had been taken from it. None where nobody keeps that.
+    pub fn had_lost_data(&mut self, key: u64) -> Option<bool> {
+        self.lost.as_mut().map(|[data, _]| data.remove(&key).is_some())
+    }
+
+    /// The same of code.
+    pub fn had_lost_code(&mut self, key: u64) -> Option<bool> {
+        self.lost.as_mut().map(|[_, code]| code.remove(&key).is_some())
+    }
+
+    /// Whether the first TLB of data has it.
+    pub fn holds_data(&self, key: u64) -> bool {
+        self.data.find(key).is_some()
+    }
+
+    /// Whether the first TLB of code has it.
+    pub fn holds_code(&self, key: u64) -> bool {
+        self.code.as_ref().is_some_and(|code| code.find(key).is_some())
     }
 }
 
@@ -113,7 +143,7 @@ mod tests {
             second: Some(level(2, 2, 7)),
             walk: 30,
         };
-        let mut tlb = Tlb::new(&machine);
+        let mut tlb = Tlb::new(&machine, true);
         let mut data = |page| if tlb.has_data(page) { Found::First } else { tlb.miss_data(page) };
         for (page, found) in [
             (1, Found::Walk(37)),
@@ -132,7 +162,12 @@ mod tests {
             [9, 9, 10, 9].map(|page| tlb.find_code(page)),
             [Found::Walk(37), Found::First, Found::Walk(37), Found::Second(7)]
         );
+        assert_eq!((tlb.had_lost_code(9), tlb.holds_code(9), tlb.holds_data(9)), (Some(false), true, false));
         tlb.forget(9);
+        assert_eq!(
+            (tlb.had_lost_data(9), tlb.had_lost_code(9), tlb.had_lost_code(9)),
+            (Some(false), Some(true), Some(false))
+        );
         assert_eq!(tlb.find_code(9), Found::Walk(37));
         assert_ne!(key(1, 5), key(2, 5));
     }

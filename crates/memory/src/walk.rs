@@ -79,10 +79,12 @@ impl<'a, O: Observer> Engine<'a, '_, O> {
     fn fetch_code(&mut self, task: &mut Task<'a>, page: u64) {
         let Some(tlb) = self.tlbs.get_mut(task.core) else { return };
         let page = page << 12 >> self.machine.page_bits();
-        match tlb.find_code(tlb::key(task.process, page)) {
+        let key = tlb::key(task.process, page);
+        match tlb.find_code(key) {
             Found::First => {}
             found => {
                 task.report.code_tlb_misses += 1;
+                self.classify_code(task, key);
                 pay(task, found);
             }
         }
@@ -163,6 +165,7 @@ impl<'a, O: Observer> Engine<'a, '_, O> {
         task.walk.hits += 1;
         if O::WATCHES {
             self.observer.access(task.number, task.core, line, kind.writes());
+            self.caches.note_hit(task.core, line, kind.writes());
         }
         true
     }
@@ -265,11 +268,14 @@ impl<'a, O: Observer> Engine<'a, '_, O> {
         let report = &mut task.report;
         count_miss(&mut report.private_misses, outcome.private_miss);
         count_miss(&mut report.last_misses, outcome.last_miss);
+        if let Some(classifier) = &self.caches.classifier {
+            classifier.count(&mut report.misses, outcome.served);
+        }
         report.upgrades += u64::from(outcome.upgrade);
         report.invalidations += outcome.invalidations;
         report.snoops += outcome.snoops;
         if kind == AccessKind::Read {
-            report.note_latency(outcome.latency);
+            report.note_latency(outcome.served, outcome.latency);
         }
         *served(task, kind).at(outcome.served) += 1;
         task.clock.start(line, outcome.latency, kind.reads());
@@ -303,16 +309,33 @@ impl<'a, O: Observer> Engine<'a, '_, O> {
         let found = tlb.miss_data(key);
         task.page = (page, tlb.generation);
         task.report.data_tlb_misses += 1;
+        self.classify_data(task, key);
         let before = task.clock.time;
         pay(task, found);
         self.touch_page(task, page) || task.clock.time > before
     }
 
-    /// Gives the page where nobody has touched it. True where that took time.
+    /// Why the page was not in the first TLB of data.
+    fn classify_data(&mut self, task: &mut Task<'a>, key: u64) {
+        if let Some(lost) = self.tlbs[task.core].had_lost_data(key) {
+            let copied = !lost && (0..self.tlbs.len()).any(|core| core != task.core && self.tlbs[core].holds_data(key));
+            task.report.data_tlb.count(lost, copied);
+        }
+    }
+
+    /// Why the page was not in the first TLB of code.
+    fn classify_code(&mut self, task: &mut Task<'a>, key: u64) {
+        if let Some(lost) = self.tlbs[task.core].had_lost_code(key) {
+            let copied = !lost && (0..self.tlbs.len()).any(|core| core != task.core && self.tlbs[core].holds_code(key));
+            task.report.code_tlb.count(lost, copied);
+        }
+    }
+
+    /// Gives the page where nobody has touched it, or where it was unmapped for sampling. True where that took time.
     fn touch_page(&mut self, task: &mut Task<'a>, page: u64) -> bool {
         let near = self.machine.memory.node_of_core[task.core];
         if !self.caches.pages.touch(page, near).1 {
-            return false;
+            return self.scans.is_some() && self.hint_fault(task, page, near);
         }
         task.report.first_touches += 1;
         task.clock.stall(self.machine.system.fault);

@@ -5,8 +5,9 @@
 mod reference;
 
 use cohabit_access::{AccessKind, InMemory, Reason, Recording, Step, Steps, StridedAccess};
+use cohabit_memory::machine::Write;
 use cohabit_memory::report::{Served, ServedCounts, TaskReport};
-use cohabit_memory::{Exchange, Machine, Observer, Options, Report, simulate_observed};
+use cohabit_memory::{Exchange, Machine, Observer, Options, Placement, Report, simulate_observed};
 use proptest::prelude::*;
 use reference::{Counts, Reference};
 use std::ops::Range;
@@ -73,6 +74,10 @@ impl Observer for Follower<'_> {
     }
 
     fn unmap(&mut self, _: &Range<u64>) {}
+
+    fn migrate(&mut self, lines: &Range<u64>, node: usize) {
+        self.reference.migrate(lines, node);
+    }
 }
 
 /// What the reference knows of too.
@@ -91,6 +96,7 @@ fn counts(report: &TaskReport, with_nodes: bool) -> Counts {
         last: report.last_misses,
         upgrades: report.upgrades,
         invalidations: report.invalidations,
+        misses: report.misses.clone(),
     }
 }
 
@@ -107,7 +113,11 @@ fn compare(recording: &InMemory, machine: &Machine, mapping: &[usize], options: 
                 counts.local_memory += std::mem::take(&mut counts.remote_memory);
             }
         }
+        wanted.misses.retain(|_| !found.misses.is_empty());
         assert_eq!(counts(found, with_nodes), wanted, "task {task}");
+        if options.classify {
+            assert_eq!(found.data_tlb.total(), found.data_tlb_misses, "task {task}");
+        }
         let left = &follower.events[task][follower.next[task]..];
         assert!(left.iter().all(|event| matches!(event, Event::Waits(..))), "task {task} did not do all");
     }
@@ -120,6 +130,12 @@ fn compare(recording: &InMemory, machine: &Machine, mapping: &[usize], options: 
     let last = machine.levels.len() as u8;
     let written: u64 = report.caches.iter().filter(|cache| cache.level == last).map(|cache| cache.write_backs).sum();
     assert_eq!(written, follower.reference.memory_writes, "lines written to memory");
+    for misses in &report.total.misses {
+        assert_eq!(misses.total(), misses.by_copies.total());
+        // A store to a line that a write-through L1 has only read is served by the L2 without any miss.
+        let through = misses.level == 1 && machine.levels[0].write == Write::Through;
+        assert!(misses.total() == report.misses(misses.level) || through, "level {}", misses.level);
+    }
     report
 }
 
@@ -182,6 +198,7 @@ fn machine() -> impl Strategy<Value = Small> {
             if tlb {
                 text += "[tlb]\npage = 512\ndata = { entries = 2, ways = 2 }\nwalk_cycles = 20\n";
             }
+            text += "[system]\nnuma_scan_period_ms = 1\nnuma_scan_mib = 1\nnuma_fault_us = 0.02\nnuma_migrate_us = 0.1\n";
             Small { machine: Machine::parse(&text, None).unwrap(), text }
         },
     )
@@ -230,14 +247,26 @@ proptest! {
         recording in (1usize..6).prop_flat_map(recording),
         pus in prop::collection::vec(0usize..4, 6),
         lookahead in prop::sample::select(vec![0u64, 20_000_000, 1_000_000_000]),
+        balanced in any::<bool>(),
         exchanges in prop::collection::vec((0u64..40_000, 0usize..4, 0usize..4), 0..4),
     ) {
         let tasks = recording.tasks().len();
         let mapping: Vec<usize> = pus[..tasks].to_vec();
         let exchange = |(ns, a, b): (u64, usize, usize)| Exchange { at: ns * 1_000_000, pus: [a, b] };
         let exchanges = exchanges.into_iter().map(exchange).collect();
-        let options = Options { lookahead, exchanges, ..Options::default() };
+        let placement = if balanced { Placement::AutoNuma(1000) } else { Placement::FirstTouch };
+        let options = Options { placement, lookahead, exchanges, classify: true, ..Options::default() };
         let report = compare(&recording, &small.machine, &mapping, &options);
-        prop_assert_eq!(&report, &compare(&recording, &small.machine, &mapping, &options));
+        // Again, without telling misses apart: all else is the same.
+        let plain = compare(&recording, &small.machine, &mapping, &Options { classify: false, ..options });
+        let stripped = |mut report: Report| {
+            for task in report.tasks.iter_mut().chain([&mut report.total]) {
+                task.misses.clear();
+                (task.data_tlb, task.code_tlb) = Default::default();
+            }
+            report
+        };
+        prop_assert!(plain.total.misses.is_empty());
+        prop_assert_eq!(stripped(report), plain);
     }
 }

@@ -217,6 +217,33 @@ fn tasks_take_turns_on_a_pu() {
 }
 
 #[test]
+fn instructions_a_cycle_are_of_the_time_that_a_task_runs() {
+    let rate = |report: &Report, task: usize| {
+        let task = &report.tasks[task];
+        (task.instructions, task.running_fs / NS, (task.instructions_per_cycle * 1000.0).round())
+    };
+    // One instruction of 1 ns, then 100 ns for its line: 1 of 101 cycles.
+    assert_eq!(rate(&run(MACHINE, vec![vec![read(1)]], &[0]), 0), (1, 101, 10.0));
+    assert_eq!(rate(&run(MACHINE, vec![vec![]], &[0]), 0), (0, 0, 0.0));
+    // A cycle is half as long, and so are instructions; memory takes as long as before: 1 of 201 cycles.
+    let fast = MACHINE.replace("frequency_ghz = 1", "frequency_ghz = 2");
+    assert_eq!(rate(&run(&fast, vec![vec![read(1)]], &[0]), 0), (1, 100, 5.0));
+    // Waiting until 501, then 10 instructions; idle for 1,000 ns, then 5; of all: 516 instructions in 616 cycles.
+    let steps = vec![
+        vec![compute(500), read(1)],
+        vec![wait(0, 1), compute(10)],
+        vec![Step::Idle { time_ns: 1000 }, compute(5)],
+    ];
+    let report = run(MACHINE, steps, &[0, 4, 6]);
+    assert_eq!([0, 1, 2].map(|task| rate(&report, task)), [(501, 601, 834.0), (10, 10, 1000.0), (5, 5, 1000.0)]);
+    assert_eq!((report.total.instructions, report.total.running_fs / NS), (516, 616));
+    assert!((report.total.instructions_per_cycle - 516.0 / 616.0).abs() < 1e-12);
+    // Two tasks on one PU: what one is queued the other runs; the change is paid by whoever comes.
+    let report = run(MACHINE, vec![vec![compute(100); 19], vec![compute(100); 19]], &[0, 0]);
+    assert_eq!([0, 1].map(|task| rate(&report, task).1), [1900 + 500, 1900 + 1000]);
+}
+
+#[test]
 fn siblings_share_their_core() {
     let shared = MACHINE.replace("window = 0", "window = 0\nsmt_throughput = 1.25");
     // 1.25 instructions a ns for both: each takes 1.6 ns.

@@ -1,5 +1,8 @@
 //! `cohabit simulate`: what mappings of a recorded program would be worth on a machine that is not at hand.
 
+mod arrays;
+mod tables;
+
 use super::Outcome;
 use crate::exit::{End, Failure};
 use crate::json::JsonArgs;
@@ -11,13 +14,19 @@ use clap::builder::PossibleValuesParser;
 use cohabit_access::Recording;
 use cohabit_detect::communication::communication;
 use cohabit_map::objective::{Case, Objective, map_for};
+use cohabit_map::usable::Usable;
 use cohabit_map::{MAPPERS, Mapper, OBJECTIVES, Options as MapOptions, Problem, mapper, objective};
 use cohabit_memory::report::{ServedCounts, TaskReport};
-use cohabit_memory::{Machine, Options, Placement, Report, simulate};
-use cohabit_model::{Error, Mapping, Result, Topology};
+use cohabit_memory::{Machine, Options, Placement, Report, clock, simulate};
+use cohabit_model::file::check_writable;
+use cohabit_model::{Error, Mapping, Matrix, Result, Topology};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Mappers that do not look at what tasks communicate, unless they have to share PUs.
+const WITHOUT_COMMUNICATION: [&str; 3] = ["packed", "scatter", "random"];
 
 /// What all mappers know, and what needs the speeds of ports, which no machine file has.
 const DISTANCE: &str = "distance";
@@ -31,6 +40,8 @@ Examples:
   cohabit simulate synthetic:ring:8 --machine harpertown --threads 2
   cohabit simulate synthetic:pairs:28:64 --machine purple --mapping a.json b.json
   cohabit simulate synthetic:ring:8 --machine mine.toml --memory interleave
+  cohabit simulate r.rec --machine epyc --memory autonuma --classify
+  cohabit simulate r.rec --machine purple --window 100us -o sim.npz
   cohabit simulate r.rec --machine epyc --mapper packed scatter best --objective congestion --share-cores
 
 Rankings of mappings are what is claimed, not seconds (docs/simulator.md).";
@@ -56,9 +67,18 @@ pub struct Simulate {
     /// Try each mapper also where tasks may share cores while others are free (`cohabit map --share-cores`)
     #[arg(long)]
     share_cores: bool,
-    /// Where pages go: first-touch, interleave, or bind:N
+    /// Where pages go: first-touch, interleave, bind:N, or autonuma[:FACTOR], moved after first touch as Linux does, FACTOR times as fast [default of it: 1000]
     #[arg(long, value_name = "WHERE", default_value = "first-touch")]
     memory: String,
+    /// Tell misses apart: compulsory, capacity, conflict, coherence, and the TLB paper's kinds; takes twice as long or more
+    #[arg(long)]
+    classify: bool,
+    /// Count over time as well, in windows of so much simulated time, as in 100us: for --json and -o
+    #[arg(long, value_name = "TIME", value_parser = number::duration)]
+    window: Option<Duration>,
+    /// Write all counts of all mappings as arrays that numpy.load reads (.npz)
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// How many mappings are simulated at a time; the result is the same for any number
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     threads: u16,
@@ -80,11 +100,15 @@ impl Simulate {
         let machine = Machine::load(&self.machine)?;
         placement.check(machine.memory.nodes).map_err(|error| Failure::usage(error.at("--memory")))?;
         self.json.check()?;
+        self.output.as_deref().map_or(Ok(()), check_writable)?;
+        let window = self.window()?;
         self.mapper.iter().try_for_each(|name| mapper(name).map(drop))?;
         let named = self.recording.open(&self.json)?;
         let recording = &*named.recording;
-        let options = Options { placement, ..Options::default() };
-        let placements = self.placements(recording, &machine, &options)?;
+        // What decides on mappings needs neither kinds nor windows.
+        let plain = Options { placement, ..Options::default() };
+        let options = Options { classify: self.classify, window, ..plain.clone() };
+        let placements = self.placements(recording, &machine, &plain)?;
         let simulated = progress::during("simulating", || {
             all(recording, &machine, placements, &options, usize::from(self.threads))
         })?;
@@ -94,8 +118,24 @@ impl Simulate {
             "memory": self.memory,
             "mappings": simulated.iter().map(fields).collect::<Vec<_>>(),
         });
-        self.json.emit("simulate", fields, &text(&self.machine, &machine, recording, &simulated))?;
+        if let Some(path) = &self.output {
+            arrays::write(path, &fields, &simulated)?;
+        }
+        self.json.emit("simulate", fields, &tables::text(&self.machine, &machine, recording, &simulated))?;
         Ok(End::Done)
+    }
+
+    /// How long windows are, in fs.
+    fn window(&self) -> std::result::Result<Option<clock::Time>, Failure> {
+        let Some(window) = self.window else { return Ok(None) };
+        let usage = |cause: &str, remedy: &str| Err(Failure::usage(Error::new(cause).remedy(remedy)));
+        if self.output.is_none() && !self.json.is_asked() {
+            return usage("--window without --json and -o: nothing would show it", "add -o FILE or --json FILE");
+        }
+        match u64::try_from(window.as_nanos()).ok().and_then(|ns| ns.checked_mul(clock::NS)).filter(|&fs| fs > 0) {
+            Some(fs) => Ok(Some(fs)),
+            None => usage("--window: windows of no time, or of hours", "write a time such as 100us"),
+        }
     }
 
     /// Where each mapping puts each task: indices into the machine's PUs.
@@ -117,14 +157,20 @@ impl Simulate {
         if names.is_empty() {
             return Ok(placements);
         }
-        let known = communication(recording)?;
+        let arms = self.arms(names)?;
+        let nothing = Matrix::zero(tasks);
+        let known = match need_communication(&arms, &nothing, topology)? {
+            true => Some(progress::during("finding out who communicates", || communication(recording))?),
+            false => None,
+        };
         let (mut clusters, mut memory) = (None, Vec::new());
-        for arm in self.arms(names)? {
+        for arm in arms {
             if clusters.is_none() && (arm.mapper.needs_periods() || arm.objective.asks_for_periods()) {
-                clusters = Some(periods(&known)?);
+                clusters = known.as_ref().map(periods).transpose()?;
             }
             let how = MapOptions { share_cores: arm.share_cores, ..MapOptions::default() };
-            let (weight, load) = (&known.messages, &known.accessed_bytes[..]);
+            let weight = known.as_ref().map_or(&nothing, |known| &known.messages);
+            let load = known.as_ref().map_or(&[][..], |known| &known.accessed_bytes);
             let periods = clusters.as_deref().unwrap_or_default();
             let problem = Problem { weight, load, periods, topology, options: &how };
             if arm.objective.asks_for_periods() && memory.is_empty() {
@@ -158,6 +204,14 @@ impl Simulate {
         }
         Ok(arms)
     }
+}
+
+/// Whether any of these ways to map looks at what tasks communicate, or at how much they access.
+fn need_communication(arms: &[Arm], nothing: &Matrix, topology: &Topology) -> Result<bool> {
+    let options = MapOptions::default();
+    let problem = Problem { weight: nothing, load: &[], periods: &[], topology, options: &options };
+    let looks = |arm: &Arm| !WITHOUT_COMMUNICATION.contains(&arm.mapper.name()) || arm.objective.name() != DISTANCE;
+    Ok(Usable::new(&problem)?.crowded() || arms.iter().any(looks))
 }
 
 /// Bytes that each task reads from memory, in a first simulation: of the tasks as far apart as they can be, so that it is what comes
@@ -261,32 +315,6 @@ fn placement(mapping: &Mapping, tasks: usize, topology: &Topology) -> Result<Vec
     Ok(placement)
 }
 
-fn text(name: &str, machine: &Machine, recording: &dyn Recording, simulated: &[Simulated]) -> String {
-    let mut text = format!("{name}: {}; {} tasks\n\n", machine.about, recording.tasks().len());
-    let width = simulated.iter().map(|one| one.name.chars().count()).max().unwrap_or(0).max("mapping".len());
-    let levels = machine.levels.len() as u8;
-    let misses: String = (2..=levels).map(|level| format!("  {:>12}", format!("L{level} misses"))).collect();
-    text += &format!(
-        "{:<width$}  {:>9}  {:>8}{misses}  {:>13}  {:>14}  {:>10}\n",
-        "mapping", "time", "relative", "invalidations", "cache-to-cache", "remote"
-    );
-    let first = simulated.first().map_or(0, |one| one.report.time_fs).max(1);
-    for one in simulated {
-        let report = &one.report;
-        let misses: String = (2..=levels).map(|level| format!("  {:>12}", report.misses(level))).collect();
-        text += &format!(
-            "{:<width$}  {:>9}  {:>8.3}{misses}  {:>13}  {:>14}  {:>10}\n",
-            one.name,
-            number::seconds(report.time_fs as f64 / 1e15),
-            report.time_fs as f64 / first as f64,
-            report.total.invalidations,
-            report.cache_to_cache(),
-            report.remote(),
-        );
-    }
-    text
-}
-
 fn fields(one: &Simulated) -> Value {
     json!({ "name": one.name, "pus": one.placement, "report": one.report })
 }
@@ -329,6 +357,9 @@ mod tests {
             objective: objective.to_owned(),
             share_cores,
             memory: String::new(),
+            classify: false,
+            window: None,
+            output: None,
             threads: 1,
             json: JsonArgs::none(),
         }
@@ -347,6 +378,32 @@ mod tests {
         assert_eq!(names(&["packed", "best"], "congestion", true).unwrap()[3..], shared);
         let error = names(&["packed"], "congestion", false).unwrap_err();
         assert_eq!(error.remedy.as_deref(), Some("add --mapper best"));
+    }
+
+    /// Mappers that are said not to look at communication give the same with it and without; all others have it.
+    #[test]
+    fn communication_is_found_out_where_a_mapper_looks_at_it() {
+        let machine = Machine::load("harpertown").unwrap();
+        let (nothing, options) = (Matrix::zero(8), MapOptions::default());
+        let pairs = Matrix::from_triplets(8, (0..8).map(|task| (task, (task + 4) % 8, 100)));
+        let load = [1, 2, 3, 4, 5, 6, 7, 8];
+        let need = |name: &str, weight: &Matrix| {
+            let arm =
+                Arm { mapper: mapper(name).unwrap(), objective: objective(DISTANCE).unwrap(), share_cores: false };
+            need_communication(&[arm], weight, &machine.topology).unwrap()
+        };
+        for name in WITHOUT_COMMUNICATION {
+            assert!(!need(name, &nothing), "{name}");
+            let map = |weight: &Matrix, load: &[u64]| {
+                let problem = Problem { weight, load, periods: &[], topology: &machine.topology, options: &options };
+                mapper(name).unwrap().map(&problem).unwrap()
+            };
+            assert_eq!(map(&nothing, &[]), map(&pairs, &load), "{name}");
+            assert!(need(name, &Matrix::zero(9)), "nine tasks share PUs by their load: {name}");
+        }
+        for other in MAPPERS.iter().filter(|other| !WITHOUT_COMMUNICATION.contains(&other.name())) {
+            assert!(need(other.name(), &nothing), "{}", other.name());
+        }
     }
 
     /// DeLoc's mapper needs to know when: two pairs that communicate at the same time go to different nodes.

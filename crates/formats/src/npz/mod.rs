@@ -4,10 +4,12 @@
 //! Everything read is bounded before it is believed: see [`archive`].
 
 pub mod archive;
+mod arrays;
 pub mod npy;
 mod read;
 mod write;
 
+pub use arrays::{Counts, write_arrays};
 pub use read::read_profile;
 pub use write::write_profile;
 

@@ -12,6 +12,7 @@ mod request;
 mod room;
 
 use crate::cache::{Cache, DIRTY, WRITABLE};
+use crate::classify::Classifier;
 use crate::clock::Time;
 use crate::fabric::Fabric;
 use crate::lines::Lines;
@@ -82,12 +83,14 @@ pub(crate) struct Hierarchy<'a> {
     /// Copies that cores lost to stores of others since this was last emptied.
     pub lost: Vec<(usize, u64)>,
     others: Others,
+    /// Why lines are not there, where that is asked.
+    pub classifier: Option<Box<Classifier<'a>>>,
     /// When the access under way was made.
     time: Time,
 }
 
 impl<'a> Hierarchy<'a> {
-    pub fn new(machine: &'a Machine, placement: Placement) -> Self {
+    pub fn new(machine: &'a Machine, placement: Placement, classify: bool) -> Self {
         let cache = |level: usize| {
             let level = &machine.levels[level];
             Cache::new(level.sets, level.ways, level.replacement)
@@ -109,8 +112,14 @@ impl<'a> Hierarchy<'a> {
             reports: machine.levels.iter().map(report).collect(),
             lost: Vec::new(),
             others: Others::default(),
+            classifier: classify.then(|| Box::new(Classifier::new(machine))),
             time: 0,
         }
+    }
+
+    /// The machine.
+    pub fn machine(&self) -> &'a Machine {
+        self.machine
     }
 
     /// Whether the L1 alone can serve it, and then what that changes there.
@@ -128,12 +137,61 @@ impl<'a> Hierarchy<'a> {
         true
     }
 
+    /// What [`Hierarchy::hits_first`] leaves out, because hardly anybody asks: the line is used, and others' are old.
+    pub fn note_hit(&mut self, core: usize, line: u64, write: bool) {
+        if let Some(classifier) = &mut self.classifier {
+            classifier.touch(0, core, line);
+            if write {
+                classifier.write(core, line);
+            }
+        }
+    }
+
+    /// Notes why the caches of a core up to the one that has the line do not.
+    fn look_up(&mut self, core: usize, line: u64, write: bool, held: Option<usize>) {
+        let Some(mut classifier) = self.classifier.take() else { return };
+        let (cores, domain) = (self.machine.cores, self.machine.domain(core));
+        let holders: Vec<usize> =
+            self.lines.find(line).map_or(Vec::new(), |record| self.lines.holders(record).collect());
+        classifier.look_up(core, line, held.unwrap_or(self.machine.levels.len()), |level| {
+            holders.iter().any(|&holder| match holder.checked_sub(cores) {
+                Some(other) => level >= self.machine.private_levels && other != domain,
+                None => {
+                    let private = self.private.get(level);
+                    holder != core && private.is_some_and(|caches| caches[holder].find(line).is_some())
+                }
+            })
+        });
+        if write {
+            classifier.write(core, line);
+        }
+        self.classifier = Some(classifier);
+    }
+
+    /// A line is used in a cache, or comes into it.
+    fn used(&mut self, level: usize, cache: usize, line: u64) {
+        if let Some(classifier) = &mut self.classifier {
+            classifier.touch(level, cache, line);
+        }
+    }
+
+    /// A cache gives a line away.
+    fn gives(&mut self, level: usize, cache: usize, line: u64) {
+        if let Some(classifier) = &mut self.classifier {
+            classifier.give(level, cache, line);
+        }
+    }
+
     /// An access that the L1 alone cannot serve.
     pub fn access(&mut self, core: usize, line: u64, write: bool, now: Time) -> Outcome {
         self.time = now;
         let mut levels = 0..self.machine.private_levels;
         let held = levels.find_map(|level| Some((level, self.private[level][core].find(line)?)));
+        if self.classifier.is_some() {
+            self.look_up(core, line, write, held.map(|(level, _)| level));
+        }
         if let Some((level, place)) = held {
+            self.used(level, core, line);
             let cache = &mut self.private[level][core];
             let place = cache.touch(place);
             if !write || cache.bits(place) & WRITABLE != 0 {
@@ -168,6 +226,7 @@ impl<'a> Hierarchy<'a> {
         let mut bits = self.private[level][core].bits(place);
         if level > 0 && self.machine.levels[level].contents == Contents::Exclusive {
             self.private[level][core].remove(line);
+            self.gives(level, core, line);
         } else {
             bits &= WRITABLE;
         }
@@ -227,28 +286,35 @@ impl<'a> Hierarchy<'a> {
         let Some(place) = cache.find(line) else { return false };
         let place = cache.touch(place);
         cache.set_bits(place, DIRTY);
+        self.used(self.machine.levels.len() - 1, domain, line);
         true
     }
 
     /// The memory at these addresses is new: what caches hold of it is forgotten. The pages.
     pub fn unmap(&mut self, range: &Range<u64>) -> Vec<u64> {
         let (pages, lines) = self.pages.unmap(range, self.machine.line_bits);
-        for line in lines {
-            let Some(record) = self.lines.find(line) else { continue };
-            let holders: Vec<usize> = self.lines.holders(record).collect();
-            for holder in holders {
-                match holder.checked_sub(self.machine.cores) {
-                    Some(domain) => {
-                        self.shared[domain].remove(line);
-                    }
-                    None => self.private.iter_mut().for_each(|level| {
-                        level[holder].remove(line);
-                    }),
-                }
-            }
-            self.lines.forget(record);
-        }
+        lines.into_iter().for_each(|line| self.drop_line(line, true));
         pages
+    }
+
+    /// No cache has the line any more, and nothing is written; `new`: nor was it ever touched.
+    pub fn drop_line(&mut self, line: u64, new: bool) {
+        if let Some(classifier) = &mut self.classifier {
+            classifier.forget(line, new);
+        }
+        let Some(record) = self.lines.find(line) else { return };
+        let holders: Vec<usize> = self.lines.holders(record).collect();
+        for holder in holders {
+            match holder.checked_sub(self.machine.cores) {
+                Some(domain) => {
+                    self.shared[domain].remove(line);
+                }
+                None => self.private.iter_mut().for_each(|level| {
+                    level[holder].remove(line);
+                }),
+            }
+        }
+        self.lines.forget(record);
     }
 
     /// What each cache did.

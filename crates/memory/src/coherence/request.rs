@@ -127,6 +127,7 @@ impl Hierarchy<'_> {
                 let cache = &mut self.shared[self.machine.domain(core)];
                 let place = cache.find(line).expect("its bit is set");
                 cache.touch(place);
+                self.used(last, self.machine.domain(core), line);
             }
             Source::Near(other) => {
                 let mut changed = true;
@@ -141,6 +142,7 @@ impl Hierarchy<'_> {
                     let cache = &mut self.shared[self.machine.domain(core)];
                     let place = cache.find(line).expect("its bit is set");
                     cache.touch(place);
+                    self.used(last, self.machine.domain(core), line);
                 }
                 // A copy that is not changed is given by the shared cache, once the core has said so.
                 if changed || !others.in_shared {
@@ -257,6 +259,9 @@ impl Hierarchy<'_> {
             for level in 0..self.machine.private_levels {
                 if self.private[level][other].remove(line).is_some() {
                     self.reports[level][other].invalidations += 1;
+                    if let Some(classifier) = &mut self.classifier {
+                        classifier.lose(level, other, line);
+                    }
                 }
             }
             self.lines.lose(record, other);
@@ -269,6 +274,9 @@ impl Hierarchy<'_> {
                 count += 1;
             }
             self.lines.lose(record, self.machine.cores + domain);
+            if let Some(classifier) = &mut self.classifier {
+                classifier.lose_last(domain, line);
+            }
         }
         count
     }
@@ -307,6 +315,7 @@ impl Hierarchy<'_> {
         }
         let bits = self.shared[domain].remove(line).unwrap_or(0);
         self.lines.clear(record, self.machine.cores + domain);
+        self.gives(self.machine.levels.len() - 1, domain, line);
         bits & DIRTY
     }
 

@@ -25,6 +25,7 @@ impl Hierarchy<'_> {
                 let mut bits = bits;
                 if level > 0 && self.machine.levels[level].contents == Contents::Exclusive {
                     bits |= self.private[level][core].remove(line).unwrap_or(0);
+                    self.gives(level, core, line);
                 }
                 self.fill_private(core, line, bits, 0..level);
             }
@@ -44,6 +45,7 @@ impl Hierarchy<'_> {
 
     pub(super) fn insert_private(&mut self, level: usize, core: usize, line: u64, bits: u64) {
         self.reports[level][core].fills += 1;
+        self.used(level, core, line);
         if let Some(entry) = self.private[level][core].insert(line, bits) {
             self.reports[level][core].evictions += 1;
             self.put_away(level, core, entry);
@@ -81,6 +83,7 @@ impl Hierarchy<'_> {
                 if dirty {
                     let place = cache.touch(place);
                     cache.set_bits(place, DIRTY);
+                    self.used(level + 1, core, line);
                 }
                 return;
             }
@@ -125,6 +128,7 @@ impl Hierarchy<'_> {
         let record = self.lines.find(line).expect("a line that is put in has a record");
         self.lines.set(record, self.machine.cores + domain);
         self.reports[level][domain].fills += 1;
+        self.used(level, domain, line);
         if let Some(entry) = self.shared[domain].insert(line, bits) {
             self.reports[level][domain].evictions += 1;
             self.put_away_last(domain, entry);

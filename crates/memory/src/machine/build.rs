@@ -48,6 +48,13 @@ pub(super) fn build(file: &MachineFile, folder: Option<&Path>) -> Result<Machine
         slice: time(positive(file.system.slice_us, "system: slice_us")?, "system: slice_us")?,
         switch: time(file.system.switch_us, "system: switch_us")?,
         fault: time(file.system.fault_us, "system: fault_us")?,
+        numa_scan_period: {
+            let ms = positive(file.system.numa_scan_period_ms, "system: numa_scan_period_ms")?;
+            time(ms * 1000.0, "system: numa_scan_period_ms")?
+        },
+        numa_scan_bytes: above_zero(file.system.numa_scan_mib, "system: numa_scan_mib")?.min(1 << 24) << 20,
+        numa_fault: time(file.system.numa_fault_us, "system: numa_fault_us")?,
+        numa_migrate: time(file.system.numa_migrate_us, "system: numa_migrate_us")?,
     };
     let (core_of_pu, cores) = (tree.core_of_pu.clone(), tree.cores.len());
     let about = file.about.clone();

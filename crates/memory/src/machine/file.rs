@@ -262,11 +262,31 @@ pub struct SystemTable {
     /// To give a page that is touched for the first time.
     #[serde(default)]
     pub fault_us: f64,
+    /// How often pages of a process are unmapped for sampling where memory is balanced.
+    #[serde(default = "numa_scan_period")]
+    pub numa_scan_period_ms: f64,
+    /// How much of them at a time.
+    #[serde(default = "numa_scan")]
+    pub numa_scan_mib: u64,
+    /// To take the fault when such a page is touched.
+    #[serde(default = "numa_fault")]
+    pub numa_fault_us: f64,
+    /// To move a page, beside copying it.
+    #[serde(default = "numa_migrate")]
+    pub numa_migrate_us: f64,
 }
 
 impl Default for SystemTable {
     fn default() -> Self {
-        Self { slice_us: slice(), switch_us: switching(), fault_us: 0.0 }
+        Self {
+            slice_us: slice(),
+            switch_us: switching(),
+            fault_us: 0.0,
+            numa_scan_period_ms: numa_scan_period(),
+            numa_scan_mib: numa_scan(),
+            numa_fault_us: numa_fault(),
+            numa_migrate_us: numa_migrate(),
+        }
     }
 }
 
@@ -294,6 +314,26 @@ fn slice() -> f64 {
 /// lmbench's order of magnitude on such machines.
 fn switching() -> f64 {
     2.0
+}
+
+/// Linux, `numa_balancing/scan_period_min_ms`: the shortest time between two scans of a process.
+fn numa_scan_period() -> f64 {
+    1000.0
+}
+
+/// Linux, `numa_balancing/scan_size_mb`.
+fn numa_scan() -> u64 {
+    256
+}
+
+/// Inference: a minor fault of Linux that gives no page and zeroes none.
+fn numa_fault() -> f64 {
+    0.5
+}
+
+/// Inference: a page of 4 KiB that Linux moves takes a few us, of which copying it takes a part.
+fn numa_migrate() -> f64 {
+    3.0
 }
 
 impl MachineFile {

@@ -166,6 +166,14 @@ pub struct System {
     pub switch: Time,
     /// To give a page that is touched for the first time.
     pub fault: Time,
+    /// How often pages of a process are unmapped for sampling ([`crate::Placement::AutoNuma`]).
+    pub numa_scan_period: Time,
+    /// How much of them at a time.
+    pub numa_scan_bytes: u64,
+    /// To take a hint fault.
+    pub numa_fault: Time,
+    /// To move a page, beside copying it.
+    pub numa_migrate: Time,
 }
 
 impl Machine {

@@ -2,7 +2,7 @@
 //! caches. Copies carry the number of the write that made them, so that a read of an old value is found at once.
 
 use cohabit_memory::machine::{Contents, Machine, Protocol, Replacement, Write};
-use cohabit_memory::report::{MissKinds, Served, ServedCounts};
+use cohabit_memory::report::{LevelMisses, MissKinds, Served, ServedCounts};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct Cache {
     trees: Vec<Tree>,
     random: u64,
     clock: u64,
+    /// What a fully associative LRU cache of as many lines would hold, the newest last.
+    full: Vec<u64>,
     pub fills: u64,
     pub evictions: u64,
     pub invalidations: u64,
@@ -70,6 +72,7 @@ impl Cache {
             trees: vec![Tree::new(0, ways.next_power_of_two()); sets as usize],
             random: 0x9e37_79b9_7f4a_7c15,
             clock: 0,
+            full: Vec::new(),
             fills: 0,
             evictions: 0,
             invalidations: 0,
@@ -93,6 +96,11 @@ impl Cache {
         let way = self.places[set].iter().position(|copy| copy.is_some_and(|copy| copy.line == line)).unwrap();
         self.places[set][way].as_mut().unwrap().used = now;
         self.trees[set].touch(way);
+        self.full.retain(|&other| other != line);
+        self.full.push(line);
+        if self.full.len() > self.places.len() * self.places[0].len() {
+            self.full.remove(0);
+        }
     }
 
     fn put(&mut self, copy: Copy) -> Option<Copy> {
@@ -124,6 +132,12 @@ impl Cache {
         let place = self.places[set].iter_mut().find(|copy| copy.is_some_and(|copy| copy.line == line))?;
         place.take()
     }
+
+    /// The line goes to another cache, and would from a fully associative one.
+    fn give(&mut self, line: u64) -> Option<Copy> {
+        self.full.retain(|&other| other != line);
+        self.take(line)
+    }
 }
 
 /// A line in a domain: E is E or M.
@@ -144,6 +158,7 @@ pub struct Counts {
     pub last: MissKinds,
     pub upgrades: u64,
     pub invalidations: u64,
+    pub misses: Vec<LevelMisses>,
 }
 
 pub struct Reference<'a> {
@@ -159,6 +174,12 @@ pub struct Reference<'a> {
     touched: BTreeSet<u64>,
     lost: BTreeSet<(u64, usize)>,
     lost_by_domain: BTreeSet<(u64, usize)>,
+    /// For the kinds of misses: level, cache and line of all that was ever looked for; core and line of what was lost to writes of
+    /// others, and the lowest level that lost it; domain and line of what was; what was found out of the access under way.
+    known: BTreeSet<(usize, usize, u64)>,
+    lost_at: BTreeMap<(usize, u64), usize>,
+    lost_by_last: BTreeSet<(usize, u64)>,
+    found: Vec<(&'static str, bool)>,
     pages: BTreeMap<u64, usize>,
     pub memory_writes: u64,
     pub counts: Vec<Counts>,
@@ -187,6 +208,10 @@ impl<'a> Reference<'a> {
             touched: BTreeSet::new(),
             lost: BTreeSet::new(),
             lost_by_domain: BTreeSet::new(),
+            known: BTreeSet::new(),
+            lost_at: BTreeMap::new(),
+            lost_by_last: BTreeSet::new(),
+            found: Vec::new(),
             pages: BTreeMap::new(),
             memory_writes: 0,
             counts: vec![Counts::default(); tasks],
@@ -221,6 +246,93 @@ impl<'a> Reference<'a> {
     fn served(&mut self, task: usize, write: bool, served: Served) {
         let counts = &mut self.counts[task];
         *(if write { &mut counts.stores } else { &mut counts.loads }).at(served) += 1;
+        let missed = match served {
+            Served::L1 | Served::FillBuffer => 0,
+            Served::L2 => 1,
+            Served::L3 => 2,
+            Served::L4 => 3,
+            Served::NearCache => self.machine.private_levels,
+            _ => self.machine.levels.len(),
+        };
+        let level =
+            |level: &cohabit_memory::machine::Level| LevelMisses { level: level.number, ..LevelMisses::default() };
+        if counts.misses.is_empty() {
+            counts.misses = self.machine.levels.iter().map(level).collect();
+        }
+        for (level, &(kind, copied)) in self.found.iter().enumerate().take(missed) {
+            let misses = &mut counts.misses[level];
+            let copies = &mut misses.by_copies;
+            match kind {
+                "coherence" => misses.coherence += 1,
+                "compulsory" => misses.compulsory += 1,
+                "conflict" => misses.conflict += 1,
+                _ => misses.capacity += 1,
+            }
+            match (kind, copied) {
+                ("coherence", _) => copies.invalidation += 1,
+                (_, true) => copies.replication += 1,
+                _ => copies.capacity += 1,
+            }
+        }
+    }
+
+    fn is_own(&self, level: usize) -> bool {
+        level < self.machine.private_levels
+    }
+
+    /// Why the first `levels` caches of a core do not have a line, and whether others of the same level do.
+    fn why_not(&mut self, core: usize, line: u64, levels: usize) {
+        let domain = self.machine.domain(core);
+        self.found.clear();
+        for level in 0..levels {
+            let cache = if self.is_own(level) { core } else { domain };
+            let (lost, copied) = if self.is_own(level) {
+                let others = (0..self.machine.cores).filter(|&other| other != core);
+                let lost = self.lost_at.get(&(core, line)).is_some_and(|&lowest| lowest <= level);
+                (lost, others.into_iter().any(|other| self.own[level][other].has(line)))
+            } else {
+                let mut others = (0..self.machine.domains()).filter(|&other| other != domain);
+                (self.lost_by_last.remove(&(domain, line)), others.any(|other| self.last[other].has(line)))
+            };
+            let first = self.known.insert((level, cache, line));
+            let exclusive = self.contents(level) == Contents::Exclusive;
+            let own = level < self.machine.private_levels;
+            let full = if own { &mut self.own[level][core].full } else { &mut self.last[domain].full };
+            let kind = match (lost, first) {
+                (true, _) => "coherence",
+                (_, true) => "compulsory",
+                _ if full.contains(&line) => "conflict",
+                _ => "capacity",
+            };
+            if exclusive {
+                full.retain(|&other| other != line);
+            }
+            self.found.push((kind, copied));
+        }
+        self.lost_at.remove(&(core, line));
+    }
+
+    /// A core writes: no other cache has the line, nor would a fully associative one.
+    fn take_from_others(&mut self, core: usize, line: u64) {
+        for other in (0..self.machine.cores).filter(|&other| other != core) {
+            for level in 0..self.machine.private_levels {
+                let cache = &mut self.own[level][other];
+                if cache.has(line) || cache.full.contains(&line) {
+                    let lowest = self.lost_at.entry((other, line)).or_insert(level);
+                    *lowest = level.min(*lowest);
+                }
+                cache.full.retain(|&other| other != line);
+            }
+        }
+        let own = self.machine.domain(core);
+        for other in (0..self.machine.domains()).filter(|&other| other != own) {
+            let had = self.domain_has(other, line);
+            let Some(last) = self.last.get_mut(other) else { continue };
+            if had || last.full.contains(&line) {
+                self.lost_by_last.insert((other, line));
+            }
+            last.full.retain(|&other| other != line);
+        }
     }
 
     fn level_name(&self, level: usize) -> Served {
@@ -229,11 +341,18 @@ impl<'a> Reference<'a> {
 
     /// One access.
     pub fn access(&mut self, task: usize, core: usize, line: u64, write: bool) {
+        self.found.clear();
         let mine = self.may_write.get(&line) == Some(&core);
         let held = (0..self.machine.private_levels).find(|&level| self.own[level][core].has(line));
         if let Some(level) = held {
             let through = self.through();
             let allowed = !write || mine && (level > 0 || !through || self.own[0][core].get(line).unwrap().written);
+            if level > 0 || !allowed {
+                self.why_not(core, line, level);
+            }
+            if write {
+                self.take_from_others(core, line);
+            }
             self.own[level][core].touch(line);
             if allowed {
                 let served = self.level_name(level);
@@ -250,9 +369,29 @@ impl<'a> Reference<'a> {
                 return;
             }
         }
+        if held.is_none() {
+            self.why_not(core, line, self.machine.levels.len());
+            if write {
+                self.take_from_others(core, line);
+            }
+        }
         self.beyond(task, core, line, write, held);
         self.finish(core, line, write);
         self.check_line(line);
+    }
+
+    /// A page of these lines moves: memory has what was written last, and no cache anything.
+    pub fn migrate(&mut self, lines: &std::ops::Range<u64>, node: usize) {
+        self.pages.insert(lines.start << self.machine.line_bits >> self.machine.page_bits(), node);
+        for line in lines.clone() {
+            let newest = self.truth.get(&line).copied().unwrap_or(0);
+            self.memory.insert(line, newest);
+            for cache in self.own.iter_mut().flatten().chain(&mut self.last) {
+                cache.give(line);
+            }
+            self.may_write.remove(&line);
+            self.rights.retain(|&(of, _), _| of != line);
+        }
     }
 
     /// The data is in the L1, or was and had to go at once: read or write it.
@@ -301,7 +440,7 @@ impl<'a> Reference<'a> {
             return;
         }
         if self.contents(level) == Contents::Exclusive {
-            self.own[level][core].take(line);
+            self.own[level][core].give(line);
         } else {
             copy.dirty = false;
         }
@@ -414,7 +553,7 @@ impl<'a> Reference<'a> {
 
         // Where it goes.
         if in_last && self.last_contents() == Some(Contents::Exclusive) {
-            dirty |= self.last[domain].take(line).unwrap().dirty;
+            dirty |= self.last[domain].give(line).unwrap().dirty;
         }
         let copy = Copy { line, dirty, written: false, version, used: 0 };
         match held {
@@ -423,7 +562,7 @@ impl<'a> Reference<'a> {
             Some(level) => {
                 let mut copy = copy;
                 if self.contents(level) == Contents::Exclusive {
-                    copy.dirty |= self.own[level][core].take(line).unwrap().dirty;
+                    copy.dirty |= self.own[level][core].give(line).unwrap().dirty;
                 }
                 self.fill_own(core, copy, level);
             }
