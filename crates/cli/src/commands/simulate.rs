@@ -9,7 +9,7 @@ use crate::json::JsonArgs;
 use crate::number;
 use crate::output::note;
 use crate::progress;
-use crate::recording::{RecordingArgs, periods};
+use crate::recording::{RecordingArgs, periods, read_under_progress};
 use clap::builder::PossibleValuesParser;
 use cohabit_access::Recording;
 use cohabit_detect::communication::communication;
@@ -21,6 +21,7 @@ use cohabit_memory::{Machine, Options, Placement, Report, clock, simulate};
 use cohabit_model::file::check_writable;
 use cohabit_model::{Error, Mapping, Matrix, Result, Topology};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -109,8 +110,9 @@ impl Simulate {
         let plain = Options { placement, ..Options::default() };
         let options = Options { classify: self.classify, window, ..plain.clone() };
         let placements = self.placements(recording, &machine, &plain)?;
-        let simulated = progress::during("simulating", || {
-            all(recording, &machine, placements, &options, usize::from(self.threads))
+        let different: BTreeSet<_> = placements.iter().map(|(_, placement)| placement).collect();
+        let simulated = read_under_progress("simulating", recording, different.len(), |read| {
+            all(read, &machine, placements.clone(), &options, usize::from(self.threads))
         })?;
         let fields = json!({
             "recording": named.name, "program": named.program,
@@ -160,7 +162,7 @@ impl Simulate {
         let arms = self.arms(names)?;
         let nothing = Matrix::zero(tasks);
         let known = match need_communication(&arms, &nothing, topology)? {
-            true => Some(progress::during("finding out who communicates", || communication(recording))?),
+            true => Some(read_under_progress("finding out who communicates", recording, 1, communication)?),
             false => None,
         };
         let (mut clusters, mut memory) = (None, Vec::new());
@@ -218,8 +220,9 @@ fn need_communication(arms: &[Arm], nothing: &Matrix, topology: &Topology) -> Re
 /// from memory even then.
 fn from_memory(recording: &dyn Recording, machine: &Machine, problem: &Problem, options: &Options) -> Result<Vec<u64>> {
     let apart = mapper("scatter")?.map(problem)?;
-    let report =
-        progress::during("simulating what comes from memory", || simulate(recording, machine, &apart, options))?;
+    let report = read_under_progress("simulating what comes from memory", recording, 1, |read| {
+        simulate(read, machine, &apart, options)
+    })?;
     let lines = |served: ServedCounts| served.local_memory + served.remote_memory;
     let bytes = |task: &TaskReport| (lines(task.loads_served) + lines(task.stores_served)) << machine.line_bits;
     Ok(report.tasks.iter().map(bytes).collect())
