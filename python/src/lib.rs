@@ -225,6 +225,7 @@ fn map_tasks(
         no_gain,
         tasks: profile.meta.tasks.iter().zip(&placement).zip(rooms).map(placed).collect(),
         cost: Cost { distance, lower_bound: Some(bound), ..Cost::default() },
+        phases: None,
         unknown: serde_json::Map::default(),
     };
     Ok(mapping.to_json())

@@ -90,6 +90,7 @@ impl Room {
             no_gain: None,
             tasks: (0..).zip(hosts).map(placed).collect(),
             cost: Cost::default(),
+            phases: None,
             unknown: Default::default(),
         }
     }

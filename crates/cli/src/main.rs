@@ -22,6 +22,7 @@ mod number;
 mod numbered;
 mod online;
 mod output;
+mod phased;
 mod picture;
 mod plotting;
 mod progress;

@@ -1,6 +1,7 @@
 //! From a profile and a topology to a mapping: what `cohabit map` shows and `cohabit run --profile` uses at once.
 
 use crate::output::note;
+use crate::phased::Phased;
 use crate::timeline::ClusterArgs;
 use crate::{hosts, number, progress};
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -10,11 +11,13 @@ use cohabit_evaluate::verdict::{hopeless, rooms};
 use cohabit_host::CpuMask;
 use cohabit_map::makespan::Time;
 use cohabit_map::objective::{Case, congestion};
+use cohabit_map::per_phase::{Sequence, per_phase};
 use cohabit_map::usable::preference;
 use cohabit_map::{MAPPERS, Mapper, OBJECTIVES, Options, Problem, lower_bound, mapper, objective};
 use cohabit_model::cost::distance_cost;
-use cohabit_model::mapping::{Cost, FORMAT, Placed, Weight};
+use cohabit_model::mapping::{Cost, FORMAT, Placed, Seat, Weight};
 use cohabit_model::profile::Kind;
+use cohabit_model::timeline::By;
 use cohabit_model::topology::NodeId;
 use cohabit_model::{Error, Hct, Mapping, Matrix, Period, Profile, Result, Task, Timeline, Topology};
 use cohabit_network::Traffic;
@@ -184,6 +187,7 @@ impl MappingArgs {
                 predicted_ns: times.as_ref().map(|[time, _]| time.run.total.seconds * 1e9),
                 ..Cost::default()
             },
+            phases: None,
             unknown: serde_json::Map::default(),
         };
         Ok(Made { mapping, placement, weight: matrix.clone(), options, times, trades, periods })
@@ -219,6 +223,53 @@ impl MappingArgs {
         let hopeless = hopeless(&weight, &usable).is_some();
         let rooms = rooms(&weight, &usable, &placement, &fixed(&options), hopeless);
         Ok(rooms.into_iter().map(|room| pus_of(&usable, room)).collect())
+    }
+
+    /// A mapping for each part of the run, beside the one in `made`.
+    ///
+    /// # Errors
+    /// The profile has no such parts, they are too many, tasks cannot move, or the mapper fails.
+    pub fn per_phase(&self, made: &Made, profile: &Profile, topology: &Topology, by: Option<By>) -> Result<Phased> {
+        if topology.hosts().count() > 1 {
+            return Err(Error::new(
+                "--per-phase on several hosts: tasks cannot move from one to another while they run",
+            )
+            .remedy("leave --per-phase out, or map onto one machine"));
+        }
+        let (timeline, order) = progress::during("looking for phases", || self.clusters.for_mappings(profile, by))?;
+        let load = &profile.accessed_bytes;
+        let problem =
+            Problem { weight: &made.weight, load, periods: &timeline.periods, topology, options: &made.options };
+        let case = Case { problem: &problem, network: None, memory: &[] };
+        let asked = (mapper(&self.mapper)?, objective(&self.objective)?);
+        let (usable, fixed) = (usable(topology, &made.options), fixed(&made.options));
+        let is_bytes = made.mapping.weight == Weight::Bytes;
+        let of = |period: &Period| hopeless(if is_bytes { &period.bytes } else { &period.messages }, &usable).is_some();
+        let indifferent: Vec<bool> = timeline.periods.iter().map(of).collect();
+        let sequence = Sequence { order: &order, indifferent: &indifferent };
+        let found = progress::during("mapping phase by phase", || {
+            per_phase(&case, asked, made.mapping.weight, sequence, &made.placement)
+        })?;
+        let mut seats: Vec<Vec<Seat>> = Vec::new();
+        for (number, placement) in found.placements.iter().enumerate() {
+            // Confined no more than all phases of this mapping need it.
+            let with = timeline.periods.iter().zip(&found.of_phase).filter(|with| *with.1 == number);
+            let weight = match number {
+                0 => made.weight.clone(),
+                _ => Matrix::from_triplets(
+                    profile.tasks(),
+                    with.flat_map(|(period, _)| if is_bytes { period.bytes.iter() } else { period.messages.iter() }),
+                ),
+            };
+            let rooms = rooms(&weight, &usable, placement, &fixed, hopeless(&weight, &usable).is_some());
+            let seat = |((placed, &pu), room): ((&Placed, &usize), NodeId)| {
+                let alone = room == topology.pus[pu].node;
+                let pus = if alone { String::new() } else { pus_of(&usable, room).to_string() };
+                Seat { task: placed.task, pu: topology.pus[pu].os_index, pus }
+            };
+            seats.push(made.mapping.tasks.iter().zip(placement).zip(rooms).map(seat).collect());
+        }
+        Ok(Phased { timeline, found, seats })
     }
 
     /// What is exchanged at the same time.

@@ -82,8 +82,16 @@ pub fn read_profile(path: &Path) -> Result<Profile> {
 /// Reads a mapping; a profile in its place is told to be one.
 ///
 /// # Errors
-/// As [`Mapping::read`].
+/// As [`Mapping::read`], and a mapping that changes from phase to phase.
 pub fn read_mapping(path: &Path) -> Result<Mapping> {
+    read_phased_mapping(path)?.unphased("this command").map_err(|error| error.at(path.display()))
+}
+
+/// Reads a mapping, which may change from phase to phase.
+///
+/// # Errors
+/// As [`Mapping::read`].
+pub fn read_phased_mapping(path: &Path) -> Result<Mapping> {
     if begins_like_a_zip(path) {
         let cause = format!("{}: a profile, not a mapping", path.display());
         return Err(Error::new(cause).remedy("map it first, and give what that writes: cohabit map p.npz -o m.json"));

@@ -56,6 +56,25 @@ impl ClusterArgs {
     }
 }
 
+impl ClusterArgs {
+    /// The parts of a run that a mapping each is made for, and the order in which they come.
+    ///
+    /// # Errors
+    /// As [`ClusterArgs::timeline`].
+    pub fn for_mappings(&self, profile: &Profile, by: Option<By>) -> Result<(Timeline, Vec<usize>)> {
+        let timeline = match by {
+            None => periods::for_mappings(profile, &self.options())?,
+            Some(_) => self.timeline(profile, by)?,
+        };
+        if let (Some(option), true) = (self.given(), timeline.by != By::Clusters) {
+            return Err(Error::new(format!("{option} does nothing here: no clusters are looked for"))
+                .remedy("leave it out, or take --per-phase=clusters"));
+        }
+        let order = periods::order(profile, &timeline);
+        Ok((timeline, order))
+    }
+}
+
 /// For each column of `wide` windows the part of the run that most of its messages are of; none where most are of no part.
 pub fn part_of_columns(profile: &Profile, timeline: &Timeline, wide: u64, count: usize) -> Vec<Option<usize>> {
     let mut spans: Vec<(u64, u64, usize)> = Vec::new();

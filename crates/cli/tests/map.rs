@@ -3,7 +3,7 @@
 mod common;
 
 use cohabit_formats::npz::write_profile;
-use cohabit_model::profile::{Kind, Meta, SeriesRow, SizeRow};
+use cohabit_model::profile::{Kind, Marker, Meta, SeriesRow, SizeRow};
 use cohabit_model::{Matrix, Profile, Task};
 use common::{Ran, Room};
 use serde_json::Value;
@@ -163,4 +163,126 @@ fn what_happens_at_once_is_kept_apart() {
     room.run("show once.npz -o x.svg").assert_fails(2, "--time");
     let ran = room.run("show once.npz --time -o x.svg");
     assert!(ran.stdout.contains("\n1 cluster (") && room.path("x.svg").exists(), "{}{}", ran.stdout, ran.stderr);
+}
+
+/// A profile of eight threads in windows of 1 ms: in each stretch of ten, phase by phase as they are given, thread t writes
+/// `messages` values a window that its partner of that phase reads; neighbours in phase 1, those four away in phase 2. The
+/// program names its phases, or does not.
+fn alternating(room: &Room, name: &str, phases: &[u64], messages: u64, marked: bool) {
+    let task = |id: u32| -> Task {
+        serde_json::from_value(serde_json::json!({"id": id, "kind": "thread", "name": "", "spawn_index": id})).unwrap()
+    };
+    let rows = phases.iter().enumerate().flat_map(|(at, &phase)| {
+        let partner = move |task: u32| if phase == 1 { task ^ 1 } else { (task + 4) % 8 };
+        let row =
+            move |bin, source| SeriesRow { bin, source, destination: partner(source), messages, bytes: 8 * messages };
+        (10 * at as u64..10 * (at as u64 + 1)).flat_map(move |bin| (0..8).map(move |source| row(bin, source)))
+    });
+    let mut series: Vec<SeriesRow> = rows.collect();
+    series.sort_unstable();
+    let sum = |value: fn(&SeriesRow) -> u64| {
+        Matrix::from_triplets(8, series.iter().map(|row| (row.source, row.destination, value(row))))
+    };
+    let mut meta = Meta { window_ns: 1_000_000, ..Meta::new(Kind::Threads, "dbi", (0..8).map(task).collect()) };
+    if marked {
+        let marker = |(at, &number): (usize, &u64)| Marker { number, at_ns: 10_000_000 * at as u64 };
+        meta.markers = phases.iter().enumerate().map(marker).collect();
+    }
+    let profile = Profile::new(meta, sum(|row| row.messages), sum(|row| row.bytes));
+    write_profile(&room.path(name), &Profile { series, ..profile }).unwrap();
+}
+
+/// Runs cohabit with these words, blanks between them, and `@` where one has a blank.
+fn run(room: &Room, line: &str) -> Ran {
+    Ran::of(room.command(line.split_whitespace().map(|word| word.replace('@', " "))).output().unwrap())
+}
+
+/// The JSON of a mapping, by such words.
+fn mapped_so(room: &Room, line: &str) -> Value {
+    let ran = run(room, &format!("map {line} --json -"));
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    serde_json::from_str(&ran.stdout).unwrap()
+}
+
+#[test]
+fn phases_have_mappings_of_their_own_where_moving_pays_for_itself() {
+    let room = Room::new();
+    let machine = "--topology pack:4@core:2@pu:1";
+    alternating(&room, "p.npz", &[1, 2, 1, 2], 100_000, true);
+    let document = mapped_so(&room, &format!("p.npz --per-phase {machine} -o m.json"));
+    let [found, mapping] = ["per_phase", "mapping"].map(|key| &document[key]);
+    assert_eq!((&found["by"], &found["phases"], &found["mappings"]), (&"markers".into(), &2.into(), &2.into()));
+    let seconds = |key: &str| found[key].as_f64().unwrap();
+    assert!(seconds("phase_seconds") + seconds("move_seconds") < seconds("single_seconds"), "{found}");
+    assert_eq!((&mapping["format"], &mapping["phases"]["by"]), (&2.into(), &"markers".into()));
+    // In each phase partners are in one package.
+    for (at, number, partner) in [(0, 1, 1), (1, 2, 4)] {
+        let phase = &mapping["phases"]["mappings"][at];
+        assert_eq!(phase["number"], number);
+        let package = |task: usize| phase["tasks"][task]["pu"].as_u64().unwrap() / 2;
+        assert!((0..8).all(|task| package(task) == package(task ^ partner)), "{phase}");
+    }
+    let text = run(&room, &format!("map p.npz --per-phase {machine}")).stdout;
+    let last = text.lines().last().unwrap();
+    assert!(
+        last.starts_with("per phase: ") && last.contains(" changes, against ") && !last.contains("names only"),
+        "{last}"
+    );
+    assert!(text.contains("the mapping above\n") && text.contains("phase 2:\n"), "{text}");
+    // Whoever takes one mapping says so.
+    for command in ["plot p.npz --what placement --mapping m.json -o p.svg", "evaluate p.npz --mapping m.json"] {
+        run(&room, command).assert_fails(1, "the mapping changes from phase to phase");
+    }
+    run(&room, &format!("map p.npz --per-phase {machine} --export dot=-")).assert_fails(2, "--export");
+    // Without --per-phase nothing is said of phases, and the file is what it was.
+    let document = mapped_so(&room, &format!("p.npz {machine}"));
+    assert!(document["per_phase"].is_null() && document["mapping"]["format"] == 1, "{document}");
+}
+
+#[test]
+fn where_moving_gains_nothing_one_mapping_is_kept_and_why_is_said() {
+    let room = Room::new();
+    let machine = "--topology pack:4@core:2@pu:1";
+    let last = |line: &str| {
+        let ran = run(&room, &format!("map {line} {machine} -o m.json"));
+        assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+        let file: Value = serde_json::from_slice(&std::fs::read(room.path("m.json")).unwrap()).unwrap();
+        (ran.stdout.lines().last().unwrap().to_owned(), file["format"].as_u64().unwrap())
+    };
+    alternating(&room, "one.npz", &[1, 1], 100_000, true);
+    let found = last("one.npz --per-phase");
+    assert_eq!(found, ("per phase: there is one phase, and the mapping above serves it".to_owned(), 1));
+    // Ten messages a window are waited for less than a move takes.
+    alternating(&room, "few.npz", &[1, 2, 1, 2], 10, true);
+    let (text, format) = last("few.npz --per-phase");
+    assert!(text.contains("one mapping for all 2 phases, as moving costs more than it gains") && format == 1, "{text}");
+    alternating(&room, "p.npz", &[1, 2], 100_000, true);
+    // Phases 2 and 3 are alike.
+    alternating(&room, "alike.npz", &[3, 2, 3], 100_000, true);
+    let found = last("alike.npz --per-phase");
+    let none = "per phase: no other mapping was found that serves any of the 2 phases better: one mapping for all";
+    assert_eq!(found, (none.to_owned(), 1));
+    // Where PUs are all alike nothing is gained, however tasks take turns.
+    let ran = run(&room, "map p.npz --per-phase --topology pu:2");
+    assert!(ran.stdout.contains("nothing to gain") && ran.stdout.ends_with(&format!("{none}\n")), "{}", ran.stdout);
+    // What no program announces is mapped, and that a run cannot follow is said.
+    alternating(&room, "unmarked.npz", &[1, 2, 1, 2], 100_000, false);
+    let (text, format) = last("unmarked.npz --per-phase");
+    assert!(
+        text.contains("'cohabit run' changes at phases that the program names only, and these are patterns"),
+        "{text}"
+    );
+    assert_eq!(format, 2);
+    // By phases that are not there, on several hosts, and of a profile without a series.
+    let ran = run(&room, &format!("map unmarked.npz --per-phase=markers {machine}"));
+    ran.assert_fails(1, "the profile has no phases of the program");
+    room.file("cluster.toml", HOSTS);
+    let ran = run(&room, "map few.npz --per-phase --topology cluster.toml --mapper packed");
+    assert!(
+        ran.status == Some(1) && ran.stderr.contains("--per-phase on several hosts: tasks cannot"),
+        "{}",
+        ran.stderr
+    );
+    room.import("still.npz", "0,9\n9,0\n");
+    run(&room, &format!("map still.npz --per-phase {machine}")).assert_fails(1, "no time series");
 }

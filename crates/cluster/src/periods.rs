@@ -70,6 +70,45 @@ pub fn preferred(profile: &Profile, options: &Options) -> Result<Timeline> {
     }
 }
 
+/// The parts of a run that a mapping each is made for: the phases that the program names, windows that come again where any
+/// does and they are not all alike, else clusters (docs/time.md has this order).
+///
+/// # Errors
+/// The profile has no time series.
+pub fn for_mappings(profile: &Profile, options: &Options) -> Result<Timeline> {
+    if !profile.meta.markers.is_empty() {
+        return of_markers(profile);
+    }
+    let (found, timeline) = of_recurring(profile)?;
+    let comes_again = timeline.periods.iter().any(|period| period.spans.len() > 1);
+    match found.patterns > 1 && comes_again {
+        true => Ok(timeline),
+        false => Ok(of_clusters(profile, options)?.2),
+    }
+}
+
+/// The parts in the order in which they come, each as often as it comes: places in [`Timeline::periods`]. Phases that the
+/// program names are in the order of its markers, also where they are shorter than a window; what is in no part is left out.
+pub fn order(profile: &Profile, timeline: &Timeline) -> Vec<usize> {
+    let mut order: Vec<usize> = match timeline.by {
+        By::Markers => {
+            let mut markers = profile.meta.markers.clone();
+            markers.sort_by_key(|marker| marker.at_ns);
+            let place = |number| timeline.periods.iter().position(|period| period.number == number);
+            markers.iter().filter_map(|marker| place(marker.number)).collect()
+        }
+        By::Clusters | By::Recurring => {
+            let parts = timeline.periods.iter().enumerate();
+            let mut spans: Vec<(u64, usize)> =
+                parts.flat_map(|(at, period)| period.spans.iter().map(move |span| (span.start, at))).collect();
+            spans.sort_unstable();
+            spans.into_iter().map(|span| span.1).collect()
+        }
+    };
+    order.dedup();
+    order
+}
+
 fn check(profile: &Profile) -> Result<()> {
     if profile.series.is_empty() {
         let cause = "the profile has no time series";
@@ -173,6 +212,23 @@ mod tests {
         profile.meta.markers.clear();
         assert_eq!(preferred(&profile, &Options::default()).unwrap().by, By::Clusters);
         assert!(of_markers(&profile).unwrap_err().cause.contains("no phases of the program"));
+    }
+
+    #[test]
+    fn what_mappings_are_made_for_is_in_the_order_of_the_run() {
+        let mut marked = bursts();
+        let marker = |number, at_ns| Marker { number, at_ns };
+        // Phase 9 is shorter than a window, and nothing is seen of it.
+        marked.meta.markers = vec![marker(7, 1000), marker(9, 1042), marker(3, 1043), marker(7, 5000)];
+        let timeline = for_mappings(&marked, &Options::default()).unwrap();
+        assert_eq!((timeline.by, order(&marked, &timeline)), (By::Markers, vec![0, 1, 0]));
+        let again = profile(&(0..12).map(|bin| (bin, bin as u32 % 2, 3, 40)).collect::<Vec<_>>());
+        let timeline = for_mappings(&again, &Options::default()).unwrap();
+        assert_eq!(timeline.by, By::Recurring);
+        assert_eq!(order(&again, &timeline), (0..12).map(|bin| bin % 2).collect::<Vec<_>>());
+        // Two patterns, of which none comes again.
+        let timeline = for_mappings(&bursts(), &Options::default()).unwrap();
+        assert_eq!((timeline.by, order(&bursts(), &timeline)), (By::Clusters, vec![0, 1]));
     }
 
     #[test]

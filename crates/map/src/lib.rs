@@ -14,6 +14,7 @@ pub mod makespan;
 pub mod mappers;
 pub mod objective;
 pub mod options;
+pub mod per_phase;
 pub mod random;
 pub mod seating;
 pub mod shapes;

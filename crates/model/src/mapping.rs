@@ -1,10 +1,13 @@
-//! A PU for every task.
+//! A PU for every task, or one for every task in each phase of the run.
 
 use crate::Task;
+use crate::timeline::By;
 use serde::{Deserialize, Serialize};
 
-/// The format number in every mapping file.
+/// The format number of a mapping file.
 pub const FORMAT: u64 = 1;
+/// The format number of one that changes from phase to phase ([`Mapping::phases`]).
+pub const PHASED_FORMAT: u64 = 2;
 
 /// Which matrix J counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,9 +99,48 @@ pub struct Mapping {
     pub tasks: Vec<Placed>,
     /// What it costs.
     pub cost: Cost,
+    /// Where tasks go in each phase of the run; in format 2 only, and always there. `tasks` is then where they begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phases: Option<Phases>,
     /// Keys of a later version, kept as they were.
     #[serde(flatten)]
     pub unknown: serde_json::Map<String, serde_json::Value>,
+}
+
+/// A mapping for each phase of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Phases {
+    /// By what phases are told apart, and so how a run knows them again.
+    pub by: By,
+    /// One a phase, by ascending number. In a phase that is not among them tasks stay where they are.
+    pub mappings: Vec<PhaseMapping>,
+    /// Keys of a later version, kept as they were.
+    #[serde(flatten)]
+    pub unknown: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Where tasks go in a phase.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhaseMapping {
+    /// The phase's number ([`crate::Period::number`]).
+    pub number: u64,
+    /// Every task of [`Mapping::tasks`], in that order.
+    pub tasks: Vec<Seat>,
+    /// Keys of a later version, kept as they were.
+    #[serde(flatten)]
+    pub unknown: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Where a task goes in a phase.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seat {
+    /// [`Placed::task`].
+    pub task: u32,
+    /// [`Placed::pu`].
+    pub pu: u32,
+    /// [`Placed::pus`].
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub pus: String,
 }
 
 impl Placed {

@@ -1,7 +1,7 @@
-//! The mapping as a file: JSON, format 1, described in docs/formats.md.
+//! The mapping as a file: JSON, format 1, or 2 where it changes from phase to phase, described in docs/formats.md.
 
 use crate::file::{read_text, write_whole};
-use crate::mapping::FORMAT;
+use crate::mapping::{FORMAT, PHASED_FORMAT};
 use crate::{Error, Mapping, Result};
 use std::collections::HashSet;
 use std::path::Path;
@@ -32,13 +32,56 @@ impl Mapping {
     /// As [`Mapping::read`].
     pub fn from_json(text: &str) -> Result<Self> {
         let found = format_of(text, "mapping")?;
-        check_format(found, FORMAT, "mapping")?;
+        check_format(found, PHASED_FORMAT, "mapping")?;
         let mapping: Self =
             serde_json::from_str(text).map_err(|error| Error::new(format!("not a mapping: {error}")))?;
         let mut seen = HashSet::new();
-        match mapping.tasks.iter().find(|placed| !seen.insert(placed.task)) {
-            Some(twice) => Err(Error::new(format!("task {} is placed twice", twice.task))),
-            None => Ok(mapping),
+        if let Some(twice) = mapping.tasks.iter().find(|placed| !seen.insert(placed.task)) {
+            return Err(Error::new(format!("task {} is placed twice", twice.task)));
+        }
+        mapping.check_phases()?;
+        Ok(mapping)
+    }
+
+    /// Whether the format is that of what is in it, and every phase places the same tasks, once.
+    fn check_phases(&self) -> Result<()> {
+        let refused = |cause: String| Err(Error::new(cause).remedy("make the mapping again (cohabit map --per-phase)"));
+        let Some(phases) = &self.phases else {
+            return match self.format {
+                FORMAT => Ok(()),
+                format => refused(format!("mapping format {format} without \"phases\"")),
+            };
+        };
+        if self.format == FORMAT {
+            return refused(format!("mapping format {FORMAT} with \"phases\", which are of format {PHASED_FORMAT}"));
+        }
+        let mut numbers = HashSet::new();
+        for phase in &phases.mappings {
+            if !numbers.insert(phase.number) {
+                return refused(format!("phase {} is mapped twice", phase.number));
+            }
+            let same = phase.tasks.iter().map(|seat| seat.task).eq(self.tasks.iter().map(|placed| placed.task));
+            if !same {
+                return refused(format!(
+                    "phase {} places other tasks than the mapping, or in another order",
+                    phase.number
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The one mapping of a file for whoever knows no phases.
+    ///
+    /// # Errors
+    /// It changes from phase to phase: `who` would be about a part of it only.
+    pub fn unphased(self, who: &str) -> Result<Self> {
+        match self.phases {
+            None => Ok(self),
+            Some(_) => Err(Error::new(format!(
+                "the mapping changes from phase to phase, and {who} takes one for the whole run"
+            ))
+            .remedy("make one without --per-phase; 'cohabit run --mapping' follows phases")),
         }
     }
 
@@ -83,7 +126,8 @@ pub fn check_format(found: u64, known: u64, noun: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mapping::{Cost, Placed, Weight};
+    use crate::mapping::{Cost, PhaseMapping, Phases, Placed, Seat, Weight};
+    use crate::timeline::By;
 
     fn placed(task: u32, pu: u32) -> Placed {
         Placed {
@@ -113,7 +157,56 @@ mod tests {
             no_gain: Some("all alike".into()),
             tasks: vec![placed(0, 3), placed(1, 1)],
             cost: Cost { distance: u128::from(u64::MAX) * 3, lower_bound: Some(1), ..Cost::default() },
+            phases: None,
             unknown: Default::default(),
+        }
+    }
+
+    /// With tasks 0 and 1 elsewhere in phase 7.
+    fn phased() -> Mapping {
+        let seat = |(task, pu)| Seat { task, pu, pus: String::new() };
+        let mapping = PhaseMapping { number: 7, tasks: [(0, 1), (1, 3)].map(seat).into(), unknown: Default::default() };
+        let phases = Phases { by: By::Markers, mappings: vec![mapping], unknown: Default::default() };
+        Mapping { format: PHASED_FORMAT, phases: Some(phases), ..example() }
+    }
+
+    #[test]
+    fn phases_come_back_and_whoever_knows_none_refuses_them() {
+        let mapping = phased();
+        assert_eq!(Mapping::from_json(&mapping.to_json()).unwrap(), mapping);
+        let error = mapping.unphased("'cohabit plot'").unwrap_err();
+        assert!(error.cause.contains("from phase to phase") && error.remedy.is_some());
+        assert_eq!(example().unphased("nobody").unwrap(), example());
+        // As versions that know format 1 only do.
+        let error = check_format(PHASED_FORMAT, FORMAT, "mapping").unwrap_err();
+        assert_eq!(error.cause, "mapping format 2, but this version knows formats up to 1");
+    }
+
+    #[test]
+    fn phases_that_contradict_the_mapping_are_refused() {
+        let with = |change: fn(&mut Mapping)| {
+            let mut mapping = phased();
+            change(&mut mapping);
+            Mapping::from_json(&mapping.to_json()).unwrap_err().cause
+        };
+        fn of(mapping: &mut Mapping) -> &mut Vec<PhaseMapping> {
+            &mut mapping.phases.as_mut().unwrap().mappings
+        }
+        for (change, expected) in [
+            ((|mapping| mapping.format = FORMAT) as fn(&mut Mapping), "format 1 with \"phases\""),
+            (|mapping| mapping.phases = None, "format 2 without \"phases\""),
+            (|mapping| of(mapping)[0].tasks.truncate(1), "phase 7 places other tasks"),
+            (|mapping| of(mapping)[0].tasks[1].task = 0, "phase 7 places other tasks"),
+            (
+                |mapping| {
+                    let again = of(mapping)[0].clone();
+                    of(mapping).push(again);
+                },
+                "phase 7 is mapped twice",
+            ),
+        ] {
+            let cause = with(change);
+            assert!(cause.contains(expected), "{cause}");
         }
     }
 
@@ -179,7 +272,7 @@ mod tests {
     #[test]
     fn bad_files_are_refused_with_the_place() {
         let twice = Mapping { tasks: vec![placed(0, 3), placed(0, 1)], ..example() }.to_json();
-        let newer = example().to_json().replace("\"format\": 1", "\"format\": 2");
+        let newer = example().to_json().replace("\"format\": 1", "\"format\": 3");
         let cases = [
             ("", "line 1 column 0"),
             ("{\"format\": 1,\n \"mapper\": }", "line 2 column 12"),
@@ -187,7 +280,7 @@ mod tests {
             ("{\"format\": \"1\"}", "no \"format\" number"),
             ("{\"format\": 1}", "missing field `mapper`"),
             ("{\"format\": 0}", "format 0"),
-            (newer.as_str(), "mapping format 2"),
+            (newer.as_str(), "mapping format 3"),
             (twice.as_str(), "task 0 is placed twice"),
         ];
         for (text, expected) in cases {

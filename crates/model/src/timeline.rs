@@ -2,17 +2,18 @@
 //! (DeLoc's concurrent communications).
 //!
 //! Parts come from one of several sources. What the program says goes before what is inferred: its own phases
-//! ([`By::Markers`]), then clusters in time ([`By::Clusters`]). Windows that come again ([`By::Recurring`]) are taken where
-//! they are asked for: they say what is alike, not what is at the same time.
+//! ([`By::Markers`]), then clusters in time ([`By::Clusters`]). Windows that come again ([`By::Recurring`]) say what is alike, not
+//! what is at the same time: they go before clusters where a mapping is made for each phase, and are else taken where they are
+//! asked for (docs/time.md has the order).
 
 use crate::Matrix;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// By what parts of the run are told apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
     /// What the program says (`cohabit_phase`).

@@ -8,6 +8,7 @@ use super::aging::{AgedMatrix, LEAST_EVENTS_PER_TASK, UNITS_PER_EVENT};
 use super::gain::{Gain, structure};
 use super::interval::{Interval, SHORTEST};
 use super::progress::{Effect, Progress};
+use cohabit_model::cost::MOVE;
 use cohabit_model::{Matrix, Result, Topology};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,8 +17,6 @@ use std::time::Duration;
 const DEVIATIONS: f64 = 3.0;
 /// Of the present distance cost, the least that has to be saved.
 const LEAST_SHARE: f64 = 0.05;
-/// What moving a task costs: its caches fill again.
-const MOVE: Duration = Duration::from_micros(500);
 /// What transfers of cache lines over the machine's longest distance take that one event of page faults or watchpoints stands for: 100,
 /// of 100 ns. A page faults once a scan and is used all the time in between; this is on the low side, so that gains are not overrated.
 const EVENT: Duration = Duration::from_micros(10);
@@ -244,7 +243,7 @@ impl Policy {
             fixed: &fixed,
             forbidden: view.forbidden,
             // One event over the whole machine: of mappings that are as good, the one that moves least.
-            move_cost: furthest(view.topology) * UNITS_PER_EVENT as u64,
+            move_cost: view.topology.farthest().max(1) * UNITS_PER_EVENT as u64,
         })?;
         if !self.settings.always && crowds(view, &placement) {
             return Ok(Decision::nothing(Verdict::Holds));
@@ -356,17 +355,8 @@ fn is_worth(gain: Gain, moves: usize, view: &View) -> bool {
 
 /// Seconds of the tasks' time that a mapping saves in each.
 fn saved_a_second(gain: Gain, view: &View) -> f64 {
-    let events = gain.saved() / furthest(view.topology) as f64;
+    let events = gain.saved() / view.topology.farthest().max(1) as f64;
     events / view.matrix.seconds().max(SHORTEST.as_secs_f64()) * view.event.as_secs_f64()
-}
-
-/// The longest distance of two PUs.
-fn furthest(topology: &Topology) -> u64 {
-    match &topology.matrix {
-        Some(distances) => distances.iter().copied().max().unwrap_or(1),
-        None => topology.nodes.iter().map(|node| node.cost).max().unwrap_or(1),
-    }
-    .max(1)
 }
 
 /// Whether a mapping keeps those who talk as far apart as one that was tried did: nearly all of the communication counts,

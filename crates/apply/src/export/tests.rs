@@ -51,6 +51,7 @@ fn mapping(rows: &[Row]) -> Mapping {
         no_gain: None,
         tasks: (0..).zip(rows).map(placed).collect(),
         cost: Cost::default(),
+        phases: None,
         unknown: Default::default(),
     }
 }

@@ -32,6 +32,7 @@ fn mapping(places: &[(&str, u32)]) -> Mapping {
         no_gain: None,
         tasks: (0..).zip(places).map(placed).collect(),
         cost: Cost::default(),
+        phases: None,
         unknown: Default::default(),
     }
 }

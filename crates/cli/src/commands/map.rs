@@ -7,6 +7,8 @@ use crate::json::JsonArgs;
 use crate::machine::MachineArgs;
 use crate::mapping::{Made, MappingArgs, usable};
 use crate::number::seconds as seconds_of;
+use crate::output::note;
+use crate::phased::Phased;
 use crate::picture::text::clean;
 use crate::progress::read_profile;
 use crate::words::{noun, tasks_of};
@@ -18,10 +20,12 @@ use cohabit_model::cost::distance_cost;
 use cohabit_model::file::check_writable;
 use cohabit_model::metrics::advice::Advice;
 use cohabit_model::profile::{Coverage, Meta};
+use cohabit_model::timeline::By;
 use cohabit_model::topology::NodeId;
-use cohabit_model::{Mapping, Result, Topology};
+use cohabit_model::{Mapping, Profile, Result, Topology};
 use cohabit_network::estimator::SAME;
 use serde::Serialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -38,11 +42,15 @@ Examples:
                                            ranks over hosts, by estimated time
   cohabit map p.npz --objective congestion
                                            what happens at once not at one memory
+  cohabit map p.npz --per-phase -o m.json  a mapping a phase, where moving pays
   cohabit map p.npz --pin 0=3 --forbid 1   with task 0 on PU 3, and PU 1 empty
 
 Which PUs stay empty is part of the search, within two rules: no core has two
 tasks while another has none (unless --share-cores), and no slow core has one
 while a faster core has none. What the second costs in J is printed.";
+
+/// `--per-phase` without a value: by the first that there is.
+const PREFERRED: &str = "preferred";
 
 /// Longest line of the table.
 const WIDTH: usize = 100;
@@ -58,6 +66,11 @@ pub struct Map {
     machine: MachineArgs,
     #[command(flatten)]
     how: MappingArgs,
+    /// A mapping for each phase of the run where moving pays for itself; phases are those that the program names, else windows
+    /// that come again, else clusters in time (docs/time.md), or of the kind that is named
+    #[arg(long, value_name = "BY", num_args = 0..=1, require_equals = true, default_missing_value = PREFERRED)]
+    #[arg(value_parser = [PREFERRED, "markers", "recurring", "clusters"], hide_possible_values = true, conflicts_with = "export")]
+    per_phase: Option<String>,
     /// Write the mapping to FILE, for `cohabit run --mapping`
     #[arg(short, long, value_name = "MAP")]
     output: Option<PathBuf>,
@@ -71,6 +84,8 @@ pub struct Map {
 #[derive(Serialize)]
 struct Fields<'a> {
     mapping: &'a Mapping,
+    /// What a mapping for each phase comes to, where it was asked for.
+    per_phase: Option<Value>,
     distance_cost: Costs,
     verdict: &'a Verdict,
     /// What is said of fast cores where there are slow ones.
@@ -89,7 +104,7 @@ impl Map {
         self.json.check()?;
         let profile = read_profile(&self.profile)?;
         let topology = self.machine.load()?;
-        let made = self.how.map(&profile, &topology, self.machine.level_costs()?)?;
+        let mut made = self.how.map(&profile, &topology, self.machine.level_costs()?)?;
         let usable = usable(&topology, &made.options);
         let costs = costs(&made, &topology)?;
         let mut verdict = verdict(&made.weight, &usable, costs, &made.mapping.mapper).beside(
@@ -112,17 +127,24 @@ impl Map {
         }
         let rule = self.how.fast_or_near(&made, &profile, &topology)?;
         self.export.write(&Placement::new(&made.mapping, &topology, &made.weight)?)?;
+        let phased = self.phased(&made, &profile, &topology)?;
+        if let Some(phased) = &phased {
+            phased.put_into(&mut made.mapping);
+        }
         if let Some(path) = &self.output {
             made.mapping.write(path)?;
         }
         let text = match exported_to_stdout {
             true => String::new(),
             false => {
-                text(&made, &topology, costs, [advice.as_ref(), Some(&verdict.text), rule.as_ref()], &profile.meta)
+                let sentences = [advice.as_ref(), Some(&verdict.text), rule.as_ref()];
+                let text = text(&made, &topology, costs, sentences, &profile.meta);
+                text + &phased.as_ref().map_or(String::new(), |phased| phased.text(&made, table, &topology))
             }
         };
         let fields = Fields {
             mapping: &made.mapping,
+            per_phase: phased.as_ref().map(|phased| phased.fields(&made)),
             distance_cost: costs,
             verdict: &verdict,
             fast_or_near: rule.as_deref(),
@@ -130,6 +152,23 @@ impl Map {
         };
         self.json.emit("map", fields, &text)?;
         Ok(End::Done)
+    }
+}
+
+impl Map {
+    /// A mapping for each phase, where that is asked for.
+    fn phased(&self, made: &Made, profile: &Profile, topology: &Topology) -> Result<Option<Phased>> {
+        let by = match self.per_phase.as_deref() {
+            None => return Ok(None),
+            Some("markers") => Some(By::Markers),
+            Some("recurring") => Some(By::Recurring),
+            Some("clusters") => Some(By::Clusters),
+            Some(_) => None,
+        };
+        if by.is_none() && !profile.phases.is_empty() {
+            note("phases by MPI call sites are left out: the profile does not say when each of them came");
+        }
+        self.how.per_phase(made, profile, topology, by).map(Some)
     }
 }
 

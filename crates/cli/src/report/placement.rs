@@ -201,6 +201,7 @@ impl Placed {
             no_gain: None,
             tasks: profile.meta.tasks.iter().zip(placement).map(place).collect(),
             cost: MappingCost::default(),
+            phases: None,
             unknown: serde_json::Map::default(),
         };
         exporter("svg")?.export(&Placement::new(&mapping, &self.topology, &self.weight)?)

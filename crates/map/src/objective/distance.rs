@@ -1,9 +1,9 @@
 //! The distance cost J: the sum over pairs of weight times distance.
 
-use super::{Case, Objective, State};
+use super::{Case, Changing, Objective, State};
 use crate::graph::Graph;
 use crate::{Mapper, lower_bound};
-use cohabit_model::cost::distance_cost;
+use cohabit_model::cost::{distance_cost, seconds_of_distance};
 use cohabit_model::topology::NodeId;
 use cohabit_model::{Result, Topology};
 
@@ -21,6 +21,10 @@ impl Objective for Distance {
 
     fn unit(&self) -> &'static str {
         "weight x distance"
+    }
+
+    fn changing(&self, topology: &Topology, lines: f64) -> Option<Changing> {
+        Some(Changing { seconds_per_cost: seconds_of_distance(topology, lines), adds_up: true })
     }
 
     fn cost(&self, case: &Case, placement: &[usize]) -> Result<f64> {

@@ -7,8 +7,9 @@ mod time;
 
 use crate::makespan::Time;
 use crate::{Mapper, Problem};
+use cohabit_model::cost::MOVE;
 use cohabit_model::topology::NodeId;
-use cohabit_model::{Error, Result};
+use cohabit_model::{Error, Result, Topology};
 
 /// A problem, and what else an objective may need.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +20,26 @@ pub struct Case<'a> {
     pub network: Option<Time<'a>>,
     /// Bytes that each task reads from memory, beyond all caches; empty where not known.
     pub memory: &'a [u64],
+}
+
+/// Bytes of a cache line.
+pub(crate) const LINE_BYTES: f64 = 64.0;
+
+/// What is known of runs that change from one mapping to another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Changing {
+    /// Seconds for each unit of the cost.
+    pub seconds_per_cost: f64,
+    /// Costs are sums over tasks, and so is what moves cost; else tasks move at the same time, and the run waits once.
+    pub adds_up: bool,
+}
+
+impl Changing {
+    /// What a change is taken to cost at which so many tasks move, in seconds ([`MOVE`]).
+    pub fn price(&self, moves: usize) -> f64 {
+        let times = if self.adds_up { moves } else { moves.min(1) };
+        times as f64 * MOVE.as_secs_f64()
+    }
 }
 
 /// Something to make small.
@@ -32,6 +53,12 @@ pub trait Objective: Sync {
     /// Whether it asks what happens at the same time ([`Problem::periods`]).
     fn asks_for_periods(&self) -> bool {
         false
+    }
+    /// How costs compare with what moving tasks costs; none where a run is taken to have one mapping. `lines` is how many cache
+    /// lines a unit of weight is.
+    fn changing(&self, topology: &Topology, lines: f64) -> Option<Changing> {
+        let _ = (topology, lines);
+        None
     }
     /// What a placement costs.
     ///

@@ -38,6 +38,14 @@ impl fmt::Display for LevelKey {
 }
 
 impl Topology {
+    /// The longest distance of two PUs; 0 where all are one.
+    pub fn farthest(&self) -> u64 {
+        match &self.matrix {
+            Some(distances) => distances.iter().copied().max().unwrap_or(0),
+            None => self.nodes.iter().map(|node| node.cost).max().unwrap_or(0),
+        }
+    }
+
     /// The node and all above it, up to the root.
     pub fn ancestors(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
         std::iter::successors(Some(node), |&node| self.nodes[node].parent)

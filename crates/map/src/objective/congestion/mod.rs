@@ -18,7 +18,7 @@ mod tests;
 
 pub use resources::{Resource, Speeds};
 
-use super::{Case, Objective, State};
+use super::{Case, Changing, Objective, State};
 use crate::load::settled;
 use crate::makespan::search::Search;
 use crate::makespan::{elements, seats};
@@ -27,7 +27,7 @@ use crate::mappers::deloc::memory_nodes;
 use crate::random::Random;
 use crate::slots::Slots;
 use crate::{Mapper, Options, Problem, mapper};
-use cohabit_model::Result;
+use cohabit_model::{Result, Topology};
 use cohabit_network::estimator::SAME;
 use loads::{Loads, Own};
 use resources::Resources;
@@ -57,6 +57,10 @@ impl Objective for Congestion {
 
     fn asks_for_periods(&self) -> bool {
         true
+    }
+
+    fn changing(&self, _: &Topology, _: f64) -> Option<Changing> {
+        Some(Changing { seconds_per_cost: 1.0, adds_up: false })
     }
 
     fn cost(&self, case: &Case, placement: &[usize]) -> Result<f64> {

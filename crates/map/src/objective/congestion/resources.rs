@@ -6,6 +6,7 @@
 //! waits for it, the longer the farther away the writer is.
 
 use crate::mappers::deloc::memory_node_ids;
+use crate::objective::LINE_BYTES;
 use cohabit_model::hct::{Bandwidth, Direction, MemorySpeeds};
 use cohabit_model::topology::{Level, NodeId};
 use cohabit_model::{Hct, Topology};
@@ -83,10 +84,7 @@ pub(super) enum Kind {
     Port(Bandwidth, f64),
 }
 
-/// Bytes that a cache moves at once.
-const LINE_BYTES: f64 = 64.0;
-
-/// What `count` messages move inside a machine, where caches move whole lines.
+/// What `count` messages move inside a machine, where caches move whole lines ([`LINE_BYTES`]).
 pub(super) fn moved(bytes: f64, count: f64) -> f64 {
     bytes.max(LINE_BYTES * count)
 }
