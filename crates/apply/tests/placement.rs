@@ -2,7 +2,7 @@
 
 mod support;
 
-use cohabit_apply::{Identify, LaunchPlan, MapAnew, Method, Options, Outcome, Status, launch};
+use cohabit_apply::{Identify, LaunchPlan, MapAnew, Method, Options, Outcome, PhaseSeat, Status, launch};
 use cohabit_host::CpuMask;
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -391,4 +391,64 @@ fn find_go() -> Option<&'static str> {
         println!("SKIPPED: no Go compiler (go)");
     }
     found.then_some("go")
+}
+
+/// Threads are where each phase has them, phases come again, and in one that the plan does not know they stay.
+#[test]
+fn threads_move_with_the_phases_of_the_program() {
+    let include = format!("-I{}/../../native/include", env!("CARGO_MANIFEST_DIR"));
+    let Some(programs) = Programs::build(&["phases"], &[&include]) else { return };
+    let (threads, pus) = (4, pus());
+    let seat = |at: usize| PhaseSeat { pu: pus[at % pus.len()], pus: CpuMask::single(pus[at % pus.len()]) };
+    // In phase 3 thread t is on PU t, in phase 8 on the next, as far as there are two.
+    let seats = |shift: usize| (0..threads).map(|thread| seat(thread + shift)).collect::<Vec<_>>();
+    for watch_only in [false, true] {
+        let phases = [(3, seats(0)), (8, seats(1))].into();
+        let plan = LaunchPlan { phases, ..flat(Identify::Order, threads as u32) };
+        let file = format!("phases{watch_only}");
+        let path = programs.path(&file);
+        let numbers = ["3", "8", "77", "3", "8", "3"];
+        let command = [&[path.to_str().unwrap(), "4"], &numbers[..]].concat();
+        let options = Options { watch_only, ..Options::default() };
+        let outcome = launch(&programs.command("phases", &command), &plan, &options).unwrap();
+        assert_eq!(outcome.status, Status::Exited(0), "{outcome:?}");
+        let report = outcome.phases.unwrap();
+        assert_eq!((report.announced, report.seen), (6, 6));
+        assert_eq!(report.unknown.iter().copied().collect::<Vec<_>>(), [77]);
+        let times: Vec<(u64, u64)> = report.phases.iter().map(|phase| (phase.number, phase.times)).collect();
+        assert_eq!(times, [(3, 3), (8, 2)]);
+        assert!(outcome.notes.iter().any(|note| note.contains("does not have these phases of the program: 77")));
+        if watch_only {
+            // Threads are found a moment after they start, which may be after a phase has begun.
+            continue;
+        }
+        for (phase, shift) in [(0, 0), (1, 1)] {
+            let placed = &report.phases[phase].placed;
+            assert_eq!(placed.len(), threads);
+            let expected: Vec<Vec<u32>> = seats(shift).iter().map(|seat| vec![seat.pu]).collect();
+            assert_eq!(placed.iter().map(|placed| placed.affinity.clone()).collect::<Vec<_>>(), expected);
+        }
+        let saw = seen(&programs, &file);
+        for (place, shift) in [0, 1, 1, 0, 1, 0].into_iter().enumerate() {
+            for (thread, seat) in seats(shift).iter().enumerate() {
+                assert_eq!(saw[&format!("{place}:{thread}")].0, [seat.pu], "phase {place}, thread {thread}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_program_that_announces_nothing_stays_and_that_is_said() {
+    let Some(programs) = Programs::build(&["threads"], &[]) else { return };
+    let seats = vec![PhaseSeat { pu: pu(0), pus: CpuMask::single(pu(0)) }; 2];
+    let plan = LaunchPlan { phases: [(0, seats)].into(), ..flat(Identify::Order, 2) };
+    let path = programs.path("silent");
+    let command = programs.command("threads", &[path.to_str().unwrap(), "", "2"]);
+    let outcome = run(&command, &plan);
+    assert_eq!(outcome.phases.unwrap().phases, []);
+    assert!(outcome.notes.iter().any(|note| note.contains("announced none of its phases")), "{:?}", outcome.notes);
+    assert_placed(&programs, "silent", &["0", "1"].map(String::from), &[0, 1]);
+    // Of a plan without phases nothing is said of them.
+    let outcome = run(&command, &flat(Identify::Order, 2));
+    assert!(outcome.phases.is_none() && outcome.notes.iter().all(|note| !note.contains("phase")));
 }

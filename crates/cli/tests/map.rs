@@ -273,6 +273,8 @@ fn where_moving_gains_nothing_one_mapping_is_kept_and_why_is_said() {
         "{text}"
     );
     assert_eq!(format, 2);
+    run(&room, "run --mapping m.json -- true")
+        .assert_fails(125, "nothing says of a program that runs when these begin");
     // By phases that are not there, on several hosts, and of a profile without a series.
     let ran = run(&room, &format!("map unmarked.npz --per-phase=markers {machine}"));
     ran.assert_fails(1, "the profile has no phases of the program");

@@ -163,3 +163,57 @@ fn tasks_that_talk_through_pipes_are_not_called_silent() {
         assert_eq!(mapped.contains("what goes through pipes is not seen"), through, "{script}: {mapped}");
     }
 }
+
+/// A program that is in one phase and then in another: what it announces is profiled, mapped phase by phase, and followed.
+#[test]
+fn phases_of_a_program_are_profiled_mapped_and_followed() {
+    let Some(room) = Room::to_profile("phases are followed from the profile to the run") else { return };
+    let program = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/workloads/patterns-pthreads");
+    if !program.exists() {
+        println!("skipped: phases are followed: {} was not built (make native)", program.display());
+        return;
+    }
+    let program = std::fs::canonicalize(program).unwrap();
+    // Near pairs, then far ones, each for so many windows that the matrices of phases are theirs.
+    let words = [program.to_str().unwrap(), "phases", "--threads", "8", "--rounds", "1000", "--blocks", "8"];
+    let ran = Ran::of(room.command(["profile", "-o", "p.npz", "--"].iter().chain(&words)).output().unwrap());
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    let shown = room.run("show p.npz --time");
+    assert!(shown.stdout.contains("2 phases"), "{}", shown.stdout);
+    let map = ["map", "p.npz", "--per-phase", "--topology", "pack:4 core:2 pu:1", "-o", "m.json"];
+    let ran = Ran::of(room.command(map).output().unwrap());
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    let read =
+        |name: &str| -> serde_json::Value { serde_json::from_slice(&std::fs::read(room.path(name)).unwrap()).unwrap() };
+    let mut mapping = read("m.json");
+    for (at, partner) in [(0, 1), (1, 4)] {
+        let package = |task: usize| mapping["phases"]["mappings"][at]["tasks"][task]["pu"].as_u64().unwrap() / 2;
+        assert!((0..8).all(|task| package(task) == package(task ^ partner)), "phase {at}: {mapping}");
+    }
+    // The same on PUs that are here.
+    let pus = cohabit_host::CpuMask::of_thread(0).unwrap().pus();
+    let here = |seat: &mut serde_json::Value| {
+        let pu = seat["pu"].as_u64().unwrap() as usize;
+        seat["pu"] = pus[pu * pus.len() / 8].into();
+        seat.as_object_mut().unwrap().remove("pus");
+    };
+    mapping["tasks"].as_array_mut().unwrap().iter_mut().for_each(here);
+    for phase in mapping["phases"]["mappings"].as_array_mut().unwrap() {
+        phase["tasks"].as_array_mut().unwrap().iter_mut().for_each(here);
+    }
+    room.file("m.json", mapping.to_string());
+    let place = ["run", "--pinning", "always", "--mapping", "m.json", "--json", "r.json", "--"];
+    let ran = Ran::of(room.command(place.iter().chain(&words)).output().unwrap());
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    let phases = &read("r.json")["phases"];
+    assert_eq!((&phases["announced"], &phases["unknown"]), (&2.into(), &serde_json::json!([])));
+    // However few of them were seen in time, what was done is what the mapping says.
+    for phase in phases["carried_out"].as_array().unwrap() {
+        let of_phase = |mapped: &&serde_json::Value| mapped["number"] == phase["number"];
+        let mapped = mapping["phases"]["mappings"].as_array().unwrap().iter().find(of_phase).unwrap();
+        for placed in phase["placed"].as_array().unwrap() {
+            let task = placed["task"].as_u64().unwrap() as usize;
+            assert_eq!(placed["affinity"], serde_json::json!([mapped["tasks"][task]["pu"]]), "{phase} {mapped}");
+        }
+    }
+}

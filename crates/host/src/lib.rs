@@ -1,8 +1,10 @@
 //! What is asked of the machine under a program: where our parts are installed ([`install`]), signals that are passed on
-//! ([`signals`]), names for addresses ([`symbols`]), what perf_event_open(2) gives ([`perf_event`]), and affinities ([`affinity`]).
+//! ([`signals`]), names for addresses ([`symbols`]), what perf_event_open(2) gives ([`perf_event`]), pages that are shared with programs
+//! ([`page`]), and affinities ([`affinity`]).
 
 pub mod affinity;
 pub mod install;
+pub mod page;
 pub mod perf_event;
 pub mod signals;
 pub mod symbols;

@@ -31,9 +31,11 @@ pub(crate) struct Crowding {
 
 impl Crowding {
     pub(crate) fn new(plan: &LaunchPlan, allowed: &CpuMask) -> Self {
-        let masks = plan.tasks.iter().map(|planned| &planned.pus);
+        let at_first = plan.tasks.iter().map(|planned| &planned.pus).collect();
+        let in_phases = plan.phases.values().map(|seats| seats.iter().map(|seat| &seat.pus).collect());
         // Where each can have a PU of its own, so can each of some of them.
-        let can_happen = !plan.may_crowd && busy(masks) < plan.tasks.len();
+        let crowds = |masks: Vec<&CpuMask>| busy(masks.into_iter()) < plan.tasks.len();
+        let can_happen = !plan.may_crowd && std::iter::once(at_first).chain(in_phases).any(crowds);
         let peak = (Spread::Planned, 0);
         let spread = Spread::Planned;
         Self { can_happen, allowed: allowed.clone(), spread, anew: BTreeMap::new(), last: None, peak }

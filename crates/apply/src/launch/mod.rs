@@ -2,13 +2,14 @@
 //!
 //! The parts: [`plan`] says which thread goes where, `census` recognises the threads that start, `placement` sets and
 //! reads their affinity. Starts are noticed by `trace` (ptrace, before the first instruction) or by `watch` (/proc,
-//! a moment later). `spawn` and `job_control` make the command run as if it had been started directly.
+//! a moment later). `phases` moves them where the program announces that another phase begins. `spawn` and `job_control` make the command run as if it had been started directly.
 
 mod census;
 mod crowding;
 mod environment;
 mod job_control;
 mod outcome;
+pub mod phases;
 mod placement;
 pub mod plan;
 mod procfs;
@@ -25,6 +26,7 @@ use cohabit_host::affinity::CpuMask;
 use cohabit_model::Error;
 use cohabit_model::command::CommandError;
 use job_control::JobControl;
+use phases::PhasePage;
 use placement::Placement;
 use plan::{Identify, LaunchPlan};
 use program::Program;
@@ -105,20 +107,25 @@ pub fn launch(command: &[OsString], plan: &LaunchPlan, options: &Options) -> Res
         }
     };
     let placement = Mutex::new(Placement::new(&plan, original, options.hold_main_from_start));
+    let phases = PhasePage::of(&plan).map_err(CommandError::Failed)?;
+    let environment: Vec<(String, OsString)> =
+        options.environment.iter().cloned().chain(phases.as_ref().map(PhasePage::environment)).collect();
     let supervisor = Supervisor {
         program: &program,
         placement: &placement,
         jobs: &jobs,
         watch_only,
         before_start: options.before_start.as_ref(),
-        environment: &options.environment,
+        environment: &environment,
         map_anew: options.map_anew.as_ref(),
+        phases: phases.as_ref(),
     };
     let end = supervisor.run(&plan)?;
     drop(jobs);
     notes.extend(end.notes);
     let placement = placement.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(Outcome::new(end.status, end.method, placement, notes))
+    let announced = phases.map(|page| page.announced());
+    Ok(Outcome::new(end.status, end.method, placement, announced, notes))
 }
 
 /// Whether the program would not get the rights it is meant to have if it were traced.

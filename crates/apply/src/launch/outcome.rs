@@ -1,6 +1,7 @@
 //! What came of a launch.
 
 use super::crowding::Spread;
+use super::phases::PhasesReport;
 use super::placement::Placement;
 
 /// How the command ended.
@@ -125,14 +126,27 @@ pub struct Outcome {
     /// Placed threads that the program pinned elsewhere, by task. Seen by looking now and then: a change in the last
     /// moments of a thread can be missed.
     pub repinned: Vec<Repinned>,
+    /// What became of phases, where the plan has any.
+    pub phases: Option<PhasesReport>,
     /// What the user should know besides, a sentence each.
     pub notes: Vec<String>,
 }
 
 impl Outcome {
-    pub(crate) fn new(status: Status, method: Method, placement: Placement, mut notes: Vec<String>) -> Self {
+    /// Of a plan with phases, `announced` says how many of them the program announced.
+    pub(crate) fn new(
+        status: Status,
+        method: Method,
+        mut placement: Placement,
+        announced: Option<u64>,
+        mut notes: Vec<String>,
+    ) -> Self {
         let missing_tasks = placement.missing();
         notes.extend(differences(&placement, missing_tasks.len()));
+        let phases = announced.map(|announced| std::mem::take(&mut placement.phases).report(announced));
+        if let (Some(phases), false) = (&phases, is_missing(&placement, missing_tasks.len())) {
+            notes.extend(about_phases(phases));
+        }
         notes.extend(placement.deprived.iter().map(|path| {
             let path = path.display();
             format!(
@@ -149,9 +163,34 @@ impl Outcome {
             unknown_threads: placement.unknown,
             unknown_thread_count: placement.unknown_count,
             repinned: placement.repinned.into_values().collect(),
+            phases,
             notes,
         }
     }
+}
+
+/// What did not go as planned with phases, a sentence each.
+fn about_phases(phases: &PhasesReport) -> Vec<String> {
+    let PhasesReport { announced, seen, unknown, .. } = phases;
+    let mut found = Vec::new();
+    if *announced == 0 {
+        found.push(
+            "the program announced none of its phases, so that its threads stayed where they began: compile it with \
+             the include/cohabit.h of this version"
+                .to_owned(),
+        );
+    }
+    if let missed @ 1.. = announced.saturating_sub(*seen) {
+        found.push(format!(
+            "{missed} of the {announced} phases that the program announced were over before threads could be moved"
+        ));
+    }
+    if !unknown.is_empty() {
+        let numbers: Vec<String> = unknown.iter().map(u64::to_string).collect();
+        let numbers = numbers.join(", ");
+        found.push(format!("the mapping does not have these phases of the program: {numbers}; in them its threads stayed where they were"));
+    }
+    found
 }
 
 /// Whether none of the programs that the plan is of was executed.

@@ -12,6 +12,7 @@
 
 use super::census::{Census, Found};
 use super::crowding::{Crowding, Spread};
+use super::phases::Phases;
 use super::plan::LaunchPlan;
 use super::{PlacedReport, Refusal, Repinned, UnknownThread, procfs, sys};
 use cohabit_host::affinity::CpuMask;
@@ -41,6 +42,7 @@ pub(crate) struct Placement {
     hold_main_from_start: bool,
     holds: HashMap<i32, Hold>,
     crowding: Crowding,
+    pub(crate) phases: Phases,
     reports: BTreeMap<usize, PlacedReport>,
     /// Processes of the plan that are left alone.
     left: BTreeSet<u32>,
@@ -61,6 +63,7 @@ impl Placement {
         Self {
             census: Census::new(plan),
             crowding: Crowding::new(plan, &original),
+            phases: Phases::default(),
             plan: plan.clone(),
             original,
             hold_main_from_start,
@@ -254,6 +257,7 @@ impl Placement {
                 self.reports.insert(task, report);
                 self.holds.insert(tid, Hold { task, mask: affinity });
             }
+            Err(cause) if self.refusals.iter().any(|refusal| refusal.tid == tid && refusal.cause == cause) => {}
             Err(cause) => self.refusals.push(Refusal { task: planned.task, tid, pu: planned.pu, cause }),
         }
     }
@@ -274,6 +278,28 @@ impl Placement {
         if self.crowding.changed(&self.plan, &tasks) {
             held.into_iter().for_each(|(task, tid)| self.hold_again(task, tid));
         }
+    }
+
+    /// The program says that a phase begins: its threads go to where the plan has them in it, and those that start later as
+    /// well. In a phase that the plan does not have they stay.
+    pub(crate) fn phase_began(&mut self, number: u64) {
+        let Some(seats) = self.plan.phases.get(&number) else {
+            self.phases.unknown(number);
+            return;
+        };
+        let mut moved = BTreeSet::new();
+        for (task, (planned, seat)) in self.plan.tasks.iter_mut().zip(seats).enumerate() {
+            planned.pu = seat.pu;
+            if planned.pus != seat.pus {
+                planned.pus = seat.pus.clone();
+                moved.insert(task);
+            }
+        }
+        let held = self.held();
+        held.iter().filter(|(task, _)| moved.contains(task)).for_each(|(&task, &tid)| self.hold_again(task, tid));
+        self.spread_out();
+        let placed = held.keys().filter_map(|task| self.reports.get(task).cloned()).collect();
+        self.phases.carried_out(number, placed);
     }
 
     /// The tasks that run, by their ids, where they are to be mapped anew: they are loose, and have been the same since the

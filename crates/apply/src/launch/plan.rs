@@ -1,9 +1,11 @@
 //! Which thread of a run goes on which PU, and how a thread is recognised.
 
+use super::phases::PhaseSeat;
 use cohabit_host::affinity::CpuMask;
-use cohabit_model::mapping::Placed;
+use cohabit_model::mapping::{PhaseMapping, Placed, Seat};
+use cohabit_model::timeline::By;
 use cohabit_model::{Error, Mapping, Result};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 /// How a thread of a new run is matched with a task of the profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -57,6 +59,8 @@ pub struct LaunchPlan {
     pub programs: Vec<String>,
     /// Threads stay where the plan has them even where two share a PU while another is idle.
     pub may_crowd: bool,
+    /// Where each of the tasks goes, in their order, in the phases that the program announces by these numbers.
+    pub phases: BTreeMap<u64, Vec<PhaseSeat>>,
 }
 
 impl LaunchPlan {
@@ -79,16 +83,21 @@ impl LaunchPlan {
                 spawn_index: placed.spawn_index,
                 parent: placed.parent,
                 pu: placed.pu,
-                pus: room(placed, pinning, allowed)?,
+                pus: room((placed.task, placed.pu, &placed.pus), pinning, allowed)?,
                 name: placed.name.clone(),
             })
         };
         let tasks = mapping.tasks.iter().map(planned).collect::<Result<_>>()?;
         let may_crowd = pinning == Pinning::Always;
-        let mut plan = Self { tasks, identify, programs: mapping.programs.clone(), may_crowd };
+        let phases = phases_of(mapping, pinning, allowed)?;
+        let mut plan = Self { tasks, identify, programs: mapping.programs.clone(), may_crowd, phases };
         plan.check()?;
-        if plan.tasks.iter().all(|planned| planned.pus == *allowed) {
+        let is_free = |pus: &CpuMask| pus == allowed;
+        if plan.tasks.iter().all(|planned| is_free(&planned.pus))
+            && plan.phases.values().flatten().all(|seat| is_free(&seat.pus))
+        {
             plan.tasks.clear();
+            plan.phases.clear();
         }
         Ok(plan)
     }
@@ -138,26 +147,45 @@ impl LaunchPlan {
     /// # Errors
     /// The first task whose PU it lacks.
     pub fn check_allowed(&self, allowed: &CpuMask) -> Result<()> {
-        match self.tasks.iter().find(|planned| !allowed.contains(planned.pu)) {
+        let at_first = self.tasks.iter().map(|planned| (planned.task, planned.pu));
+        let in_phases = self.phases.values().flat_map(|seats| self.tasks.iter().zip(seats));
+        let mut all = at_first.chain(in_phases.map(|(planned, seat)| (planned.task, seat.pu)));
+        match all.find(|&(_, pu)| !allowed.contains(pu)) {
             None => Ok(()),
-            Some(planned) => Err(Error::new(format!(
-                "task {} is to run on PU {}, but only PUs {allowed} are allowed here (cpuset, cgroup or taskset)",
-                planned.task, planned.pu
+            Some((task, pu)) => Err(Error::new(format!(
+                "task {task} is to run on PU {pu}, but only PUs {allowed} are allowed here (cpuset, cgroup or taskset)"
             ))
             .remedy("map the profile again here (`cohabit map P --topology live`), or start cohabit with more PUs")),
         }
     }
 }
 
-/// The PUs that a task is confined to.
-fn room(placed: &Placed, pinning: Pinning, allowed: &CpuMask) -> Result<CpuMask> {
-    if pinning == Pinning::Always || placed.pus.is_empty() {
-        return Ok(CpuMask::single(placed.pu));
+/// Where each task goes in each phase that the program announces.
+fn phases_of(mapping: &Mapping, pinning: Pinning, allowed: &CpuMask) -> Result<BTreeMap<u64, Vec<PhaseSeat>>> {
+    let Some(phases) = &mapping.phases else { return Ok(BTreeMap::new()) };
+    if phases.by != By::Markers {
+        let of = if phases.by == By::Recurring { "windows that come again" } else { "clusters in time" };
+        let cause =
+            format!("the mapping changes between {of}, and nothing says of a program that runs when these begin");
+        return Err(Error::new(cause).remedy(
+            "mark the program's phases by cohabit_phase (include/cohabit.h), profile and map it again, or map without --per-phase",
+        ));
     }
-    let listed = CpuMask::parse(&placed.pus).filter(|listed| listed.contains(placed.pu));
+    let seat =
+        |seat: &Seat| Ok(PhaseSeat { pu: seat.pu, pus: room((seat.task, seat.pu, &seat.pus), pinning, allowed)? });
+    let phase = |phase: &PhaseMapping| Ok((phase.number, phase.tasks.iter().map(seat).collect::<Result<_>>()?));
+    phases.mappings.iter().map(phase).collect()
+}
+
+/// The PUs that a task is confined to, of its PU and those that serve as well.
+fn room((task, pu, pus): (u32, u32, &str), pinning: Pinning, allowed: &CpuMask) -> Result<CpuMask> {
+    if pinning == Pinning::Always || pus.is_empty() {
+        return Ok(CpuMask::single(pu));
+    }
+    let listed = CpuMask::parse(pus).filter(|listed| listed.contains(pu));
     let usable = |listed: CpuMask| CpuMask::from_pus(listed.pus().into_iter().filter(|&pu| allowed.contains(pu)));
     listed.map(usable).ok_or_else(|| {
-        let cause = format!("the PUs {:?} of task {} are no list with its PU {}", placed.pus, placed.task, placed.pu);
+        let cause = format!("the PUs {pus:?} of task {task} are no list with its PU {pu}");
         Error::new(cause).remedy("make the mapping again from its profile")
     })
 }

@@ -2,6 +2,7 @@
 
 use super::job_control::JobControl;
 use super::outcome::{Method, Status};
+use super::phases::PhasePage;
 use super::placement::Placement;
 use super::plan::LaunchPlan;
 use super::program::Program;
@@ -29,6 +30,7 @@ pub(crate) struct Supervisor<'a> {
     pub(crate) before_start: Option<&'a BeforeStart>,
     pub(crate) environment: &'a [(String, OsString)],
     pub(crate) map_anew: Option<&'a MapAnew>,
+    pub(crate) phases: Option<&'a PhasePage>,
 }
 
 /// How the run ended.
@@ -58,7 +60,7 @@ impl Supervisor<'_> {
         let (sender, events) = channel();
         let (hand_over, handed_over) = channel();
         thread::scope(|scope| {
-            // Both threads are there before the command is: once it runs, nothing may fail for want of a thread.
+            // All threads are there before the command is: once it runs, nothing may fail for want of a thread.
             let later = sender.clone();
             let attend = move || {
                 if let Ok(child) = handed_over.recv() {
@@ -70,8 +72,17 @@ impl Supervisor<'_> {
                 let event = self.start_and_trace(needs_starts, &sender);
                 let _ = sender.send(event.unwrap_or_else(Event::Failed));
             };
-            named(scope, start).map_err(|error| failed("starting a thread", &error))?;
-            self.look_after(hand_over, &events, !plan.tasks.is_empty())
+            if let Some(page) = self.phases {
+                named(scope, move || page.follow(self.placement))
+                    .map_err(|error| failed("starting a thread", &error))?;
+            }
+            let end = named(scope, start)
+                .map_err(|error| failed("starting a thread", &error))
+                .and_then(|()| self.look_after(hand_over, &events, !plan.tasks.is_empty()));
+            if let Some(page) = self.phases {
+                page.end();
+            }
+            end
         })
     }
 

@@ -15,7 +15,7 @@ use crate::json::JsonArgs;
 use crate::machine::MachineArgs;
 use crate::mapping::{MappingArgs, mapper_names};
 use crate::output::note;
-use crate::progress::{read_mapping, read_profile};
+use crate::progress::{read_phased_mapping, read_profile};
 use cohabit_evaluate::compare::Terms;
 use cohabit_model::file::check_writable;
 use cohabit_model::{Error, Mapping, Result};
@@ -171,7 +171,7 @@ impl Compare {
 
     /// Each with a name of its own.
     fn mappings(&self) -> Result<Vec<(String, Mapping)>> {
-        let named = |path: &PathBuf| Ok((stem(path), read_mapping(path)?));
+        let named = |path: &PathBuf| Ok((stem(path), read_phased_mapping(path)?));
         let mut mappings = self.mapping.iter().map(named).collect::<Result<Vec<_>>>()?;
         if let Some(path) = &self.profile {
             let (profile, topology) = (read_profile(path)?, self.machine.load()?);

@@ -11,7 +11,7 @@ use crate::online::stop::{asked_by, until_signalled};
 use crate::online::{Report, Session};
 use crate::output::note;
 use crate::picture::label::list;
-use crate::progress::{read_mapping, read_profile};
+use crate::progress::{read_phased_mapping, read_profile};
 use clap::ValueEnum;
 use cohabit_apply::usage::{Meter, Usage};
 use cohabit_apply::{BeforeStart, Identify, LaunchPlan, MapAnew, Method, Options, Pinning, Status, launch};
@@ -232,6 +232,7 @@ impl Run {
         let is_known = plan.programs.iter().any(|program| !program.is_empty());
         if is_launcher(&self.command) && !is_known {
             plan.tasks.clear();
+            plan.phases.clear();
             let launcher = self.command[0].to_string_lossy();
             return Some(format!(
                 "the tasks are threads of a program that is not known, and {launcher} starts others: nothing is placed; \
@@ -319,8 +320,17 @@ impl Run {
     fn planned(&self) -> Result<Planned<'_>> {
         let (machine, how) = (&self.machine, &self.how);
         if let Some(path) = &self.plan.mapping {
-            let mapping = read_mapping(path)?;
-            return Ok(match mapping.tasks.iter().any(|task| task.rank.is_some()) {
+            let mapping = read_phased_mapping(path)?;
+            let of_ranks = mapping.tasks.iter().any(|task| task.rank.is_some());
+            if of_ranks && mapping.phases.is_some() {
+                return Err(Error::new(
+                    "the mapping changes from phase to phase, which is not done with MPI ranks: \
+                                       their launcher places them once",
+                )
+                .at(path.display())
+                .remedy("map the profile without --per-phase"));
+            }
+            return Ok(match of_ranks {
                 true => Planned::Ranks(run_ranks::Plan::Mapping(Box::new(mapping))),
                 false => Planned::Threads(Box::new((mapping, None))),
             });
@@ -442,6 +452,13 @@ fn fields(outcome: &cohabit_apply::Outcome, mapper: Option<&str>, usage: &Usage)
         "placed": outcome.placed.iter().map(placed).collect::<Vec<_>>(),
         "refused": outcome.refused.iter().map(refused).collect::<Vec<_>>(),
         "repinned": outcome.repinned.iter().map(repinned).collect::<Vec<_>>(),
+        "phases": outcome.phases.as_ref().map(|phases| json!({
+            "announced": phases.announced, "seen": phases.seen, "unknown": phases.unknown,
+            "carried_out": phases.phases.iter().map(|phase| json!({
+                "number": phase.number, "times": phase.times,
+                "placed": phase.placed.iter().map(placed).collect::<Vec<_>>(),
+            })).collect::<Vec<_>>(),
+        })),
         "missing_tasks": outcome.missing_tasks,
         "unknown_threads": outcome.unknown_threads.iter().map(unknown).collect::<Vec<_>>(),
         "unknown_thread_count": outcome.unknown_thread_count,
