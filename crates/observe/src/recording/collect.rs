@@ -61,12 +61,15 @@ fn describe(parts: &Parts, found: &Tasks, kept: &Kept, files: &[ImageFile]) -> M
         host: parts.host.to_owned(),
         images: Vec::new(),
         tasks: tasks.collect(),
-        events_lost: files.iter().map(|file| file.lost).sum(),
+        events_lost: 0,
         not_seen: parts.not_seen.clone(),
     };
     let mut made = vec![0u64; meta.tasks.len()];
     for ((image, file), ids) in parts.images.iter().zip(files).zip(&found.ids) {
         let tasks: Vec<Option<u32>> = ids.iter().map(|&id| kept.number(id)).collect();
+        if tasks.iter().any(Option::is_some) {
+            meta.events_lost = meta.events_lost.saturating_add(file.lost);
+        }
         let before = tasks.iter().map(|task| task.map_or(0, |task| made[task as usize])).collect();
         for (&task, thread) in tasks.iter().zip(&file.threads) {
             let Some(task) = task else { continue };

@@ -72,3 +72,56 @@ fn loads_mpi(image: &Image) -> bool {
     let name = |path: &str| path.rsplit('/').next().is_some_and(|name| name.starts_with("libmpi"));
     image.modules.iter().any(|module| name(&module.path))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dbi::abi::COHABIT_END_EXEC;
+    use crate::dbi::tasks::identify;
+    use crate::dbi::testing::PartBuilder;
+
+    /// A launcher (process 5), two ranks by exec, the second one by way of a script that goes on, with a thread of MPI's own.
+    fn run(mpi: &str) -> (Vec<Image>, Vec<Option<u32>>) {
+        let exec = |mut part: PartBuilder| {
+            part.head.end = COHABIT_END_EXEC;
+            part
+        };
+        let rank = |pid, ppid, at| {
+            let part = PartBuilder::new(pid, ppid, at).task(None, "a.out").task(Some(0), "t");
+            part.with(|task| task.of_mpi = 1).task(Some(0), "worker").module(0, 4096, 0, mpi)
+        };
+        let parts = [
+            (PartBuilder::new(5, 1, 100).task(None, "mpirun").task(Some(0), "t"), None),
+            (exec(PartBuilder::new(6, 5, 200).task(None, "mpirun")), None),
+            (exec(PartBuilder::new(7, 5, 300).task(None, "mpirun")), None),
+            (PartBuilder::new(7, 5, 400).task(None, "sh"), Some(0)),
+            (rank(6, 5, 500), Some(1)),
+            (rank(8, 7, 600), Some(0)),
+        ];
+        let image = |part: PartBuilder| Image::read(&part.finish()[..]).expect("a good part").expect("not empty");
+        parts.into_iter().map(|(part, rank)| (image(part), rank)).unzip()
+    }
+
+    #[test]
+    fn ranks_are_kept_in_their_order() {
+        let (images, ranks) = run("/usr/lib/libmpi.so.40");
+        let found = identify(&images, "h");
+        let kept = Kept::ranks(&found, &images, &ranks).expect("ranks");
+        let told: Vec<_> = kept.tasks.iter().map(|entry| (entry.name.as_str(), entry.process)).collect();
+        assert_eq!(told, [("rank 0", 0), ("rank 0, worker", 0), ("rank 1", 1), ("rank 1, worker", 1)]);
+        let pids: Vec<_> = kept.tasks.iter().map(|entry| found.tasks[entry.id as usize].pid).collect();
+        assert_eq!(pids, [8, 8, 6, 6]);
+        assert_eq!((kept.number(found.ids[5][2]), kept.number(found.ids[0][0])), (Some(1), None));
+    }
+
+    #[test]
+    fn where_no_process_loads_mpi_all_that_have_a_rank_are_kept() {
+        let (images, ranks) = run("/usr/lib/libc.so.6");
+        let found = identify(&images, "h");
+        let kept = Kept::ranks(&found, &images, &ranks).expect("ranks");
+        let names: Vec<_> = kept.tasks.iter().map(|entry| entry.name.as_str()).collect();
+        assert_eq!(names, ["rank 0, sh", "rank 0, a.out", "rank 0, worker", "rank 1", "rank 1, worker"]);
+        assert_eq!(Kept::ranks(&found, &images, &[None; 6]), None);
+        assert_eq!(Kept::all(&found).tasks.len(), found.tasks.len());
+    }
+}
