@@ -3,7 +3,9 @@
  * crates/observe/src/recording/abi.rs is generated from this header (`make abi`), and a test compares the two.
  *
  * The file begins with a head of COHABIT_RECORDING_HEAD_BYTES: cohabit_recording_t, a cohabit_recorded_task_t for each
- * task of the part, and at COHABIT_RECORDING_FORKS_AT a cohabit_recorded_fork_t for each process it forked. Chunks of COHABIT_RECORDING_CHUNK_BYTES follow, each beginning with a cohabit_chunk_t.
+ * task of the part, at COHABIT_RECORDING_FORKS_AT a cohabit_recorded_fork_t for each process it forked, and at
+ * COHABIT_RECORDING_ENVIRONMENT_AT what the image's environment says of ranks, NAME=VALUE and a NUL each. Chunks of
+ * COHABIT_RECORDING_CHUNK_BYTES follow, each beginning with a cohabit_chunk_t.
  *
  * A *segment* is a piece of a basic block: instructions that run one after another, with the accesses they make. Each
  * address is that of an *anchor*, the first access of several that are a constant distance apart, plus such a constant.
@@ -16,10 +18,12 @@
 #include <stdint.h>
 
 #define COHABIT_RECORDING_MAGIC 0x3143455247434f43ull /* "COCGREC1" */
-#define COHABIT_RECORDING_VERSION 1u
+#define COHABIT_RECORDING_VERSION 2u
 #define COHABIT_RECORDING_HEAD_BYTES (8ull << 20)
 #define COHABIT_RECORDING_FORKS_AT (6ull << 20)
 #define COHABIT_RECORDING_MAX_FORKS 65536u
+#define COHABIT_RECORDING_ENVIRONMENT_AT (7ull << 20)
+#define COHABIT_RECORDING_ENVIRONMENT_BYTES (64u << 10)
 #define COHABIT_RECORDING_CHUNK_BYTES (64u << 10)
 /* Chunks of a task from one restart of its predictions to the next, at most. */
 #define COHABIT_RECORDING_RESTART 8u
@@ -33,7 +37,9 @@ typedef struct {
     uint64_t lost;   /* events for which there was no room: whatever their tasks did from then on is missing */
     uint64_t segments;
     uint64_t forks; /* that were made; the table holds no more than COHABIT_RECORDING_MAX_FORKS */
-    uint64_t reserved[2];
+    uint32_t image; /* its number in the run, + 1; 0: it has none, and memory that processes share is taken for its own */
+    uint32_t reserved;
+    uint64_t reserved_too;
 } cohabit_recording_t;
 
 /* One task. Positions count the accesses that a task has made. */
@@ -53,6 +59,7 @@ typedef struct {
 
 #define COHABIT_CHUNK_DEFINITIONS 1u /* of segments, in the order of their numbers: cohabit_segment_t with its accesses */
 #define COHABIT_CHUNK_STEPS 2u       /* of one task */
+#define COHABIT_CHUNK_MAPPINGS 3u    /* cohabit_mapping_t, in the order in which they were made */
 typedef struct {
     uint32_t kind; /* 0: not begun */
     uint32_t task;
@@ -68,6 +75,16 @@ typedef struct {
     uint32_t anchors;
     uint32_t accesses;
 } cohabit_segment_t;
+/* From this version of the process's mappings on the addresses are bytes of an object that other processes may have mapped
+ * too: the same number for the same object in the whole run. Object 0: memory of the process's own again. */
+typedef struct {
+    uint64_t version;
+    uint64_t start;
+    uint64_t end;
+    uint64_t object;
+    uint64_t offset; /* of the first of them in the object */
+} cohabit_mapping_t;
+
 /* An access of a segment, in program order. */
 #define COHABIT_RECORDED_READ 1u
 #define COHABIT_RECORDED_WRITE 2u
@@ -96,5 +113,12 @@ typedef struct {
 #define COHABIT_EVENT_UNMAP 3u /* address, bytes: the memory starts clean */
 #define COHABIT_EVENT_IDLE 4u  /* nanoseconds asleep */
 #define COHABIT_EVENT_PHASE 5u /* number: the program says that a phase begins */
+#define COHABIT_EVENT_WAIT_IN_RUN 6u /* as WAIT, the task by its number in the run (cohabit_task_t.common - 1) and the
+                                        position within that task's image */
+#define COHABIT_EVENT_MAPPINGS 7u /* order, version: from here on the addresses are by this version of the mappings; order as
+                                     of WAIT, but of all accesses of the segment */
+#define COHABIT_EVENT_REMOTE 8u /* kind, number of an image, version of its mappings, bytes, address there: a copy from or to
+                                   another process's memory */
+#define COHABIT_EVENT_CLEAR 9u /* start, object, bytes: so much of the object starts clean */
 
 #endif

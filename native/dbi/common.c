@@ -5,6 +5,7 @@
  */
 #include "common.h"
 #include "dr_api.h"
+#include "recorder_shared.h"
 #include "system.h"
 #include "shadow.h"
 
@@ -14,6 +15,8 @@
 #define RECORDS_AT (1ull << 32)
 #define CLASS_BYTES (1ull << 34)
 #define WORDS_AT (1ull << 39)
+/* Behind the words of all segments, where blocks have 32 bytes and more. */
+#define POSITIONS_AT (WORDS_AT + (1ull << 40))
 
 /* Made to exist at once. */
 #define CHUNK_SHIFT 15u
@@ -88,6 +91,19 @@ ensure(const void *at)
     }
     __atomic_or_fetch(&exists[chunk / 64], 1ull << chunk % 64, __ATOMIC_RELAXED);
     return true;
+}
+
+void *
+common_room(uint64_t at)
+{
+    return file != NULL && ensure(file + at) ? file + at : NULL;
+}
+
+uint64_t *
+common_position(const word_t *at)
+{
+    uint64_t *position = (uint64_t *)(file + POSITIONS_AT) + (at - (word_t *)(file + WORDS_AT));
+    return ensure(position) ? position : NULL;
 }
 
 void
@@ -357,9 +373,8 @@ record_from(word_t word, uint32_t writer, uint32_t task)
     return made;
 }
 
-/* Gives the task its number in the run. False where there are none left. */
-static bool
-number_task(task_t *me)
+bool
+common_number(task_t *me)
 {
     if (__builtin_expect(me->common_exact != 0, 1))
         return true;
@@ -377,6 +392,13 @@ number_task(task_t *me)
     me->common_mask = own == 0 ? ~0ull : own;
     me->common_exact = own == 0 ? ~0ull : own | word_with_writer(me->common);
     return true;
+}
+
+uint32_t
+common_tasks(void)
+{
+    uint64_t tasks = __atomic_load_n(&head()->tasks, __ATOMIC_ACQUIRE);
+    return tasks < COHABIT_MAX_TASKS ? (uint32_t)tasks : COHABIT_MAX_TASKS;
 }
 
 typedef enum { KNOWN, ADDED, AGAIN } added_t;
@@ -413,7 +435,7 @@ try_read(task_t *me, word_t *at, word_t word, uint32_t *writer)
 void
 common_read(task_t *me, word_t *at, uint64_t block, uint32_t bytes, bool counts)
 {
-    if (!ensure(at) || !number_task(me))
+    if (!ensure(at) || !common_number(me))
         return;
     uint32_t writer = COHABIT_NO_TASK;
     word_t before;
@@ -424,6 +446,8 @@ common_read(task_t *me, word_t *at, uint64_t block, uint32_t bytes, bool counts)
     } while (added == AGAIN);
     if (added == KNOWN)
         return;
+    if (me->recorder != NULL && writer != COHABIT_NO_TASK && writer != me->common)
+        recorder_reads_shared(me, at);
     counts &= writer != COHABIT_NO_TASK && writer != me->common;
     if (counts)
         part_count_message(me, COHABIT_COMMON_TASKS + writer, bytes);
@@ -455,8 +479,10 @@ revalidate(void *context, uint32_t holder)
 void
 common_write(task_t *me, word_t *at, uint64_t block, bool counts)
 {
-    if (!ensure(at) || !number_task(me))
+    if (!ensure(at) || !common_number(me))
         return;
+    if (me->recorder != NULL)
+        recorder_writes_shared(me, at); /* first: who sees the word sees the position */
     word_t exact = me->common_exact, old = __atomic_load_n(at, __ATOMIC_ACQUIRE);
     if (old == exact && exact != ~0ull)
         return;

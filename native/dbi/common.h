@@ -24,6 +24,10 @@ void common_fork(void);
 /* Whether there is such a file. */
 bool common_there(void);
 
+/* Gives the task its number in the run, where it has none yet. False where there are none left. */
+bool common_number(task_t *me);
+/* How many there are. */
+uint32_t common_tasks(void);
 /* A number that no other object of the run has. */
 uint64_t common_new_object(void);
 /* The words of a segment of an object, made where `make`; NULL where there are none. */
@@ -40,6 +44,15 @@ void common_undo_read(task_t *me);
 
 /* A number of the block that is the same in all processes. */
 uint64_t common_block(const word_t *at);
+/* What lies in the file for processes that are recorded (recorder_shared.c): from here to the segments, and to the records. */
+#define COMMON_IMAGES_AT (1ull << 16)
+#define COMMON_IMAGES_BYTES (1ull << 19)
+#define COMMON_TASKS_AT (1ull << 24)
+/* The place in the file, made to exist; NULL where there is no space for it. Not for more than lies in 32 KiB. */
+void *common_room(uint64_t at);
+/* For a block's word another one: where its writer was when it wrote (recorder.h). NULL where there is no space for it. */
+uint64_t *common_position(const word_t *at);
+
 /* Makes one order of the streams of all processes (stream.c); a lock that a killed process does not give back. */
 int *common_stream_lock(void);
 /* A time later than all before it; the lock is held. */

@@ -5,6 +5,7 @@
  */
 #include "mappings.h"
 #include "common.h"
+#include "recorder_shared.h"
 #include "shadow.h"
 #include "system.h"
 #include <asm/unistd.h>
@@ -32,6 +33,18 @@ static table_t *tables; /* two; the one in use is tables[version % 2] */
 static uint64_t version = 1;
 static int lock;
 
+/* From this version on the range is what `mapping` says, or the process's own where that is NULL. */
+static void
+record(const mapping_t *mapping, uint64_t start, uint64_t end, uint64_t from)
+{
+    cohabit_mapping_t change = { from, start, end, 0, 0 };
+    if (mapping != NULL) {
+        change.object = mapping->object;
+        change.offset = mapping->offset;
+    }
+    recorder_mapping(&change);
+}
+
 bool
 mappings_init(void)
 {
@@ -39,10 +52,14 @@ mappings_init(void)
     return tables != NULL;
 }
 
+/* What a forked child has mapped is told anew: its recording is another. */
 void
 mappings_fork(void)
 {
     lock = 0;
+    const table_t *table = &tables[version % 2];
+    for (uint32_t i = 0; i < table->count; i++)
+        record(&table->rows[i], table->rows[i].start, table->rows[i].end, version);
 }
 
 static uint64_t
@@ -93,17 +110,27 @@ mappings_hold(uint64_t address)
     return mappings_any() && find(address, &found, &when);
 }
 
+static inline void
+say_version(task_t *me, uint64_t now)
+{
+    if (me->recorder != NULL && me->mappings_seen != now)
+        recorder_mappings(me, now);
+}
+
 word_t *
 mappings_word(task_t *me, uint64_t block)
 {
     if (!common_there())
         return NULL;
     uint64_t address = block << shadow_block_shift, now = __atomic_load_n(&version, __ATOMIC_ACQUIRE);
+    say_version(me, now);
     __typeof__(&me->mapped[0]) lately = &me->mapped[(address >> 22) % 4];
     if (lately->version == now && block >= lately->first && block < lately->end)
         return lately->words + (block - lately->first);
     mapping_t mapping;
-    if (!find(address, &mapping, &now))
+    bool found = find(address, &mapping, &now);
+    say_version(me, now);
+    if (!found)
         return NULL;
     uint64_t offset = mapping.offset + (address - mapping.start);
     uint64_t number = offset / COMMON_SEGMENT_BYTES, within = offset % COMMON_SEGMENT_BYTES;
@@ -141,6 +168,12 @@ replace(uint64_t start, uint64_t end, const mapping_t *mapping)
         return;
     system_lock(&lock);
     const table_t *from = &tables[version % 2];
+    uint32_t first = first_behind(from, start);
+    if (mapping == NULL && (first == from->count || from->rows[first].start >= end)) {
+        system_unlock(&lock); /* it was so before */
+        return;
+    }
+    record(mapping, start, end, version + 1);
     table_t *to = &tables[(version + 1) % 2];
     to->count = 0;
     for (uint32_t i = 0; i < from->count; i++) {
@@ -249,10 +282,12 @@ remember_file(task_t *me, file_identity_t file, uint64_t start, uint64_t end)
 }
 
 static void
-forget(const task_t *me)
+forget(task_t *me)
 {
-    if (common_there() && me->remapped.object != 0 && me->remapped.offset < me->remapped.end)
+    if (common_there() && me->remapped.object != 0 && me->remapped.offset < me->remapped.end) {
         common_clear(me->remapped.object, me->remapped.offset, me->remapped.end);
+        recorder_cleared(me, me->remapped.object, me->remapped.offset, me->remapped.end);
+    }
 }
 
 void

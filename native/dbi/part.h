@@ -65,6 +65,7 @@ typedef struct task {
     uint64_t string_from; /* registers before a string instruction that may stop early */
     uint64_t string_to;
     uint64_t string_count;
+    uint64_t mappings_seen;    /* the version of the mappings by which it is recorded (mappings.c) */
     struct recorder *recorder; /* where what it does is recorded (recorder.h) */
     uint32_t order;            /* number of the access under way within its segment, or none */
     bool atomic;               /* that access is an atomic one */

@@ -2,7 +2,8 @@
 #include "recorder.h"
 #include "dr_api.h"
 #include "options.h"
-#include "recorder_code.h"
+#include "recorder_shared.h"
+#include "recorder_state.h"
 #include "slots.h"
 #include "system.h"
 
@@ -12,23 +13,7 @@
 /* What the slow path may add within one segment: a wait for each of its accesses. */
 #define MARGIN_WORDS 4096u
 #define ADDRESS_BITS 47
-#define POSITION_BITS 47
-#define POSITION_MASK (((1ull << POSITION_BITS) - 1) & ~WAITED_AT)
-/* Of a block in the table of positions. */
-#define WAITED_AT (1ull << (POSITION_BITS - 1))
-#define NO_BLOCK (~0ull)
 #define INTERN_SLOTS (COHABIT_RECORDING_MAX_SEGMENTS * 2)
-
-struct recorder {
-    uint64_t **next;    /* thread-local slots that inserted code uses */
-    uint64_t **segment; /* the entry of the segment under way */
-    uint64_t *position; /* behind that segment */
-    uint64_t *buffer;
-    bool ending; /* what is done is the last */
-    uint64_t atomic_block; /* where an atomic instruction is under way, and its access's number in the segment */
-    uint32_t atomic_order;
-    coder_t coder;
-};
 
 static struct {
     cohabit_recording_t *head;
@@ -39,6 +24,7 @@ static struct {
      * at the block, of its last write. */
     uint64_t *writes;
     cohabit_chunk_t *definitions;
+    uint64_t segments; /* that this process knows: its parent may have more in the file that both have mapped for a moment */
     struct interned {
         uint64_t hash;
         uint32_t number; /* + 1; 0: free */
@@ -63,6 +49,9 @@ recorded(uint32_t task)
     return (cohabit_recorded_task_t *)(file.head + 1) + task;
 }
 
+/* Variables that say which rank a process is begin so. */
+static const char *const ranks[] = { "OMPI_COMM_WORLD_", "PMI", "SLURM_", "MPI_LOCALNRANKS", NULL };
+
 static bool
 open_file(void)
 {
@@ -86,6 +75,8 @@ open_file(void)
     file.reserved = COHABIT_RECORDING_HEAD_BYTES;
     file.head->version = COHABIT_RECORDING_VERSION;
     file.head->pid = part()->pid;
+    file.head->image = recorder_shared_image();
+    system_environment(ranks, (char *)file.head + COHABIT_RECORDING_ENVIRONMENT_AT, COHABIT_RECORDING_ENVIRONMENT_BYTES);
     __atomic_store_n(&file.head->magic, COHABIT_RECORDING_MAGIC, __ATOMIC_RELEASE);
     return true;
 }
@@ -105,11 +96,20 @@ recorder_init(void)
     return open_file();
 }
 
-/* Translated code goes on in the child: the numbers of segments stay, and their definitions come along. */
+static void
+copy_bytes(void *to, const void *from, uint32_t bytes)
+{
+    for (uint32_t i = 0; i < bytes; i++)
+        ((uint8_t *)to)[i] = ((const uint8_t *)from)[i];
+}
+
+/* Translated code goes on in the child: the numbers of segments stay, and their definitions come along. What the parent
+ * defines meanwhile does not. */
 static bool
 copy_definitions(const char *from, uint64_t chunks)
 {
-    for (uint64_t i = 0; i < chunks; i++) {
+    uint64_t left = file.segments;
+    for (uint64_t i = 0; i < chunks && left > 0; i++) {
         const cohabit_chunk_t *chunk =
             (const cohabit_chunk_t *)(from + COHABIT_RECORDING_HEAD_BYTES + i * COHABIT_RECORDING_CHUNK_BYTES);
         if (chunk->kind != COHABIT_CHUNK_DEFINITIONS)
@@ -117,11 +117,15 @@ copy_definitions(const char *from, uint64_t chunks)
         cohabit_chunk_t *copy = recorder_chunk(COHABIT_CHUNK_DEFINITIONS, 0);
         if (copy == NULL)
             return false;
-        for (uint32_t byte = 0; byte < chunk->used; byte++)
-            ((char *)(copy + 1))[byte] = ((const char *)(chunk + 1))[byte];
-        copy->used = chunk->used;
+        uint32_t bytes = 0;
+        for (; left > 0 && bytes < chunk->used; left--) {
+            const cohabit_segment_t *segment = (const cohabit_segment_t *)((const char *)(chunk + 1) + bytes);
+            bytes += (uint32_t)(sizeof(*segment) + segment->accesses * sizeof(cohabit_recorded_access_t));
+        }
+        copy_bytes(copy + 1, chunk + 1, bytes);
+        copy->used = bytes;
     }
-    return true;
+    return left == 0;
 }
 
 bool
@@ -131,11 +135,11 @@ recorder_fork(void)
         return true;
     cohabit_recording_t *parents = file.head;
     int parents_fd = file.fd;
-    uint64_t segments = parents->segments, chunks = __atomic_load_n(&parents->chunks, __ATOMIC_ACQUIRE);
+    uint64_t chunks = __atomic_load_n(&parents->chunks, __ATOMIC_ACQUIRE);
     if (!open_file())
         return false;
     bool fine = copy_definitions((const char *)parents, chunks);
-    file.head->segments = segments;
+    file.head->segments = file.segments;
     system_unmap(parents, FILE_SPACE);
     system_close(parents_fd);
     system_discard(file.writes, writes_bytes());
@@ -193,13 +197,6 @@ same_bytes(const void *a, const void *b, uint32_t bytes)
     return true;
 }
 
-static void
-copy_bytes(void *to, const void *from, uint32_t bytes)
-{
-    for (uint32_t i = 0; i < bytes; i++)
-        ((uint8_t *)to)[i] = ((const uint8_t *)from)[i];
-}
-
 /* Room for a definition in the chunk of definitions under way. */
 static uint8_t *
 room_for(uint32_t bytes)
@@ -222,7 +219,7 @@ intern_locked(const cohabit_segment_t *segment, const cohabit_recorded_access_t 
             same_bytes(known + sizeof(*segment), accesses, more))
             return file.interned[slot].number - 1;
     }
-    uint32_t number = (uint32_t)file.head->segments;
+    uint32_t number = (uint32_t)file.segments;
     uint8_t *to = number == COHABIT_RECORDING_MAX_SEGMENTS ? NULL : room_for(bytes);
     if (to == NULL) {
         lost();
@@ -234,8 +231,8 @@ intern_locked(const cohabit_segment_t *segment, const cohabit_recorded_access_t 
     file.interned[slot].hash = hash;
     file.interned[slot].offset = (uint64_t)(to - (uint8_t *)file.head);
     file.interned[slot].number = number + 1;
-    file.head->segments = number + 1;
     __atomic_store_n(&file.definitions->used, file.definitions->used + bytes, __ATOMIC_RELEASE);
+    file.head->segments = file.segments = number + 1;
     return number;
 }
 
@@ -272,7 +269,8 @@ recorder_begin_task(task_t *me)
     *recorder->position = 0;
     *slot_address(SLOT_RECORD_END) = recorder->buffer + BUFFER_WORDS;
     me->order = RECORDER_NO_ORDER;
-    recorder->atomic_block = NO_BLOCK;
+    recorder->atomic_write = NULL;
+    recorder_shared_task(me);
 }
 
 /* Codes what the buffer holds. No segment is under way, or all its anchors are there. */
@@ -317,8 +315,8 @@ recorder_end_task(task_t *me, bool itself)
     me->recorder = NULL;
 }
 
-static void
-add_event(task_t *me, uint32_t event, uint64_t first, const uint64_t *others, uint32_t count)
+void
+recorder_add_event(task_t *me, uint32_t event, uint64_t first, const uint64_t *others, uint32_t count)
 {
     struct recorder *recorder = me->recorder;
     if (recorder == NULL)
@@ -358,9 +356,8 @@ recorder_forked(task_t *me, uint32_t pid)
     forks[number] = (cohabit_recorded_fork_t) { pid, me->id, *me->recorder->position };
 }
 
-/* The position behind the access under way. */
-static uint64_t
-position_now(const task_t *me)
+uint64_t
+recorder_position(const task_t *me)
 {
     const struct recorder *recorder = me->recorder;
     uint64_t position = *recorder->position;
@@ -370,12 +367,17 @@ position_now(const task_t *me)
     return position - recorder_shapes[segment].accesses + me->order + 1;
 }
 
-static void
-add_wait(task_t *me, uint32_t writer, uint64_t write)
+uint64_t
+recorder_order(const task_t *me)
 {
-    uint64_t order = me->order == RECORDER_NO_ORDER || *me->recorder->segment == NULL ? 0 : me->order + 1u;
-    uint64_t numbers[3] = { writer, write & POSITION_MASK, me->atomic };
-    add_event(me, COHABIT_EVENT_WAIT, order, numbers, 3);
+    return me->order == RECORDER_NO_ORDER || *me->recorder->segment == NULL ? 0 : me->order + 1ull;
+}
+
+void
+recorder_add_wait(task_t *me, uint32_t event, uint64_t write)
+{
+    uint64_t numbers[3] = { write >> POSITION_BITS, write & POSITION_MASK, me->atomic };
+    recorder_add_event(me, event, recorder_order(me), numbers, 3);
 }
 
 static uint64_t *
@@ -392,15 +394,16 @@ recorder_writes(task_t *me, uint64_t block)
     uint64_t *write = write_of(block);
     uint64_t mark = (__atomic_load_n(write, __ATOMIC_RELAXED) & WAITED_AT) | (me->atomic ? WAITED_AT : 0);
     if (me->atomic) {
-        me->recorder->atomic_block = block;
+        me->recorder->atomic_write = write;
+        me->recorder->atomic_shared = false;
         me->recorder->atomic_order = me->order;
     }
     /* Who wrote the block before comes first: what of it this task does not write it may read later, as if it were its own
      * value, and whoever waits for this task waits for all of them. */
-    uint64_t own = (uint64_t)me->id << POSITION_BITS | mark | position_now(me);
+    uint64_t own = (uint64_t)me->id << POSITION_BITS | mark | recorder_position(me);
     uint64_t before = __atomic_exchange_n(write, own, __ATOMIC_ACQ_REL);
     if ((before & ~WAITED_AT) != 0 && before >> POSITION_BITS != me->id)
-        add_wait(me, (uint32_t)(before >> POSITION_BITS), before);
+        recorder_add_wait(me, COHABIT_EVENT_WAIT, before);
 }
 
 bool
@@ -418,7 +421,7 @@ recorder_reads(task_t *me, uint32_t writer, uint64_t block)
     uint64_t write = __atomic_load_n(write_of(block), __ATOMIC_ACQUIRE);
     if (write >> POSITION_BITS != writer || writer == me->id)
         return; /* somebody else took the block in between: whose value is read is not certain */
-    add_wait(me, writer, write);
+    recorder_add_wait(me, COHABIT_EVENT_WAIT, write);
 }
 
 void
@@ -426,17 +429,18 @@ recorder_behind_atomic(task_t *me, uint64_t address, uint64_t group)
 {
     (void)address, (void)group;
     struct recorder *recorder = me->recorder;
-    if (recorder == NULL || recorder->atomic_block == NO_BLOCK)
+    if (recorder == NULL || recorder->atomic_write == NULL)
         return;
-    uint64_t write = __atomic_load_n(write_of(recorder->atomic_block), __ATOMIC_ACQUIRE);
-    uint32_t other = (uint32_t)(write >> POSITION_BITS);
-    if (other != me->id && recorder->atomic_order != RECORDER_NO_ORDER) {
+    uint64_t write = __atomic_load_n(recorder->atomic_write, __ATOMIC_ACQUIRE);
+    uint64_t other = write >> POSITION_BITS, mine = recorder->atomic_shared ? me->common : me->id;
+    if (other != mine && recorder->atomic_order != RECORDER_NO_ORDER) {
+        uint32_t event = recorder->atomic_shared ? COHABIT_EVENT_WAIT_IN_RUN : COHABIT_EVENT_WAIT;
         uint64_t numbers[3] = { other, write & POSITION_MASK, true };
         me->order = recorder->atomic_order;
-        add_event(me, COHABIT_EVENT_WAIT, recorder->atomic_order + 2u, numbers, 3); /* before the access behind it */
+        recorder_add_event(me, event, recorder->atomic_order + 2u, numbers, 3); /* before the access behind it */
         me->order = RECORDER_NO_ORDER;
     }
-    recorder->atomic_block = NO_BLOCK;
+    recorder->atomic_write = NULL;
 }
 
 void
@@ -445,7 +449,7 @@ recorder_access(task_t *me, uint64_t address, uint64_t bytes, access_kind_t kind
     if (me->recorder == NULL)
         return;
     uint64_t numbers[2] = { bytes, address };
-    add_event(me, COHABIT_EVENT_ACCESS, kind, numbers, 2);
+    recorder_add_event(me, COHABIT_EVENT_ACCESS, kind, numbers, 2);
     ++*me->recorder->position;
 }
 
@@ -453,17 +457,17 @@ void
 recorder_unmapped(uint64_t start, uint64_t bytes)
 {
     if (options.recording[0] != '\0')
-        add_event(slots_current_task(), COHABIT_EVENT_UNMAP, start, &bytes, 1);
+        recorder_add_event(slots_current_task(), COHABIT_EVENT_UNMAP, start, &bytes, 1);
 }
 
 void
 recorder_idle(task_t *me, uint64_t ns)
 {
-    add_event(me, COHABIT_EVENT_IDLE, ns, NULL, 0);
+    recorder_add_event(me, COHABIT_EVENT_IDLE, ns, NULL, 0);
 }
 
 void
 recorder_phase(task_t *me, uint64_t number)
 {
-    add_event(me, COHABIT_EVENT_PHASE, number, NULL, 0);
+    recorder_add_event(me, COHABIT_EVENT_PHASE, number, NULL, 0);
 }

@@ -206,9 +206,13 @@ static uint32_t
 numbers_of(uint32_t event)
 {
     switch (event) {
-    case COHABIT_EVENT_WAIT: return 3;
-    case COHABIT_EVENT_ACCESS: return 2;
-    case COHABIT_EVENT_UNMAP: return 1;
+    case COHABIT_EVENT_WAIT:
+    case COHABIT_EVENT_WAIT_IN_RUN: return 3;
+    case COHABIT_EVENT_ACCESS:
+    case COHABIT_EVENT_CLEAR: return 2;
+    case COHABIT_EVENT_UNMAP:
+    case COHABIT_EVENT_MAPPINGS: return 1;
+    case COHABIT_EVENT_REMOTE: return 4;
     default: return 0;
     }
 }
@@ -229,6 +233,7 @@ take_event(coder_t *coder, uint32_t event, const uint64_t *entry)
         coder->position++;
         return;
     }
+    coder->position += event == COHABIT_EVENT_REMOTE;
     for (uint32_t i = 1; i <= numbers; i++)
         put(coder, entry[i]);
 }

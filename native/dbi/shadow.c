@@ -77,7 +77,7 @@ read_block(task_t *me, uint64_t block, uint32_t bytes)
     word_t before = __atomic_load_n(word_of_block(block), __ATOMIC_RELAXED);
     word_t *common = word_in_common(me, block, before);
     if (common != NULL) {
-        if (me->in_mpi)
+        if (me->in_mpi && me->recorder == NULL)
             return;
         common_read(me, common, block, bytes, transition_counted(block));
         return;
@@ -140,7 +140,7 @@ write_block(task_t *me, uint64_t block)
 {
     word_t *common = word_in_common(me, block, __atomic_load_n(word_of_block(block), __ATOMIC_RELAXED));
     if (common != NULL) {
-        if (me->in_mpi)
+        if (me->in_mpi && me->recorder == NULL)
             return;
         common_write(me, common, block, transition_counted(block));
         return;

@@ -12,7 +12,7 @@
 #include "interrupted.h"
 #include "mappings.h"
 #include "options.h"
-#include "recorder.h"
+#include "recorder_shared.h"
 #include "syscall_table.h"
 #include "system.h"
 #include "tasks.h"
@@ -293,6 +293,7 @@ event_before(void *drcontext, int number)
     for (int i = 0; i < 6; i++)
         me->syscall_args[i] = dr_syscall_get_param(drcontext, i);
     mappings_before(me, number, me->syscall_args);
+    recorder_shared_position(me);
     if (me->recorder != NULL && is_idle(number))
         me->idle_since_ns = system_monotonic_ns();
     if (number == __NR_clone3)
@@ -358,10 +359,14 @@ event_after(void *drcontext, int number)
         __atomic_or_fetch(&part()->unknown_syscalls[number / 64], 1ull << number % 64, __ATOMIC_RELAXED);
         return;
     }
+    if (number == __NR_process_vm_readv)
+        recorder_copied(me, me->syscall_args, (uint64_t)result, false);
     for (row--; rows[row].number == number; row++) {
         if (rows[row].argument != 0xff)
             apply(me, &rows[row], (uint64_t)result);
     }
+    if (number == __NR_process_vm_writev)
+        recorder_copied(me, me->syscall_args, (uint64_t)result, true);
 }
 
 void

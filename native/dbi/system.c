@@ -216,6 +216,44 @@ system_process_start(void)
     return start;
 }
 
+static bool
+begins_with(const char *text, const char *const *prefixes)
+{
+    for (; *prefixes != NULL; prefixes++) {
+        uint32_t i = 0;
+        while ((*prefixes)[i] != '\0' && text[i] == (*prefixes)[i])
+            i++;
+        if ((*prefixes)[i] == '\0')
+            return true;
+    }
+    return false;
+}
+
+void
+system_environment(const char *const *prefixes, char *to, size_t bytes)
+{
+    char some[1024], one[256];
+    uint32_t length = 0;
+    size_t used = 0;
+    long got, fd = call6(__NR_open, (long)"/proc/self/environ", O_RDONLY | O_CLOEXEC, 0, 0, 0, 0);
+    if (fd < 0)
+        return;
+    while ((got = call6(__NR_read, fd, (long)some, sizeof(some), 0, 0, 0)) > 0) {
+        for (long i = 0; i < got; i++) {
+            if (length < sizeof(one)) /* a longer one is none of these */
+                one[length] = some[i];
+            length++;
+            if (some[i] != '\0')
+                continue;
+            bool taken = length <= sizeof(one) && begins_with(one, prefixes) && used + length <= bytes;
+            for (uint32_t k = 0; taken && k < length; k++)
+                to[used++] = one[k];
+            length = 0;
+        }
+    }
+    call6(__NR_close, fd, 0, 0, 0, 0, 0);
+}
+
 uint64_t
 system_stack_top(void)
 {

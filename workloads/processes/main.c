@@ -11,6 +11,7 @@
  *   file       a file mapped by each worker  posix  shm_open           memfd  memfd_create
  *   sysv       shmget, each attaches it      twice  a file mapped two times by each worker: stores go through one
  *                                                   mapping, loads through the other
+ *   copied     private memory, which workers copy from one another's by process_vm_readv
  *   covered    a file; private memory is mapped over each worker's first mapping of it, used alike by all, and then the
  *              file is mapped again elsewhere
  *   cut        a file that is cut off and grown again before the last round: what was stored before is gone
@@ -18,7 +19,8 @@
  * Workers map at other addresses, and from another offset on, than each other. With --exec they are programs of their
  * own by exec; with --kill the last worker is killed (SIGKILL) before the last round of loads. With --everything no
  * range of memory is named to cohabit. What is expected is written to FILE: process id and thread (0: its first) of both
- * ends, messages, bytes, invalidations. */
+ * ends, messages, bytes, invalidations; and before that where the data is: `shared` and its first byte in the file or the
+ * segment, or `private` and its address, and how many bytes it has. */
 #include <cohabit.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -31,6 +33,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -78,7 +81,12 @@ static void make_memory(void)
 {
     static char text[64];
     snprintf(text, sizeof(text), "/cohabit-workload-%d", getpid());
-    if (is("anonymous") || is("moved")) {
+    if (is("copied")) {
+        stores = mmap(NULL, data_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (stores == MAP_FAILED)
+            die("mmap");
+    }
+    if (is("anonymous") || is("moved") || is("copied")) {
         control = mmap(NULL, CONTROL_BYTES + data_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (control == MAP_FAILED)
             die("mmap");
@@ -130,6 +138,8 @@ static void come_to_memory(void)
     shift_addresses();
     if (is("anonymous")) {
         stores = loads = (unsigned char *)control + CONTROL_BYTES;
+    } else if (is("copied")) {
+        loads = stores; /* at the same address in all workers */
     } else if (is("moved")) {
         unsigned char *to = mmap(NULL, data_bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         stores = mremap((unsigned char *)control + CONTROL_BYTES, data_bytes(), data_bytes(),
@@ -187,6 +197,19 @@ static volatile uint64_t *word(unsigned char *base, unsigned task, unsigned bloc
     return (volatile uint64_t *)(base + task * area_bytes() + (size_t)block * block_bytes);
 }
 
+/* What the block of another thread holds: the threads of a process have its memory. */
+static uint64_t load(unsigned task, unsigned block)
+{
+    volatile uint64_t *at = word(loads, task, block);
+    uint64_t value = 0;
+    struct iovec to = { &value, sizeof(value) }, from = { (void *)at, sizeof(value) };
+    if (!is("copied") || task / threads == worker)
+        return *at;
+    if (process_vm_readv(control->pids[task / threads], &to, 1, &from, 1, 0) != sizeof(value))
+        die("process_vm_readv");
+    return value;
+}
+
 /* Private memory, where shared memory was: whatever a process does there says nothing to others. */
 static void use_covered(void)
 {
@@ -215,7 +238,7 @@ static void *work(void *number)
         }
         for (unsigned other = 0; other < processes * threads; other++)
             for (unsigned block = 0; is_partner(me, other) && block < blocks; block++)
-                if (*word(loads, other, block) != (cut ? 0 : other * 1000 + round))
+                if (load(other, block) != (cut ? 0 : other * 1000 + round))
                     control->wrong = 1;
         if (!by_kill || round < rounds)
             wait_for_all();
@@ -270,6 +293,10 @@ static void write_expected(void)
     if (file == NULL)
         die(expect);
     fprintf(file, "# cohabit truth of processes, format 1\n");
+    if (is("copied"))
+        fprintf(file, "# private %llu %zu\n", (unsigned long long)(uintptr_t)stores, data_bytes());
+    else
+        fprintf(file, "# shared %zu %zu\n", (size_t)CONTROL_BYTES, data_bytes());
     unsigned all = processes * threads, counted = is("cut") ? rounds - 1 : rounds;
     for (unsigned to = 0; to < all; to++)
         for (unsigned from = 0; from < all; from++) {

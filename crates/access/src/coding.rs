@@ -18,6 +18,10 @@ const ACCESS: u64 = 2;
 const UNMAP: u64 = 3;
 const IDLE: u64 = 4;
 const PHASE: u64 = 5;
+const WAIT_IN_RUN: u64 = 6;
+const MAPPINGS: u64 = 7;
+const REMOTE: u64 = 8;
+const CLEAR: u64 = 9;
 
 /// What comes next in the coded stream of one task. Numbers of tasks and positions are those of its image.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +34,8 @@ pub(crate) enum Coded {
     /// `order` 0: before what comes next; else within the last segment, before its access `order - 1`.
     Wait {
         order: u64,
+        /// By its number in the run, not the image.
+        in_run: bool,
         task: u64,
         position: u64,
         atomic: bool,
@@ -40,6 +46,25 @@ pub(crate) enum Coded {
         size_bytes: u64,
     },
     Unmap {
+        start: u64,
+        bytes: u64,
+    },
+    /// From here on, `order` > 0: from the last segment on, addresses are by this version of the mappings.
+    Mappings {
+        order: u64,
+        version: u64,
+    },
+    /// An access of the memory of another image, by a version of its mappings.
+    Remote {
+        kind: AccessKind,
+        image: u64,
+        version: u64,
+        address: u64,
+        size_bytes: u64,
+    },
+    /// Memory that processes share starts clean.
+    Clear {
+        object: u64,
         start: u64,
         bytes: u64,
     },
@@ -165,23 +190,34 @@ impl<R: Read> Decoder<R> {
     fn event(&mut self, event: u64) -> Result<Coded> {
         let first = self.from.number()?;
         Ok(match event {
-            WAIT => {
+            WAIT | WAIT_IN_RUN => {
                 let (task, position) = (self.from.number()?, self.from.number()?);
-                Coded::Wait { order: first, task, position, atomic: self.from.number()? != 0 }
+                let in_run = event == WAIT_IN_RUN;
+                Coded::Wait { order: first, in_run, task, position, atomic: self.from.number()? != 0 }
             }
             ACCESS => {
-                let kind =
-                    u16::try_from(first).ok().and_then(kind_of).ok_or_else(|| damaged("the kind of an access"))?;
+                let kind = kind(first)?;
                 let size_bytes = self.from.number()?;
                 self.last_address = self.last_address.wrapping_add_signed(self.from.signed()?);
                 Coded::Access { kind, address: self.last_address, size_bytes }
             }
             UNMAP => Coded::Unmap { start: first, bytes: self.from.number()? },
             IDLE => Coded::Idle { time_ns: first },
+            MAPPINGS => Coded::Mappings { order: first, version: self.from.number()? },
+            REMOTE => {
+                let (image, version) = (self.from.number()?, self.from.number()?);
+                let (size_bytes, address) = (self.from.number()?, self.from.number()?);
+                Coded::Remote { kind: kind(first)?, image, version, address, size_bytes }
+            }
+            CLEAR => Coded::Clear { start: first, object: self.from.number()?, bytes: self.from.number()? },
             PHASE => Coded::Phase { number: first },
             _ => return Err(damaged(&format!("event {event}"))),
         })
     }
+}
+
+fn kind(number: u64) -> Result<AccessKind> {
+    u16::try_from(number).ok().and_then(kind_of).ok_or_else(|| damaged("the kind of an access"))
 }
 
 fn damaged(what: &str) -> Error {

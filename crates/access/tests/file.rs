@@ -58,6 +58,11 @@ fn task(name: &str, stretches: u64, start: Option<Start>) -> Task {
 }
 
 fn write(path: &Path, accesses: [u64; 2], steps: &[(u32, u64, &Coded)]) {
+    write_mapped(path, accesses, steps, &[]);
+}
+
+/// With changes of what is mapped: version, first address and the one behind the last, object, offset.
+fn write_mapped(path: &Path, accesses: [u64; 2], steps: &[(u32, u64, &Coded)], changes: &[[u64; 5]]) {
     // A loop's body that reads a[i] and writes b[i + 1], and a piece of code without memory on the next page.
     let segments = [
         definition(0x40_1000, [4, 12, 2], &[(0, 8, 0, 1, 1), (8, 8, 1, 2, 3)]),
@@ -69,14 +74,21 @@ fn write(path: &Path, accesses: [u64; 2], steps: &[(u32, u64, &Coded)]) {
     for &(task, stretch, coded) in steps {
         writer.steps(task, stretch, &[&coded.0]).unwrap();
     }
+    if !changes.is_empty() {
+        let bytes: Vec<u8> = changes.iter().flatten().copied().flat_map(u64::to_le_bytes).collect();
+        writer.mappings(0, &[&bytes]).unwrap();
+    }
     let stretches = |task| steps.iter().filter(|step| step.0 == task).count() as u64;
     let image = Image {
         program: "/a/program".to_owned(),
         pid: 1,
-        tasks: vec![0, 1],
-        before: vec![0, 0],
-        accesses: accesses.to_vec(),
+        tasks: vec![Some(0), Some(1), None],
+        before: vec![0, 0, 0],
+        accesses: accesses.into_iter().chain([9]).collect(),
         segments: 2,
+        number: 5,
+        in_run: vec![0, 42, 43],
+        mappings: changes.len() as u64,
     };
     let meta = Meta {
         format: FORMAT,
@@ -104,6 +116,47 @@ fn steps(recording: &RecordingFile, task: u32) -> Vec<Step> {
 fn body(a: u64, b: u64, stride: i64, lead: u32) -> Vec<StridedAccess> {
     let access = |kind, base, instructions| StridedAccess { stride, instructions, ..StridedAccess::new(kind, base, 8) };
     vec![access(AccessKind::Read, a, 1 + lead), access(AccessKind::Write, b + 8, 3)]
+}
+
+#[test]
+fn what_processes_share_has_addresses_of_its_own() {
+    const SHARED: u64 = 1 << 47;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.rec");
+    let first = Coded::default()
+        .segment(Some(0), [0x1000, 0x2000])
+        .segment(Some(0), [8, 8])
+        .numbers(&[7 << 2 | 2, 1, 2]) // the last segment is by version 2 already
+        .segment(None, [8, 8])
+        .number(5 << 2)
+        .numbers(&[6 << 2 | 2, 0, 41, 2, 0]) // waits for a task by its number in the run
+        .numbers(&[6 << 2 | 2, 0, 42, 2, 0]) // and for one that is left out
+        .numbers(&[8 << 2 | 2, 1, 4, 2, 16, 0x100c]) // reads from what image 5 has there
+        .numbers(&[9 << 2 | 2, 0x12, 7, 100, 3 << 2 | 2, 0x1000, 0x40]);
+    let second = Coded::default().segment(Some(0), [0x1000, 0x2000]);
+    let changes = [[2, 0x1008, 0x1020, 7, 8], [3, 0x1000, 0x3000, 0, 0]];
+    write_mapped(&path, [17, 2], &[(0, 0, &first), (1, 0, &second)], &changes);
+    let recording = RecordingFile::open(&path).unwrap();
+    let once = |accesses| Step::Loop { accesses, iterations: 1 };
+    let last = StridedAccess::new(AccessKind::Read, SHARED + 0xc, 16);
+    let wanted = [
+        Step::Code { page: 0x401 },
+        once(body(0x1000, 0x2000, 0, 0)),
+        once(body(SHARED + 8, 0x2008, 0, 0)),
+        once(body(SHARED + 16, 0x2010, 0, 0)),
+        Step::Loop { accesses: body(SHARED + 24, 0x2018, 8, 0), iterations: 1 },
+        Step::Loop { accesses: body(0x1020, 0x2020, 8, 0), iterations: 3 },
+        once(body(0x1038, 0x2038, 8, 0)),
+        Step::Wait { task: 1, position: 2, reason: Reason::End, polled: None },
+        Step::access(last),
+        Step::Unmap { range: SHARED + 0x12..SHARED + 0x20 },
+        Step::Unmap { range: 0x1000..0x1008 },
+        Step::Unmap { range: 0x1020..0x1040 },
+    ];
+    assert_eq!(steps(&recording, 0), wanted);
+    assert_eq!(recording.shared_memory().collect::<Vec<_>>(), [(SHARED, SHARED + 8..SHARED + 0x20)]);
+    // The other task has not seen that anything is mapped.
+    assert_eq!(steps(&recording, 1)[2], once(body(0x1000, 0x2000, 0, 0)));
 }
 
 #[test]
@@ -165,14 +218,15 @@ fn what_is_not_sound_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.rec");
     let body = || Coded::default().segment(Some(0), [0x1000, 0x2000]);
-    let rows: [(&str, [u64; 2], Coded); 7] = [
+    let rows: [(&str, [u64; 2], Coded); 8] = [
         ("makes 2 accesses, and is said to make 3", [3, 0], body()),
         ("it ends within", [2, 0], body().number(1 << 2 | 1)),
         ("segment 7 of 2", [2, 0], body().numbers(&[1 << 2 | 1, 7])),
         ("a run of nothing", [2, 0], Coded::default().number(3 << 2)),
         ("token 3", [2, 0], body().number(3)),
-        ("event 9", [2, 0], body().numbers(&[9 << 2 | 2, 0])),
-        ("a wait for thread 5 of 2", [2, 0], body().numbers(&[1 << 2 | 2, 0, 5, 1, 0])),
+        ("event 10", [2, 0], body().numbers(&[10 << 2 | 2, 0])),
+        ("memory of image 9", [2, 0], body().numbers(&[8 << 2 | 2, 1, 9, 0, 8, 0x1000])),
+        ("a wait for thread 5, which it has not", [2, 0], body().numbers(&[1 << 2 | 2, 0, 5, 1, 0])),
     ];
     for (cause, accesses, coded) in rows {
         write(&path, accesses, &[(0, 0, &coded)]);

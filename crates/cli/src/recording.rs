@@ -13,8 +13,8 @@ use cohabit_map::objective::{Case, Objective, map_for};
 use cohabit_map::{Mapper, Problem};
 use cohabit_model::profile::{Kind, Meta, SeriesRow};
 use cohabit_model::{Error, Period, Profile, Result};
-use cohabit_observe::dbi;
 use cohabit_observe::mpi::launcher::is_launcher;
+use cohabit_observe::{dbi, hybrid};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -89,15 +89,12 @@ impl RecordingArgs {
     }
 }
 
-/// Runs a program, recording what its tasks do to memory: in a region between its markers, or all of it.
+/// Runs a program, recording what its tasks do to memory: in a region between its markers, or all of it. Of a launcher's program
+/// it is the ranks on this node that are recorded.
 ///
 /// # Errors
-/// It is a launcher of MPI ranks, or cannot be run or recorded.
+/// It cannot be run or recorded.
 pub fn record(command: &[OsString], output: &Path, block_bytes: u32, region: bool) -> Result<dbi::Outcome, Failure> {
-    if is_launcher(command) {
-        let error = Error::new("ranks that a launcher starts are not recorded");
-        return Err(Failure::usage(error.remedy("record one of them: mpirun ... cohabit record -o R -- CMD")));
-    }
     let (_narration, on_begin) = Narration::of_time(["thread", "threads"]);
     let options = dbi::Options {
         on_begin,
@@ -108,7 +105,11 @@ pub fn record(command: &[OsString], output: &Path, block_bytes: u32, region: boo
         pass_signals: true,
         ..dbi::Options::default()
     };
-    dbi::profile(command, &options).map_err(Failure::from)
+    let outcome = match is_launcher(command) {
+        true => hybrid::record(command, &options),
+        false => dbi::profile(command, &options),
+    };
+    outcome.map_err(Failure::from)
 }
 
 /// Why a recording cannot be used; none where it can. A program that a signal ends leaves off wherever its tasks are.

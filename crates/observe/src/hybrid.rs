@@ -39,9 +39,8 @@ pub fn profile(
 ) -> Result<dbi::Outcome, CommandError> {
     let prepared = mpi::prepare(command, ranks)?;
     let mut options = dbi::Options { environment: prepared.environment.clone(), ..memory.clone() };
-    let asked_for = ASKED_FOR.into_iter().filter(|(name, _)| std::env::var_os(name).is_none());
     options.environment.push(("COHABIT_MPI_CALLERS".into(), "1".into()));
-    options.environment.extend(asked_for.map(|(name, value)| (name.into(), value.into())));
+    options.environment.extend(asked_for());
     let threads = dbi::profile(&prepared.words, &options)?;
     let (messages, called) = mpi::collect(&prepared, command, threads.status)?;
     let mut notes = threads.notes;
@@ -52,6 +51,23 @@ pub fn profile(
         notes,
         recorded_accesses: 0,
     })
+}
+
+fn asked_for() -> impl Iterator<Item = (OsString, OsString)> {
+    let asked_for = ASKED_FOR.into_iter().filter(|(name, _)| std::env::var_os(name).is_none());
+    asked_for.map(|(name, value)| (name.into(), value.into()))
+}
+
+/// Runs a launcher and records what its ranks do in memory, MPI's own transport among it (`options.recording`). The profile is
+/// that of all processes.
+///
+/// # Errors
+/// Those of [`dbi::profile`]; there is no library for the launcher's MPI.
+pub fn record(command: &[OsString], options: &dbi::Options) -> Result<dbi::Outcome, CommandError> {
+    let marked = mpi::mark(command)?;
+    let mut options = dbi::Options { environment: marked.environment.clone(), ranks: true, ..options.clone() };
+    options.environment.extend(asked_for());
+    dbi::profile(&marked.words, &options)
 }
 
 /// The threads of `threads` that are of the ranks of `ranks`, with the communication of both. Messages go between the first

@@ -9,6 +9,8 @@ use cohabit_access::{Reason, Recording, Step, check};
 use cohabit_detect::{Setting, named};
 use cohabit_model::Matrix;
 use cohabit_observe::dbi::{self, Installation, Options};
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 
 fn workload(target: &str) -> Option<String> {
@@ -31,10 +33,12 @@ fn record(command: &[&str], to: &Path) -> dbi::Outcome {
 fn detect(recording: &RecordingFile, ranges: &[std::ops::Range<u64>], turn: u64) -> Matrix {
     let mut detector = (named("exact").expect("a row").make)(&Setting::new(recording.tasks().len()));
     in_turns(recording, turn, &mut |event| {
-        if let Event::Access(access) = &event {
-            if ranges.iter().any(|range| range.contains(&access.address)) {
-                detector.take(&event);
-            }
+        let counts = match &event {
+            Event::Access(access) => ranges.iter().any(|range| range.contains(&access.address)),
+            _ => true,
+        };
+        if counts {
+            detector.take(&event);
         }
         Ok(())
     })
@@ -62,6 +66,72 @@ fn known_patterns_are_found_in_any_order_that_a_recording_allows() {
             assert_eq!(found, wanted, "{pattern}, turns of {turn}");
         }
     }
+}
+
+/// Where the data of processes lies in a recording: in each of their images, or in the largest object that they share.
+fn data_of_processes(truth: &str, recording: &RecordingFile) -> Vec<Range<u64>> {
+    let line = truth.lines().nth(1).and_then(|line| line.strip_prefix("# ")).expect("it says where the data is");
+    let [kind, first, bytes] = <[_; 3]>::try_from(line.split(' ').collect::<Vec<_>>()).expect("three words");
+    let [first, bytes]: [u64; 2] = [first, bytes].map(|number| number.parse().expect("a number"));
+    let place = |base: u64| base.wrapping_add(first)..base.wrapping_add(first + bytes);
+    if kind == "private" {
+        return (0..recording.meta().images.len() as u64).map(|image| place(image << 47)).collect();
+    }
+    let shared = recording.shared_memory().map(|(base, mapped)| (place(base), mapped));
+    let holding = shared.filter(|(data, mapped)| mapped.contains(&data.start) && mapped.end >= data.end);
+    holding.map(|(data, _)| data).collect()
+}
+
+/// Process id and thread of both ends, to messages.
+type Counts = BTreeMap<[u64; 4], u64>;
+
+#[test]
+fn processes_communicate_through_what_they_share_and_copy() {
+    let Some(binary) = workload("processes") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut failures = Vec::new();
+    for run in [
+        "all --memory moved --processes 2",
+        "all --memory cut --processes 2",
+        "ring --memory twice --processes 2 --exec",
+        "all --memory copied --processes 2 --threads 2",
+    ] {
+        let (to, truth) = (folder.path().join("r.rec"), folder.path().join("truth"));
+        let words = [&binary].into_iter().map(String::as_str).chain(run.split(' '));
+        let command: Vec<&str> = words.chain(["--expect", truth.to_str().unwrap()]).collect();
+        let outcome = record(&command, &to);
+        let text = std::fs::read_to_string(&truth).unwrap();
+        let known: Counts = text
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(|line| {
+                let fields: Vec<u64> = line.split(',').map(|field| field.parse().unwrap()).collect();
+                (fields[..4].try_into().unwrap(), fields[4])
+            })
+            .collect();
+        let recording = RecordingFile::open(&to).unwrap();
+        check::check(&recording).unwrap_or_else(|error| panic!("{run}: {error}"));
+        let data = data_of_processes(&text, &recording);
+        let who = |task: u32| {
+            let task = &outcome.profile.meta.tasks[task as usize];
+            [u64::from(task.pid), u64::from(task.spawn_index)]
+        };
+        let counts = |matrix: &Matrix| -> Counts {
+            let row = |(from, to, messages)| ([who(from), who(to)].concat().try_into().expect("two pairs"), messages);
+            matrix.iter().map(row).collect()
+        };
+        // The profiler sees no copies between processes.
+        if !run.contains("copied") {
+            assert_eq!(counts(&outcome.profile.messages), known, "{run}: the profiler");
+        }
+        for turn in [1, 1_000_000] {
+            let found = counts(&detect(&recording, &data, turn));
+            if found != known {
+                failures.push(format!("{run}, turns of {turn}: known {known:?}, found {found:?}"));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 #[test]

@@ -28,14 +28,24 @@ pub struct Image {
     pub program: String,
     /// Process id.
     pub pid: u32,
-    /// The task of the recording that each thread of the image is.
-    pub tasks: Vec<u32>,
-    /// Accesses that each of these tasks had made before the image: in images before it.
+    /// The task of the recording that each thread of the image is; none of one that is left out.
+    pub tasks: Vec<Option<u32>>,
+    /// Accesses that each of these tasks had made before the image: in images before it; 0 of one that is left out.
     pub before: Vec<u64>,
     /// Accesses that each of its threads made.
     pub accesses: Vec<u64>,
     /// How many segments it defines.
     pub segments: u64,
+    /// Its number among those of the run, by which other images name it, + 1; 0: it has none (format 1).
+    #[serde(default)]
+    pub number: u32,
+    /// The numbers of its threads among those of the run, by which threads of other images wait for them; + 1, 0 of one that
+    /// has none (format 1: of all).
+    #[serde(default)]
+    pub in_run: Vec<u32>,
+    /// How often what it maps of memory that processes share changes (format 1: never).
+    #[serde(default)]
+    pub mappings: u64,
 }
 
 /// A task.

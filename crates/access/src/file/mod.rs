@@ -2,6 +2,7 @@
 //! image, and the coded steps of each task, in stretches that can be decoded by themselves. Zip gives checksums, an index and
 //! the compression, and tools that look into it.
 
+mod mappings;
 mod meta;
 mod read;
 mod steps;
@@ -12,11 +13,15 @@ pub use read::RecordingFile;
 pub use write::Writer;
 
 /// Version of the format.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 const META: &str = "meta.json";
 
 fn segments_member(image: usize) -> String {
     format!("segments/{image}")
+}
+
+fn mappings_member(image: usize) -> String {
+    format!("mappings/{image}")
 }
 
 fn steps_member(task: u32, stretch: u64) -> String {

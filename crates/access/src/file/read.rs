@@ -1,13 +1,16 @@
 //! Reading a recording: what it says of itself at once, steps as they are wanted.
 
-use super::steps::FileSteps;
-use super::{FORMAT, META, Meta, Task, segments_member};
+use super::mappings::{Change, Objects, read_changes};
+use super::steps::{FileSteps, IMAGE_SHIFT};
+use super::{FORMAT, META, Meta, Task, mappings_member, segments_member};
 use crate::polls::Polls;
 use crate::segment::{Segment, read_segments};
 use crate::{Recording, Steps, TaskInfo};
 use cohabit_model::{Error, Result};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,6 +53,11 @@ pub struct RecordingFile {
     pub(super) name: PathBuf,
     pub(super) meta: Meta,
     pub(super) segments: Vec<Vec<Segment>>,
+    /// Of each image.
+    pub(super) changes: Vec<Vec<Change>>,
+    pub(super) objects: Objects,
+    /// Image and thread by the thread's number in the run.
+    pub(super) in_run: HashMap<u64, (usize, usize)>,
     tasks: Vec<TaskInfo>,
     archive: ZipArchive<Shared>,
 }
@@ -78,13 +86,29 @@ impl RecordingFile {
             let bytes = member(&mut archive, &segments_member(image)).map_err(in_file)?;
             segments.push(read_segments(&bytes).map_err(in_file)?);
         }
+        let mut changes = Vec::new();
+        for (number, image) in meta.images.iter().enumerate() {
+            let some = image.mappings > 0;
+            let bytes =
+                if some { member(&mut archive, &mappings_member(number)).map_err(in_file)? } else { Vec::new() };
+            changes.push(read_changes(&bytes).map_err(in_file)?);
+        }
+        let above = (meta.images.len() as u64) << IMAGE_SHIFT;
+        let objects = Objects::place(changes.iter().flatten(), above).map_err(in_file)?;
         let tasks = infos(&meta);
-        Ok(Self { name: path.to_owned(), meta, segments, tasks, archive })
+        let in_run = in_run(&meta);
+        Ok(Self { name: path.to_owned(), meta, segments, changes, objects, in_run, tasks, archive })
     }
 
     /// What the recording says of itself.
     pub fn meta(&self) -> &Meta {
         &self.meta
+    }
+
+    /// Memory that processes share, each piece of it by its addresses in the recording, with the address of the piece's first
+    /// byte (which may not have been mapped).
+    pub fn shared_memory(&self) -> impl Iterator<Item = (u64, Range<u64>)> + '_ {
+        self.objects.ranges()
     }
 
     /// One member of the file.
@@ -127,10 +151,11 @@ fn check(meta: &Meta) -> Result<()> {
     let tasks = meta.tasks.len();
     for (number, image) in meta.images.iter().enumerate() {
         let threads = image.tasks.len();
-        if image.before.len() != threads || image.accesses.len() != threads {
+        let in_run = [0, threads].contains(&image.in_run.len());
+        if image.before.len() != threads || image.accesses.len() != threads || !in_run {
             return damaged(format!("image {number} has {threads} threads and other numbers of positions"));
         }
-        if image.tasks.iter().any(|&task| task as usize >= tasks) {
+        if image.tasks.iter().flatten().any(|&task| task as usize >= tasks) {
             return damaged(format!("image {number} has a task that the recording has not"));
         }
     }
@@ -145,9 +170,19 @@ fn check(meta: &Meta) -> Result<()> {
     Ok(())
 }
 
+fn in_run(meta: &Meta) -> HashMap<u64, (usize, usize)> {
+    let of_image = |(at, image): (usize, &super::Image)| {
+        let numbers = image.in_run.iter().enumerate();
+        let known = numbers.filter_map(move |(thread, number)| Some((number.checked_sub(1)?.into(), (at, thread))));
+        known.collect::<Vec<_>>()
+    };
+    meta.images.iter().enumerate().flat_map(of_image).collect()
+}
+
 fn infos(meta: &Meta) -> Vec<TaskInfo> {
     let mut made = vec![0u64; meta.tasks.len()];
-    for (&task, &accesses) in meta.images.iter().flat_map(|image| image.tasks.iter().zip(&image.accesses)) {
+    for (task, &accesses) in meta.images.iter().flat_map(|image| image.tasks.iter().zip(&image.accesses)) {
+        let Some(task) = *task else { continue };
         made[task as usize] = made[task as usize].saturating_add(accesses);
     }
     let info = |(task, accesses): (&Task, u64)| TaskInfo {

@@ -1,6 +1,7 @@
 //! The steps of one task, decoded from a recording's stretches.
 
 use super::RecordingFile;
+use super::mappings::Table;
 use super::steps_member;
 use crate::coding::{Coded, Decoder};
 use crate::segment::Segment;
@@ -10,7 +11,7 @@ use std::collections::VecDeque;
 use std::io::Cursor;
 
 /// Addresses of one image are below this (47 bits); those of different images are told apart above it.
-const IMAGE_SHIFT: u32 = 47;
+pub(super) const IMAGE_SHIFT: u32 = 47;
 /// What a large access moves with one instruction.
 const LINE_BYTES: u32 = 64;
 const PAGE_SHIFT: u32 = 12;
@@ -24,6 +25,7 @@ struct Held {
     waits: Vec<(u64, Step)>,
 }
 
+/// The steps of a task.
 pub(super) struct FileSteps<'a> {
     file: &'a RecordingFile,
     task: u32,
@@ -34,6 +36,8 @@ pub(super) struct FileSteps<'a> {
     decoder: Option<Decoder<Cursor<Vec<u8>>>>,
     held: Option<Held>,
     ready: VecDeque<Step>,
+    /// What the image has mapped, as the task knows it.
+    mapped: Table,
     code_page: Option<u64>,
     /// Of segments without accesses.
     instructions: u64,
@@ -47,6 +51,7 @@ impl<'a> FileSteps<'a> {
             let (task, position) = (start.task, start.position);
             ready.push_back(Step::Wait { task, position, reason: Reason::Start, polled: None });
         }
+        let image = about.pieces.first().map_or(0, |piece| piece.image);
         let left_in_piece = about.pieces.first().map_or(0, |piece| piece.stretches);
         Self {
             file,
@@ -57,6 +62,7 @@ impl<'a> FileSteps<'a> {
             decoder: None,
             held: None,
             ready,
+            mapped: Table::new(own(image.into())),
             code_page: None,
             instructions: 0,
         }
@@ -67,7 +73,7 @@ impl<'a> FileSteps<'a> {
     }
 
     fn address(&self, address: u64) -> u64 {
-        address.wrapping_add((self.image() as u64) << IMAGE_SHIFT)
+        self.mapped.address(address)
     }
 
     /// Opens the next stretch. False at the task's end.
@@ -81,6 +87,7 @@ impl<'a> FileSteps<'a> {
             self.piece += 1;
             self.left_in_piece = pieces[self.piece].stretches;
             self.code_page = None;
+            self.mapped = Table::new(own(self.image() as u64));
         }
         let bytes = self.file.read(&steps_member(self.task, self.stretch))?;
         self.decoder = Some(Decoder::new(Cursor::new(bytes), self.file.segments[self.image()].len()));
@@ -111,21 +118,34 @@ impl<'a> FileSteps<'a> {
                     }
                 }
             }
-            Some(Coded::Wait { order, task, position, atomic }) => self.wait(order, task, position, atomic)?,
+            Some(Coded::Wait { order, in_run, task, position, atomic }) => {
+                self.wait(order, (in_run, task), position, atomic)?;
+            }
+            Some(Coded::Mappings { order, version }) => {
+                if order == 0 {
+                    self.flush_held();
+                }
+                self.mapped.advance(&self.file.changes[image], version, &self.file.objects);
+            }
             Some(other) => {
                 self.flush_held();
                 self.flush_instructions();
-                self.event(&other);
+                self.event(&other)?;
             }
         }
         Ok(true)
     }
 
-    fn wait(&mut self, order: u64, task: u64, position: u64, atomic: bool) -> Result<()> {
-        let image = &self.file.meta.images[self.image()];
-        let number = usize::try_from(task).ok().filter(|&task| task < image.tasks.len());
-        let Some(number) = number else {
-            return Err(self.damaged(&format!("a wait for thread {task} of {}", image.tasks.len())));
+    fn wait(&mut self, order: u64, (in_run, number): (bool, u64), position: u64, atomic: bool) -> Result<()> {
+        let found = match in_run {
+            true => self.file.in_run.get(&number).copied(),
+            false => usize::try_from(number).ok().map(|number| (self.image(), number)),
+        };
+        let image = found.map(|(image, _)| &self.file.meta.images[image]);
+        let (Some(image), Some((_, number))) =
+            (image, found.filter(|(image, number)| *number < self.file.meta.images[*image].tasks.len()))
+        else {
+            return Err(self.damaged(&format!("a wait for thread {number}, which it has not")));
         };
         let reason = match position {
             _ if position >= image.accesses[number] => Reason::End,
@@ -133,7 +153,9 @@ impl<'a> FileSteps<'a> {
             _ => Reason::Data,
         };
         let position = position.saturating_add(image.before[number]);
-        let wait = Step::Wait { task: image.tasks[number], position, reason, polled: None };
+        // Who is left out is not waited for; nor is what the task itself did before an exec.
+        let Some(task) = image.tasks[number].filter(|&task| !in_run || task != self.task) else { return Ok(()) };
+        let wait = Step::Wait { task, position, reason, polled: None };
         match &mut self.held {
             Some(held) if order > 0 => held.waits.push((order - 1, wait)),
             _ => {
@@ -145,17 +167,37 @@ impl<'a> FileSteps<'a> {
         Ok(())
     }
 
-    fn event(&mut self, event: &Coded) {
+    fn event(&mut self, event: &Coded) -> Result<()> {
         match *event {
             Coded::Access { kind, address, size_bytes } => self.large_access(kind, self.address(address), size_bytes),
+            Coded::Remote { kind, image, version, address, size_bytes } => {
+                let address = self.remote_address(image, version, address)?;
+                self.large_access(kind, address, size_bytes);
+            }
             Coded::Unmap { start, bytes } => {
-                let start = self.address(start);
-                self.ready.push_back(Step::Unmap { range: start..start.saturating_add(bytes) });
+                let parts = self.mapped.own_parts(start..start.saturating_add(bytes));
+                self.ready.extend(parts.into_iter().map(|range| Step::Unmap { range }));
+            }
+            Coded::Clear { object, start, bytes } => {
+                let addresses = self.file.objects.addresses(object, start..start.saturating_add(bytes));
+                self.ready.extend(addresses.map(|range| Step::Unmap { range }));
             }
             Coded::Idle { time_ns } => self.ready.push_back(Step::Idle { time_ns }),
             Coded::Phase { number } => self.ready.push_back(Step::Phase { number }),
-            Coded::Segment { .. } | Coded::Wait { .. } => {}
+            Coded::Segment { .. } | Coded::Wait { .. } | Coded::Mappings { .. } => {}
         }
+        Ok(())
+    }
+
+    /// The address that a process has something at, by what it had mapped.
+    fn remote_address(&self, image: u64, version: u64, address: u64) -> Result<u64> {
+        let images = &self.file.meta.images;
+        let Some(image) = images.iter().position(|found| u64::from(found.number) == image.saturating_add(1)) else {
+            return Err(self.damaged(&format!("memory of image {image}, which it has not")));
+        };
+        let mut mapped = Table::new(own(image as u64));
+        mapped.advance(&self.file.changes[image], version, &self.file.objects);
+        Ok(mapped.address(address))
     }
 
     /// An access of any size, by the kernel or a string instruction: one access, and as many instructions as it has lines.
@@ -189,9 +231,17 @@ impl<'a> FileSteps<'a> {
         }
         if held.times > 1 {
             self.flush_instructions();
-            let accesses = self.accesses(segment, &held.addresses, 0..segment.accesses.len(), 0);
-            self.ready.push_back(Step::Loop { accesses, iterations: held.times });
             debug_assert!(held.waits.is_empty(), "the last of a run is told by itself");
+            let mut left = held.times;
+            while left > 0 {
+                let iterations = self.together(segment, &held.addresses, left);
+                let accesses = self.accesses(segment, &held.addresses, 0..segment.accesses.len(), 0);
+                self.ready.push_back(Step::Loop { accesses, iterations });
+                for (address, stride) in &mut held.addresses {
+                    *address = address.wrapping_add_signed(stride.wrapping_mul(iterations as i64));
+                }
+                left -= iterations;
+            }
             return held.addresses;
         }
         held.waits.sort_by_key(|(order, _)| *order);
@@ -204,6 +254,17 @@ impl<'a> FileSteps<'a> {
         }
         self.some(segment, &held.addresses, done..all);
         held.addresses
+    }
+
+    /// In how many of `most` iterations each access lies in the memory that it lies in first.
+    fn together(&self, segment: &Segment, addresses: &[(u64, i64)], most: u64) -> u64 {
+        if self.mapped.is_plain() {
+            return most;
+        }
+        segment.accesses.iter().fold(most, |most, access| {
+            let (base, stride) = addresses[usize::from(access.anchor)];
+            self.mapped.together(base.wrapping_add_signed(access.offset.into()), stride, most)
+        })
     }
 
     /// Some of the accesses of a segment that ran once.
@@ -243,8 +304,9 @@ impl<'a> FileSteps<'a> {
     }
 
     fn code(&mut self, segment: &Segment) {
-        let first = self.address(segment.pc) >> PAGE_SHIFT;
-        let last = self.address(segment.pc + u64::from(segment.code_bytes.max(1)) - 1) >> PAGE_SHIFT;
+        let pc = segment.pc.wrapping_add(own(self.image() as u64));
+        let first = pc >> PAGE_SHIFT;
+        let last = pc.saturating_add(u64::from(segment.code_bytes.max(1)) - 1) >> PAGE_SHIFT;
         for page in first..=last.min(first + 1) {
             if self.code_page != Some(page) {
                 self.flush_instructions();
@@ -257,6 +319,11 @@ impl<'a> FileSteps<'a> {
     fn damaged(&self, what: &str) -> Error {
         Error::new(format!("{}: damaged: {what}", self.file.name.display())).remedy("record it again")
     }
+}
+
+/// What is added to addresses of an image's own memory.
+fn own(image: u64) -> u64 {
+    image << IMAGE_SHIFT
 }
 
 impl Steps for FileSteps<'_> {

@@ -1,6 +1,6 @@
 //! Writing a recording: member by member, whole or not at all.
 
-use super::{META, Meta, segments_member, steps_member};
+use super::{META, Meta, mappings_member, segments_member, steps_member};
 use cohabit_model::{Error, Result};
 use std::io::{Seek, Write};
 use zip::write::SimpleFileOptions;
@@ -42,6 +42,14 @@ impl<W: Write + Seek> Writer<W> {
     /// Writing fails.
     pub fn segments(&mut self, image: usize, definitions: &[&[u8]]) -> Result<()> {
         self.member(segments_member(image), definitions)
+    }
+
+    /// How an image's mappings of memory that processes share change, in the order in which they do.
+    ///
+    /// # Errors
+    /// Writing fails.
+    pub fn mappings(&mut self, image: usize, changes: &[&[u8]]) -> Result<()> {
+        self.member(mappings_member(image), changes)
     }
 
     /// One stretch of a task's steps.

@@ -18,6 +18,7 @@ const EXAMPLES: &str = "\
 Examples:
   cohabit record -o r.rec -- ./solver input   every load and store, task by task
   cohabit record --roi -o r.rec -- ./solver   only between markers (cohabit.h)
+  cohabit record -o r.rec -- mpirun -n 4 CMD  every rank on this node
   cohabit record --check r.rec                whether a recording is sound
 
 What is kept is each task's own sequence, and the order among tasks that the
@@ -65,7 +66,7 @@ impl Record {
             note(line);
         }
         let bytes = std::fs::metadata(output).map_or(0, |file| file.len());
-        let tasks = outcome.profile.tasks();
+        let tasks = RecordingFile::open(output)?.tasks().len();
         note(&format!(
             "{tasks} {}, {} accesses in {} bytes: {}",
             if tasks == 1 { "task" } else { "tasks" },

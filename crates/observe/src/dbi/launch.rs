@@ -46,7 +46,7 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Comma
     directory.make_common();
     let mut launcher = Command::new(&installation.launcher);
     launcher.arg(&installation.dynamorio).arg(&installation.client);
-    let recording = options.recording.as_deref().map(Recording::begin).transpose()?;
+    let recording = options.recording.as_deref().map(|to| Recording::begin(to, options.ranks)).transpose()?;
     let recorded_to = recording.as_ref().map(|recording| recording.directory.path());
     let client_options = client_options(directory.path(), recorded_to, ticks_per_second, options)?;
     launcher.arg(client_options).arg(DYNAMORIO_OPTIONS).arg("--");
@@ -171,20 +171,28 @@ fn client_options(
 struct Recording<'a> {
     directory: tempfile::TempDir,
     to: &'a Path,
+    ranks: bool,
 }
 
 impl<'a> Recording<'a> {
-    fn begin(to: &'a Path) -> Result<Self> {
+    fn begin(to: &'a Path, ranks: bool) -> Result<Self> {
         let place = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let made = tempfile::Builder::new().prefix(".cohabit-recording-").tempdir_in(place);
         let directory = made.map_err(|error| cannot_write(to, &error))?;
-        Ok(Self { directory, to })
+        Ok(Self { directory, to, ranks })
     }
 
     /// Makes the recording, whole or not at all. How many accesses it has.
     fn write(self, images: &[Image], command: Vec<String>, host: &str, notes: &[String]) -> Result<u64> {
         let failed = |error: std::io::Error| cannot_write(self.to, &error);
-        let parts = Parts { images, directory: self.directory.path(), command, host, not_seen: notes.to_vec() };
+        let parts = Parts {
+            images,
+            directory: self.directory.path(),
+            command,
+            host,
+            not_seen: notes.to_vec(),
+            ranks: self.ranks,
+        };
         let path = self.directory.path().join("recording");
         let file = BufWriter::new(File::create(&path).map_err(failed)?);
         let (file, accesses) = collect(&parts, file)?;

@@ -59,6 +59,8 @@ pub struct Options {
     pub record: Option<PathBuf>,
     /// Record what each task does to this file (`cohabit_access::file`).
     pub recording: Option<PathBuf>,
+    /// Of what a launcher of ranks starts only the ranks are recorded.
+    pub ranks: bool,
     /// Variables of the program's environment, beside those that it inherits.
     pub environment: Vec<(OsString, OsString)>,
     /// Signals that somebody sends to this process are passed on to the program; those of the terminal reach it by
@@ -81,6 +83,7 @@ impl Default for Options {
             burst: None,
             record: None,
             recording: None,
+            ranks: false,
             environment: Vec::new(),
             pass_signals: false,
             on_begin: OnBegin::default(),

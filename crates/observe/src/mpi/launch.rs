@@ -66,6 +66,23 @@ pub(crate) fn prepare(command: &[OsString], options: &Options) -> Result<Prepare
     Ok(Prepared { words, environment, parts, shared, doubt })
 }
 
+/// A command made ready for the profiler alone: the library marks where its ranks start MPI, and does nothing else.
+pub(crate) struct Marked {
+    pub words: Vec<OsString>,
+    pub environment: Vec<(OsString, OsString)>,
+    _place: tempfile::TempDir,
+}
+
+/// Finds the library.
+pub(crate) fn mark(command: &[OsString]) -> Result<Marked, CommandError> {
+    let recognised = recognise(command)?;
+    let library = install::library(recognised.family)?;
+    let place = tempfile::tempdir().map_err(Error::from)?;
+    let additions = Additions { library, variables: Vec::new(), parameters: Vec::new() };
+    let (words, environment) = additions.apply_in(recognised.launcher, command, place.path())?;
+    Ok(Marked { words, environment, _place: place })
+}
+
 /// The profile of what the ranks left, once the command has ended, and which threads called.
 pub(crate) fn collect(
     prepared: &Prepared,

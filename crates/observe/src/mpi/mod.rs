@@ -32,7 +32,7 @@ mod worlds;
 pub use callers::Called;
 pub(crate) use files::PART;
 pub use launch::{Options, profile};
-pub(crate) use launch::{collect, prepare};
+pub(crate) use launch::{collect, mark, prepare};
 pub use live::{Messages, Sent};
 pub use part::Amount;
 pub use placement::{Ended, Placed, Ran, run};

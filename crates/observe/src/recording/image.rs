@@ -2,6 +2,7 @@
 
 use super::abi;
 use cohabit_model::file::cannot_read;
+use cohabit_model::launcher::RankPlace;
 use cohabit_model::{Error, Result};
 use std::fs::File;
 use std::mem::offset_of;
@@ -18,6 +19,8 @@ const FORK_BYTES: usize = size_of::<abi::cohabit_recorded_fork_t>();
 pub enum Kind {
     /// Definitions of segments.
     Definitions,
+    /// Changes of what is mapped.
+    Mappings,
     /// Steps of this thread of the image; whether predictions begin anew.
     Steps { thread: u32, restart: bool },
 }
@@ -48,6 +51,10 @@ pub struct ImageFile {
     pub segments: u64,
     pub threads: Vec<Thread>,
     pub forks: Vec<Fork>,
+    /// Its number in the run, + 1; 0: it has none.
+    pub number: u32,
+    /// Its rank, where a launcher of ranks started it.
+    pub rank: Option<u32>,
 }
 
 impl ImageFile {
@@ -62,6 +69,8 @@ impl ImageFile {
             segments: 0,
             threads: Vec::new(),
             forks: Vec::new(),
+            number: 0,
+            rank: None,
         };
         let head = image.bytes(0, size_of::<abi::cohabit_recording_t>())?;
         if long(&head, offset_of!(abi::cohabit_recording_t, magic)) != abi::COHABIT_RECORDING_MAGIC {
@@ -75,10 +84,22 @@ impl ImageFile {
         image.chunks = long(&head, offset_of!(abi::cohabit_recording_t, chunks)).min(length / CHUNK_BYTES);
         image.lost = long(&head, offset_of!(abi::cohabit_recording_t, lost));
         image.segments = long(&head, offset_of!(abi::cohabit_recording_t, segments));
+        image.number = word(&head, offset_of!(abi::cohabit_recording_t, image));
+        image.rank = image.read_rank()?;
         let forks = long(&head, offset_of!(abi::cohabit_recording_t, forks));
         image.read_threads(threads)?;
         image.read_forks(forks.min(abi::COHABIT_RECORDING_MAX_FORKS.into()) as usize)?;
         Ok(image)
+    }
+
+    fn read_rank(&self) -> Result<Option<u32>> {
+        let text = self
+            .bytes(abi::COHABIT_RECORDING_ENVIRONMENT_AT.into(), abi::COHABIT_RECORDING_ENVIRONMENT_BYTES as usize)?;
+        let text = String::from_utf8_lossy(&text);
+        let variables: Vec<(&str, &str)> = text.split('\0').filter_map(|word| word.split_once('=')).collect();
+        let variable =
+            |name: &str| variables.iter().find(|(found, _)| *found == name).map(|(_, value)| (*value).to_owned());
+        Ok(RankPlace::of(variable).map(|place| place.rank))
     }
 
     fn read_threads(&mut self, threads: usize) -> Result<()> {
@@ -123,6 +144,7 @@ impl ImageFile {
         let kind = match word(&head, offset_of!(abi::cohabit_chunk_t, kind)) {
             0 => None,
             abi::COHABIT_CHUNK_DEFINITIONS => Some(Kind::Definitions),
+            abi::COHABIT_CHUNK_MAPPINGS => Some(Kind::Mappings),
             abi::COHABIT_CHUNK_STEPS => {
                 let thread = word(&head, offset_of!(abi::cohabit_chunk_t, task));
                 if thread as usize >= self.threads.len() {

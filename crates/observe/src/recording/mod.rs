@@ -8,5 +8,6 @@
 pub(crate) mod abi;
 mod collect;
 mod image;
+mod kept;
 
 pub(crate) use collect::{Parts, collect};
