@@ -56,7 +56,8 @@ const _: () = {
     ["Offset of field: cohabit_recording_t::forks"][::std::mem::offset_of!(cohabit_recording_t, forks) - 40usize];
     ["Offset of field: cohabit_recording_t::image"][::std::mem::offset_of!(cohabit_recording_t, image) - 48usize];
     ["Offset of field: cohabit_recording_t::reserved"][::std::mem::offset_of!(cohabit_recording_t, reserved) - 52usize];
-    ["Offset of field: cohabit_recording_t::reserved_too"][::std::mem::offset_of!(cohabit_recording_t, reserved_too) - 56usize];
+    ["Offset of field: cohabit_recording_t::reserved_too"]
+        [::std::mem::offset_of!(cohabit_recording_t, reserved_too) - 56usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -71,11 +72,16 @@ pub struct cohabit_recorded_task_t {
 const _: () = {
     ["Size of cohabit_recorded_task_t"][::std::mem::size_of::<cohabit_recorded_task_t>() - 32usize];
     ["Alignment of cohabit_recorded_task_t"][::std::mem::align_of::<cohabit_recorded_task_t>() - 8usize];
-    ["Offset of field: cohabit_recorded_task_t::accesses"][::std::mem::offset_of!(cohabit_recorded_task_t, accesses) - 0usize];
-    ["Offset of field: cohabit_recorded_task_t::parent_position"][::std::mem::offset_of!(cohabit_recorded_task_t, parent_position) - 8usize];
-    ["Offset of field: cohabit_recorded_task_t::parent"][::std::mem::offset_of!(cohabit_recorded_task_t, parent) - 16usize];
-    ["Offset of field: cohabit_recorded_task_t::ended"][::std::mem::offset_of!(cohabit_recorded_task_t, ended) - 20usize];
-    ["Offset of field: cohabit_recorded_task_t::reserved"][::std::mem::offset_of!(cohabit_recorded_task_t, reserved) - 24usize];
+    ["Offset of field: cohabit_recorded_task_t::accesses"]
+        [::std::mem::offset_of!(cohabit_recorded_task_t, accesses) - 0usize];
+    ["Offset of field: cohabit_recorded_task_t::parent_position"]
+        [::std::mem::offset_of!(cohabit_recorded_task_t, parent_position) - 8usize];
+    ["Offset of field: cohabit_recorded_task_t::parent"]
+        [::std::mem::offset_of!(cohabit_recorded_task_t, parent) - 16usize];
+    ["Offset of field: cohabit_recorded_task_t::ended"]
+        [::std::mem::offset_of!(cohabit_recorded_task_t, ended) - 20usize];
+    ["Offset of field: cohabit_recorded_task_t::reserved"]
+        [::std::mem::offset_of!(cohabit_recorded_task_t, reserved) - 24usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -90,7 +96,8 @@ const _: () = {
     ["Alignment of cohabit_recorded_fork_t"][::std::mem::align_of::<cohabit_recorded_fork_t>() - 8usize];
     ["Offset of field: cohabit_recorded_fork_t::pid"][::std::mem::offset_of!(cohabit_recorded_fork_t, pid) - 0usize];
     ["Offset of field: cohabit_recorded_fork_t::task"][::std::mem::offset_of!(cohabit_recorded_fork_t, task) - 4usize];
-    ["Offset of field: cohabit_recorded_fork_t::position"][::std::mem::offset_of!(cohabit_recorded_fork_t, position) - 8usize];
+    ["Offset of field: cohabit_recorded_fork_t::position"]
+        [::std::mem::offset_of!(cohabit_recorded_fork_t, position) - 8usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -125,7 +132,8 @@ const _: () = {
     ["Size of cohabit_segment_t"][::std::mem::size_of::<cohabit_segment_t>() - 24usize];
     ["Alignment of cohabit_segment_t"][::std::mem::align_of::<cohabit_segment_t>() - 8usize];
     ["Offset of field: cohabit_segment_t::pc"][::std::mem::offset_of!(cohabit_segment_t, pc) - 0usize];
-    ["Offset of field: cohabit_segment_t::instructions"][::std::mem::offset_of!(cohabit_segment_t, instructions) - 8usize];
+    ["Offset of field: cohabit_segment_t::instructions"]
+        [::std::mem::offset_of!(cohabit_segment_t, instructions) - 8usize];
     ["Offset of field: cohabit_segment_t::bytes"][::std::mem::offset_of!(cohabit_segment_t, bytes) - 12usize];
     ["Offset of field: cohabit_segment_t::anchors"][::std::mem::offset_of!(cohabit_segment_t, anchors) - 16usize];
     ["Offset of field: cohabit_segment_t::accesses"][::std::mem::offset_of!(cohabit_segment_t, accesses) - 20usize];
@@ -162,9 +170,14 @@ pub struct cohabit_recorded_access_t {
 const _: () = {
     ["Size of cohabit_recorded_access_t"][::std::mem::size_of::<cohabit_recorded_access_t>() - 16usize];
     ["Alignment of cohabit_recorded_access_t"][::std::mem::align_of::<cohabit_recorded_access_t>() - 4usize];
-    ["Offset of field: cohabit_recorded_access_t::offset"][::std::mem::offset_of!(cohabit_recorded_access_t, offset) - 0usize];
-    ["Offset of field: cohabit_recorded_access_t::size"][::std::mem::offset_of!(cohabit_recorded_access_t, size) - 4usize];
-    ["Offset of field: cohabit_recorded_access_t::anchor"][::std::mem::offset_of!(cohabit_recorded_access_t, anchor) - 8usize];
-    ["Offset of field: cohabit_recorded_access_t::kind"][::std::mem::offset_of!(cohabit_recorded_access_t, kind) - 10usize];
-    ["Offset of field: cohabit_recorded_access_t::instructions"][::std::mem::offset_of!(cohabit_recorded_access_t, instructions) - 12usize];
+    ["Offset of field: cohabit_recorded_access_t::offset"]
+        [::std::mem::offset_of!(cohabit_recorded_access_t, offset) - 0usize];
+    ["Offset of field: cohabit_recorded_access_t::size"]
+        [::std::mem::offset_of!(cohabit_recorded_access_t, size) - 4usize];
+    ["Offset of field: cohabit_recorded_access_t::anchor"]
+        [::std::mem::offset_of!(cohabit_recorded_access_t, anchor) - 8usize];
+    ["Offset of field: cohabit_recorded_access_t::kind"]
+        [::std::mem::offset_of!(cohabit_recorded_access_t, kind) - 10usize];
+    ["Offset of field: cohabit_recorded_access_t::instructions"]
+        [::std::mem::offset_of!(cohabit_recorded_access_t, instructions) - 12usize];
 };
