@@ -45,8 +45,22 @@ pub struct Named {
     pub program: Option<Vec<String>>,
     /// It.
     pub recording: Box<dyn Recording>,
+    /// Its tasks are ranks that a launcher started.
+    of_ranks: bool,
     /// Where it lies meanwhile, if a program was recorded for it.
     _folder: Option<TempDir>,
+}
+
+impl Named {
+    /// Says what is to be known of simulated times before they are printed.
+    pub fn warn_of_ranks(&self) {
+        if self.of_ranks {
+            note(
+                "the tasks are ranks of MPI: what they did while they waited for messages is simulated as if it were work, so \
+                 times say little of them (docs/recording.md)",
+            );
+        }
+    }
 }
 
 impl RecordingArgs {
@@ -56,7 +70,8 @@ impl RecordingArgs {
     /// As [`open_recording`] and [`record`]; a recording that is not sound.
     pub fn open(&self, json: &JsonArgs) -> Result<Named, Failure> {
         if let Some(name) = &self.recording {
-            return Ok(Named { name: name.clone(), program: None, recording: open_recording(name)?, _folder: None });
+            let (recording, of_ranks) = open(name)?;
+            return Ok(Named { name: name.clone(), program: None, recording, of_ranks, _folder: None });
         }
         if self.command.is_empty() {
             let error = Error::new("neither a recording nor a program to record");
@@ -84,6 +99,7 @@ impl RecordingArgs {
             name: words.join(" "),
             program: Some(words),
             recording: Box::new(RecordingFile::open(&path)?),
+            of_ranks: is_launcher(&self.command),
             _folder: Some(folder),
         })
     }
@@ -123,10 +139,17 @@ pub fn unsound(path: &Path) -> Option<String> {
 /// # Errors
 /// Where it cannot be read, or is none.
 pub fn open_recording(path: &str) -> Result<Box<dyn Recording>> {
-    match path.strip_prefix(SYNTHETIC) {
-        Some(text) => Ok(Box::new(synthetic::parse(text)?)),
-        None => Ok(Box::new(RecordingFile::open(Path::new(path))?)),
+    open(path).map(|(recording, _)| recording)
+}
+
+/// The same, and whether its tasks are ranks that a launcher started.
+fn open(path: &str) -> Result<(Box<dyn Recording>, bool)> {
+    if let Some(text) = path.strip_prefix(SYNTHETIC) {
+        return Ok((Box::new(synthetic::parse(text)?), false));
     }
+    let file = RecordingFile::open(Path::new(path))?;
+    let command: Vec<OsString> = file.meta().command.iter().map(OsString::from).collect();
+    Ok((Box::new(file), is_launcher(&command)))
 }
 
 /// Accesses that are read before it is said how far the reading is.

@@ -19,6 +19,8 @@ fn a_program_is_recorded_checked_and_looked_at_by_all_detectors() {
         Ran::of(room.command(["compare-detectors", "r.rec", "--topology", "pack:2 core:2 pu:1"]).output().unwrap());
     assert_eq!(compared.status, Some(0), "{}", compared.stderr);
     assert!(compared.said().iter().any(|line| line.contains("no two tasks communicate")), "{}", compared.stderr);
+    let simulated = room.run("simulate r.rec --machine harpertown --mapper packed");
+    assert_eq!((simulated.status, simulated.stderr.as_str()), (Some(0), ""));
     // The same of a program: what it does is recorded, looked at and forgotten.
     let folder = room.path("tmp");
     std::fs::create_dir(&folder).unwrap();

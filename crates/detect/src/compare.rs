@@ -158,7 +158,7 @@ mod tests {
     /// One stretch in so many: of two tasks that pass a line to and fro all the time, that part of what all of it shows.
     #[test]
     fn sampled_detectors_see_their_part() {
-        let recording = cohabit_access::synthetic::parse("synthetic:pairs:2:64:50").unwrap();
+        let recording = cohabit_access::synthetic::parse("pairs:2:64:50").unwrap();
         let wanted = |name: &str| ["exact", "deloc"].contains(&name);
         let setting = |sampled| Setting { sampled, ..Setting::new(2) };
         let found = |sampled| compare_some(&recording, &setting(sampled), &wanted).unwrap();

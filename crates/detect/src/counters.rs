@@ -2,16 +2,16 @@
 //! with (VII).
 //!
 //! Azimi et al. (Operating Systems Review 43, 2, 2009) take the address of each n-th load that another core's cache served,
-//! count by thread and line, and call the scalar product of two threads' counts their similarity. That is what is counted
-//! here, by all lines instead of 256 chosen ones, and without leaving out lines of few samples or of all threads. The other
-//! rows take each n-th load of 30 cycles and more, the threshold of COMPLACE's samples (V): what the caches of its own core
+//! count by thread and line, leave out lines that more than half of the threads were sampled at (barriers), and call the
+//! scalar product of two threads' counts their similarity. That is what is counted here, by all lines instead of 256 chosen
+//! ones, and of few samples too. The other rows take each n-th load of 30 cycles and more, the threshold of COMPLACE's samples (V): what the caches of its own core
 //! do not serve.
 //!
 //! Each task has a core, whose caches are one here, of [`Setting::cache`]; a store takes all other copies away. *Served by
 //! another cache* is a load of a line that another core has changed and still holds: a clean one comes from the cache that
 //! all share.
 
-use crate::hashing::{Blocks, forget, touched};
+use crate::hashing::{Blocks, forget_each, touched};
 use crate::lru::{Lru, Touch};
 use crate::{Counts, Detected, Detector, Row, Setting};
 use cohabit_access::Access;
@@ -177,21 +177,25 @@ impl Counters {
         }
     }
 
-    /// One more sample of a task adds what the others have of the line to the scalar product.
     fn sample(&mut self, task: u32, line: u64) {
         self.sampled += 1;
         let samples = self.samples.entry(line).or_default();
-        let mut own = None;
-        for (at, &(other, count)) in samples.iter().enumerate() {
-            if other == task {
-                own = Some(at);
-            } else {
-                self.counts.add_pair(task, other, count);
-            }
-        }
-        match own {
-            Some(at) => samples[at].1 += 1,
+        match samples.iter_mut().find(|(other, _)| *other == task) {
+            Some((_, count)) => *count += 1,
             None => samples.push((task, 1)),
+        }
+    }
+}
+
+/// What a line adds to the scalar product of each pair. Nothing where most tasks were sampled at it; two are a pair, of however
+/// few tasks.
+fn add_products(counts: &mut Counts, samples: &[(u32, u64)]) {
+    if samples.len() > 2.max(counts.tasks / 2) {
+        return;
+    }
+    for (at, &(task, count)) in samples.iter().enumerate() {
+        for &(other, others) in &samples[..at] {
+            counts.add_pair(task, other, count.saturating_mul(others));
         }
     }
 }
@@ -203,13 +207,15 @@ impl Detector for Counters {
             Event::Clear(range) if range.is_empty() => {}
             Event::Clear(range) => {
                 self.caches.clear(&(range.start / self.block_bytes..=(range.end - 1) / self.block_bytes));
-                forget(&mut self.samples, range, self.block_bytes);
+                let counts = &mut self.counts;
+                forget_each(&mut self.samples, range, self.block_bytes, |samples| add_products(counts, &samples));
             }
             Event::Code { .. } => {}
         }
     }
 
-    fn finish(self: Box<Self>) -> Detected {
+    fn finish(mut self: Box<Self>) -> Detected {
+        self.samples.values().for_each(|samples| add_products(&mut self.counts, samples));
         let occasions = self.loads.iter().sum();
         Detected { matrix: self.counts.matrix(), looked: self.sampled, occasions, overhead: None }
     }
@@ -248,6 +254,9 @@ mod tests {
         assert_eq!(found("hitm", &readers, 1), (1, 0));
         assert_eq!(found("slow-loads", &readers, 1), (2, 1));
         let own = [(0, ReadWrite, 1), (1, ReadWrite, 2)];
+        // Three of three tasks at one line are too many, at two lines they are pairs.
+        let all = [(0, ReadWrite, 7), (1, ReadWrite, 7), (2, ReadWrite, 7)];
+        assert_eq!(found("hitm", &all, 5), (14, 0));
         assert_eq!(found("hitm", &own, 5), (0, 0));
         assert_eq!(found("slow-loads", &own, 5), (2, 0));
     }
@@ -260,9 +269,10 @@ mod tests {
         let (mut loads, mut samples) = (vec![0; setting.tasks], vec![Vec::new(); setting.tasks]);
         let mut products = vec![0; setting.tasks * setting.tasks];
         let close = |products: &mut Vec<u64>, samples: &mut Vec<Vec<u64>>, gone: &dyn Fn(u64) -> bool| {
+            let sampled = |line: &u64| samples.iter().filter(|lines| lines.contains(line)).count();
             for a in 0..setting.tasks {
                 for b in (0..setting.tasks).filter(|&b| b != a) {
-                    for line in samples[a].iter().filter(|line| gone(**line)) {
+                    for line in samples[a].iter().filter(|line| gone(**line) && sampled(line) <= 2) {
                         products[a * setting.tasks + b] +=
                             samples[b].iter().filter(|&other| other == line).count() as u64;
                     }

@@ -80,13 +80,22 @@ extern "C" fn pass(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void
     if target == 0 {
         // From the terminal, too: the program is not there to have got it.
         EARLY.fetch_or(bit(signal), SeqCst);
-    } else if from_another_process {
-        // SAFETY: the thread's own errno is kept; the call takes two integers.
-        unsafe {
-            let errno = *libc::__errno_location();
-            libc::kill(target, signal);
-            *libc::__errno_location() = errno;
+        // Named by another thread just now, it may have got those before this one.
+        let target = TARGET.load(SeqCst);
+        if target != 0 && EARLY.fetch_and(!bit(signal), SeqCst) & bit(signal) != 0 {
+            send(target, signal);
         }
+    } else if from_another_process {
+        send(target, signal);
+    }
+}
+
+fn send(target: i32, signal: i32) {
+    // SAFETY: the thread's own errno is kept; the call takes two integers.
+    unsafe {
+        let errno = *libc::__errno_location();
+        libc::kill(target, signal);
+        *libc::__errno_location() = errno;
     }
 }
 

@@ -6,7 +6,7 @@
 //! command twice, which is what `timeout --foreground` does too.
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 /// What is passed on. Those without a handler here (SIGSEGV and the like) mean cohabit itself.
@@ -33,6 +33,8 @@ const CONTINUED_WITHIN_MS: u32 = 50;
 static OWNED: AtomicBool = AtomicBool::new(false);
 /// The command, 0 for none.
 static TARGET: AtomicI32 = AtomicI32::new(0);
+/// Signals that came before the command was there, a bit for each: it gets them as soon as it is.
+static EARLY: AtomicU64 = AtomicU64::new(0);
 /// Somebody asked for a stop since the last one.
 static STOP_ASKED: AtomicBool = AtomicBool::new(false);
 /// We were continued since the last stop.
@@ -56,6 +58,7 @@ impl JobControl {
             return None;
         }
         STOP_ASKED.store(false, SeqCst);
+        EARLY.store(0, SeqCst);
         let passing = passing_action();
         let mut former = Vec::new();
         for signal in PASSED {
@@ -73,8 +76,14 @@ impl JobControl {
 
     /// Names the command that signals are passed to; none once it has ended.
     pub(crate) fn pass_to(&self, command: Option<i32>) {
-        if !self.former.is_empty() {
-            TARGET.store(command.unwrap_or(0), SeqCst);
+        if self.former.is_empty() {
+            return;
+        }
+        TARGET.store(command.unwrap_or(0), SeqCst);
+        let Some(command) = command else { return };
+        let early = EARLY.swap(0, SeqCst);
+        for (signal, _) in self.former.iter().filter(|(signal, _)| early & bit(*signal as i32) != 0) {
+            send(command, *signal as i32);
         }
     }
 
@@ -140,18 +149,46 @@ extern "C" fn pass(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void
     let target = TARGET.load(SeqCst);
     // SAFETY: the kernel passes a valid siginfo_t, and codes up to 0 say that a process sent the signal.
     let from_another_process = unsafe { (*info).si_code <= 0 && (*info).si_pid() != target };
-    if target != 0 && from_another_process {
-        // SAFETY: the thread's own errno.
-        let errno = unsafe { *libc::__errno_location() };
+    if target == 0 {
+        // From the terminal, too: the command is not there to have got it.
+        EARLY.fetch_or(bit(signal), SeqCst);
+        // Named by another thread just now, it may have got those before this one.
+        let target = TARGET.load(SeqCst);
+        if target != 0 && EARLY.fetch_and(!bit(signal), SeqCst) & bit(signal) != 0 {
+            send(target, signal);
+        }
+    } else if from_another_process {
         send(target, signal);
-        // SAFETY: as above.
-        unsafe { *libc::__errno_location() = errno };
     }
 }
 
+fn bit(signal: i32) -> u64 {
+    1 << signal
+}
+
+/// As a handler may: errno is kept.
 fn send(pid: i32, signal: i32) {
     if pid > 0 {
-        // SAFETY: passes two integers; a pid above 0 is one process.
-        unsafe { libc::kill(pid, signal) };
+        // SAFETY: passes two integers; a pid above 0 is one process. The thread's own errno.
+        unsafe {
+            let errno = *libc::__errno_location();
+            libc::kill(pid, signal);
+            *libc::__errno_location() = errno;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn a_signal_that_comes_before_the_command_is_there_is_passed_on_to_it() {
+        let jobs = JobControl::install().expect("no other test here passes signals on");
+        nix::sys::signal::raise(Signal::SIGUSR2).unwrap();
+        let mut command = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        jobs.pass_to(Some(command.id() as i32));
+        assert_eq!(command.wait().unwrap().signal(), Some(Signal::SIGUSR2 as i32));
     }
 }

@@ -106,6 +106,7 @@ impl Simulate {
         self.mapper.iter().try_for_each(|name| mapper(name).map(drop))?;
         let named = self.recording.open(&self.json)?;
         let recording = &*named.recording;
+        named.warn_of_ranks();
         // What decides on mappings needs neither kinds nor windows.
         let plain = Options { placement, ..Options::default() };
         let options = Options { classify: self.classify, window, ..plain.clone() };
