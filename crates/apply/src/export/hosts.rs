@@ -27,7 +27,7 @@ pub fn names<'a>(topology: &Topology, ranks: &[Rank<'a>]) -> Result<Vec<&'a str>
 ///
 /// # Errors
 /// Where two hosts would have to be told different things.
-pub fn same_on_each<'a, T: PartialEq + Clone>(ranks: &[Rank<'a>], given: &[T], format: &str) -> Result<Vec<T>> {
+pub fn same_on_each<T: PartialEq + Clone>(ranks: &[Rank<'_>], given: &[T], format: &str) -> Result<Vec<T>> {
     let mut hosts: Vec<(&str, Vec<T>)> = Vec::new();
     for (rank, value) in ranks.iter().zip(given) {
         match hosts.iter_mut().find(|(name, _)| *name == rank.host) {

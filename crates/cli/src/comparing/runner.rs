@@ -165,8 +165,8 @@ impl<'a> Runner<'a> {
             memory.as_ref().map_or(Ok(()), Memory::set)
         };
         // SAFETY: two system calls, on memory that is there.
-        let mut child =
-            unsafe { run.pre_exec(prepare) }.spawn().map_err(|error| Error::new(format!("starting a run: {error}")))?;
+        let run = unsafe { run.pre_exec(prepare) };
+        let mut child = run.spawn().map_err(|error| Error::new(format!("starting a run: {error}")))?;
         let (pid, mut told) = (child.id() as i32, false);
         loop {
             // A signal that came before this waits for the run is not noticed by waiting.

@@ -105,7 +105,8 @@ impl Tasks {
             TaskEvent::Started { task, tid, process, parent } => {
                 let parent = parent.and_then(|parent| self.living.get(&parent)).map(|parent| parent.tid);
                 placer.started(ledger, tid, parent)?;
-                if !self.processes.contains_key(&process) {
+                let is_known = self.processes.contains_key(&process);
+                if !is_known {
                     let rank = self.rank_of(process);
                     self.processes.insert(process, Process { rank, asks: ASKS, ..Process::default() });
                 }
