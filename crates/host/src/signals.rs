@@ -9,10 +9,73 @@ const PASSED: [Signal; 6] =
 
 /// Whether handlers are installed: a process has one set of them.
 static OWNED: AtomicBool = AtomicBool::new(false);
-/// The program, 0 for none.
-static TARGET: AtomicI32 = AtomicI32::new(0);
-/// Signals that came before the program was there, a bit for each: it gets them as soon as it is.
-static EARLY: AtomicU64 = AtomicU64::new(0);
+static TARGET: Target = Target::new();
+
+/// Whom signals are passed on to, by handlers. Those that come before it is there it gets as soon as it is.
+pub struct Target {
+    /// The process, 0 for none.
+    pid: AtomicI32,
+    /// Signals that came before it was there, a bit for each.
+    early: AtomicU64,
+}
+
+impl Target {
+    /// Nobody yet.
+    #[allow(clippy::new_without_default)] // for statics
+    pub const fn new() -> Self {
+        Self { pid: AtomicI32::new(0), early: AtomicU64::new(0) }
+    }
+
+    /// Names the process, which gets those of the `passed` signals that came before.
+    pub fn name(&self, pid: i32, passed: impl Iterator<Item = Signal>) {
+        self.pid.store(pid, SeqCst);
+        let early = self.early.swap(0, SeqCst);
+        passed.filter(|signal| early & bit(*signal as i32) != 0).for_each(|signal| self.send(signal as i32));
+    }
+
+    /// Nobody again: it has ended.
+    pub fn forget(&self) {
+        self.pid.store(0, SeqCst);
+        self.early.store(0, SeqCst);
+    }
+
+    /// Passes a signal on, unless the terminal has sent it to the process as well. As a handler may: atomics and kill(2).
+    ///
+    /// # Safety
+    /// `info` is what the kernel gave the handler.
+    pub unsafe fn pass(&self, signal: i32, info: *const libc::siginfo_t) {
+        let target = self.pid.load(SeqCst);
+        // SAFETY: codes up to 0 say that a process sent the signal, and so that the number of one is there.
+        let from_another_process = unsafe { (*info).si_code <= 0 && (*info).si_pid() != target };
+        if target == 0 {
+            // From the terminal, too: the process is not there to have got it.
+            self.early.fetch_or(bit(signal), SeqCst);
+            // Named by another thread just now, it may have got those before this one.
+            if self.pid.load(SeqCst) != 0 && self.early.fetch_and(!bit(signal), SeqCst) & bit(signal) != 0 {
+                self.send(signal);
+            }
+        } else if from_another_process {
+            self.send(signal);
+        }
+    }
+
+    /// Sends a signal, if there is somebody. As a handler may: errno is kept.
+    pub fn send(&self, signal: i32) {
+        let pid = self.pid.load(SeqCst);
+        if pid > 0 {
+            // SAFETY: passes two integers; a pid above 0 is one process. The thread's own errno.
+            unsafe {
+                let errno = *libc::__errno_location();
+                libc::kill(pid, signal);
+                *libc::__errno_location() = errno;
+            }
+        }
+    }
+}
+
+fn bit(signal: i32) -> u64 {
+    1 << signal
+}
 
 /// Passes signals on while it lives; puts the former handlers back when dropped.
 pub struct Passing {
@@ -45,12 +108,7 @@ impl Passing {
         if self.former.is_empty() {
             return;
         }
-        TARGET.store(pid as i32, SeqCst);
-        let early = EARLY.swap(0, SeqCst);
-        for (signal, _) in self.former.iter().filter(|(signal, _)| early & bit(*signal as i32) != 0) {
-            // One that has ended in the meantime needs none.
-            let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid as i32), *signal);
-        }
+        TARGET.name(pid as i32, self.former.iter().map(|former| former.0));
     }
 }
 
@@ -59,8 +117,7 @@ impl Drop for Passing {
         if self.former.is_empty() {
             return;
         }
-        TARGET.store(0, SeqCst);
-        EARLY.store(0, SeqCst);
+        TARGET.forget();
         for (signal, former) in &self.former {
             // SAFETY: puts back what was there.
             let _ = unsafe { sigaction(*signal, former) };
@@ -69,34 +126,9 @@ impl Drop for Passing {
     }
 }
 
-fn bit(signal: i32) -> u64 {
-    1 << signal
-}
-
 extern "C" fn pass(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    let target = TARGET.load(SeqCst);
-    // SAFETY: the kernel passes a valid siginfo_t, and codes up to 0 say that a process sent the signal.
-    let from_another_process = unsafe { (*info).si_code <= 0 && (*info).si_pid() != target };
-    if target == 0 {
-        // From the terminal, too: the program is not there to have got it.
-        EARLY.fetch_or(bit(signal), SeqCst);
-        // Named by another thread just now, it may have got those before this one.
-        let target = TARGET.load(SeqCst);
-        if target != 0 && EARLY.fetch_and(!bit(signal), SeqCst) & bit(signal) != 0 {
-            send(target, signal);
-        }
-    } else if from_another_process {
-        send(target, signal);
-    }
-}
-
-fn send(target: i32, signal: i32) {
-    // SAFETY: the thread's own errno is kept; the call takes two integers.
-    unsafe {
-        let errno = *libc::__errno_location();
-        libc::kill(target, signal);
-        *libc::__errno_location() = errno;
-    }
+    // SAFETY: the kernel's.
+    unsafe { TARGET.pass(signal, info) };
 }
 
 #[cfg(test)]

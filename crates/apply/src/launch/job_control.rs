@@ -5,8 +5,9 @@
 //! somebody sends to cohabit alone is passed on. A signal sent by `kill` to the whole group therefore reaches the
 //! command twice, which is what `timeout --foreground` does too.
 
+use cohabit_host::signals::Target;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 /// What is passed on. Those without a handler here (SIGSEGV and the like) mean cohabit itself.
@@ -31,10 +32,8 @@ const CONTINUED_WITHIN_MS: u32 = 50;
 
 /// Whether a launch has its handlers installed: a process has one set of them.
 static OWNED: AtomicBool = AtomicBool::new(false);
-/// The command, 0 for none.
-static TARGET: AtomicI32 = AtomicI32::new(0);
-/// Signals that came before the command was there, a bit for each: it gets them as soon as it is.
-static EARLY: AtomicU64 = AtomicU64::new(0);
+/// The command.
+static TARGET: Target = Target::new();
 /// Somebody asked for a stop since the last one.
 static STOP_ASKED: AtomicBool = AtomicBool::new(false);
 /// We were continued since the last stop.
@@ -58,7 +57,7 @@ impl JobControl {
             return None;
         }
         STOP_ASKED.store(false, SeqCst);
-        EARLY.store(0, SeqCst);
+        TARGET.forget();
         let passing = passing_action();
         let mut former = Vec::new();
         for signal in PASSED {
@@ -79,11 +78,9 @@ impl JobControl {
         if self.former.is_empty() {
             return;
         }
-        TARGET.store(command.unwrap_or(0), SeqCst);
-        let Some(command) = command else { return };
-        let early = EARLY.swap(0, SeqCst);
-        for (signal, _) in self.former.iter().filter(|(signal, _)| early & bit(*signal as i32) != 0) {
-            send(command, *signal as i32);
+        match command {
+            Some(pid) => TARGET.name(pid, self.former.iter().map(|former| former.0)),
+            None => TARGET.forget(),
         }
     }
 
@@ -117,7 +114,7 @@ impl JobControl {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        send(TARGET.load(SeqCst), libc::SIGCONT);
+        TARGET.send(libc::SIGCONT);
     }
 }
 
@@ -126,7 +123,7 @@ impl Drop for JobControl {
         if self.former.is_empty() {
             return;
         }
-        TARGET.store(0, SeqCst);
+        TARGET.forget();
         for (signal, former) in &self.former {
             // SAFETY: puts back what was there.
             let _ = unsafe { sigaction(*signal, former) };
@@ -139,43 +136,15 @@ fn passing_action() -> SigAction {
     SigAction::new(SigHandler::SigAction(pass), SaFlags::SA_RESTART, SigSet::empty())
 }
 
-/// The handler: atomics and kill(2), both allowed in one; errno is kept.
+/// The handler: atomics and what [`Target::pass`] does, both allowed in one.
 extern "C" fn pass(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     match signal {
         libc::SIGTSTP => STOP_ASKED.store(true, SeqCst),
         libc::SIGCONT => return CONTINUED.store(true, SeqCst),
         _ => {}
     }
-    let target = TARGET.load(SeqCst);
-    // SAFETY: the kernel passes a valid siginfo_t, and codes up to 0 say that a process sent the signal.
-    let from_another_process = unsafe { (*info).si_code <= 0 && (*info).si_pid() != target };
-    if target == 0 {
-        // From the terminal, too: the command is not there to have got it.
-        EARLY.fetch_or(bit(signal), SeqCst);
-        // Named by another thread just now, it may have got those before this one.
-        let target = TARGET.load(SeqCst);
-        if target != 0 && EARLY.fetch_and(!bit(signal), SeqCst) & bit(signal) != 0 {
-            send(target, signal);
-        }
-    } else if from_another_process {
-        send(target, signal);
-    }
-}
-
-fn bit(signal: i32) -> u64 {
-    1 << signal
-}
-
-/// As a handler may: errno is kept.
-fn send(pid: i32, signal: i32) {
-    if pid > 0 {
-        // SAFETY: passes two integers; a pid above 0 is one process. The thread's own errno.
-        unsafe {
-            let errno = *libc::__errno_location();
-            libc::kill(pid, signal);
-            *libc::__errno_location() = errno;
-        }
-    }
+    // SAFETY: the kernel's.
+    unsafe { TARGET.pass(signal, info) };
 }
 
 #[cfg(test)]
