@@ -1,7 +1,7 @@
 //! Random traces on random machines: the engine and the slow, obvious reference count the same, access for access, and
 //! the engine keeps every task's order and all waits.
 
-#[path = "common/reference.rs"]
+#[path = "common/reference/mod.rs"]
 mod reference;
 
 use cohabit_access::{AccessKind, InMemory, Reason, Recording, Step, Steps, StridedAccess};

@@ -1,144 +1,13 @@
 //! The slow and obvious simulator: one access after another, no directory, every question answered by looking at all
 //! caches. Copies carry the number of the write that made them, so that a read of an old value is found at once.
 
-use cohabit_memory::machine::{Contents, Machine, Protocol, Replacement, Write};
+mod cache;
+mod room;
+
+use cache::{Cache, Copy};
+use cohabit_memory::machine::{Contents, Machine, Protocol, Write};
 use cohabit_memory::report::{LevelMisses, MissKinds, Served, ServedCounts};
 use std::collections::{BTreeMap, BTreeSet};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Copy {
-    line: u64,
-    dirty: bool,
-    /// Of a write-through L1: it was written there.
-    written: bool,
-    version: u64,
-    used: u64,
-}
-
-pub struct Cache {
-    sets: u64,
-    replacement: Replacement,
-    places: Vec<Vec<Option<Copy>>>,
-    trees: Vec<Tree>,
-    random: u64,
-    clock: u64,
-    /// What a fully associative LRU cache of as many lines would hold, the newest last.
-    full: Vec<u64>,
-    pub fills: u64,
-    pub evictions: u64,
-    pub invalidations: u64,
-    pub back_invalidations: u64,
-}
-
-/// A binary tree over `ways` places: which half was used less recently.
-#[derive(Clone)]
-struct Tree {
-    upper_is_older: bool,
-    halves: Option<Box<(Tree, Tree)>>,
-    first: usize,
-    places: usize,
-}
-
-impl Tree {
-    fn new(first: usize, places: usize) -> Self {
-        let half = places / 2;
-        let halves = (places > 1).then(|| Box::new((Self::new(first, half), Self::new(first + half, half))));
-        Self { upper_is_older: false, halves, first, places }
-    }
-
-    fn touch(&mut self, way: usize) {
-        if let Some(halves) = &mut self.halves {
-            let upper = way >= self.first + self.places / 2;
-            self.upper_is_older = !upper;
-            if upper { halves.1.touch(way) } else { halves.0.touch(way) }
-        }
-    }
-
-    fn victim(&self, ways: usize) -> usize {
-        match &self.halves {
-            None => self.first,
-            Some(halves) if self.upper_is_older && halves.1.first < ways => halves.1.victim(ways),
-            Some(halves) => halves.0.victim(ways),
-        }
-    }
-}
-
-impl Cache {
-    fn new(sets: u64, ways: usize, replacement: Replacement) -> Self {
-        Self {
-            sets,
-            replacement,
-            places: vec![vec![None; ways]; sets as usize],
-            trees: vec![Tree::new(0, ways.next_power_of_two()); sets as usize],
-            random: 0x9e37_79b9_7f4a_7c15,
-            clock: 0,
-            full: Vec::new(),
-            fills: 0,
-            evictions: 0,
-            invalidations: 0,
-            back_invalidations: 0,
-        }
-    }
-
-    fn get(&mut self, line: u64) -> Option<&mut Copy> {
-        let set = (line % self.sets) as usize;
-        self.places[set].iter_mut().flatten().find(|copy| copy.line == line)
-    }
-
-    fn has(&self, line: u64) -> bool {
-        self.places[(line % self.sets) as usize].iter().flatten().any(|copy| copy.line == line)
-    }
-
-    fn touch(&mut self, line: u64) {
-        self.clock += 1;
-        let now = self.clock;
-        let set = (line % self.sets) as usize;
-        let way = self.places[set].iter().position(|copy| copy.is_some_and(|copy| copy.line == line)).unwrap();
-        self.places[set][way].as_mut().unwrap().used = now;
-        self.trees[set].touch(way);
-        self.full.retain(|&other| other != line);
-        self.full.push(line);
-        if self.full.len() > self.places.len() * self.places[0].len() {
-            self.full.remove(0);
-        }
-    }
-
-    fn put(&mut self, copy: Copy) -> Option<Copy> {
-        assert!(!self.has(copy.line));
-        self.fills += 1;
-        let set = (copy.line % self.sets) as usize;
-        let ways = self.places[set].len();
-        let way = match self.places[set].iter().position(Option::is_none) {
-            Some(free) => free,
-            None => match self.replacement {
-                Replacement::Lru => (0..ways).min_by_key(|&way| self.places[set][way].unwrap().used).unwrap(),
-                Replacement::TreePlru => self.trees[set].victim(ways),
-                Replacement::Random => {
-                    self.random ^= self.random << 13;
-                    self.random ^= self.random >> 7;
-                    self.random ^= self.random << 17;
-                    (self.random % ways as u64) as usize
-                }
-            },
-        };
-        let old = self.places[set][way].replace(copy);
-        self.evictions += u64::from(old.is_some());
-        self.touch(copy.line);
-        old
-    }
-
-    fn take(&mut self, line: u64) -> Option<Copy> {
-        let set = (line % self.sets) as usize;
-        let place = self.places[set].iter_mut().find(|copy| copy.is_some_and(|copy| copy.line == line))?;
-        place.take()
-    }
-
-    /// The line goes to another cache, and would from a fully associative one.
-    fn give(&mut self, line: u64) -> Option<Copy> {
-        self.full.retain(|&other| other != line);
-        self.take(line)
-    }
-}
 
 /// A line in a domain: E is E or M.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -434,28 +303,6 @@ impl<'a> Reference<'a> {
         assert_eq!(self.rights.range((line, 0)..=(line, usize::MAX)).count(), domains.len());
     }
 
-    fn pull_up(&mut self, core: usize, line: u64, level: usize) {
-        let mut copy = *self.own[level][core].get(line).unwrap();
-        if level == 0 {
-            return;
-        }
-        if self.contents(level) == Contents::Exclusive {
-            self.own[level][core].give(line);
-        } else {
-            copy.dirty = false;
-        }
-        self.fill_own(core, copy, level);
-    }
-
-    fn fill_own(&mut self, core: usize, copy: Copy, levels: usize) {
-        for level in 0..levels {
-            if level == 0 || self.contents(level) != Contents::Exclusive {
-                let dirty = copy.dirty && level == usize::from(self.through());
-                self.put_own(level, core, Copy { dirty, written: false, ..copy });
-            }
-        }
-    }
-
     fn beyond(&mut self, task: usize, core: usize, line: u64, write: bool, held: Option<usize>) {
         let domain = self.machine.domain(core);
         let near: Vec<usize> =
@@ -664,92 +511,6 @@ impl<'a> Reference<'a> {
         self.memory.insert(copy.line, copy.version);
         if self.rights.get(&(copy.line, domain)) == Some(&Rights::O) {
             self.rights.insert((copy.line, domain), Rights::S);
-        }
-    }
-
-    fn put_own(&mut self, level: usize, core: usize, copy: Copy) {
-        let Some(mut gone) = self.own[level][core].put(copy) else { return };
-        let line = gone.line;
-        if self.contents(level) == Contents::Inclusive {
-            for below in (0..level).rev() {
-                if let Some(inner) = self.own[below][core].take(line) {
-                    self.own[below][core].back_invalidations += 1;
-                    if inner.dirty {
-                        gone = inner;
-                    }
-                }
-            }
-        }
-        let below = (0..level).find(|&below| self.own[below][core].has(line));
-        let outer = level + 1;
-        let exclusive = outer < self.machine.levels.len() && self.contents(outer) == Contents::Exclusive;
-        if let (true, true, Some(below)) = (gone.dirty, exclusive, below) {
-            self.own[below][core].get(line).unwrap().dirty = true;
-            return;
-        }
-        if outer < self.machine.private_levels {
-            if let Some(copy) = self.own[outer][core].get(line) {
-                if gone.dirty {
-                    (copy.dirty, copy.version) = (true, gone.version);
-                    self.own[outer][core].touch(line);
-                }
-                return;
-            }
-            if gone.dirty || exclusive && below.is_none() {
-                self.put_own(outer, core, Copy { written: false, ..gone });
-                return;
-            }
-        } else if self.last.is_empty() {
-            if gone.dirty {
-                self.write_memory(core, gone);
-            }
-        } else {
-            let domain = self.machine.domain(core);
-            match self.last[domain].get(line) {
-                Some(copy) if gone.dirty => {
-                    (copy.dirty, copy.version) = (true, gone.version);
-                    self.last[domain].touch(line);
-                }
-                Some(_) => {}
-                None if gone.dirty || exclusive && below.is_none() => self.put_last(domain, gone),
-                None => {}
-            }
-        }
-        if !self.core_has(core, line) {
-            if self.may_write.get(&line) == Some(&core) {
-                self.may_write.remove(&line);
-            }
-            self.forget_rights(self.machine.domain(core), line);
-        }
-    }
-
-    fn put_last(&mut self, domain: usize, copy: Copy) {
-        let Some(mut gone) = self.last[domain].put(copy) else { return };
-        let line = gone.line;
-        if self.last_contents() == Some(Contents::Inclusive) {
-            for core in self.cores_of(domain) {
-                for level in (0..self.machine.private_levels).rev() {
-                    if let Some(inner) = self.own[level][core].take(line) {
-                        self.own[level][core].back_invalidations += 1;
-                        if inner.dirty {
-                            gone = inner;
-                        }
-                    }
-                }
-                if self.may_write.get(&line) == Some(&core) {
-                    self.may_write.remove(&line);
-                }
-            }
-        }
-        if gone.dirty {
-            self.write_memory(domain, gone);
-        }
-        self.forget_rights(domain, line);
-    }
-
-    fn forget_rights(&mut self, domain: usize, line: u64) {
-        if !self.domain_has(domain, line) {
-            self.rights.remove(&(line, domain));
         }
     }
 }
