@@ -23,7 +23,7 @@ status=${PIPESTATUS[0]}
 # did: it did not build, or ended before its time.
 failed() {
     awk '$1 == "Running" || $1 == "Doc-tests" { target++; file = $2 ~ /^tests\// ? $2 : "-" }
-        $1 == "test" && $NF == "FAILED" { sub(/^tests\//, "", file); sub(/\.rs$/, "", file); print file, $2; with[target] }
+        $1 == "test" && $NF == "FAILED" { sub(/^tests\//, "", file); sub(/(\/main)?\.rs$/, "", file); print file, $2; with[target] }
         $1 == "error:" && /[0-9]+ targets? failed:$/ { targets = $2 }
         END { for (one in with) told++; if (!targets || told != targets) print "- -" }' "$log"
 }

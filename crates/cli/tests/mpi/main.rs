@@ -1,7 +1,10 @@
 //! MPI ranks: programs whose messages are known exactly (`workloads/mpi`), under Open MPI and under MPICH, and what is
 //! kept of ranks that end badly.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod traces;
+mod worlds;
 
 use cohabit_formats::npz::read_profile;
 use cohabit_model::profile::{PhaseRow, SentBy};
@@ -234,75 +237,6 @@ fn what_is_sent_at_different_times_is_in_phases_of_its_own() {
 }
 
 #[test]
-fn spawned_processes_are_ranks_of_another_world() {
-    for mpi in installed() {
-        let room = Room::new();
-        let spawn = program(&mpi, "spawn");
-        let mut natively = Command::new(&mpi.launcher[0]);
-        natively.args(&mpi.launcher[1..]).args(["-n", "3"]).arg(&spawn).arg("spawn");
-        if !settle_open_mpi(&mut natively).output().is_ok_and(|ran| ran.status.success()) {
-            println!("skipped: {}: MPI_Comm_spawn does not work here without cohabit either", mpi.name);
-            continue;
-        }
-        let expect = room.path("expected").to_string_lossy().into_owned();
-        let ran = profile(&room, &mpi, &[], 3, &spawn, &["spawn", "--expect", &expect]);
-        assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{}", mpi.name);
-        let profile = read_profile(&room.path("p.npz")).unwrap();
-        let version = Command::new(&mpi.launcher[0]).arg("--version").output().expect("a launcher").stdout;
-        if profile.tasks() == 3 && String::from_utf8_lossy(&version).contains("(Open MPI) 5") {
-            assert_unseen(&profile);
-            continue;
-        }
-        assert_eq!(profile.tasks(), 5);
-        assert_eq!(found(&profile), expected(&room, 3), "{}", mpi.name);
-    }
-}
-
-/// That two spawned processes are missing is said.
-#[track_caller]
-fn assert_unseen(profile: &Profile) {
-    let coverage = &profile.meta.coverage;
-    let said = "the 2 processes that MPI_Comm_spawn started, and messages with them";
-    assert!(coverage.not_seen.iter().any(|line| line.starts_with(said)) && !coverage.exact, "{coverage:?}");
-    assert!(coverage.events_lost > 0, "messages to them");
-}
-
-/// As with Open MPI 5, whose spawned processes are without the library: their parts are taken away.
-#[test]
-fn spawned_processes_that_are_not_seen_are_said() {
-    for mpi in installed() {
-        let room = Room::new();
-        let parts = room.path("parts");
-        let library = build().join(format!("native/libcohabit-mpi-{}.so", mpi.name));
-        let mut command = Command::new("timeout");
-        command.args(["-s", "KILL", "120"]).args(&mpi.launcher);
-        for (name, value) in [("LD_PRELOAD", &library), ("COHABIT_MPI_PARTS", &parts)] {
-            match mpi.name {
-                "openmpi" => command.arg("-x").arg(format!("{name}={}", value.display())),
-                _ => command.args(["-genv", name]).arg(value),
-            };
-        }
-        command.args(["-n", "3"]).arg(program(&mpi, "spawn")).arg("spawn");
-        if !settle_open_mpi(&mut command).output().is_ok_and(|ran| ran.status.success()) {
-            println!("skipped: {}: MPI_Comm_spawn does not work here", mpi.name);
-            continue;
-        }
-        let spawned = |bytes: &[u8]| bytes[12] & 2 != 0;
-        let mut taken = 0;
-        for part in std::fs::read_dir(&parts).unwrap().map(|entry| entry.unwrap().path()) {
-            if spawned(&std::fs::read(&part).unwrap()) {
-                std::fs::remove_file(&part).unwrap();
-                taken += 1;
-            }
-        }
-        done(&room.run("import parts -o p.npz"));
-        let profile = read_profile(&room.path("p.npz")).unwrap();
-        assert!([0, 2].contains(&taken) && profile.tasks() == 3, "{taken} of {}", mpi.name);
-        assert_unseen(&profile);
-    }
-}
-
-#[test]
 fn fortran_is_seen_by_each_of_its_interfaces() {
     for mpi in installed() {
         for interface in ["mpifh", "mpi", "f08"] {
@@ -425,61 +359,6 @@ fn what_cannot_be_observed_is_said_in_a_line() {
     }
 }
 
-/// Programs in several contexts are one world; `-x` is of one context only.
-#[test]
-fn every_context_of_a_command_is_observed() {
-    for mpi in installed() {
-        let room = Room::new();
-        let patterns = program(&mpi, "patterns");
-        let patterns = patterns.to_str().unwrap();
-        let context = ["-n", "2", patterns, "ring"].map(str::to_owned);
-        let mut commands = vec![[&context[..], &[":".to_owned()], &context[..]].concat()];
-        if mpi.name == "openmpi" {
-            let lines = format!("# two contexts\n{0}\n{0}\n", context.join(" "));
-            commands.push(vec!["--app".to_owned(), room.file("contexts", lines).to_str().unwrap().to_owned()]);
-        }
-        for words in commands {
-            let mut command = room.command(["profile", "-q", "-o", "p.npz", "--"]);
-            command.args(&mpi.launcher).args(&words).env("OMPI_MCA_rmaps_base_oversubscribe", "1");
-            let ran = Ran::of(settle_open_mpi(&mut command).output().unwrap());
-            // Open MPI 5.0.7's launcher (Debian 13) ends by SIGSEGV where there are several contexts, and takes a comment of
-            // a file of contexts for a program.
-            let mut alone = Command::new(&mpi.launcher[0]);
-            alone.args(&mpi.launcher[1..]).args(&words).env("OMPI_MCA_rmaps_base_oversubscribe", "1");
-            if ran.status != Some(0) && !settle_open_mpi(&mut alone).output().unwrap().status.success() {
-                println!("skipped: {words:?} with {}: its launcher fails, without cohabit too", mpi.name);
-                continue;
-            }
-            assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{words:?}");
-            let profile = read_profile(&room.path("p.npz")).unwrap();
-            assert_eq!(profile.tasks(), 4, "{words:?}");
-            assert!((0..4).all(|rank| profile.messages.get(rank, (rank + 1) % 4) > 0), "{words:?}");
-        }
-    }
-}
-
-#[test]
-fn ranks_without_the_library_are_not_waited_for() {
-    for mpi in installed() {
-        let room = Room::new();
-        let script =
-            "#!/bin/sh\ncase ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} in $LACK) unset LD_PRELOAD;; esac\nexec \"$@\"\n";
-        let script = room.file("start", script);
-        std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        let patterns = program(&mpi, "patterns");
-        for (lack, said, seen) in [("[13]", "2 of 4 ranks were not observed (1, 3)", 0), ("0", "1 of 4 ranks", 1)] {
-            let mut command = room.command(["profile", "-o", "p.npz", "--"]);
-            command.args(&mpi.launcher).args(["-n", "4", script.to_str().unwrap(), patterns.to_str().unwrap(), "ring"]);
-            let ran = Ran::of(settle_open_mpi(&mut command).env("LACK", lack).output().unwrap());
-            assert_eq!(ran.status, Some(0), "{}", ran.stderr);
-            assert!(ran.stderr.contains(said), "{lack}: {}", ran.stderr);
-            let profile = read_profile(&room.path("p.npz")).unwrap();
-            assert!(profile.tasks() == 4 && !profile.meta.coverage.exact, "{lack}: {:?}", profile.meta.coverage);
-            assert!(profile.messages.get(seen, seen + 1) > 0, "{lack}");
-        }
-    }
-}
-
 #[test]
 fn parts_are_joined_by_import() {
     for mpi in installed() {
@@ -576,127 +455,6 @@ fn ranks_and_their_threads_are_in_one_profile() {
             assert_eq!(ran.status, Some(0), "{}", ran.stderr);
             let ranks = std::fs::read_to_string(room.path("ranks")).unwrap();
             assert_eq!(ranks.lines().filter(|line| line.split(',').count() == 3).count(), 3, "{ranks}");
-        }
-    }
-}
-
-/// Messages and bytes of a trace, without those to oneself.
-fn traced(trace: &Trace) -> Traffic {
-    let mut traffic = Traffic::new();
-    for message in trace.messages.iter().filter(|message| message.source != message.destination) {
-        let pair = traffic.entry((message.source.into(), message.destination.into())).or_default();
-        *pair = (pair.0 + 1, pair.1 + message.bytes);
-    }
-    traffic
-}
-
-/// The trace that a profile of a pattern has; none where it has none, or where the pattern cannot be run.
-fn trace_of(room: &Room, mpi: &Mpi, options: &[&str], ranks: u32, pattern: &str) -> Option<(Profile, Option<Trace>)> {
-    let ran = profile(room, mpi, options, ranks, &program(mpi, "patterns"), &[pattern]);
-    if ran.status == Some(77) {
-        println!("skipped: {pattern} with {}: {}", mpi.name, ran.stdout);
-        return None;
-    }
-    assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{pattern}, {ranks} of {}", mpi.name);
-    let profile = read_profile(&room.path("p.npz")).unwrap();
-    let trace = profile.trace.clone();
-    Some((profile, trace))
-}
-
-/// Checks that a message is posted once before it is waited for; that its source waits for it once at most; and that its destination
-/// does once, or never where `waits` says so of its bytes.
-fn check_trace(trace: &Trace, waits: impl Fn(u64) -> bool, what: &str) {
-    trace.check().unwrap();
-    let (mut posts, mut left, mut came) = (vec![0; trace.messages.len()], BTreeMap::new(), BTreeMap::new());
-    for (task, operation) in (0..).zip(&trace.operations).flat_map(|(task, all)| all.iter().map(move |one| (task, one)))
-    {
-        let number = operation.message as usize;
-        let message = trace.messages[number];
-        match operation.does {
-            Does::Send => {}
-            Does::Post => posts[number] += 1,
-            Does::Wait if message.destination == task => {
-                assert_eq!(posts[number], 1, "{what}: {message:?} is waited for before it is posted");
-                *came.entry(number).or_insert(0) += 1;
-            }
-            Does::Wait => *left.entry(number).or_insert(0) += 1,
-        }
-    }
-    for (number, message) in trace.messages.iter().enumerate() {
-        let of = |waits: &BTreeMap<usize, u32>| waits.get(&number).copied().unwrap_or(0);
-        // Of a message to oneself both waits are the same task's.
-        let most = if message.source == message.destination { 2 } else { 1 };
-        let expected = if waits(message.bytes) { 1..=most } else { 0..=0 };
-        assert_eq!(posts[number], 1, "{what}: posts of {message:?}");
-        assert!(expected.contains(&of(&came)) && of(&left) <= 1, "{what}: waits for {message:?}");
-    }
-}
-
-#[test]
-fn every_message_of_a_trace_is_sent_received_and_waited_for() {
-    for mpi in installed() {
-        for (pattern, ranks) in [
-            ("all_to_all", 5),
-            ("every_send", 5),
-            ("persistent", 8),
-            ("split", 5),
-            ("bcast", 5),
-            ("bcast", 8),
-            ("gather", 5),
-            ("scatter", 8),
-            ("scatterv", 5),
-            ("allgather", 5),
-            ("allreduce", 5),
-            ("reduce", 8),
-            ("reduce_scatter", 5),
-            ("scan", 5),
-            ("alltoall", 5),
-            ("alltoallv", 5),
-            ("neighbours", 5),
-            ("ibcast", 5),
-        ] {
-            let room = Room::new();
-            let what = format!("{pattern}, {ranks} ranks of {}", mpi.name);
-            // Collectives are decomposed, as they are for the trace.
-            let (profile, trace) = trace_of(&room, &mpi, &["--no-monitoring"], ranks, pattern).unwrap();
-            let trace = trace.unwrap_or_else(|| panic!("{what}: no trace"));
-            // Those of Ineighbor_alltoall have 70 bytes. When such collectives are over is not known.
-            let waits = |bytes| pattern != "ibcast" && !(pattern == "neighbours" && bytes == 70);
-            check_trace(&trace, waits, &what);
-            let mut all = found(&profile);
-            all.retain(|pair, _| pair.0 != pair.1);
-            assert_eq!(traced(&trace), all, "{what}");
-        }
-    }
-}
-
-#[test]
-fn messages_of_a_program_are_traced_beside_what_is_monitored() {
-    for mpi in installed() {
-        for pattern in ["ring", "phases", "persistent"] {
-            let room = Room::new();
-            let (profile, trace) = trace_of(&room, &mpi, &[], 5, pattern).unwrap();
-            let trace = trace.unwrap_or_else(|| panic!("{pattern} of {}: no trace", mpi.name));
-            check_trace(&trace, |_| true, pattern);
-            assert_eq!(traced(&trace), found(&profile), "{pattern} of {}", mpi.name);
-            // And estimates are made by it.
-            room.file(
-                "c.toml",
-                "[[host]]\nnames = 'n[1-4]'\ntopology = 'core:2 pu:1'\n[[port]]\nof = 'n[1-4]'\nbandwidth = '1 MB/s'\n",
-            );
-            done(&room.run("map p.npz --topology c.toml --objective time -o m.json"));
-            let ran = room.run("evaluate p.npz --topology c.toml --mapping m.json");
-            assert!(ran.stdout.lines().next().unwrap().contains("; replayed by its trace;"), "{}", ran.stdout);
-        }
-    }
-}
-
-#[test]
-fn what_has_no_one_order_has_no_trace() {
-    for mpi in installed() {
-        for pattern in ["threads", "one_sided"] {
-            let found = trace_of(&Room::new(), &mpi, &["--no-monitoring"], 3, pattern);
-            assert!(found.is_none_or(|(_, trace)| trace.is_none()), "{pattern} of {}", mpi.name);
         }
     }
 }
