@@ -236,7 +236,28 @@ pub fn place(problem: &Problem, mapper: &dyn Mapper, objective: &dyn Objective) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cohabit_access::file::{FORMAT, Meta, Writer};
     use std::sync::Mutex;
+
+    /// Of a launcher's command the tasks are ranks; of one that only mentions it they are not.
+    #[test]
+    fn ranks_are_known_by_the_command() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.rec");
+        for (command, of_ranks) in [(&["/usr/bin/mpirun", "-n", "2", "./a"][..], true), (&["./a", "mpirun"], false)] {
+            let meta = Meta {
+                format: FORMAT,
+                command: command.iter().map(ToString::to_string).collect(),
+                host: String::new(),
+                images: Vec::new(),
+                tasks: Vec::new(),
+                events_lost: 0,
+                not_seen: Vec::new(),
+            };
+            Writer::new(std::fs::File::create(&path).unwrap()).finish(&meta).unwrap();
+            assert_eq!(open(path.to_str().unwrap()).unwrap().1, of_ranks, "{command:?}");
+        }
+    }
 
     /// The same steps, and in all as many accesses as were read.
     #[test]
