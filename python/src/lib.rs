@@ -8,7 +8,7 @@ use cohabit_evaluate::{comparison, phases};
 use cohabit_map::{MAPPERS, Options, Problem, lower_bound, mapper};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::mapping::{Cost, FORMAT, Placed, Weight};
-use cohabit_model::profile::{Kind, Meta};
+use cohabit_model::profile::{Kind, Meta, TaskKind};
 use cohabit_model::topology::label;
 use cohabit_model::{Error, Matrix};
 use pyo3::create_exception;
@@ -63,24 +63,17 @@ impl Profile {
     #[staticmethod]
     fn of_matrix(tasks: usize, messages: &[u8], bytes: &[u8], kind: &str, names: Vec<String>) -> PyResult<Self> {
         let (kind, word) = match kind {
-            "threads" => (Kind::Threads, "thread"),
-            "processes" => (Kind::Processes, "process"),
-            "ranks" => (Kind::Ranks, "rank"),
+            "threads" => (Kind::Threads, TaskKind::Thread),
+            "processes" => (Kind::Processes, TaskKind::Process),
+            "ranks" => (Kind::Ranks, TaskKind::Rank),
             other => return Err(refused(format!("kind {other:?}: threads, processes or ranks"))),
         };
         let task = |(id, name): (u32, String)| {
             cohabit_model::Task {
-                id,
-                kind: word.to_owned(),
-                name: if name.is_empty() { format!("{word} {id}") } else { name },
-                host: String::new(),
                 process: if kind == Kind::Threads { 0 } else { id },
-                pid: 0,
-                tid: 0,
-                parent: None,
                 rank: (kind == Kind::Ranks).then_some(id),
                 spawn_index: id,
-                unknown: serde_json::Map::default(),
+                ..cohabit_model::Task::new(id, word, if name.is_empty() { format!("{word} {id}") } else { name })
             }
         };
         if names.len() != tasks {

@@ -3,7 +3,7 @@
 mod common;
 
 use cohabit_formats::npz::{read_profile, write_profile};
-use cohabit_model::profile::{Kind, Meta, NO_ORDER, PhaseRow, SentBy, SeriesRow, SizeRow, Task};
+use cohabit_model::profile::{Kind, Meta, NO_ORDER, PhaseRow, SentBy, SeriesRow, SizeRow, Task, TaskKind};
 use cohabit_model::{Matrix, Profile};
 use common::Room;
 use serde_json::Value;
@@ -19,17 +19,10 @@ const COUNT: u64 = 10;
 /// Sixteen ranks; i sends to i + 8, one message in each of ten windows. Of 100 ns each is in MPI for `mpi_ns`.
 fn profile(room: &Room, mpi_ns: u64) {
     let task = |id: u32| Task {
-        id,
-        kind: "rank".into(),
-        name: format!("rank {id}"),
         host: "a".into(),
         process: id,
-        pid: 0,
-        tid: 0,
-        parent: None,
         rank: Some(id),
-        spawn_index: 0,
-        unknown: Default::default(),
+        ..Task::new(id, TaskKind::Rank, format!("rank {id}"))
     };
     let matrix = |value| Matrix::from_triplets(16, (0..8).map(|rank| (rank, rank + 8, value)));
     let meta = Meta::new(Kind::Ranks, "test", (0..16).map(task).collect());

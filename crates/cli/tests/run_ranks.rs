@@ -3,7 +3,7 @@
 mod common;
 
 use cohabit_formats::npz::write_profile;
-use cohabit_model::profile::{Kind, Meta};
+use cohabit_model::profile::{Kind, Meta, TaskKind};
 use cohabit_model::{Matrix, Profile, Task};
 use common::cluster::{Cluster, is_late, until_it_ends};
 use common::slurm::{Slurm, TOPOLOGY};
@@ -132,17 +132,13 @@ fn ranks_are_where_the_mapping_says() {
 /// several. In each rank but the first MPI has made a thread of its own between the two.
 fn hybrid_mapping(room: &Room, topology: &str, places: &[String]) {
     let task = |id: u32| Task {
-        id,
-        kind: "thread".to_owned(),
-        name: format!("t{id}"),
-        host: String::new(),
         process: id / 2,
         pid: 100 + id / 2,
         tid: 100 + id,
         parent: (id % 2 == 1).then(|| id - 1),
         rank: Some(id / 2),
         spawn_index: if id > 1 { id % 2 * 2 } else { id },
-        unknown: Default::default(),
+        ..Task::new(id, TaskKind::Thread, format!("t{id}"))
     };
     let count = places.len() as u32;
     let rows = || Matrix::from_triplets(count as usize, (0..count - 1).map(|id| (id, id + 1, 64)));

@@ -4,6 +4,7 @@ mod common;
 
 use cohabit_formats::npz::read_profile;
 use cohabit_model::Profile;
+use cohabit_model::profile::Collectives;
 use common::cluster::{Cluster, is_late, until_it_ends};
 use common::slurm::Slurm;
 use common::{Ran, Room, executable};
@@ -143,8 +144,8 @@ fn ranks_that_slurm_starts_are_seen() {
         }
         let Some(profile) = under.profile(&[], "allreduce") else { continue };
         // Open MPI's monitoring is turned on by the environment here, where mpirun has an option for it.
-        let how = if mpi == "openmpi" { "monitored" } else { "decomposed" };
-        assert_eq!(profile.meta.unknown["collectives"], how);
+        let how = if mpi == "openmpi" { Collectives::Monitored } else { Collectives::Decomposed };
+        assert_eq!(profile.meta.collectives, Some(how));
         assert_eq!(profile.meta.coverage.exact, mpi == "openmpi", "{:?}", profile.meta.coverage);
     }
 }

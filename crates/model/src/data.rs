@@ -294,3 +294,32 @@ mod tests {
         assert_eq!(Data { looked_at: 100, ..data.clone() }.share(a), (0.6, 0.6));
     }
 }
+
+/// Where a pair of ranks called MPI.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PairSites {
+    /// Sender.
+    pub source: u32,
+    /// Receiver.
+    pub destination: u32,
+    /// Messages of the pair.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The call sites, heaviest first.
+    pub sites: Vec<CallSite>,
+}
+
+/// A place that calls MPI.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallSite {
+    /// Function.
+    pub function: String,
+    /// `FILE:LINE`, empty where it is not known.
+    #[serde(default)]
+    pub line: String,
+    /// Messages from there.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}

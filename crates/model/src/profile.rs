@@ -2,7 +2,7 @@
 //!
 //! The file format (`.npz`) is in docs/formats.md; reading and writing it is `observe`'s.
 
-pub use crate::data::{CodeSite, Data, DataObject, HotBlock};
+pub use crate::data::{CallSite, CodeSite, Data, DataObject, HotBlock, PairSites};
 use crate::{Matrix, Trace};
 use serde::{Deserialize, Serialize};
 
@@ -23,13 +23,25 @@ pub enum Kind {
     Hybrid,
 }
 
+/// What one task is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TaskKind {
+    /// A thread.
+    Thread,
+    /// A process, all its threads together.
+    Process,
+    /// An MPI rank, all its threads together.
+    Rank,
+}
+
 /// One thread, process or MPI rank. Its `id` is its index in every matrix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     /// Index in every array of the profile.
     pub id: u32,
-    /// `thread`, `process` or `rank`.
-    pub kind: String,
+    /// What it is.
+    pub kind: TaskKind,
     /// The name the operating system had for it (`comm`), or one made from its number.
     pub name: String,
     /// Host it ran on.
@@ -53,9 +65,50 @@ pub struct Task {
     /// Order of creation within its process; 0 is the main thread.
     #[serde(default)]
     pub spawn_index: u32,
+    /// The MPI world it is in: 0 is the first, others were spawned ([`Meta::worlds`]).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub world: u32,
+    /// The processors it was allowed when MPI had begun, as the kernel writes lists (`0-3,8`); empty where that is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cpus: String,
+    /// MPI made this thread for itself.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub of_mpi: bool,
     /// Keys of a later version, kept as they were.
     #[serde(flatten)]
     pub unknown: serde_json::Map<String, serde_json::Value>,
+}
+
+impl std::fmt::Display for TaskKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Thread => "thread",
+            Self::Process => "process",
+            Self::Rank => "rank",
+        })
+    }
+}
+
+impl Task {
+    /// A task of which nothing else is known.
+    pub fn new(id: u32, kind: TaskKind, name: impl Into<String>) -> Self {
+        Self {
+            id,
+            kind,
+            name: name.into(),
+            host: String::new(),
+            process: 0,
+            pid: 0,
+            tid: 0,
+            parent: None,
+            rank: None,
+            spawn_index: 0,
+            world: 0,
+            cpus: String::new(),
+            of_mpi: false,
+            unknown: Default::default(),
+        }
+    }
 }
 
 /// How complete the figures are. It travels with every output.
@@ -124,9 +177,57 @@ pub struct Meta {
     /// When it was made, RFC 3339.
     #[serde(default)]
     pub created: String,
+    /// The width of window that was asked for, in ns, where windows had to be doubled ([`crate::series`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested_window_ns: Option<u64>,
+    /// What tasks had beside memory to exchange data through and nobody looked into: sockets, pipes, files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unseen_channels: Vec<String>,
+    /// Names of the files that a matrix was imported from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub imported_from: Vec<String>,
+    /// Of MPI: how collectives are counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collectives: Option<Collectives>,
+    /// What the MPI calls itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mpi_library: Option<String>,
+    /// The greatest level of thread support that a rank was given: MPI_THREAD_SINGLE is 0, MPI_THREAD_MULTIPLE 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mpi_thread_level: Option<u32>,
+    /// Of MPI, where processes were spawned: the worlds, the first one first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub worlds: Vec<World>,
+    /// Of MPI: where the heaviest pairs called it, heaviest first; none where that was not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sites: Option<Vec<PairSites>>,
     /// Keys of a later version, kept as they were.
     #[serde(flatten)]
     pub unknown: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Whether a field is as it is without a word in the file.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// How the messages of MPI's collectives are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Collectives {
+    /// As the MPI library itself counted what it sent for them.
+    Monitored,
+    /// By the algorithm that such a collective usually takes (docs/mpi.md).
+    Decomposed,
+}
+
+/// The ranks of one MPI world: those of one launch or of one spawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct World {
+    /// The task that is its rank 0.
+    pub first_task: u32,
+    /// Its ranks, one task each.
+    pub tasks: u32,
 }
 
 /// The program says that it is in a phase from now on (`cohabit_phase`).
@@ -253,16 +354,7 @@ pub struct UnknownArray {
     pub npy: Vec<u8>,
 }
 
-/// The key of [`Meta::unknown`] that names what tasks had beside memory to exchange data through, where that was not looked into.
-pub const UNSEEN_CHANNELS: &str = "unseen_channels";
-
 impl Meta {
-    /// What tasks had beside memory to exchange data through and nobody looked into: sockets, pipes, files.
-    pub fn unseen_channels(&self) -> Vec<String> {
-        let names = self.unknown.get(UNSEEN_CHANNELS).and_then(serde_json::Value::as_array);
-        names.into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned())).collect()
-    }
-
     /// The description of a run by `detector`, with nothing else known.
     pub fn new(kind: Kind, detector: impl Into<String>, tasks: Vec<Task>) -> Self {
         Self {
@@ -281,6 +373,14 @@ impl Meta {
             markers: Vec::new(),
             coverage: Coverage::default(),
             created: String::new(),
+            requested_window_ns: None,
+            unseen_channels: Vec::new(),
+            imported_from: Vec::new(),
+            collectives: None,
+            mpi_library: None,
+            mpi_thread_level: None,
+            worlds: Vec::new(),
+            sites: None,
             unknown: Default::default(),
         }
     }

@@ -6,9 +6,6 @@ use crate::profile::{SeriesRow, merge_series};
 /// Most rows a series keeps unless told otherwise: half a GB in memory.
 pub const DEFAULT_BOUND: usize = 16_000_000;
 
-/// The key of `meta` that says the windows were asked to be this wide, where they had to be doubled.
-pub const REQUESTED: &str = "requested_window_ns";
-
 /// Merges the rows of equal (bin, source, destination), then doubles the window and merges again until at most `bound`
 /// rows are left or every pair has only one. Returns the rows, sorted, and the window they are now in. Counts saturate.
 pub fn bound_series(mut rows: Vec<SeriesRow>, mut window_ns: u64, bound: usize) -> (Vec<SeriesRow>, u64) {
@@ -22,14 +19,14 @@ pub fn bound_series(mut rows: Vec<SeriesRow>, mut window_ns: u64, bound: usize) 
 }
 
 /// Bounds the series of `profile`, whose windows are `window_ns` wide; where they were or are doubled, `meta` gets the new
-/// width and keeps the one that was asked for as `requested_window_ns`.
+/// width and keeps the one that was asked for as [`requested_window_ns`](crate::profile::Meta::requested_window_ns).
 pub fn bound_profile_series(profile: &mut Profile, window_ns: u64, bound: usize) {
     let requested_ns = profile.meta.window_ns;
     let (rows, window_ns) = bound_series(std::mem::take(&mut profile.series), window_ns, bound);
     profile.series = rows;
     if window_ns != requested_ns {
         profile.meta.window_ns = window_ns;
-        profile.meta.unknown.entry(REQUESTED).or_insert(requested_ns.into());
+        profile.meta.requested_window_ns.get_or_insert(requested_ns);
     }
 }
 

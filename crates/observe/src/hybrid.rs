@@ -6,11 +6,10 @@
 //! memory, by cross-memory attach or over a network. A message counts as the values of so many blocks as it has bytes for,
 //! and goes from the first thread of its sender to the first of its receiver.
 
-use crate::dbi::tasks::OF_MPI;
 use crate::mpi::Called;
 use crate::{dbi, mpi};
 use cohabit_model::command::CommandError;
-use cohabit_model::profile::{CodeSite, Data, DataObject, HotBlock, Kind, SeriesRow, SizeRow, UNSEEN_CHANNELS};
+use cohabit_model::profile::{CodeSite, Data, DataObject, HotBlock, Kind, SeriesRow, SizeRow, TaskKind};
 use cohabit_model::series::{DEFAULT_BOUND, bound_profile_series};
 use cohabit_model::{Matrix, Profile, Task};
 use std::collections::HashMap;
@@ -18,7 +17,7 @@ use std::ffi::OsString;
 
 const DETECTOR: &str = "dbi,mpi";
 /// MPI_THREAD_SERIALIZED; it and MPI_THREAD_MULTIPLE allow calls by other threads than the first.
-const SERIALIZED: u64 = 2;
+const SERIALIZED: u32 = 2;
 /// What ranks' libraries are asked for, where the user asks for nothing else. PMIx, by which Open MPI 5 starts ranks, wants
 /// its data at one address in all processes, where the profiler's memory may be; its other store has no such wish. UCX
 /// starts a thread for its virtual file system as it is loaded, before any call of MPI: it would count as the program's.
@@ -172,7 +171,7 @@ impl Numbering {
             let first = found.tasks.len() as u32;
             found.of_rank.push(first);
             let own = |task: &&Task| task.pid == rank.pid && task.host == rank.host && rank.pid != 0;
-            for thread in threads.meta.tasks.iter().filter(own).filter(|task| !task.unknown.contains_key(OF_MPI)) {
+            for thread in threads.meta.tasks.iter().filter(own).filter(|task| !task.of_mpi) {
                 found.of_thread.insert(thread.id, found.tasks.len() as u32);
                 found.of_process.insert(thread.process, rank.process);
                 found.of_tid.insert((rank.id, thread.tid), found.tasks.len() as u32);
@@ -180,6 +179,8 @@ impl Numbering {
                     id: found.tasks.len() as u32,
                     process: rank.process,
                     rank: rank.rank,
+                    world: rank.world,
+                    cpus: rank.cpus.clone(),
                     unknown: rank.unknown.clone(),
                     ..thread.clone()
                 });
@@ -229,24 +230,23 @@ fn describe(profile: &mut Profile, threads: &Profile, ranks: Profile, numbering:
     meta.command = ranks.meta.command;
     meta.hosts = ranks.meta.hosts;
     // What MPI sends, it sends through these.
-    meta.unknown.remove(UNSEEN_CHANNELS);
+    meta.unseen_channels.clear();
     meta.coverage.events_lost = meta.coverage.events_lost.saturating_add(ranks.meta.coverage.events_lost);
     meta.coverage.exact &= ranks.meta.coverage.exact;
     meta.coverage.not_seen.extend(ranks.meta.coverage.not_seen);
-    if ranks
-        .meta
-        .unknown
-        .get(mpi::THREAD_LEVEL)
-        .and_then(serde_json::Value::as_u64)
-        .is_none_or(|level| level >= SERIALIZED)
-    {
+    if ranks.meta.mpi_thread_level.is_none_or(|level| level >= SERIALIZED) {
         let what = if callers_known { WHICH_RECEIVER } else { WHICH_THREAD };
         meta.coverage.not_seen.push(what.to_owned());
     }
     meta.coverage.not_seen.push("memory that threads of MPI's own touched: they are left out".to_owned());
-    if numbering.tasks.iter().any(|task| task.kind == "rank") {
+    if numbering.tasks.iter().any(|task| task.kind == TaskKind::Rank) {
         meta.coverage.not_seen.push("threads of ranks on other hosts: such a rank is one task".to_owned());
     }
+    meta.collectives = ranks.meta.collectives;
+    meta.mpi_library = ranks.meta.mpi_library;
+    meta.mpi_thread_level = ranks.meta.mpi_thread_level;
+    meta.worlds = ranks.meta.worlds;
+    meta.sites = ranks.meta.sites;
     for (name, value) in ranks.meta.unknown {
         meta.unknown.entry(name).or_insert(value);
     }
@@ -281,17 +281,13 @@ mod tests {
 
     fn task(id: u32, pid: u32, spawn_index: u32) -> Task {
         Task {
-            id,
-            kind: "thread".to_owned(),
-            name: format!("t{id}"),
             host: "h".to_owned(),
             process: pid,
             pid,
             tid: pid + spawn_index,
             parent: (spawn_index > 0).then_some(id - spawn_index),
-            rank: None,
             spawn_index,
-            unknown: Default::default(),
+            ..Task::new(id, TaskKind::Thread, format!("t{id}"))
         }
     }
 
@@ -299,7 +295,7 @@ mod tests {
         // The launcher, two ranks with two threads and a helper of MPI's, in which rank 1 was started first.
         let mut tasks =
             vec![task(0, 10, 0), task(1, 12, 0), task(2, 12, 1), task(3, 12, 2), task(4, 11, 0), task(5, 11, 1)];
-        tasks[2].unknown.insert(OF_MPI.to_owned(), true.into());
+        tasks[2].of_mpi = true;
         let rows = [(0, 1, 100), (1, 3, 7), (2, 1, 50), (5, 4, 8), (4, 3, 2)];
         let mut meta = Meta::new(Kind::Threads, "dbi", tasks);
         (meta.block_bytes, meta.window_ns) = (64, 1000);
@@ -310,7 +306,7 @@ mod tests {
     }
 
     fn ranks() -> Profile {
-        let rank = |id: u32, pid| Task { kind: "rank".to_owned(), rank: Some(id), process: id, ..task(id, pid, 0) };
+        let rank = |id: u32, pid| Task { kind: TaskKind::Rank, rank: Some(id), process: id, ..task(id, pid, 0) };
         let tasks = vec![rank(0, 11), rank(1, 12), Task { host: "other".to_owned(), ..rank(2, 12) }];
         let rows = [(0, 1, 1000), (1, 0, 3), (0, 2, 64)];
         let messages = [(0, 1, 10), (1, 0, 3), (0, 2, 1)];

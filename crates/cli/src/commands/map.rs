@@ -108,7 +108,7 @@ impl Map {
         let usable = usable(&topology, &made.options);
         let costs = costs(&made, &topology)?;
         let mut verdict = verdict(&made.weight, &usable, costs, &made.mapping.mapper).beside(
-            &profile.meta.unseen_channels(),
+            &profile.meta.unseen_channels,
             made.weight.tasks(),
             &usable,
         );

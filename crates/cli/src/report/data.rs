@@ -7,7 +7,7 @@ use crate::picture::palette::{CATEGORIES, NO_CATEGORY};
 use crate::picture::text::clean;
 use crate::show::hot::call_sites;
 use crate::show::time;
-use cohabit_model::profile::CodeSite;
+use cohabit_model::profile::{CallSite, CodeSite};
 use serde_json::{Value, json};
 
 /// Places in the code that are named for pairs.
@@ -82,7 +82,7 @@ fn places(observed: &Observed) -> Vec<Value> {
     let objects = meta.data.iter().flat_map(|data| data.by_name());
     let objects = objects.map(|object| of_memory(&object.object, &object.writers, &object.readers));
     let pairs = call_sites(&observed.profile).unwrap_or_default().into_iter().flat_map(|pair| {
-        let call = move |site: &crate::show::hot::CallSite| {
+        let call = move |site: &CallSite| {
             json!({ "object": "", "writers": [pair.source], "readers": [pair.destination], "written": place(&site.function, &site.line), "read": "" })
         };
         pair.sites.iter().take(3).map(call).collect::<Vec<_>>()

@@ -22,7 +22,7 @@ pub fn document(profile: &Profile, options: &ShowOptions) -> Value {
     let metrics = metrics(matrix);
     let structure = metrics.structure();
     let meta = &profile.meta;
-    let channels = meta.unseen_channels();
+    let channels = &meta.unseen_channels;
     let advice = summary::advice(profile, options);
     let mut document = json!({
         "kind": meta.kind, "detector": meta.detector, "block_bytes": meta.block_bytes, "window_ns": meta.window_ns,
@@ -72,7 +72,7 @@ pub fn document(profile: &Profile, options: &ShowOptions) -> Value {
         document["data"] = json!(objects);
         document["data_messages"] = json!(meta.data.as_ref().map(|data| data.messages));
         document["data_looked_at"] = json!(meta.data.as_ref().map(|data| data.looked_at));
-        document["sites"] = meta.unknown.get("sites").cloned().unwrap_or_default();
+        document["sites"] = json!(meta.sites);
     }
     document
 }

@@ -7,8 +7,7 @@ use crate::picture::label::{list, size};
 use crate::picture::text::{clean, grouped, short};
 use cohabit_model::Profile;
 use cohabit_model::data::{READS_TO_TELL, confidence, sharing};
-use cohabit_model::profile::{CodeSite, Data, DataObject, HotBlock, Kind};
-use serde::Deserialize;
+use cohabit_model::profile::{CallSite, CodeSite, Data, DataObject, HotBlock, Kind, PairSites};
 
 /// Code sites listed for each object, block and direction.
 const SITES: usize = 3;
@@ -165,40 +164,13 @@ fn sites(indent: &str, role: &str, sites: &[CodeSite]) -> String {
     out
 }
 
-/// The call sites of one pair of ranks (docs/formats.md, `sites`).
-#[derive(Deserialize)]
-pub struct Pair {
-    /// Sender.
-    pub source: u32,
-    /// Receiver.
-    pub destination: u32,
-    messages: u64,
-    bytes: u64,
-    /// Where they were called.
-    pub sites: Vec<CallSite>,
-}
-
-/// A place that calls MPI.
-#[derive(Deserialize)]
-pub struct CallSite {
-    /// Function.
-    pub function: String,
-    /// `FILE:LINE`, empty where it is not known.
-    #[serde(default)]
-    pub line: String,
-    /// Messages from there.
-    pub messages: u64,
-    bytes: u64,
-}
-
 /// None where calls of MPI were not followed.
-pub fn call_sites(profile: &Profile) -> Option<Vec<Pair>> {
+pub fn call_sites(profile: &Profile) -> Option<&[PairSites]> {
     let ranks = matches!(profile.meta.kind, Kind::Ranks | Kind::Hybrid);
-    let sites = profile.meta.unknown.get("sites").filter(|_| ranks)?;
-    serde_json::from_value(sites.clone()).ok()
+    profile.meta.sites.as_deref().filter(|_| ranks)
 }
 
-fn pairs(pairs: &[Pair], options: &ShowOptions) -> String {
+fn pairs(pairs: &[PairSites], options: &ShowOptions) -> String {
     if pairs.is_empty() {
         return format!("{}  no message was sent\n", heading("call sites of MPI", options.palette));
     }
@@ -208,7 +180,7 @@ fn pairs(pairs: &[Pair], options: &ShowOptions) -> String {
     pairs.iter().take(shown).fold(heading(&title, options.palette), |out, pair| out + &one_pair(pair))
 }
 
-fn one_pair(pair: &Pair) -> String {
+fn one_pair(pair: &PairSites) -> String {
     let amount = |messages: u64, bytes: u64| {
         let plural = if messages == 1 { "" } else { "s" };
         format!("{} message{plural}, {}", short(messages.into()), size(bytes))

@@ -123,7 +123,7 @@ pub fn verdict(profile: &Profile, options: &ShowOptions) -> String {
     if advice(profile, options) == Advice::Congestion && !structure.can_gain() {
         return "all pairs communicate alike: it matters how many are together, and not which".to_owned();
     }
-    structure.sentence_beside(noun, &profile.meta.unseen_channels())
+    structure.sentence_beside(noun, &profile.meta.unseen_channels)
 }
 
 /// What the metrics advise.

@@ -4,22 +4,16 @@ use super::*;
 use cohabit_model::Task;
 use cohabit_model::data::sharing;
 use cohabit_model::profile::{
-    CodeSite, Coverage, Data, DataObject, HotBlock, Meta, PhaseRow, SentBy, SeriesRow, SizeRow,
+    CallSite, CodeSite, Coverage, Data, DataObject, HotBlock, Meta, PairSites, PhaseRow, SentBy, SeriesRow, SizeRow,
+    TaskKind,
 };
 
 fn profile(tasks: u32, kind: Kind, value: impl Fn(u32, u32) -> u64) -> Profile {
     let task = |id| Task {
-        id,
-        kind: "thread".into(),
-        name: if id == 0 { "main".into() } else { format!("worker {id}") },
-        host: String::new(),
-        process: 0,
         pid: 1,
         tid: 1 + id,
-        parent: None,
-        rank: None,
         spawn_index: id,
-        unknown: Default::default(),
+        ..Task::new(id, TaskKind::Thread, if id == 0 { "main".into() } else { format!("worker {id}") })
     };
     let value = &value;
     let entries = (0..tasks).flat_map(|a| (0..tasks).map(move |b| (a, b, value(a, b))));
@@ -263,11 +257,11 @@ fn nothing_is_said_of_data_that_the_profile_does_not_show() {
 fn call_sites_of_ranks_are_listed() {
     let mut profile = profile(4, Kind::Ranks, |a, b| u64::from(a < b));
     assert!(text(&profile).contains("make it again"));
-    profile.meta.unknown.insert("sites".into(), serde_json::json!([]));
+    profile.meta.sites = Some(Vec::new());
     assert!(text(&profile).contains("no message was sent") && !text(&profile).contains("make it again"));
-    let site = serde_json::json!({"function": "halo", "line": "halo.c:12", "messages": 600, "bytes": 2048});
-    let pair = serde_json::json!({"source": 0, "destination": 1, "messages": 1, "bytes": 2048, "sites": [site]});
-    profile.meta.unknown.insert("sites".into(), serde_json::json!([pair]));
+    let site = CallSite { function: "halo".into(), line: "halo.c:12".into(), messages: 600, bytes: 2048 };
+    profile.meta.sites =
+        Some(vec![PairSites { source: 0, destination: 1, messages: 1, bytes: 2048, sites: vec![site] }]);
     let text = text(&profile);
     for expected in [
         "(1 of the 1 heaviest pair, ",

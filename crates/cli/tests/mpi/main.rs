@@ -7,7 +7,7 @@ mod traces;
 mod worlds;
 
 use cohabit_formats::npz::read_profile;
-use cohabit_model::profile::{PhaseRow, SentBy};
+use cohabit_model::profile::{Collectives, PhaseRow, SentBy};
 use cohabit_model::trace::Does;
 use cohabit_model::{Profile, Trace};
 use common::{Ran, Room};
@@ -256,7 +256,7 @@ fn fortran_is_seen_by_each_of_its_interfaces() {
             // Three of 80 bytes, one of 200, two of 4, and 20 put.
             let known: Traffic = (0..4).map(|rank| ((rank, (rank + 1) % 4), (7, 468))).collect();
             assert_eq!(found(&profile), known, "{interface} of {}", mpi.name);
-            let sites = profile.meta.unknown["sites"].to_string();
+            let sites = format!("{:?}", profile.meta.sites);
             assert!(sites.contains("ring") && !sites.contains("libmpi"), "{interface} of {}: {sites}", mpi.name);
             let shown = room.run("show p.npz --hot");
             for said in ["call sites of MPI (4 of the 4 heaviest pairs", "called in  ring at "] {
@@ -300,7 +300,7 @@ fn collectives_of_open_mpi_are_the_messages_that_it_monitors() {
                 let ran = profile(&room, &mpi, &[], ranks, &program(&mpi, "patterns"), &arguments);
                 assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{pattern}");
                 let profile = read_profile(&room.path("p.npz")).unwrap();
-                assert_eq!(profile.meta.unknown["collectives"], "monitored", "{pattern}");
+                assert_eq!(profile.meta.collectives, Some(Collectives::Monitored), "{pattern}");
                 assert_eq!(found(&profile), known, "{pattern}, {ranks} ranks");
                 assert!(profile.meta.coverage.exact, "{:?}", profile.meta.coverage);
                 check_sums(&profile);

@@ -1,7 +1,7 @@
 //! From matrices to a profile.
 
 use super::TASKS_LIMIT;
-use cohabit_model::profile::{Kind, Meta};
+use cohabit_model::profile::{Kind, Meta, TaskKind};
 use cohabit_model::{Error, Matrix, Profile, Result, Task};
 use std::path::{Path, PathBuf};
 
@@ -81,8 +81,7 @@ impl Imported {
         let mut meta = Meta::new(self.kind, format!("import:{}", self.format), tasks);
         meta.coverage.exact = self.exact;
         meta.coverage.not_seen = self.not_seen;
-        let files: Vec<_> = self.files.iter().map(|file| file_name(file)).collect();
-        meta.unknown.insert("imported_from".into(), files.into());
+        meta.imported_from = self.files.iter().map(|file| file_name(file)).collect();
         Ok(Profile::new(meta, messages, bytes))
     }
 }
@@ -139,21 +138,16 @@ fn check_extent(messages: &Matrix, bytes: &Matrix) -> Result<()> {
 fn task(id: u32, kind: Kind, number: Option<u32>, label: Option<&String>) -> Task {
     let called = number.unwrap_or(id);
     let (noun, rank) = match kind {
-        Kind::Ranks | Kind::Hybrid => ("rank", Some(called)),
-        Kind::Processes => ("process", None),
-        Kind::Threads => ("thread", None),
+        Kind::Ranks | Kind::Hybrid => (TaskKind::Rank, Some(called)),
+        Kind::Processes => (TaskKind::Process, None),
+        Kind::Threads => (TaskKind::Thread, None),
     };
     Task {
-        id,
-        kind: noun.into(),
-        name: label.cloned().unwrap_or_else(|| format!("{noun} {called}")),
-        host: String::new(),
         process: if kind == Kind::Threads { 0 } else { id },
         pid: if kind == Kind::Processes { number.unwrap_or(0) } else { 0 },
         tid: number.unwrap_or(0),
-        parent: None,
         rank,
         spawn_index: if kind == Kind::Threads { id } else { 0 },
-        unknown: Default::default(),
+        ..Task::new(id, noun, label.cloned().unwrap_or_else(|| format!("{noun} {called}")))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use cohabit_model::Matrix;
-use cohabit_model::profile::Kind;
+use cohabit_model::profile::{Kind, TaskKind};
 use proptest::prelude::*;
 use std::fs;
 use std::path::PathBuf;
@@ -244,7 +244,7 @@ fn open_mpi_ranks_are_put_together() {
     assert_eq!(profile.bytes.to_dense(), [0, 112, 14, 0, 0, 36, 20, 0, 0]);
     assert_eq!((profile.meta.kind, profile.meta.tasks[2].rank), (Kind::Ranks, Some(2)));
     assert!(profile.meta.coverage.exact && profile.meta.coverage.not_seen.is_empty());
-    assert_eq!(profile.meta.unknown["imported_from"].as_array().unwrap().len(), 3);
+    assert_eq!(profile.meta.imported_from.len(), 3);
 
     fs::remove_file(path.with_file_name("out.2.prof")).unwrap();
     let coverage = import(&all(), &path, None).unwrap().meta.coverage;
@@ -306,14 +306,14 @@ fn arrays_of_two_sizes_are_no_profile() {
 #[test]
 fn the_user_says_what_the_tasks_of_a_matrix_are() {
     let rows = [
-        (Kind::Ranks, "rank 1", "rank", 1, 0, Some(1)),
-        (Kind::Processes, "process 1", "process", 1, 0, None),
-        (Kind::Threads, "thread 1", "thread", 0, 1, None),
+        (Kind::Ranks, "rank 1", TaskKind::Rank, 1, 0, Some(1)),
+        (Kind::Processes, "process 1", TaskKind::Process, 1, 0, None),
+        (Kind::Threads, "thread 1", TaskKind::Thread, 0, 1, None),
     ];
     for (kind, name, noun, process, spawn_index, rank) in rows {
         let profile = relabelled(read("m.csv", "0,1\n1,0\n").unwrap(), kind).unwrap();
         let task = &profile.meta.tasks[1];
-        assert_eq!((profile.meta.kind, task.name.as_str(), task.kind.as_str()), (kind, name, noun));
+        assert_eq!((profile.meta.kind, task.name.as_str(), task.kind), (kind, name, noun));
         assert_eq!((task.process, task.spawn_index, task.rank), (process, spawn_index, rank));
         let labelled = relabelled(read("m.csv", "a,b\n0,1\n1,0\n").unwrap(), kind).unwrap();
         assert_eq!(names(&labelled), ["a", "b"]);

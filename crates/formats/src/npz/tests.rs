@@ -1,7 +1,10 @@
 //! The file format: what goes in comes out, NumPy agrees, and no file is believed.
 
 use super::*;
-use cohabit_model::profile::{Coverage, Kind, Meta, PhaseRow, SentBy, SeriesRow, SizeRow, UnknownArray};
+use cohabit_model::profile::{
+    CallSite, Collectives, Coverage, Kind, Meta, PairSites, PhaseRow, SentBy, SeriesRow, SizeRow, TaskKind,
+    UnknownArray, World,
+};
 use cohabit_model::trace::{Does, Message, Operation};
 use cohabit_model::{Matrix, Profile, Task, Trace};
 use proptest::prelude::*;
@@ -14,23 +17,32 @@ use zip::write::SimpleFileOptions;
 
 fn task(id: u32) -> Task {
     Task {
-        id,
-        kind: "thread".into(),
-        name: format!("task {id}"),
         host: "here".into(),
-        process: 0,
         pid: 100,
         tid: 100 + id,
         parent: id.checked_sub(1),
-        rank: None,
         spawn_index: id,
-        unknown: Default::default(),
+        world: id / 2,
+        cpus: "0-3,8".into(),
+        of_mpi: id == 1,
+        ..Task::new(id, TaskKind::Thread, format!("task {id}"))
     }
 }
 
 /// A ring of `tasks` tasks, with everything a profile can have.
 fn example(tasks: u32) -> Profile {
-    let meta = Meta::new(Kind::Threads, "test", (0..tasks).map(task).collect());
+    let call = CallSite { function: "halo".into(), line: "halo.c:12".into(), messages: 1 << 60, bytes: u64::MAX };
+    let meta = Meta {
+        requested_window_ns: Some(u64::MAX),
+        unseen_channels: vec!["sockets".into()],
+        imported_from: vec!["a.csv".into(), "b.csv".into()],
+        collectives: Some(Collectives::Decomposed),
+        mpi_library: Some("Open MPI 5".into()),
+        mpi_thread_level: Some(3),
+        worlds: vec![World { first_task: 0, tasks: 2 }, World { first_task: 2, tasks: 15 }],
+        sites: Some(vec![PairSites { source: 0, destination: 1, messages: 2, bytes: 3, sites: vec![call] }]),
+        ..Meta::new(Kind::Threads, "test", (0..tasks).map(task).collect())
+    };
     let ring = |value| {
         Matrix::from_triplets(tasks as usize, (0..tasks).map(|id| (id, (id + 1) % tasks, value + u64::from(id))))
     };

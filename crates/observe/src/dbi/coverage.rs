@@ -82,7 +82,7 @@ fn never_counted(images: &[Image], run: &Run) -> Option<String> {
     })
 }
 
-/// What the tasks had beside memory to exchange data through ([`cohabit_model::profile::UNSEEN_CHANNELS`]). A file is one between
+/// What the tasks had beside memory to exchange data through ([`cohabit_model::profile::Meta::unseen_channels`]). A file is one between
 /// processes: that threads write files connects them to nobody.
 pub fn channels(images: &[Image], tasks: &Tasks) -> Vec<&'static str> {
     let rows = [

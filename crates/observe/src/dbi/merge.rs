@@ -5,7 +5,7 @@ use super::hot::hot;
 use super::image::{Image, ImageRow};
 use super::tasks::{Tasks, identify};
 use super::{Options, abi};
-use cohabit_model::profile::{Kind, Marker, Meta, SeriesRow, UNSEEN_CHANNELS};
+use cohabit_model::profile::{Kind, Marker, Meta, SeriesRow};
 use cohabit_model::series::{DEFAULT_BOUND, bound_profile_series};
 use cohabit_model::{Matrix, Profile};
 
@@ -45,10 +45,7 @@ pub fn merge(mut images: Vec<Image>, run: &Run) -> Profile {
     meta.programs = programs(&images, &tasks);
     meta.hosts = vec![run.host.to_owned()];
     meta.coverage = coverage(&images, &tasks, run);
-    let channels = channels(&images, &tasks);
-    if !channels.is_empty() {
-        meta.unknown.insert(UNSEEN_CHANNELS.to_owned(), channels.into());
-    }
+    meta.unseen_channels = channels(&images, &tasks).into_iter().map(str::to_owned).collect();
     (meta.data, meta.hot) = hot(&images, &tasks);
     meta.markers = markers(&images);
     meta.created = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
@@ -163,7 +160,7 @@ fn set_series(profile: &mut Profile, images: &[Image], tasks: &Tasks, options: &
         }
     }
     if shift > 0 {
-        profile.meta.unknown.insert(cohabit_model::series::REQUESTED.to_owned(), requested_ns.into());
+        profile.meta.requested_window_ns = Some(requested_ns);
     }
     let bound = usize::try_from(options.series_bound).unwrap_or(DEFAULT_BOUND);
     bound_profile_series(profile, profile.meta.window_ns, bound);

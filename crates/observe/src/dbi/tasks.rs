@@ -7,10 +7,8 @@
 use super::abi;
 use super::image::Image;
 use cohabit_model::Task;
+use cohabit_model::profile::TaskKind;
 use std::collections::HashMap;
-
-/// Set in a task's further keys where MPI made the thread for itself.
-pub const OF_MPI: &str = "of_mpi";
 
 /// The tasks of the whole run, and where those of each image are among them.
 pub struct Tasks {
@@ -109,22 +107,15 @@ impl Numbering<'_> {
             "" => format!("thread {spawn_index}"),
             name => name.to_owned(),
         };
-        let mut unknown = serde_json::Map::new();
-        if image.tasks[task].of_mpi {
-            unknown.insert(OF_MPI.to_owned(), true.into());
-        }
         self.found.tasks.push(Task {
-            id,
-            kind: "thread".to_owned(),
-            name,
             host: self.host.to_owned(),
             process: self.found.process[at],
             pid: image.head.pid,
             tid: image.tasks[task].tid,
             parent,
-            rank: None,
             spawn_index,
-            unknown,
+            of_mpi: image.tasks[task].of_mpi,
+            ..Task::new(id, TaskKind::Thread, name)
         });
         id
     }

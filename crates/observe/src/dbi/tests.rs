@@ -168,7 +168,7 @@ fn series_meet_at_the_widest_window() {
     let row =
         |bin, source, destination, messages| SeriesRow { bin, source, destination, messages, bytes: 8 * messages };
     assert_eq!(profile.series, [row(0, 0, 1, 1), row(1, 0, 1, 4), row(1, 2, 3, 7), row(2, 0, 1, 4)]);
-    assert_eq!((profile.meta.window_ns, &profile.meta.unknown["requested_window_ns"]), (200, &100.into()));
+    assert_eq!((profile.meta.window_ns, profile.meta.requested_window_ns), (200, Some(100)));
 }
 
 #[test]
@@ -232,11 +232,7 @@ fn channels_that_are_no_memory_are_named_where_two_tasks_may_use_them() {
             part
         };
         let parts = (0..processes).map(|at| part(5 + at, if at == 0 { flags } else { 0 })).collect();
-        assert_eq!(
-            merged(parts, &Options::default()).meta.unseen_channels(),
-            expected,
-            "{flags} {threads} {processes}"
-        );
+        assert_eq!(merged(parts, &Options::default()).meta.unseen_channels, expected, "{flags} {threads} {processes}");
     }
 }
 

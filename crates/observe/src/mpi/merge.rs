@@ -6,10 +6,9 @@ use super::monitoring::Monitored;
 use super::part::{Amount, Kind, Rank};
 use super::worlds::Worlds;
 use super::{gather, phases, scale, sites, trace};
-use cohabit_model::profile::{Kind as ProfileKind, Meta, SeriesRow, SizeRow};
+use cohabit_model::profile::{Collectives, Kind as ProfileKind, Meta, SeriesRow, SizeRow, TaskKind, World};
 use cohabit_model::series::{DEFAULT_BOUND, bound_profile_series};
 use cohabit_model::{Error, Matrix, Profile, Result, Task};
-use serde_json::json;
 use std::collections::{BTreeMap, HashMap};
 
 /// Which figures of one ordered pair were found.
@@ -53,9 +52,7 @@ pub fn merge(found: Found, run: &Run) -> Result<Profile> {
     meta.coverage.events_lost = lost;
     meta.coverage.exact &= lost == 0;
     meta.window_ns = ranks.iter().map(|rank| rank.head.window_ns).find(|&ns| ns > 0).unwrap_or(0) << shift;
-    if let Some(sites) = sites::heaviest(&ranks, &worlds) {
-        meta.unknown.insert("sites".into(), sites);
-    }
+    meta.sites = sites::heaviest(&ranks, &worlds);
     let mut profile = arrays(meta, &pairs, worlds.tasks());
     profile.phases = phases::of(&ranks, &worlds, &pairs);
     profile.trace = trace::of(&ranks, &worlds);
@@ -228,26 +225,17 @@ fn tasks(ranks: &[Rank], worlds: &Worlds) -> Vec<Task> {
         for rank in 0..size {
             let id = first + rank;
             let part = worlds.part_of[id as usize].map(|at| &ranks[at]);
-            let mut task = Task {
-                id,
-                kind: "rank".into(),
-                name: if number == 0 { format!("rank {rank}") } else { format!("rank {rank} of world {number}") },
+            let name = if number == 0 { format!("rank {rank}") } else { format!("rank {rank} of world {number}") };
+            tasks.push(Task {
                 host: part.map(Rank::host).unwrap_or_default(),
                 process: id,
                 pid: part.map_or(0, |part| part.head.pid),
                 tid: part.map_or(0, |part| part.head.pid),
-                parent: None,
                 rank: Some(rank),
-                spawn_index: 0,
-                unknown: Default::default(),
-            };
-            if number > 0 {
-                task.unknown.insert("world".into(), number.into());
-            }
-            if let Some(part) = part {
-                task.unknown.insert("cpus".into(), cpus(&part.head.cpus).into());
-            }
-            tasks.push(task);
+                world: number as u32,
+                cpus: part.map(|part| cpus(&part.head.cpus)).unwrap_or_default(),
+                ..Task::new(id, TaskKind::Rank, name)
+            });
         }
     }
     tasks
@@ -279,13 +267,11 @@ fn describe(meta: &mut Meta, ranks: &[Rank], worlds: &Worlds, run: &Run, notes: 
     }
     let any = |flag| ranks.iter().any(|rank| rank.has(flag));
     let collectives = any(abi::COHABIT_MPI_FLAG_COLLECTIVES);
-    meta.unknown.insert("collectives".into(), if monitored { "monitored" } else { "decomposed" }.into());
-    meta.unknown.insert("mpi_library".into(), ranks[0].library().into());
-    let level = ranks.iter().map(|rank| rank.head.thread_level).max();
-    meta.unknown.insert(super::THREAD_LEVEL.into(), level.into());
+    meta.collectives = Some(if monitored { Collectives::Monitored } else { Collectives::Decomposed });
+    meta.mpi_library = Some(ranks[0].library().into());
+    meta.mpi_thread_level = ranks.iter().map(|rank| rank.head.thread_level).max();
     if worlds.ranges.len() > 1 {
-        let range = |&(first, size): &(u32, u32)| json!({"first_task": first, "tasks": size});
-        meta.unknown.insert("worlds".into(), worlds.ranges.iter().map(range).collect());
+        meta.worlds = worlds.ranges.iter().map(|&(first_task, tasks)| World { first_task, tasks }).collect();
     }
     let not_seen = &mut meta.coverage.not_seen;
     not_seen.extend(notes);

@@ -42,10 +42,6 @@ use cohabit_model::{Profile, Result};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// The key of a profile's meta that holds the greatest level of thread support that a rank was given (MPI_THREAD_SINGLE
-/// is 0, MPI_THREAD_MULTIPLE 3).
-pub const THREAD_LEVEL: &str = "mpi_thread_level";
-
 /// The row for `cohabit import`.
 pub const FORMAT: Format = Format {
     name: "cohabit-mpi-parts",

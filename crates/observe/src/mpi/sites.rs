@@ -4,7 +4,7 @@ use super::abi::COHABIT_MPI_FLAG_SITES as FLAG;
 use super::part::{Amount, Rank, Site};
 use super::worlds::Worlds;
 use cohabit_host::symbols::{Module, Place, Symbols};
-use serde_json::{Value, json};
+use cohabit_model::profile::{CallSite, PairSites};
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
@@ -16,9 +16,8 @@ const SITES: usize = 4;
 /// What a pair exchanged, and where: the rank that counted it, a return address, how much.
 type Pair = (Amount, Vec<(usize, u64, Amount)>);
 
-/// `[{source, destination, messages, bytes, sites: [{function, line, messages, bytes}]}]`, heaviest first; none where
-/// sites were not followed.
-pub fn heaviest(ranks: &[Rank], worlds: &Worlds) -> Option<Value> {
+/// The heaviest pairs first; none where sites were not followed.
+pub fn heaviest(ranks: &[Rank], worlds: &Worlds) -> Option<Vec<PairSites>> {
     let mut pairs: BTreeMap<(u32, u32), Pair> = BTreeMap::new();
     for (at, rank) in ranks.iter().enumerate() {
         for &Site { peer, address, amount, .. } in rank.sites.iter().filter(|_| rank.has(FLAG)) {
@@ -50,15 +49,17 @@ pub fn heaviest(ranks: &[Rank], worlds: &Worlds) -> Option<Value> {
                 &b.0.line,
             ))
         });
-        let site = |(place, amount): (Place, Amount)| json!({"function": place.function, "line": place.line, "messages": amount.messages, "bytes": amount.bytes});
-        let sites: Vec<Value> = places.into_iter().take(SITES).map(site).collect();
-        json!({
-            "source": source, "destination": destination, "messages": total.messages, "bytes": total.bytes,
-            "sites": sites,
-        })
+        let site = |(place, Amount { messages, bytes }): (Place, Amount)| CallSite {
+            function: place.function,
+            line: place.line,
+            messages,
+            bytes,
+        };
+        let sites = places.into_iter().take(SITES).map(site).collect();
+        PairSites { source, destination, messages: total.messages, bytes: total.bytes, sites }
     };
-    let told: Vec<Value> = pairs.into_iter().take(PAIRS).map(&mut pair).collect();
-    ranks.iter().any(|rank| rank.has(FLAG)).then_some(Value::Array(told))
+    let told: Vec<PairSites> = pairs.into_iter().take(PAIRS).map(&mut pair).collect();
+    ranks.iter().any(|rank| rank.has(FLAG)).then_some(told)
 }
 
 /// The files mapped, from lines of /proc/PID/maps.

@@ -1,7 +1,7 @@
 //! Which tasks of a run are in its recording, and what they are called there.
 
 use crate::dbi::image::Image;
-use crate::dbi::tasks::{OF_MPI, Tasks};
+use crate::dbi::tasks::Tasks;
 use std::collections::{BTreeMap, HashMap};
 
 /// A task of the recording.
@@ -56,7 +56,7 @@ impl Kept {
         for (number, &(rank, process)) in (0..).zip(&processes) {
             let several = processes.iter().filter(|(other, _)| *other == rank).count() > 1;
             let own = found.tasks.iter().filter(|task| task.process == process);
-            for (at, task) in own.filter(|task| !task.unknown.contains_key(OF_MPI)).enumerate() {
+            for (at, task) in own.filter(|task| !task.of_mpi).enumerate() {
                 let name = match (at, several) {
                     (0, false) => format!("rank {rank}"),
                     _ => format!("rank {rank}, {}", task.name),

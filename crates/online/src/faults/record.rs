@@ -6,7 +6,7 @@
 use super::{Counters, TaskEvent, ranks};
 use crate::evidence::{Evidence, Kind as Shown};
 use crate::weigh::Weights;
-use cohabit_model::profile::{Coverage, Kind, Meta, SeriesRow};
+use cohabit_model::profile::{Coverage, Kind, Meta, SeriesRow, TaskKind};
 use cohabit_model::series::{bound_profile_series, bound_series};
 use cohabit_model::{Matrix, Profile, Task};
 use std::collections::{BTreeMap, HashMap};
@@ -215,18 +215,14 @@ impl Recorder {
         let (number, threads) = self.processes.entry(process).or_insert((next, 0));
         let id = self.tasks.len() as u32;
         self.index.insert(task, id);
+        let kind = if tid == process { TaskKind::Process } else { TaskKind::Thread };
         self.tasks.push(Task {
-            id,
-            kind: if tid == process { "process" } else { "thread" }.to_owned(),
-            name: format!("task {id}"),
-            host: String::new(),
             process: *number,
             pid: process as u32,
             tid: tid as u32,
             parent: parent.and_then(|parent| self.index.get(&parent).copied()),
-            rank: None,
             spawn_index: *threads,
-            unknown: serde_json::Map::new(),
+            ..Task::new(id, kind, format!("task {id}"))
         });
         *threads += 1;
     }
@@ -275,7 +271,7 @@ mod tests {
         let profile = gather(Recorder::new(window));
         assert!(profile.series.len() <= MOST_ROWS);
         assert_eq!(profile.meta.window_ns, 4_000_000);
-        assert_eq!(profile.meta.unknown["requested_window_ns"], 1_000_000);
+        assert_eq!(profile.meta.requested_window_ns, Some(1_000_000));
         assert_eq!(profile.series.iter().map(|row| row.messages).sum::<u64>(), 2 * rows);
         let profile = gather(Recorder::new(window).without_series());
         assert_eq!((profile.series.len(), profile.messages.get(0, 1)), (0, rows));
