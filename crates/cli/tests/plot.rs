@@ -85,6 +85,12 @@ fn every_picture_is_drawn_in_every_format() {
             assert!(bytes.starts_with(magic) && bytes.len() > 1000, "{what}.{ending}: {} bytes", bytes.len());
         }
     }
+    // The rows of a matrix by where their tasks run, and by who communicates.
+    for (order, said) in [("placement --topology pu:6", "writer, by placement"), ("cluster", "writer, by cluster")] {
+        let ran = room.run(&format!("plot p.npz --what matrix --order {order} -o ordered.svg"));
+        assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{order}");
+        assert!(std::fs::read_to_string(room.path("ordered.svg")).unwrap().contains(said), "{order}");
+    }
     let json = room.run("plot p.npz --what matrix -o m.svg --json -").stdout;
     let found: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((found["what"].as_str(), found["picture"].as_str()), (Some("matrix"), Some("m.svg")));
@@ -110,6 +116,13 @@ fn what_cannot_be_drawn_has_a_reason() {
         // What would change nothing is refused.
         ("plot p.npz --what series --bytes -o m.svg", 2, "--bytes does nothing for --what series"),
         ("plot p.npz --what matrix --mapping m.json -o m.svg", 2, "--mapping does nothing"),
+        ("plot p.npz --what matrix --order cluster --mapping m.json -o m.svg", 2, "--mapping does nothing"),
+        ("plot p.npz --what series --order placement -o m.svg", 2, "--order does nothing for --what series"),
+        (
+            "plot p.npz --what matrix --order placement --mapping m.json --topology pu:4 -o m.svg",
+            2,
+            "which has its own machine",
+        ),
         ("plot p.npz --what matrix --topology pu:4 -o m.svg", 2, "--topology does nothing"),
         ("plot p.npz --what placement --mapping m.json --topology pu:4 -o m.svg", 2, "--topology with --mapping"),
         ("plot p.npz --what topology -o m.svg", 2, "draws a machine, no file"),

@@ -9,20 +9,23 @@ use crate::exit::{End, Failure};
 use crate::json::{JsonArgs, name_of};
 use crate::machine::MachineArgs;
 use crate::mapping::MappingArgs;
-use crate::plotting::{as_wide, detectors, gains, matrix, output, series, simulation};
+use crate::plotting::matrix::Order;
+use crate::plotting::{as_wide, detectors, gains, matrix, order, output, series, simulation};
 use crate::progress::{during, read_mapping, read_profile};
 use clap::ValueEnum;
 use cohabit_apply::{Placement, exporter, topology_svg};
 use cohabit_cluster::{Options, periods};
 use cohabit_evaluate::compare::Terms;
 use cohabit_model::file::check_writable;
-use cohabit_model::{Error, Mapping, Matrix, Result, Topology};
+use cohabit_model::{Error, Mapping, Matrix, Profile, Result, Topology};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
   cohabit plot p.npz --what matrix -o matrix.pdf       who writes, who reads
+  cohabit plot p.npz --what matrix --order cluster -o matrix.pdf
+      the same, those that communicate side by side; --order placement: by PUs
   cohabit plot p.npz --what series -o series.svg       how much, and when
   cohabit plot p.npz --what placement -o placement.svg
       the machine with its tasks, as 'best' maps them; --mapping m.json: as it says
@@ -55,6 +58,17 @@ enum What {
     Simulation,
 }
 
+/// In which order the tasks of a matrix stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum By {
+    /// As they are numbered
+    Number,
+    /// As their PUs stand in the machine, which parts them by its outermost level
+    Placement,
+    /// Those that communicate much side by side, whatever the machine
+    Cluster,
+}
+
 /// Arguments of `cohabit plot`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -74,7 +88,10 @@ pub struct Plot {
     /// Of matrix: bytes instead of messages
     #[arg(long)]
     bytes: bool,
-    /// Of placement: the mapping to draw [default: what `best` says]
+    /// Of matrix: in which order the tasks stand [default: number]
+    #[arg(long, value_name = "BY", value_enum)]
+    order: Option<By>,
+    /// Of placement, and of matrix by placement: the mapping to draw [default: what `best` says]
     #[arg(long, value_name = "MAP")]
     mapping: Option<PathBuf>,
     #[command(flatten)]
@@ -103,15 +120,17 @@ impl Plot {
     /// No option is taken and then not used.
     fn check_used(&self) -> Result<()> {
         let what = self.what;
-        let machine = what == What::Topology || what == What::Placement && self.mapping.is_none();
+        let placed = what == What::Placement || what == What::Matrix && self.order == Some(By::Placement);
+        let machine = what == What::Topology || placed && self.mapping.is_none();
         let unused = [
             (self.bytes && what != What::Matrix, "--bytes"),
-            (self.mapping.is_some() && what != What::Placement, "--mapping"),
+            (self.order.is_some() && what != What::Matrix, "--order"),
+            (self.mapping.is_some() && !placed, "--mapping"),
             (self.machine.given().is_some() && !machine, self.machine.given().unwrap_or_default()),
         ];
         let found = unused.into_iter().find(|(is_unused, _)| *is_unused);
         match found {
-            Some((_, option)) if what == What::Placement => {
+            Some((_, option)) if placed && self.mapping.is_some() => {
                 Err(Error::new(format!("{option} with --mapping, which has its own machine"))
                     .remedy(format!("leave {option} out, or draw what 'best' says: leave --mapping out")))
             }
@@ -132,7 +151,7 @@ impl Plot {
                 let profile = read_profile(self.input("profile", "p.npz")?)?;
                 let (matrix, unit) =
                     if self.bytes { (&profile.bytes, "bytes") } else { (&profile.messages, "messages") };
-                matrix::svg(matrix, unit, width_mm)?
+                matrix::svg(matrix, unit, &self.order(&profile)?, width_mm)?
             }
             What::Series => {
                 let profile = read_profile(self.input("profile", "p.npz")?)?;
@@ -170,7 +189,13 @@ impl Plot {
 
     fn placement(&self) -> Result<String, Failure> {
         let profile = read_profile(self.input("profile", "p.npz")?)?;
-        let (mapping, topology, weight): (Mapping, Topology, Matrix) = match &self.mapping {
+        let (mapping, topology, weight) = self.mapped(&profile)?;
+        Ok(exporter("svg")?.export(&Placement::new(&mapping, &topology, &weight)?)?)
+    }
+
+    /// The mapping that is drawn, its machine, and what it weighs.
+    fn mapped(&self, profile: &Profile) -> Result<(Mapping, Topology, Matrix), Failure> {
+        Ok(match &self.mapping {
             Some(path) => {
                 let mapping = read_mapping(path)?;
                 let topology = Topology::parse_text(&mapping.topology)?;
@@ -178,11 +203,22 @@ impl Plot {
             }
             None => {
                 let topology = self.machine.load()?;
-                let made = MappingArgs::of(&[]).map(&profile, &topology, self.machine.level_costs()?)?;
+                let made = MappingArgs::of(&[]).map(profile, &topology, self.machine.level_costs()?)?;
                 (made.mapping, topology, made.weight)
             }
-        };
-        Ok(exporter("svg")?.export(&Placement::new(&mapping, &topology, &weight)?)?)
+        })
+    }
+
+    fn order(&self, profile: &Profile) -> Result<Order, Failure> {
+        Ok(match self.order {
+            None | Some(By::Number) => Order::default(),
+            Some(By::Cluster) => during("looking for who belongs together", || order::by_cluster(&profile.messages))?,
+            Some(By::Placement) => {
+                let (mapping, topology, weight) = self.mapped(profile)?;
+                Placement::new(&mapping, &topology, &weight)?;
+                order::by_placement(&mapping, &topology)
+            }
+        })
     }
 
     fn gains(&self, width_mm: f64) -> Result<String, Failure> {

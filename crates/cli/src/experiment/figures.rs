@@ -2,7 +2,7 @@
 
 use super::files::Folder;
 use crate::json::write_text;
-use crate::plotting::matrix;
+use crate::plotting::matrix::{self, Order};
 use cohabit_evaluate::experiment::file::slug;
 use cohabit_evaluate::experiment::{Cell, DETECTION};
 use cohabit_model::Result;
@@ -41,7 +41,7 @@ pub fn matrices(folder: &Folder, cells: &[Cell], detectors: &[&str], page: &Path
                 continue;
             }
             std::fs::create_dir_all(&to).map_err(|error| cohabit_model::file::cannot_write(&to, &error))?;
-            write_text(&page.with_file_name(&file), &matrix::svg(&seen, "events", WIDTH_MM)?)?;
+            write_text(&page.with_file_name(&file), &matrix::svg(&seen, "events", &Order::default(), WIDTH_MM)?)?;
             figures.push(Figure { file, about: format!("{}: {detector}", cell.program) });
         }
     }

@@ -1,6 +1,7 @@
 //! What detectors saw of one run, side by side: a small heat map each, logarithmic, in shades of its own range.
 
-use super::{Area, INK, TYPE, UNITS_A_MM, colour, cut, drawn, failed, letters, matrix, type_of};
+use super::matrix::{self, Order};
+use super::{Area, INK, TYPE, UNITS_A_MM, colour, cut, drawn, failed, letters, type_of};
 use cohabit_model::{Matrix, Result};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -44,7 +45,7 @@ fn one(area: &Area, name: &str, matrix: &Matrix, (left, top): (i32, i32), side: 
     let name = cut(name, letters(side));
     area.draw(&Text::new(name, (left, top + 4), style)).map_err(failed)?;
     let top = top + LINE;
-    let (cells, _) = matrix::cells(matrix, MOST_CELLS);
+    let (cells, _) = matrix::cells(matrix, &Order::default(), MOST_CELLS);
     let values = || cells.iter().flatten().copied().filter(|value| *value > 0.0);
     let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
     let strength = |value: f64| if most > least { (value / least).ln() / (most / least).ln() } else { 1.0 };

@@ -6,6 +6,7 @@
 pub mod detectors;
 pub mod gains;
 pub mod matrix;
+pub mod order;
 pub mod output;
 pub mod series;
 pub mod simulation;

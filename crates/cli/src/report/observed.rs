@@ -7,14 +7,15 @@ use crate::command_line::shell;
 use crate::mapping::default_weight;
 use crate::picture::label::{list, size};
 use crate::picture::text::grouped;
-use crate::plotting::{matrix, series};
+use crate::plotting::matrix::{self, Order};
+use crate::plotting::series;
 use crate::show::coverage::coverage_lines;
 use crate::show::hot::{call_sites, label, verdict, verdict_of};
 use crate::show::summary::{self, value_of};
 use crate::show::{ShowOptions, axes};
 use crate::words::{noun, tasks_of};
 use cohabit_model::metrics::table::{Known, METRICS};
-use cohabit_model::profile::{CodeSite, Task};
+use cohabit_model::profile::{CallSite, CodeSite, PairSites, Task};
 use cohabit_model::{Profile, Timeline};
 
 /// Width of pictures, in mm.
@@ -113,7 +114,7 @@ impl Observed {
         let profile = &self.profile;
         let mut out = format!("<div class=\"explore\" data-profile=\"{number}\" hidden></div>\n<noscript>\n");
         let [rows, columns] = self.axes();
-        out += &match matrix::svg(&profile.messages, "messages", WIDTH_MM) {
+        out += &match matrix::svg(&profile.messages, "messages", &Order::default(), WIDTH_MM) {
             Ok(svg) => html::picture(&svg, &format!("messages from each {rows} (down) to each {columns} (across)")),
             Err(error) => html::paragraph(&error.cause),
         };
@@ -206,8 +207,8 @@ impl Observed {
         }
         let calls = call_sites(&self.profile).unwrap_or_default();
         if !calls.is_empty() {
-            let row = |pair: &crate::show::hot::Pair| {
-                let call = |site: &crate::show::hot::CallSite| {
+            let row = |pair: &PairSites| {
+                let call = |site: &CallSite| {
                     let line = if site.line.is_empty() { String::new() } else { format!(" at {}", site.line) };
                     format!("{}{line} ({} messages)", site.function, grouped(site.messages.into()))
                 };
@@ -234,7 +235,7 @@ impl Observed {
         if !meta.clock.is_empty() {
             out += &html::paragraph(&format!("Time: {}.", meta.clock));
         }
-        let unseen = meta.unseen_channels();
+        let unseen = &meta.unseen_channels;
         if !unseen.is_empty() {
             out += &html::paragraph(&format!("What goes through {} was not looked into.", unseen.join(", ")));
         }
