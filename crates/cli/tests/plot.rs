@@ -63,6 +63,7 @@ fn every_picture_is_drawn_in_every_format() {
     }
     for (what, input, holds) in [
         ("matrix", "p.npz", "writer"),
+        ("graph", "p.npz", "edges: "),
         ("placement", "p.npz", "tasks on"),
         ("topology", "", "<svg"),
         ("gains", "c.json", "lower is better"),

@@ -10,7 +10,7 @@ use crate::json::{JsonArgs, name_of};
 use crate::machine::MachineArgs;
 use crate::mapping::MappingArgs;
 use crate::plotting::matrix::Order;
-use crate::plotting::{as_wide, detectors, gains, matrix, order, output, series, simulation};
+use crate::plotting::{as_wide, detectors, gains, graph, matrix, order, output, series, simulation};
 use crate::progress::{during, read_mapping, read_profile};
 use clap::ValueEnum;
 use cohabit_apply::{Placement, exporter, topology_svg};
@@ -26,6 +26,7 @@ Examples:
   cohabit plot p.npz --what matrix -o matrix.pdf       who writes, who reads
   cohabit plot p.npz --what matrix --order cluster -o matrix.pdf
       the same, those that communicate side by side; --order placement: by PUs
+  cohabit plot p.npz --what graph -o graph.svg         edges between those that do most
   cohabit plot p.npz --what series -o series.svg       how much, and when
   cohabit plot p.npz --what placement -o placement.svg
       the machine with its tasks, as 'best' maps them; --mapping m.json: as it says
@@ -44,6 +45,8 @@ grey. A picture that ends in .png or .pdf needs a font on this machine.";
 enum What {
     /// The matrix of a profile, as a heat map
     Matrix,
+    /// Its tasks on a circle, edges from a tenth of the strongest on
+    Graph,
     /// Its messages over time, in the colours of the run's parts
     Series,
     /// Its tasks in the machine's boxes, heavy edges between them
@@ -58,7 +61,7 @@ enum What {
     Simulation,
 }
 
-/// In which order the tasks of a matrix stand.
+/// In which order the tasks of a matrix or a graph stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum By {
     /// As they are numbered
@@ -85,13 +88,13 @@ pub struct Plot {
     /// Its width in millimetres
     #[arg(long, value_name = "MM", default_value_t = 85, value_parser = clap::value_parser!(u16).range(30..=1000))]
     width: u16,
-    /// Of matrix: bytes instead of messages
+    /// Of matrix and graph: bytes instead of messages
     #[arg(long)]
     bytes: bool,
-    /// Of matrix: in which order the tasks stand [default: number]
+    /// Of matrix and graph: in which order the tasks stand [default: number]
     #[arg(long, value_name = "BY", value_enum)]
     order: Option<By>,
-    /// Of placement, and of matrix by placement: the mapping to draw [default: what `best` says]
+    /// Of placement, and of matrix and graph by placement: the mapping to draw [default: what `best` says]
     #[arg(long, value_name = "MAP")]
     mapping: Option<PathBuf>,
     #[command(flatten)]
@@ -120,11 +123,12 @@ impl Plot {
     /// No option is taken and then not used.
     fn check_used(&self) -> Result<()> {
         let what = self.what;
-        let placed = what == What::Placement || what == What::Matrix && self.order == Some(By::Placement);
+        let ordered = matches!(what, What::Matrix | What::Graph);
+        let placed = what == What::Placement || ordered && self.order == Some(By::Placement);
         let machine = what == What::Topology || placed && self.mapping.is_none();
         let unused = [
-            (self.bytes && what != What::Matrix, "--bytes"),
-            (self.order.is_some() && what != What::Matrix, "--order"),
+            (self.bytes && !ordered, "--bytes"),
+            (self.order.is_some() && !ordered, "--order"),
             (self.mapping.is_some() && !placed, "--mapping"),
             (self.machine.given().is_some() && !machine, self.machine.given().unwrap_or_default()),
         ];
@@ -147,11 +151,15 @@ impl Plot {
     fn svg(&self) -> Result<String, Failure> {
         let width_mm = f64::from(self.width);
         Ok(match self.what {
-            What::Matrix => {
+            What::Matrix | What::Graph => {
                 let profile = read_profile(self.input("profile", "p.npz")?)?;
                 let (matrix, unit) =
                     if self.bytes { (&profile.bytes, "bytes") } else { (&profile.messages, "messages") };
-                matrix::svg(matrix, unit, &self.order(&profile)?, width_mm)?
+                let order = self.order(&profile)?;
+                match self.what {
+                    What::Graph => graph::svg(matrix, unit, &order, width_mm)?,
+                    _ => matrix::svg(matrix, unit, &order, width_mm)?,
+                }
             }
             What::Series => {
                 let profile = read_profile(self.input("profile", "p.npz")?)?;

@@ -5,6 +5,7 @@
 
 pub mod detectors;
 pub mod gains;
+pub mod graph;
 pub mod matrix;
 pub mod order;
 pub mod output;
