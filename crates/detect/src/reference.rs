@@ -1,5 +1,5 @@
-//! The slow and obvious detector: DESIGN.md's words "communication", "invalidation" and "sharing", spelled out with a map
-//! and a set. It is the twin that the inline detector in native/dbi is compared with, never the one that users run.
+//! The slow and obvious detector: "communication", "invalidation" and "sharing" as ARCHITECTURE.md and docs/profiler.md define them,
+//! spelled out with a map and a set. It is the twin that the inline detector in native/dbi is compared with, never the one that users run.
 //!
 //! Communication is COMPROF's (section III): a write, then the first read of that value by each other task.
 

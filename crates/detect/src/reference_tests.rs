@@ -1,4 +1,4 @@
-//! Cases worked by hand from DESIGN.md's words, and properties against a second reading of them that keeps no state.
+//! Cases worked by hand from the definitions, and properties against a second reading of them that keeps no state.
 
 use super::{ReferenceCounts, ReferenceDetector};
 use cohabit_access::{Access, AccessKind};
@@ -138,7 +138,7 @@ fn windows_divide_sharing_and_the_series() {
     assert_eq!(rows, [(0, 0, 1, 1, 8), (1, 0, 2, 1, 8)]);
 }
 
-/// The words of DESIGN.md read once more, without state: every read and write looks back over the whole history.
+/// The definitions read once more, without state: every read and write looks back over the whole history.
 fn look_back(history: &[(u32, bool, u64)]) -> [BTreeMap<(u32, u32), u64>; 2] {
     let mut messages = BTreeMap::new();
     let mut invalidations = BTreeMap::new();
