@@ -24,7 +24,7 @@ digest(const uint8_t *bytes, uint32_t count)
     return hash;
 }
 
-/* On entering a block: where its code is no longer what was translated, it is translated anew. */
+/* On entering a block: where its code is no longer what was translated, it is translated again. */
 static void
 compare(void *tag, app_pc start, uint32_t bytes, uint64_t translated)
 {

@@ -29,7 +29,7 @@
 /* Of an object with so many messages some blocks are followed, and a few more each time these double. */
 #define OBJECT_MESSAGES 8u
 #define OBJECT_BLOCKS 4u
-/* A block is followed anew each time its messages have grown by this factor, from so many on. */
+/* A block is followed again each time its messages have grown by this factor, from so many on. */
 #define AGAIN_FACTOR 4u
 #define AGAIN_MESSAGES 256u
 

@@ -11,7 +11,7 @@
  *
  * The check at TOP changes nothing when it passes, and when it fails nothing is counted there: iterations that never
  * come are not counted. Only addresses that move from iteration to iteration are checked ahead. One that stays is asked
- * anew each time (the loop may wait for another task to write there), unless it lies in memory that cannot be written.
+ * again each time (the loop may wait for another task to write there), unless it lies in memory that cannot be written.
  */
 #ifndef COHABIT_LOOPS_H
 #define COHABIT_LOOPS_H

@@ -52,7 +52,7 @@ mappings_init(void)
     return tables != NULL;
 }
 
-/* What a forked child has mapped is told anew: its recording is another. */
+/* What a forked child has mapped is told again: its recording is another. */
 void
 mappings_fork(void)
 {

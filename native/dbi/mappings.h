@@ -28,7 +28,7 @@ bool mappings_hold(uint64_t address);
 word_t *mappings_word(task_t *me, uint64_t block);
 
 /* A system call is about to be made, or was made and succeeded: what it maps, moves, unmaps or cuts off. The words of
- * addresses that are mapped anew are zeroed by the caller. */
+ * addresses that are mapped again are zeroed by the caller. */
 void mappings_before(task_t *me, int number, const uint64_t *argument);
 void mappings_after(task_t *me, int number, const uint64_t *argument, uint64_t result);
 /* The same, and it failed. */

@@ -57,7 +57,7 @@ typedef struct task {
         uint64_t end;
         uint64_t *words;
     } mapped[4];
-    struct { /* of the memory that a system call under way maps anew or gives up */
+    struct { /* of the memory that a system call under way maps again or gives up */
         uint64_t object;
         uint64_t offset;
         uint64_t end;

@@ -189,7 +189,7 @@ memory_went(uint64_t start, uint64_t bytes)
         heap_unmapped(start, bytes);
 }
 
-/* Memory that is unmapped, remapped or mapped anew starts clean. */
+/* Memory that is unmapped, remapped or mapped again starts clean. */
 static void
 memory_changed(int number, const uint64_t *argument, uint64_t result)
 {

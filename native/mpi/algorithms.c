@@ -387,7 +387,7 @@ reduce_binomial(const place_t *at, int root, uint64_t bytes, bool commutative)
         receive(at, top);
 }
 
-/* Ranks beyond a power of two join in pairs; what is left is numbered anew. `low` says which of a pair stays. */
+/* Ranks beyond a power of two join in pairs; what is left is numbered again. `low` says which of a pair stays. */
 typedef struct {
     int power;
     int rest;

@@ -15,5 +15,5 @@ pub use export::{EXPORTERS, Exporter, Placement, exporter};
 pub use launch::phases::{PhaseReport, PhaseSeat, PhasesReport};
 pub use launch::plan::{Identify, LaunchPlan, Pinning, PlannedTask};
 pub use launch::{
-    BeforeStart, MapAnew, Method, Options, Outcome, PlacedReport, Refusal, Repinned, Status, UnknownThread, launch,
+    BeforeStart, MapAgain, Method, Options, Outcome, PlacedReport, Refusal, Repinned, Status, UnknownThread, launch,
 };

@@ -2,7 +2,7 @@
 
 mod support;
 
-use cohabit_apply::{Identify, LaunchPlan, MapAnew, Method, Options, Outcome, PhaseSeat, Status, launch};
+use cohabit_apply::{Identify, LaunchPlan, MapAgain, Method, Options, Outcome, PhaseSeat, Status, launch};
 use cohabit_host::CpuMask;
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -319,7 +319,7 @@ fn fewer_threads_than_planned_do_not_share_a_pu() {
 }
 
 #[test]
-fn fewer_threads_than_planned_are_mapped_anew() {
+fn fewer_threads_than_planned_are_mapped_again() {
     let Some(programs) = Programs::build(&["late"], &[]) else { return };
     let (first, last) = (pus()[0], *pus().last().unwrap());
     if first == last {
@@ -331,12 +331,12 @@ fn fewer_threads_than_planned_are_mapped_anew() {
         (planned.pu, planned.pus) = (pu, CpuMask::single(pu));
     }
     let map = move |tasks: &[u32]| (tasks == [0, 1]).then(|| vec![CpuMask::single(last), CpuMask::single(first)]);
-    let options = Options { map_anew: Some(MapAnew(Arc::new(map))), ..Options::default() };
-    let path = programs.path("anew");
+    let options = Options { map_again: Some(MapAgain(Arc::new(map))), ..Options::default() };
+    let path = programs.path("again");
     // Its first two threads wait until each has one PU.
     let command = programs.command("late", &[path.to_str().unwrap(), "waits"]);
     assert_eq!(launch(&command, &plan, &options).unwrap().status, Status::Exited(0));
-    assert_eq!(seen(&programs, "anew")["main"].0, [last]);
+    assert_eq!(seen(&programs, "again")["main"].0, [last]);
 }
 
 #[test]

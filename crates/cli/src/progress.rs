@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// What is quicker says nothing.
 const QUIET: Duration = Duration::from_secs(2);
-/// How often a line is told anew how far the work is.
+/// How often a line is told again how far the work is.
 const OFTEN: Duration = Duration::from_millis(500);
 
 /// A line that appears once two seconds have passed, and goes when this is dropped.

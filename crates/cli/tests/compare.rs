@@ -135,7 +135,7 @@ fn what_was_run_is_kept_and_gone_on_with() {
     assert!(ran.stdout.contains("8 blocks"), "{}", ran.stdout);
     let kept = json(&room, "cohabit-compare.json");
     let kept = kept["runs"].as_array().unwrap();
-    // The block that was cut off is begun anew.
+    // The block that was cut off is begun again.
     assert!(kept.len() >= 16 && kept.len() <= 16 + before % 2, "{} of {before}", kept.len());
     room.file("cohabit-compare.json", "{\"format\":1");
     compare(&room, "--runs 8 --resume").assert_fails(1, "no runs of a comparison");

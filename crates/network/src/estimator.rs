@@ -169,7 +169,7 @@ impl<'a> Growing<'a> {
         }
     }
 
-    /// Begins anew.
+    /// Begins again.
     pub fn clear(&mut self) {
         self.tasks.clear();
         self.bytes.clear();

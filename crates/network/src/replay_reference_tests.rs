@@ -1,5 +1,5 @@
 //! A slow reference: it looks through everything that is on its way for what happens next and for what a connection has where, and
-//! works out the way anew at every port.
+//! works out the way again at every port.
 
 use super::tests::{exact, post, profile, replay, send, wait};
 use super::*;

@@ -1,5 +1,5 @@
 //! Where fewer threads run than the plan has, two of them may be on one PU while another is idle: a plan for more threads
-//! than PUs puts those on one that have most to do with one another. Such threads are let loose at once, and mapped anew
+//! than PUs puts those on one that have most to do with one another. Such threads are let loose at once, and mapped again
 //! once it has settled which of them run.
 
 use super::plan::LaunchPlan;
@@ -13,8 +13,8 @@ pub(crate) enum Spread {
     Planned,
     /// Wherever the system puts them.
     Loose,
-    /// As those that run were mapped anew.
-    Anew,
+    /// As those that run were mapped again.
+    Remapped,
 }
 
 /// Which of the plan's threads run, and how they are spread.
@@ -23,7 +23,7 @@ pub(crate) struct Crowding {
     can_happen: bool,
     allowed: CpuMask,
     spread: Spread,
-    anew: BTreeMap<usize, CpuMask>,
+    remapped: BTreeMap<usize, CpuMask>,
     /// Those that ran when it was last asked whether this has settled.
     last: Option<Vec<usize>>,
     peak: (Spread, usize),
@@ -38,7 +38,7 @@ impl Crowding {
         let can_happen = !plan.may_crowd && std::iter::once(at_first).chain(in_phases).any(crowds);
         let peak = (Spread::Planned, 0);
         let spread = Spread::Planned;
-        Self { can_happen, allowed: allowed.clone(), spread, anew: BTreeMap::new(), last: None, peak }
+        Self { can_happen, allowed: allowed.clone(), spread, remapped: BTreeMap::new(), last: None, peak }
     }
 
     /// Whether any of the plan's threads can be in each other's way.
@@ -51,7 +51,7 @@ impl Crowding {
         match self.spread {
             Spread::Planned => &plan.tasks[task].pus,
             Spread::Loose => &self.allowed,
-            Spread::Anew => self.anew.get(&task).unwrap_or(&self.allowed),
+            Spread::Remapped => self.remapped.get(&task).unwrap_or(&self.allowed),
         }
     }
 
@@ -59,10 +59,11 @@ impl Crowding {
     pub(crate) fn changed(&mut self, plan: &LaunchPlan, tasks: &[usize]) -> bool {
         let before = self.spread;
         let as_planned = busy(tasks.iter().map(|&task| &plan.tasks[task].pus));
-        let is_mapped = || tasks.len() == self.anew.len() && tasks.iter().all(|task| self.anew.contains_key(task));
+        let is_mapped =
+            || tasks.len() == self.remapped.len() && tasks.iter().all(|task| self.remapped.contains_key(task));
         self.spread = match before {
             _ if as_planned >= tasks.len().min(self.allowed.pus().len()) => Spread::Planned,
-            Spread::Anew if is_mapped() => Spread::Anew,
+            Spread::Remapped if is_mapped() => Spread::Remapped,
             _ => Spread::Loose,
         };
         if self.spread != before {
@@ -78,7 +79,7 @@ impl Crowding {
         }
     }
 
-    /// Whether threads are let loose, so that those that run may be mapped anew.
+    /// Whether threads are let loose, so that those that run may be mapped again.
     pub(crate) fn is_loose(&self) -> bool {
         self.spread == Spread::Loose
     }
@@ -90,14 +91,14 @@ impl Crowding {
         (same && !now.is_empty()).then_some(now)
     }
 
-    /// What all that run were mapped to anew; whether that is any better than being loose.
-    pub(crate) fn mapped_anew(&mut self, masks: BTreeMap<usize, CpuMask>) -> bool {
+    /// What all that run were mapped to again; whether that is any better than being loose.
+    pub(crate) fn mapped_again(&mut self, masks: BTreeMap<usize, CpuMask>) -> bool {
         let is_good = self.spread == Spread::Loose
             && busy(masks.values()) >= masks.len().min(self.allowed.pus().len())
             && masks.values().flat_map(CpuMask::pus).all(|pu| self.allowed.contains(pu));
         if is_good {
-            (self.spread, self.anew) = (Spread::Anew, masks);
-            self.note_peak(self.anew.len());
+            (self.spread, self.remapped) = (Spread::Remapped, masks);
+            self.note_peak(self.remapped.len());
         }
         is_good
     }
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_run_are_mapped_anew_once_they_have_settled() {
+    fn those_that_run_are_mapped_again_once_they_have_settled() {
         let (allowed, plan) = (CpuMask::from_pus(0..2), plan(&[0..1, 0..1, 1..2, 1..2]));
         let mut crowding = Crowding::new(&plan, &allowed);
         crowding.changed(&plan, &[0, 1]);
@@ -184,9 +185,9 @@ mod tests {
         assert_eq!(crowding.settled(vec![0, 1]), Some(vec![0, 1]));
         assert_eq!(crowding.settled(vec![0, 1]), None, "once");
         let masks = |pus: [u32; 2]| [0, 1].into_iter().zip(pus.map(CpuMask::single)).collect();
-        assert!(!crowding.mapped_anew(masks([1, 1])), "that is no better");
-        assert!(crowding.mapped_anew(masks([1, 0])));
-        assert_eq!((crowding.mask(&plan, 0), crowding.at_its_peak()), (&CpuMask::single(1), (Spread::Anew, 2)));
+        assert!(!crowding.mapped_again(masks([1, 1])), "that is no better");
+        assert!(crowding.mapped_again(masks([1, 0])));
+        assert_eq!((crowding.mask(&plan, 0), crowding.at_its_peak()), (&CpuMask::single(1), (Spread::Remapped, 2)));
         assert!(!crowding.changed(&plan, &[0, 1]) && crowding.changed(&plan, &[0, 1, 2]));
         assert_eq!(crowding.mask(&plan, 1), &CpuMask::single(0), "as planned");
     }

@@ -52,19 +52,19 @@ pub struct Options {
     /// Variables of the command's environment, instead of ours of the same names.
     pub environment: Vec<(String, OsString)>,
     /// Maps those tasks that run where they are fewer than planned; without it they are left to the system then.
-    pub map_anew: Option<MapAnew>,
+    pub map_again: Option<MapAgain>,
 }
 
-/// What maps tasks anew.
+/// What maps tasks again.
 type Map = dyn Fn(&[u32]) -> Option<Vec<CpuMask>> + Send + Sync;
 
 /// From the ids of the tasks that run to the PUs that each is confined to; none where that cannot be said.
 #[derive(Clone)]
-pub struct MapAnew(pub Arc<Map>);
+pub struct MapAgain(pub Arc<Map>);
 
-impl fmt::Debug for MapAnew {
+impl fmt::Debug for MapAgain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MapAnew")
+        f.write_str("MapAgain")
     }
 }
 
@@ -117,7 +117,7 @@ pub fn launch(command: &[OsString], plan: &LaunchPlan, options: &Options) -> Res
         watch_only,
         before_start: options.before_start.as_ref(),
         environment: &environment,
-        map_anew: options.map_anew.as_ref(),
+        map_again: options.map_again.as_ref(),
         phases: phases.as_ref(),
     };
     let end = supervisor.run(&plan)?;

@@ -220,7 +220,7 @@ fn differences(placement: &Placement, missing: usize) -> Vec<String> {
     let planned = plan.tasks.len();
     match spread {
         Spread::Planned => {}
-        Spread::Anew => found.push(format!("{running} of the {planned} tasks ran at once, and were mapped anew")),
+        Spread::Remapped => found.push(format!("{running} of the {planned} tasks ran at once, and were mapped again")),
         Spread::Loose => found.push(format!(
             "{running} of the {planned} tasks ran at once: they are left where the system puts them, since by the mapping \
              some would have shared a PU while another is idle"

@@ -302,7 +302,7 @@ impl Placement {
         self.phases.carried_out(number, placed);
     }
 
-    /// The tasks that run, by their ids, where they are to be mapped anew: they are loose, and have been the same since the
+    /// The tasks that run, by their ids, where they are to be mapped again: they are loose, and have been the same since the
     /// last time this was asked.
     pub(crate) fn wants_mapping(&mut self) -> Option<Vec<u32>> {
         if !self.crowding.is_loose() {
@@ -312,11 +312,11 @@ impl Placement {
         Some(tasks.into_iter().map(|task| self.plan.tasks[task].task).collect())
     }
 
-    /// What these tasks were mapped to anew, if they are still those that run.
-    pub(crate) fn mapped_anew(&mut self, ids: &[u32], masks: Vec<CpuMask>) {
+    /// What these tasks were mapped to again, if they are still those that run.
+    pub(crate) fn mapped_again(&mut self, ids: &[u32], masks: Vec<CpuMask>) {
         let held = self.held();
         let same = held.keys().map(|&task| self.plan.tasks[task].task).eq(ids.iter().copied());
-        if same && self.crowding.mapped_anew(held.keys().copied().zip(masks).collect()) {
+        if same && self.crowding.mapped_again(held.keys().copied().zip(masks).collect()) {
             held.into_iter().for_each(|(task, tid)| self.hold_again(task, tid));
         }
     }
@@ -326,7 +326,7 @@ impl Placement {
         self.crowding.at_its_peak()
     }
 
-    /// Holds a held thread anew, unless the program has chosen otherwise in the meantime.
+    /// Holds a held thread again, unless the program has chosen otherwise in the meantime.
     fn hold_again(&mut self, task: usize, tid: i32) {
         if self.holds.get(&tid).is_some_and(|hold| CpuMask::of_thread(tid).is_ok_and(|now| now == hold.mask)) {
             self.hold(task, tid, true);

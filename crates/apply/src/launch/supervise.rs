@@ -10,7 +10,7 @@ use super::spawn::Gated;
 use super::sys::{self, Wait};
 use super::trace::{self, TraceEnd, Tracer};
 use super::watch::{self, Pace};
-use super::{BeforeStart, MapAnew, failed, lock, procfs};
+use super::{BeforeStart, MapAgain, failed, lock, procfs};
 use cohabit_model::Error;
 use cohabit_model::command::CommandError;
 use nix::time::{ClockId, clock_gettime};
@@ -29,7 +29,7 @@ pub(crate) struct Supervisor<'a> {
     pub(crate) watch_only: bool,
     pub(crate) before_start: Option<&'a BeforeStart>,
     pub(crate) environment: &'a [(String, OsString)],
-    pub(crate) map_anew: Option<&'a MapAnew>,
+    pub(crate) map_again: Option<&'a MapAgain>,
     pub(crate) phases: Option<&'a PhasePage>,
 }
 
@@ -136,10 +136,10 @@ impl Supervisor<'_> {
         let found = !traced && watch::look(&mut placement);
         let settled = placement.wants_mapping();
         drop(placement);
-        if let (Some(tasks), Some(MapAnew(map))) = (settled, self.map_anew) {
+        if let (Some(tasks), Some(MapAgain(map))) = (settled, self.map_again) {
             // It may take a while, and the program goes on meanwhile.
             if let Some(masks) = map(&tasks) {
-                lock(self.placement).mapped_anew(&tasks, masks);
+                lock(self.placement).mapped_again(&tasks, masks);
             }
         }
         found

@@ -14,7 +14,7 @@ use crate::picture::label::list;
 use crate::progress::{read_phased_mapping, read_profile};
 use clap::ValueEnum;
 use cohabit_apply::usage::{Meter, Usage};
-use cohabit_apply::{BeforeStart, Identify, LaunchPlan, MapAnew, Method, Options, Pinning, Status, launch};
+use cohabit_apply::{BeforeStart, Identify, LaunchPlan, MapAgain, Method, Options, Pinning, Status, launch};
 use cohabit_formats::npz::write_profile;
 use cohabit_host::CpuMask;
 use cohabit_model::command::find;
@@ -193,7 +193,7 @@ impl Run {
             watch_only: self.placed.watch,
             pass_signals: true,
             hold_main_from_start: self.placed.hold_main,
-            map_anew: profile.map(|profile| self.map_anew(profile)).transpose()?,
+            map_again: profile.map(|profile| self.map_again(profile)).transpose()?,
             ..Options::default()
         };
         let meter = Meter::start()?;
@@ -243,10 +243,10 @@ impl Run {
     }
 
     /// Maps the tasks that run where they are fewer than the profile has.
-    fn map_anew(&self, profile: Profile) -> Result<MapAnew> {
+    fn map_again(&self, profile: Profile) -> Result<MapAgain> {
         let (topology, how) = (self.machine.load()?, self.how.clone());
         let map = move |ids: &[u32]| how.map_some(&profile, &topology, ids).ok();
-        Ok(MapAnew(Arc::new(map)))
+        Ok(MapAgain(Arc::new(map)))
     }
 
     /// With a profile or a mapping nothing is watched, so what says how to watch is a mistake.

@@ -160,7 +160,7 @@ impl Tune {
                 .remedy("the lines above say why; give --profile and --topology of this program and this machine, or leave them out");
             return Err(error.into());
         }
-        // What was chosen by some blocks, and is being verified, is not chosen anew by more of them.
+        // What was chosen by some blocks, and is being verified, is not chosen again by more of them.
         let closed = self.beside(VERIFICATION).exists();
         let (results, ended) = match closed {
             true => (Results::read(&self.beside(SELECTION))?, Enough::Done),

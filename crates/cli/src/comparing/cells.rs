@@ -55,7 +55,7 @@ fn file(output: &Path, number: u32) -> PathBuf {
     folder(output).join(format!("{number}.json"))
 }
 
-/// Runs a block that has not run, and keeps it; one that was cut off is begun anew.
+/// Runs a block that has not run, and keeps it; one that was cut off is begun again.
 ///
 /// # Errors
 /// There is no such block, it is of another comparison, or a run fails.

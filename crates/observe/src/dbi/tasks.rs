@@ -178,7 +178,7 @@ fn processes(images: &[Image]) -> (Vec<u32>, u32) {
     (process.into_iter().map(|old| number[old as usize]).collect(), number.len() as u32)
 }
 
-/// Process ids that are further apart than this, of one clock tick, are on both sides of the largest: the kernel begins anew.
+/// Process ids that are further apart than this, of one clock tick, are on both sides of the largest: the kernel begins again.
 const AROUND: u32 = 1 << 14;
 
 /// The processes, of which these are the first images, in the order of their birth: by clock tick and, within one, by process id, which the

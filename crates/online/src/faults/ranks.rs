@@ -10,7 +10,7 @@ use std::time::Duration;
 /// waits for something to do.
 const NEXT_TO_NOTHING: f64 = 0.01;
 
-/// Where there are ranks, leaves out the tasks that are none, and threads of ranks that do nothing, and numbers the others anew, by rank
+/// Where there are ranks, leaves out the tasks that are none, and threads of ranks that do nothing, and numbers the others again, by rank
 /// and thread; how many were left out. `ran` is how long each task has run, as far as that is known.
 pub(super) fn keep_ranks(
     tasks: &mut Vec<Task>,

@@ -107,7 +107,7 @@ impl<V> Sorted<V> {
 
     /// Keeps those of which it is so.
     pub(super) fn retain(&mut self, keeps: impl Fn(&V) -> bool) {
-        // Packed anew, so that there are no more pages than values need.
+        // Packed again, so that there are no more pages than values need.
         let kept = std::mem::take(&mut self.pages).into_iter().flat_map(|page| page.values);
         let mut kept = kept.filter(|(_, value)| keeps(value)).peekable();
         self.len = 0;
