@@ -323,13 +323,13 @@ fn hint_faults() -> Check {
     }
 }
 
-/// Whether the library that programs preload is there.
+/// Whether the library that programs preload is there, and the kernel does what it asks for.
 fn agent() -> Check {
-    let tried = faults::Agent::start();
+    let tried = faults::Agent::start().and_then(|_| faults::agent_kernel_check());
     Check {
         name: "agent",
         state: if tried.is_ok() { State::Works } else { State::Missing },
-        found: tried.as_ref().map_or_else(|error| error.cause.clone(), |_| "can be preloaded".to_owned()),
+        found: tried.as_ref().map_or_else(|error| error.cause.clone(), |()| "can be preloaded".to_owned()),
         needed_for: "online detection: seeing writes again without privilege, and shared mappings",
         remedy: tried.err().and_then(|error| error.remedy),
     }

@@ -9,11 +9,41 @@ use std::ffi::OsStr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 use tempfile::TempDir;
 
 /// A folder for one test, and the command line of cohabit in it.
 pub struct Room {
     folder: TempDir,
+}
+
+/// What `cohabit doctor` finds here, asked once.
+fn doctor() -> &'static serde_json::Value {
+    static FOUND: OnceLock<serde_json::Value> = OnceLock::new();
+    FOUND.get_or_init(|| serde_json::from_str(&Room::new().run("doctor --json -").stdout).unwrap())
+}
+
+/// Whether the machine can do what a test needs, each check of `cohabit doctor` being in that state or a better one; what it
+/// cannot is said aloud. A test is skipped for what the machine is, never for what the product then did.
+pub fn can(test: &str, needs: &[(&str, &str)]) -> bool {
+    const STATES: [&str; 3] = ["missing", "limited", "works"];
+    let rank = |state: &str| STATES.iter().position(|&known| known == state).unwrap();
+    needs.iter().all(|&(name, least)| {
+        let check = doctor()["checks"].as_array().unwrap().iter().find(|check| check["name"] == name).unwrap();
+        let enough = rank(check["state"].as_str().unwrap()) >= rank(least);
+        if !enough {
+            println!("skipped: {test}: {name}: {}", check["found"].as_str().unwrap());
+        }
+        enough
+    })
+}
+
+/// Whether page faults can be seen here, one way or the other; said aloud where not.
+pub fn sees_faults(test: &str) -> bool {
+    let works = |name: &str| {
+        doctor()["checks"].as_array().unwrap().iter().any(|check| check["name"] == name && check["state"] == "works")
+    };
+    works("eBPF") || can(test, &[("perf events", "works")])
 }
 
 /// How a run ended.
@@ -36,14 +66,7 @@ impl Room {
 
     /// A folder to profile in; none, said aloud, where the profiler does not work.
     pub fn to_profile(test: &str) -> Option<Self> {
-        let room = Self::new();
-        let doctor: serde_json::Value = serde_json::from_str(&room.run("doctor --json -").stdout).unwrap();
-        let profiler = doctor["checks"].as_array().unwrap().iter().find(|check| check["name"] == "profiler").unwrap();
-        if profiler["state"] != "works" {
-            println!("skipped: {test}: {}", profiler["found"]);
-            return None;
-        }
-        Some(room)
+        can(test, &[("profiler", "works")]).then(Self::new)
     }
 
     /// The path of a file in the folder.

@@ -276,6 +276,36 @@ fn protect(pagemap: &File, start: u64, end: u64, pages: u64) -> Option<(u64, u64
     Some((found.iter().map(|region| (region.end - region.start) / 4096).sum(), first, scan.walk_end))
 }
 
+/// Whether the kernel can write-protect pages of programs and let them be written to all the same, as the agent asks it to
+/// (userfaultfd(2), UFFD_FEATURE_WP_ASYNC; Linux 6.7): asked by doing so here.
+///
+/// # Errors
+/// It cannot.
+pub fn kernel_check() -> Result<()> {
+    const USER_MODE_ONLY: libc::c_int = 1;
+    const UFFDIO_API: libc::c_ulong = 0xc018_aa3f;
+    const UFFD_API: u64 = 0xaa;
+    const WP_ASYNC: u64 = 1 << 15;
+    let refused = |what: &str| {
+        let error = std::io::Error::last_os_error();
+        Error::new(format!("this kernel has no write protection that programs pass through ({what}: {error})"))
+            .remedy("Linux 6.7 or later; until then faults by other means are used")
+    };
+    // SAFETY: takes a number; what it returns is owned by nobody else.
+    let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | libc::O_NONBLOCK | USER_MODE_ONLY) };
+    if fd < 0 {
+        return Err(refused("userfaultfd"));
+    }
+    // SAFETY: the kernel has just opened it for us.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+    let mut api = [UFFD_API, WP_ASYNC, 0];
+    // SAFETY: the record is three words, as the kernel has it, and lives through the call.
+    match unsafe { libc::ioctl(fd.as_raw_fd(), UFFDIO_API, api.as_mut_ptr()) } {
+        0 => Ok(()),
+        _ => Err(refused("UFFDIO_API")),
+    }
+}
+
 fn find() -> Result<PathBuf> {
     let program = env::current_exe().map_err(|error| Error::new(format!("cannot tell where cohabit is: {error}")))?;
     let named = env::var_os(LIBDIR_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);

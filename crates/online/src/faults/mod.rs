@@ -25,7 +25,7 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
-pub use agent::{Agent, EVERY as ARM_EVERY};
+pub use agent::{Agent, EVERY as ARM_EVERY, kernel_check as agent_kernel_check};
 pub use bpf::BpfFaults;
 pub use budget::{HintBudget, LEAST_A_TASK, Others, PageAllowance, PageBudget, Watched};
 pub use follow::check_process;
