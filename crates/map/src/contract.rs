@@ -1,6 +1,8 @@
 //! The contract that every row of [`MAPPERS`] keeps, judged by slow routines of its own.
 
 use crate::load::Balance;
+use crate::mappers::best::Best;
+use crate::mappers::best::context::{Context, PARTS, PRESETS};
 use crate::testing::{periods_of, problem, slow_cost, tree};
 use crate::usable::Usable;
 use crate::{MAPPERS, Mapper, Options, Problem};
@@ -343,6 +345,44 @@ fn best_is_never_worse_than_the_plain_mappers() {
         let problem = problem(&weight, &topology, &options);
         let cost = |name: &str| slow_cost(&weight, &topology, &crate::mapper(name).unwrap().map(&problem).unwrap());
         assert!(cost("best") <= cost("packed").min(cost("complace")), "{seed}");
+    }
+}
+
+#[test]
+fn best_keeps_the_contract_without_any_of_its_parts() {
+    let mut random = crate::random::Random::new(12);
+    let mut drawn = |tasks: usize, pairs: usize| {
+        let mut end = || random.below(tasks) as u32;
+        Matrix::from_triplets(tasks, (0..pairs).map(|at| (end(), end(), 1 + at as u64 % 9)).collect::<Vec<_>>())
+    };
+    let ring = Matrix::from_triplets(64, (0..64).map(|task| (task, (task + 1) % 64, 1)));
+    let (blocks, _) = crate::testing::in_blocks(16, 4, &mut crate::random::Random::new(3));
+    let mut mesh = tree(&[16], &[]);
+    let hops = |a: usize, b: usize| (a / 4).abs_diff(b / 4) + (a % 4).abs_diff(b % 4);
+    mesh.matrix = Some((0..256).map(|at| hops(at / 16, at % 16) as u64).collect());
+    let (wide, small) = (tree(&[4, 2, 8], &[100, 10, 1]), tree(&[2, 3, 2], &[100, 10, 1]));
+    let usual = || Options { seed: 4, steps: Some(12), ..Options::default() };
+    let pinned = || Options { pins: vec![(1, 5), (3, 0)], ..usual() };
+    let shared = || Options { share_cores: true, ..usual() };
+    let problems = [
+        (&wide, drawn(64, 150), usual()),
+        (&wide, drawn(64, 2_000), usual()),
+        (&wide, drawn(50, 150), shared()),
+        (&wide, ring, usual()),
+        (&wide, blocks, usual()),
+        (&small, drawn(9, 20), usual()),
+        (&small, drawn(12, 40), pinned()),
+        (&small, drawn(30, 60), usual()),
+        (&mesh, drawn(16, 50), usual()),
+        (&mesh, drawn(13, 50), usual()),
+    ];
+    let all = PARTS.iter().map(|row| Context::DEFAULT.without(row.0));
+    for context in all.chain(PRESETS.iter().map(|row| *row.1)) {
+        for (topology, weight, options) in &problems {
+            let problem = problem(weight, topology, options);
+            let best = Best { context };
+            judge(&best, &problem, &best.map(&problem).unwrap());
+        }
     }
 }
 

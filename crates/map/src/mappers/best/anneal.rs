@@ -15,18 +15,17 @@ pub struct Cooling {
     pub to: f64,
     /// Swaps proposed.
     pub proposals: u64,
+    /// Proposals between two changes of the temperature.
+    pub stretch: u64,
 }
-
-/// Proposals between two changes of the temperature.
-const STRETCH: u64 = 64;
 
 /// Cools a state down.
 pub fn anneal(state: &mut State, talking: &[u32], cooling: Cooling, random: &mut Random) {
-    let stretches = cooling.proposals.div_ceil(STRETCH).max(1);
+    let stretches = cooling.proposals.div_ceil(cooling.stretch).max(1);
     let factor = (cooling.to / cooling.from).powf(1.0 / stretches as f64);
     let mut temperature = cooling.from;
     for _ in 0..stretches {
-        for _ in 0..STRETCH {
+        for _ in 0..cooling.stretch {
             propose(state, talking, temperature, random);
         }
         temperature *= factor;

@@ -4,56 +4,43 @@
 //! evolutionary graph partitioning", 2012), which finds what no single one does.
 
 use super::coarsen::{Coarser, coarsen};
+use super::context::{Context, Part};
 use super::gains::{Gains, NONE};
 use super::piece::Piece;
 use super::refine::{refine, slack};
 use crate::random::Random;
 
-/// Coarsening ends at this number of vertices.
-const COARSEST: usize = 24;
-
-/// Coarsening what cuts agree on ends at this number.
-const COARSEST_AGREED: usize = 12;
-
-/// At this number of vertices two cuts cost little.
-const CYCLE: usize = 40;
-
-/// A growing region goes on somewhere else once in so many vertices: a good side need not be one region.
-const JUMP: usize = 12;
-
-/// A second cut that costs so many times as much as the given one, or just as much, which is mostly the same, is not recombined with it:
-/// that is most of them, and 1 % of what is gained. (Costs with a bias may be less than nothing: nothing is so many times that.)
-const FAR: i64 = 2;
-
-/// How often the graph of what cuts agree on is cut.
-const TRIES_AGREED: usize = 8;
-
 /// A cut with `first` slots on side 0; `tries` of the coarsest graph.
-pub fn bisect(piece: &Piece, first: i32, tries: usize, random: &mut Random) -> Vec<u8> {
-    cycled(piece, first, tries, 0, random)
+pub fn bisect(piece: &Piece, first: i32, tries: usize, context: &Context, random: &mut Random) -> Vec<u8> {
+    cycled(piece, first, tries, 0, context, random)
 }
 
 /// A better cut for a little more time: two are made and recombined where the graph has become small.
-pub fn bisect_well(piece: &Piece, first: i32, tries: usize, random: &mut Random) -> Vec<u8> {
-    cycled(piece, first, tries, CYCLE, random)
+pub fn bisect_well(piece: &Piece, first: i32, tries: usize, context: &Context, random: &mut Random) -> Vec<u8> {
+    cycled(piece, first, tries, context.bisection.recombined, context, random)
 }
 
-fn cycled(piece: &Piece, first: i32, tries: usize, cycle: usize, random: &mut Random) -> Vec<u8> {
-    if piece.len() > COARSEST {
+fn cycled(piece: &Piece, first: i32, tries: usize, cycle: usize, context: &Context, random: &mut Random) -> Vec<u8> {
+    let coarsest = context.bisection.coarsest;
+    if piece.len() > coarsest {
         let total: i32 = piece.size.iter().sum();
-        let coarser = coarsen(piece, (3 * total / (2 * COARSEST as i32)).max(2), None, random);
+        let coarser = coarsen(piece, (3 * total / (2 * coarsest as i32)).max(2), None, random);
         if coarser.is_smaller_than(piece) {
             let sides = if piece.len() > cycle && coarser.graph.len() <= cycle {
-                agreed(&coarser.graph, first, tries, 2, None, random)
+                agreed(&coarser.graph, first, tries, 2, None, context, random)
             } else {
-                cycled(&coarser.graph, first, tries, cycle, random)
+                cycled(&coarser.graph, first, tries, cycle, context, random)
             };
-            return refined(piece, &coarser, &sides, first);
+            return refined(piece, &coarser, &sides, first, context);
         }
     }
-    let mut best = Best::new(piece, first);
+    let mut best = Best::new(piece, first, context);
     for attempt in 0..tries.max(1) {
-        let next = if attempt % 3 == 0 { grown(piece, first, attempt > 0, random) } else { best.disturbed(random) };
+        let next = if attempt % 3 == 0 {
+            grown(piece, first, (attempt > 0).then_some(context.bisection.jump), random)
+        } else {
+            best.disturbed(random)
+        };
         best.offer(next);
     }
     best.side
@@ -66,83 +53,102 @@ pub fn agreed(
     tries: usize,
     parents: usize,
     start: Option<Vec<u8>>,
+    context: &Context,
     random: &mut Random,
 ) -> Vec<u8> {
     let was_cut = start.is_some();
-    let mut best = start.unwrap_or_else(|| bisect(piece, first, tries, random));
-    if parents < 2 {
+    let mut best = start.unwrap_or_else(|| bisect(piece, first, tries, context, random));
+    if parents < 2 || !context.uses(Part::Recombination) {
         return best;
     }
     let mut cost = piece.cost(&best);
     let mut labels: Vec<u32> = best.iter().map(|&side| u32::from(side)).collect();
     for _ in 1..parents {
-        let side = bisect(piece, first, tries, random);
+        let side = bisect(piece, first, tries, context, random);
         labels.iter_mut().zip(&side).for_each(|(label, &side)| *label = 2 * *label + u32::from(side));
         let next = piece.cost(&side);
-        if was_cut && parents == 2 && (next == cost || (cost > 0 && next > FAR * cost)) {
+        if was_cut && parents == 2 && (next == cost || (cost > 0 && next > context.bisection.far * cost)) {
             return best;
         }
         if next < cost {
             (cost, best) = (next, side);
         }
     }
-    let side = recombined(piece, first, &best, &labels, random);
+    let side = recombined(piece, first, &best, &labels, context, random);
     if piece.cost(&side) <= cost { side } else { best }
 }
 
 /// A cut from a given one, where vertices of different labels are not merged.
-fn recombined(piece: &Piece, first: i32, start: &[u8], labels: &[u32], random: &mut Random) -> Vec<u8> {
-    if piece.len() > COARSEST_AGREED {
+fn recombined(
+    piece: &Piece,
+    first: i32,
+    start: &[u8],
+    labels: &[u32],
+    context: &Context,
+    random: &mut Random,
+) -> Vec<u8> {
+    if piece.len() > context.bisection.coarsest_agreed {
         let total: i32 = piece.size.iter().sum();
         let coarser = coarsen(piece, (total / 4).max(2), Some(labels), random);
         if coarser.is_smaller_than(piece) {
             let (start, labels) = (coarser.project(start), coarser.project(labels));
-            let sides = recombined(&coarser.graph, first, &start, &labels, random);
-            return refined(piece, &coarser, &sides, first);
+            let sides = recombined(&coarser.graph, first, &start, &labels, context, random);
+            return refined(piece, &coarser, &sides, first, context);
         }
     }
-    recut(piece, first, start.to_vec(), TRIES_AGREED, random)
+    recut(piece, first, start.to_vec(), context.bisection.tries_agreed, context, random)
 }
 
 /// The best of `tries` cuts of a small graph, refined: a given one, some near the best so far, and some from scratch.
-pub fn recut(piece: &Piece, first: i32, start: Vec<u8>, tries: usize, random: &mut Random) -> Vec<u8> {
-    let mut best = Best::new(piece, first);
+pub fn recut(
+    piece: &Piece,
+    first: i32,
+    start: Vec<u8>,
+    tries: usize,
+    context: &Context,
+    random: &mut Random,
+) -> Vec<u8> {
+    let mut best = Best::new(piece, first, context);
     best.offer(start);
     for attempt in 1..tries {
-        let next =
-            if attempt % 2 == 0 { grown(piece, first, attempt % 4 == 0, random) } else { best.disturbed(random) };
+        let next = if attempt % 2 == 0 {
+            grown(piece, first, (attempt % 4 == 0).then_some(context.bisection.jump), random)
+        } else {
+            best.disturbed(random)
+        };
         best.offer(next);
     }
     best.side
 }
 
 /// Another cut near a given one: a region of a graph coarsened to some depth is turned over, and all refined.
-pub fn varied(piece: &Piece, side: &[u8], first: i32, random: &mut Random) -> Vec<u8> {
+pub fn varied(piece: &Piece, side: &[u8], first: i32, context: &Context, random: &mut Random) -> Vec<u8> {
     if piece.len() > 7 && random.below(4) > 0 {
         let labels: Vec<u32> = side.iter().map(|&side| u32::from(side)).collect();
         let total: i32 = piece.size.iter().sum();
         let coarser = coarsen(piece, (total / 4).max(2), Some(&labels), random);
         if coarser.is_smaller_than(piece) {
-            let sides = varied(&coarser.graph, &coarser.project(side), first, random);
-            return refined(piece, &coarser, &sides, first);
+            let sides = varied(&coarser.graph, &coarser.project(side), first, context, random);
+            return refined(piece, &coarser, &sides, first, context);
         }
     }
     let mut side = side.to_vec();
     disturb(piece, &mut side, random);
-    refine(piece, &mut side, first);
+    refine(piece, &mut side, first, context);
     side
 }
 
 /// A cut of the coarser graph brought to the finer one.
-fn refined(piece: &Piece, coarser: &Coarser, sides: &[u8], first: i32) -> Vec<u8> {
+fn refined(piece: &Piece, coarser: &Coarser, sides: &[u8], first: i32, context: &Context) -> Vec<u8> {
     let mut side: Vec<u8> = coarser.part_of.iter().map(|&part| sides[part as usize]).collect();
-    refine(piece, &mut side, first);
+    refine(piece, &mut side, first, context);
     side
 }
 
 /// The best of some cuts of a graph: the least uneven, and then the cheapest.
 struct Best<'a> {
     piece: &'a Piece,
+    context: &'a Context,
     first: i32,
     slack: i32,
     price: (i32, i64),
@@ -150,13 +156,13 @@ struct Best<'a> {
 }
 
 impl<'a> Best<'a> {
-    fn new(piece: &'a Piece, first: i32) -> Self {
-        Self { piece, first, slack: slack(piece), price: (i32::MAX, i64::MAX), side: Vec::new() }
+    fn new(piece: &'a Piece, first: i32, context: &'a Context) -> Self {
+        Self { piece, context, first, slack: slack(piece), price: (i32::MAX, i64::MAX), side: Vec::new() }
     }
 
     /// Refines a cut and keeps it if it is no worse.
     fn offer(&mut self, mut side: Vec<u8>) {
-        refine(self.piece, &mut side, self.first);
+        refine(self.piece, &mut side, self.first, self.context);
         let price = (((self.piece.filled(&side) - self.first).abs() - self.slack).max(0), self.piece.cost(&side));
         if price <= self.price {
             (self.price, self.side) = (price, side);
@@ -188,8 +194,8 @@ fn disturb(piece: &Piece, side: &mut [u8], random: &mut Random) {
     }
 }
 
-/// Side 0 grown from a random vertex, always by the vertex that costs least, or now and then, with `jumps`, somewhere else.
-pub fn grown(piece: &Piece, first: i32, jumps: bool, random: &mut Random) -> Vec<u8> {
+/// Side 0 grown from a random vertex, always by the vertex that costs least, or, once in `jump` vertices, somewhere else.
+pub fn grown(piece: &Piece, first: i32, jump: Option<usize>, random: &mut Random) -> Vec<u8> {
     let count = piece.len();
     let mut side = vec![1; count];
     let mut gains = Gains::new(1, count);
@@ -217,7 +223,7 @@ pub fn grown(piece: &Piece, first: i32, jumps: bool, random: &mut Random) -> Vec
         gains.set(next, NONE);
         let Some((place, _)) = gains.largest(0) else { break };
         next = place;
-        if jumps && random.below(JUMP) == 0 {
+        if jump.is_some_and(|jump| random.below(jump) == 0) {
             let jump = random.below(count);
             if gains.get(jump) > NONE {
                 next = jump;
@@ -242,10 +248,10 @@ mod tests {
                 piece.bias.iter_mut().for_each(|bias| *bias -= 200 * (attempt % 4));
                 let first = count as i32 / 2;
                 let start: Vec<u8> = (0..count).map(|at| u8::from(at >= count / 2)).collect();
-                let start = if attempt < 10 { start } else { bisect(&piece, first, 1, &mut random) };
-                let second = bisect(&piece, first, 1, &mut random.clone());
+                let start = if attempt < 10 { start } else { bisect(&piece, first, 1, &Context::DEFAULT, &mut random) };
+                let second = bisect(&piece, first, 1, &Context::DEFAULT, &mut random.clone());
                 let least = piece.cost(&start).min(piece.cost(&second));
-                let side = agreed(&piece, first, 1, 2, Some(start), &mut random);
+                let side = agreed(&piece, first, 1, 2, Some(start), &Context::DEFAULT, &mut random);
                 assert!(piece.cost(&side) <= least, "{count} vertices");
                 assert_eq!(side.iter().filter(|&&side| side == 0).count(), count / 2);
                 below_nothing += usize::from(least < 0);

@@ -8,47 +8,13 @@
 use super::bisect::{grown, recut};
 use super::clock::Clock;
 use super::coarsen::merged;
-use super::evolve::DENSE;
+use super::context::{self, Context, Part};
 use super::layout::Layout;
 use super::net::Net;
 use super::piece::Piece;
 use super::refine::refine;
 use crate::random::Random;
 use std::ops::Range;
-
-/// A cluster is of no more than one in so many of a group's vertices.
-const PART: usize = 5;
-
-/// Clusterings at most where there are no kicks, and how many of them in a row may bring nothing.
-const CLUSTERINGS: usize = 8;
-const STALE: usize = 2;
-
-/// How many clusterings are without kicks, and the part of the time, in a hundred, that all with kicks may take; the least number
-/// of groups that kicks are worth it for: one changes a dozen.
-const BEFORE_KICKS: usize = 3;
-const TIME_FOR_KICKS: u128 = 75;
-const LEAST_KICKED: usize = 12;
-
-/// After a kick J may be more by so much of what a vertex would pay on average if all that it talks with were elsewhere, at first;
-/// but not before a round of kicks has shown that so many more fit into what is left of the time for them.
-const SLACK: f64 = 0.25;
-const LEAST_ROUNDS: u128 = 4;
-
-/// How often every vertex chooses its cluster.
-const ROUNDS: usize = 2;
-
-/// Cuts that are tried of a pair of groups; and after a kick.
-const TRIES: usize = 7;
-const TRIES_KICKED: usize = 3;
-
-/// Pairs around a kick that lead to nothing, after which nothing better is near.
-const PATIENCE_KICKED: usize = 16;
-
-/// Pairs of clusters that are drawn in a row and in one group, after which it is given up.
-const MOST_WITHIN: usize = 1_000;
-
-/// A kick takes as long as so many repartitions, about.
-const STEPS_OF_KICK: u64 = 2;
 
 /// Pairs of groups between two looks at the clock.
 const LOOK: usize = 16;
@@ -61,40 +27,50 @@ const MOST_OF_PAIR: i64 = 1 << 24;
 const NONE: u32 = u32::MAX;
 
 /// Makes J of groups less; each stays as full as it is. With `kicks` a good part of the time is used, otherwise little.
-pub fn improve(net: &Net, layout: &Layout, group_of: &mut [u32], kicks: bool, clock: &mut Clock, random: &mut Random) {
+pub fn improve(
+    net: &Net,
+    layout: &Layout,
+    group_of: &mut [u32],
+    kicks: bool,
+    context: &Context,
+    clock: &mut Clock,
+    random: &mut Random,
+) {
+    let numbers = &context.clusters;
     let groups = layout.groups();
     let inside = |group: usize| layout.distance[group * groups + group];
-    let most = net.len().div_ceil(groups).div_ceil(PART);
+    let most = net.len().div_ceil(groups).div_ceil(numbers.part);
     // What merged vertices pay each other is left out, so that it has to be the same in every group.
     if groups < 3 || most < 2 || (1..groups).any(|group| inside(group) != inside(0)) {
         return;
     }
     let mut fine = Piece::of_net(net);
     // A dense graph's clusters all talk with each other.
-    if fine.arcs.len() >= DENSE.others * net.tasks {
+    if fine.arcs.len() >= context.evolution.dense_others * net.tasks {
         return;
     }
     let all: i64 = fine.arcs.iter().map(|arc| i64::from(arc.1)).sum();
     fine.scale_down(all / MOST_ALL + 1);
-    let mut kicks = (kicks && groups >= LEAST_KICKED).then(|| Kicks::new(clock, SLACK * pays_apart(&fine, layout)));
+    let mut kicks = (kicks && context.uses(Part::ClusterPerturbation) && groups >= numbers.least_perturbed)
+        .then(|| Kicks::new(clock, numbers, pays_apart(&fine, layout)));
     let mut best = group_of.to_vec();
     // How much more J is than the best.
     let (mut worse, mut stale) = (0, 0);
     for number in 0.. {
-        let slack = kicks.as_mut().and_then(|kicks| kicks.slack(number >= BEFORE_KICKS, clock));
-        if clock.is_over() || (slack.is_none() && (number >= CLUSTERINGS || stale == STALE)) {
+        let slack = kicks.as_mut().and_then(|kicks| kicks.slack(number >= numbers.before_perturbation, clock));
+        if clock.is_over() || (slack.is_none() && (number >= numbers.clusterings || stale == numbers.stale)) {
             break;
         }
-        let cluster_of = clusters(&fine, group_of, most, random);
-        let mut cuts = Cuts::new(&fine, &cluster_of, group_of, layout);
+        let cluster_of = clusters(&fine, group_of, most, numbers.rounds, random);
+        let mut cuts = Cuts::new(&fine, &cluster_of, group_of, layout, context);
         let gain = cuts.run(clock, random);
         worse -= gain;
         stale = if gain > 0 { 0 } else { stale + 1 };
-        if let Some(slack) = slack.filter(|_| number >= BEFORE_KICKS) {
+        if let Some(slack) = slack.filter(|_| number >= numbers.before_perturbation) {
             for _ in 0..groups {
-                let gain = if clock.steps(STEPS_OF_KICK) { cuts.kick(slack, random) } else { break };
+                let gain = if clock.steps(numbers.steps) { cuts.kick(slack, random) } else { break };
                 let Some(gain) = gain else {
-                    (kicks, stale) = (None, STALE);
+                    (kicks, stale) = (None, numbers.stale);
                     break;
                 };
                 worse -= gain;
@@ -125,19 +101,26 @@ struct Kicks {
     last: Option<u128>,
     /// How much more J may be after a kick at first.
     slack: f64,
+    least_rounds: u128,
 }
 
 impl Kicks {
-    fn new(clock: &Clock, slack: f64) -> Self {
+    fn new(clock: &Clock, numbers: &context::Clusters, pays_apart: f64) -> Self {
         let left = clock.left();
-        let all = left * TIME_FOR_KICKS / 100;
-        Self { end: left - all, all, last: None, slack }
+        let all = left * numbers.time / 100;
+        Self {
+            end: left - all,
+            all,
+            last: None,
+            slack: numbers.threshold * pays_apart,
+            least_rounds: numbers.least_rounds,
+        }
     }
 
     /// How much more J may be after each kick, where a round of them begins now or is not due yet; none where the time is over.
     fn slack(&mut self, is_round: bool, clock: &Clock) -> Option<i64> {
         let left = clock.left().checked_sub(self.end).filter(|&left| left > 0)?;
-        let are_many = self.last.is_some_and(|last| last.saturating_sub(left) * LEAST_ROUNDS <= left);
+        let are_many = self.last.is_some_and(|last| last.saturating_sub(left) * self.least_rounds <= left);
         self.last = is_round.then_some(left);
         Some(if are_many { (self.slack * left as f64 / self.all as f64) as i64 } else { 0 })
     }
@@ -146,7 +129,7 @@ impl Kicks {
 /// A cluster for each vertex, none in two groups or of more than `most` vertices: in a random order each goes where the most is
 /// that it talks with (size-constrained label propagation: Meyerhenke, Sanders, Schulz, "Partitioning complex networks via
 /// size-constrained clustering", SEA 2014).
-fn clusters(fine: &Piece, group_of: &[u32], most: usize, random: &mut Random) -> Vec<u32> {
+fn clusters(fine: &Piece, group_of: &[u32], most: usize, rounds: usize, random: &mut Random) -> Vec<u32> {
     let count = fine.len();
     let mut cluster_of: Vec<u32> = (0..count as u32).collect();
     let mut size = vec![1; count];
@@ -154,7 +137,7 @@ fn clusters(fine: &Piece, group_of: &[u32], most: usize, random: &mut Random) ->
     let mut talks = vec![0; count];
     let mut order = cluster_of.clone();
     random.shuffle(&mut order);
-    for &vertex in order.iter().cycle().take(ROUNDS * count) {
+    for &vertex in order.iter().cycle().take(rounds * count) {
         let (group, own) = (group_of[vertex as usize], cluster_of[vertex as usize]);
         let row = fine.neighbours(vertex as usize);
         let mut best = (0, own);
@@ -190,6 +173,7 @@ fn numbered(cluster_of: &mut [u32]) {
 
 /// Groups of clusters, of which pairs are cut anew.
 struct Cuts<'a> {
+    context: &'a Context,
     layout: &'a Layout,
     graph: Piece,
     /// The group of each cluster, and the clusters of each group.
@@ -211,7 +195,7 @@ struct Cuts<'a> {
 }
 
 impl<'a> Cuts<'a> {
-    fn new(fine: &Piece, cluster_of: &[u32], groups: &[u32], layout: &'a Layout) -> Self {
+    fn new(fine: &Piece, cluster_of: &[u32], groups: &[u32], layout: &'a Layout, context: &'a Context) -> Self {
         let count = cluster_of.iter().max().map_or(0, |&last| last as usize + 1);
         let (vertices, places) = by_cluster(cluster_of, count);
         let graph = merged(fine, cluster_of, count, |cluster| &vertices[places[cluster].clone()]);
@@ -220,6 +204,7 @@ impl<'a> Cuts<'a> {
         group_of.iter().enumerate().for_each(|(cluster, &group)| members[group as usize].push(cluster as u32));
         let talks = |cluster| graph.neighbours(cluster).iter().map(|arc| i64::from(arc.1)).sum::<i64>();
         Self {
+            context,
             layout,
             group_of,
             members,
@@ -242,7 +227,7 @@ impl<'a> Cuts<'a> {
                 break;
             }
             let Some((a, b)) = self.pair_of(&self.talking, random) else { break };
-            let gain = self.cut(a, b, TRIES, random);
+            let gain = self.cut(a, b, self.context.clusters.tries, random);
             (stale, gained) = if gain > 0 { (0, gained + gain) } else { (stale + 1, gained) };
         }
         gained
@@ -250,7 +235,7 @@ impl<'a> Cuts<'a> {
 
     /// Two groups that talk, of the first of which one of some clusters is; none if that is hard to find.
     fn pair_of(&self, clusters: &[u32], random: &mut Random) -> Option<(usize, usize)> {
-        (0..MOST_WITHIN).take_while(|_| !clusters.is_empty()).find_map(|_| {
+        (0..self.context.clusters.draws).take_while(|_| !clusters.is_empty()).find_map(|_| {
             let cluster = clusters[random.below(clusters.len())] as usize;
             let row = self.graph.neighbours(cluster);
             let other = if row.is_empty() { cluster } else { row[random.below(row.len())].0 as usize };
@@ -263,7 +248,7 @@ impl<'a> Cuts<'a> {
     fn cut(&mut self, a: usize, b: usize, tries: usize, random: &mut Random) -> i64 {
         let Pair { first, old, unit } = self.take(a, b);
         let before = self.piece.cost(&old);
-        let side = recut(&self.piece, first, old, tries, random);
+        let side = recut(&self.piece, first, old, tries, self.context, random);
         let gain = (before - self.piece.cost(&side)) * unit;
         if gain > 0 {
             self.put(a, b, &side);
@@ -276,8 +261,8 @@ impl<'a> Cuts<'a> {
     fn kick(&mut self, slack: i64, random: &mut Random) -> Option<i64> {
         let (a, b) = self.pair_of(&self.talking, random)?;
         let Pair { first, old, unit } = self.take(a, b);
-        let mut side = grown(&self.piece, first, false, random);
-        refine(&self.piece, &mut side, first);
+        let mut side = grown(&self.piece, first, None, random);
+        refine(&self.piece, &mut side, first, self.context);
         if side == old || self.piece.filled(&side) != first {
             return Some(0);
         }
@@ -285,10 +270,10 @@ impl<'a> Cuts<'a> {
         self.changed.clear();
         self.put(a, b, &side);
         let mut stale = 0;
-        while stale < PATIENCE_KICKED {
+        while stale < self.context.clusters.patience {
             let around = self.changed[random.below(self.changed.len())].0;
             let Some((a, b)) = self.pair_of(&self.members[around], random) else { break };
-            let more = self.cut(a, b, TRIES_KICKED, random);
+            let more = self.cut(a, b, self.context.clusters.tries_perturbed, random);
             (stale, gain) = if more > 0 { (0, gain + more) } else { (stale + 1, gain) };
         }
         if gain < -slack {
@@ -413,7 +398,7 @@ mod tests {
         let weight = talking(120, 500, &mut random);
         let Ready { net, layout, .. } = ready(&weight, &tree(&[4, 30], &[10, 1]));
         let group_of = shuffled(120, &layout.tree.group_of_slots(), &mut random);
-        let cluster_of = clusters(&Piece::of_net(&net), &group_of, 6, &mut random);
+        let cluster_of = clusters(&Piece::of_net(&net), &group_of, 6, 2, &mut random);
         let count = *cluster_of.iter().max().unwrap() as usize + 1;
         assert!(count < 80, "{count} clusters");
         let (vertices, places) = by_cluster(&cluster_of, count);
@@ -437,8 +422,8 @@ mod tests {
             let Ready { net, layout, .. } = ready(&weight, &tree(arities, costs));
             let group_of = shuffled(60, &layout.tree.group_of_slots(), &mut random);
             let fine = Piece::of_net(&net);
-            let cluster_of = clusters(&fine, &group_of, 3, &mut random);
-            let mut cuts = Cuts::new(&fine, &cluster_of, &group_of, &layout);
+            let cluster_of = clusters(&fine, &group_of, 3, 2, &mut random);
+            let mut cuts = Cuts::new(&fine, &cluster_of, &group_of, &layout, &Context::DEFAULT);
             for ((a, b), more) in [(0, 1), (2, 0), (1, 3)].into_iter().zip(more) {
                 assert_eq!(cuts.take(a, b).unit, more);
                 let old: Vec<u8> = (0..cuts.pair.len()).map(|at| u8::from(at >= cuts.members[a].len())).collect();
@@ -466,7 +451,7 @@ mod tests {
             let start: Vec<u32> = (0..192).map(|task| knots[task / 8] / 2).collect();
             let mut group_of = start.clone();
             let mut clock = Clock::new(&Options::default(), 300);
-            improve(&net, &layout, &mut group_of, kicks, &mut clock, &mut random);
+            improve(&net, &layout, &mut group_of, kicks, &Context::DEFAULT, &mut clock, &mut random);
             let cost = |group_of: &[u32]| cost_of_groups(&net, &layout, group_of);
             assert!(cost(&group_of) < cost(&start), "{} and {}", cost(&group_of), cost(&start));
             assert!((0..12).all(|group| group_of.iter().filter(|&&own| own == group).count() == 16));
@@ -481,8 +466,8 @@ mod tests {
         let Ready { net, layout, .. } = ready(&weight, &tree(&[3, 4, 8], &[100, 10, 1]));
         let group_of = shuffled(96, &layout.tree.group_of_slots(), &mut random);
         let fine = Piece::of_net(&net);
-        let cluster_of = clusters(&fine, &group_of, 2, &mut random);
-        let mut cuts = Cuts::new(&fine, &cluster_of, &group_of, &layout);
+        let cluster_of = clusters(&fine, &group_of, 2, 2, &mut random);
+        let mut cuts = Cuts::new(&fine, &cluster_of, &group_of, &layout, &Context::DEFAULT);
         cuts.run(&Clock::new(&Options::default(), 1), &mut random);
         let now = |cuts: &Cuts| -> Vec<u32> {
             assert!(cuts.members.iter().enumerate().all(|(group, members)| {
@@ -508,7 +493,7 @@ mod tests {
     #[test]
     fn what_kicks_may_cost_becomes_less_and_nothing_in_the_end() {
         let mut clock = Clock::new(&Options::default(), 1_000);
-        let mut kicks = Kicks::new(&clock, 75.0);
+        let mut kicks = Kicks::new(&clock, &context::Clusters::DEFAULT, 300.0);
         // Nobody knows yet how long a round takes.
         assert_eq!((kicks.slack(false, &clock), kicks.slack(true, &clock)), (Some(0), Some(0)));
         let mut round = || {
@@ -531,7 +516,7 @@ mod tests {
         for _ in 0..20 {
             let before = cost(&group_of);
             let mut clock = Clock::new(&Options::default(), 4_000);
-            improve(&net, &layout, &mut group_of, true, &mut clock, &mut random);
+            improve(&net, &layout, &mut group_of, true, &Context::DEFAULT, &mut clock, &mut random);
             assert!(cost(&group_of) <= before, "{} and {before}", cost(&group_of));
         }
     }
@@ -545,7 +530,7 @@ mod tests {
             let Ready { net, layout, .. } = ready(&weight, &tree(&[12, 16], &[10, 1]));
             let start: Vec<u32> = (0..192).map(|task| task / 16).collect();
             let mut group_of = start.clone();
-            improve(&net, &layout, &mut group_of, true, &mut clock, &mut Random::new(1));
+            improve(&net, &layout, &mut group_of, true, &Context::DEFAULT, &mut clock, &mut Random::new(1));
             assert_eq!(group_of, start);
         }
     }

@@ -2,6 +2,7 @@
 
 use super::bisect::{agreed, bisect, bisect_well};
 use super::clock::Clock;
+use super::context::{Context, Part};
 use super::layout::Tree;
 use super::net::Net;
 use super::piece::Piece;
@@ -14,6 +15,7 @@ use std::ops::Range;
 pub struct Divider<'a> {
     net: &'a Net,
     tree: &'a Tree,
+    context: &'a Context,
     /// Place of each vertex in the piece at hand.
     local: Vec<u32>,
     /// Number of slots before each that may be filled; none where all may.
@@ -44,30 +46,24 @@ pub struct Pace {
     cuts: u32,
 }
 
-/// Cuts of each part at most that are made and recombined.
-const MOST_PARENTS: usize = 3;
-
 impl Pace {
     /// A pace for a division that starts now and whose first level has `children` parts.
     pub fn new(clock: &Clock, children: usize) -> Self {
         Self { clock: clock.clone(), left: clock.left(), cuts: children.max(2).ilog2() }
     }
 
-    /// How many cuts to make of each part, so that the first level takes less than half of the time.
-    fn parents(&self) -> usize {
+    /// How many cuts to make of each part, up to `most`, so that the first level takes less than half of the time.
+    fn parents(&self, most: usize) -> usize {
         if self.clock.counts() {
-            return MOST_PARENTS;
+            return most;
         }
         let left = self.clock.left();
         let one = (self.left - left.min(self.left)) * u128::from(self.cuts);
         // A recombination takes nearly as long as a cut.
         let parents = (left / 2 / one.max(1)).saturating_sub(1);
-        (parents as usize).clamp(1, MOST_PARENTS)
+        (parents as usize).clamp(1, most)
     }
 }
-
-/// Pieces of up to this many vertices are small.
-const SMALL_PIECE: usize = 24;
 
 /// From this number of vertices on two threads are worth it.
 const MANY: usize = 1 << 14;
@@ -75,26 +71,20 @@ const MANY: usize = 1 << 14;
 /// Not in the piece.
 const ELSEWHERE: u32 = u32::MAX;
 
-/// Groups of up to this many slots on average are gathered from edges instead of cut, for up to so many vertices.
-const SMALL: usize = 4;
-const MOST_GATHERED: usize = 256;
-
-/// Up to this many vertices are matched with proof.
-const MOST_MATCHED: usize = 64;
-
 /// The weights of a piece add up to less than this.
 const MOST_WEIGHT: i64 = 1 << 27;
 
 impl<'a> Divider<'a> {
-    /// For a net and a tree, with a number of cuts to try.
-    pub fn new(net: &'a Net, tree: &'a Tree, tries: usize) -> Self {
+    /// For a net and a tree.
+    pub fn new(net: &'a Net, tree: &'a Tree, context: &'a Context) -> Self {
         Self {
             net,
             tree,
+            context,
             local: vec![ELSEWHERE; net.len()],
             open: None,
             spare_before: None,
-            tries,
+            tries: context.division.tries,
             pace: None,
             parents: None,
             blur: 0.0,
@@ -181,8 +171,9 @@ impl<'a> Divider<'a> {
         }
         // Gathered groups are full, whether that is good or not.
         let is_full = || !vertices.iter().any(|&vertex| self.net.is_empty_slot(vertex as usize));
-        let are_few = vertices.len() <= SMALL * groups.len() && vertices.len() <= MOST_GATHERED;
-        if are_few && self.is_lowest(level, &groups) && is_full() {
+        let Context { division, .. } = self.context;
+        let are_few = vertices.len() <= division.gathered_slots * groups.len() && vertices.len() <= division.gathered;
+        if are_few && self.context.uses(Part::Gathering) && self.is_lowest(level, &groups) && is_full() {
             return self.gather(vertices, groups, slot_of);
         }
         let children = self.tree.children(level, &groups);
@@ -293,20 +284,21 @@ impl<'a> Divider<'a> {
     /// A cut of a part that is split at a level; `now` is how it is cut now.
     fn cut(&mut self, piece: &Piece, first: i32, level: usize, now: Option<Vec<u8>>, random: &mut Random) -> Vec<u8> {
         // In a small graph a try costs little, and there is little to choose the best from.
-        let small = if piece.len() <= SMALL_PIECE { 3 } else { 1 };
+        let context = self.context;
+        let small = if piece.len() <= context.division.small { context.division.small_tries } else { 1 };
         let tries = small * if level == 0 { self.tries } else { self.tries.div_ceil(4) };
         let Some(pace) = &self.pace else {
             if self.blur > 0.0 {
-                return bisect(piece, first, tries, random);
+                return bisect(piece, first, tries, context, random);
             }
-            return agreed(piece, first, tries, 1 + usize::from(now.is_some()), now, random);
+            return agreed(piece, first, tries, 1 + usize::from(now.is_some()), now, context, random);
         };
         if level > 0 {
-            return bisect(piece, first, tries, random);
+            return bisect(piece, first, tries, context, random);
         }
-        let side = now.or_else(|| Some(bisect_well(piece, first, tries, random)));
-        let parents = *self.parents.get_or_insert_with(|| pace.parents());
-        agreed(piece, first, tries, parents, side, random)
+        let side = now.or_else(|| Some(bisect_well(piece, first, tries, context, random)));
+        let parents = *self.parents.get_or_insert_with(|| pace.parents(context.division.parents));
+        agreed(piece, first, tries, parents, side, context, random)
     }
 
     /// Fills groups of two with the pairs that talk most.
@@ -355,7 +347,7 @@ impl<'a> Divider<'a> {
             let spare = self.spare(&(group..group + 1));
             self.tree.slots_of(group as usize).len() == 2 && spare.is_none_or(|spare| spare == 1)
         };
-        let fits = vertices.len() <= MOST_MATCHED && groups.clone().all(is_pair);
+        let fits = vertices.len() <= self.context.division.matched && groups.clone().all(is_pair);
         if fits {
             let piece = self.piece(vertices, 1, |_| 0);
             self.pair(&piece, vertices, groups, slot_of);

@@ -8,6 +8,7 @@
 //! where it has been lately. So the cheapest push is found by reading a few rows from end to end, without a branch. Costs are
 //! counted in units, below which is room for the group and the member that a cost is of: the least of many says whose it is.
 
+use super::context;
 use super::layout::Layout;
 use super::piece::Piece;
 use crate::random::Random;
@@ -26,21 +27,6 @@ const SHUT: i32 = CLOSED / 2;
 
 /// What any vertex pays is less than this, in units.
 const MOST_COST: i64 = 1 << 28;
-
-/// For how many moves a vertex may not return to a group, in vertices that it talks with on average: that, and up to half
-/// as much again by chance.
-const TENURE: usize = 2;
-const LEAST_TENURE: usize = 5;
-
-/// Where there are few vertices, one in so many may not return at a time, but for as many moves as this.
-const LEAST_OPEN: usize = 5;
-const FEW: usize = 64;
-
-/// Moves that count as a step of a search.
-const MOVES_A_STEP: usize = 128;
-
-/// Moves after which it is drawn anew for how many a vertex may not return.
-const SAME_TENURE: u32 = 32;
 
 /// All vertices in groups that are full.
 #[derive(Debug, Clone)]
@@ -94,32 +80,37 @@ pub trait Search: std::fmt::Debug {
 }
 
 /// The search over a graph; none where there are too many groups, or less than two.
-pub fn search(graph: &Piece, layout: &Layout) -> Option<Box<dyn Search>> {
-    fn boxed<const VECTORS: usize>(graph: &Piece, layout: &Layout) -> Option<Box<dyn Search>> {
-        Some(Box::new(Ground::<VECTORS>::new(graph, layout)))
+pub fn search(graph: &Piece, layout: &Layout, numbers: context::Ejection) -> Option<Box<dyn Search>> {
+    fn boxed<const VECTORS: usize>(
+        graph: &Piece,
+        layout: &Layout,
+        numbers: context::Ejection,
+    ) -> Option<Box<dyn Search>> {
+        Some(Box::new(Ground::<VECTORS>::new(graph, layout, numbers)))
     }
     match layout.groups() {
         0..=1 => None,
-        2..=8 => boxed::<1>(graph, layout),
-        9..=16 => boxed::<2>(graph, layout),
-        17..=32 => boxed::<4>(graph, layout),
-        33..=64 => boxed::<8>(graph, layout),
-        65..=MOST_GROUPS => boxed::<16>(graph, layout),
+        2..=8 => boxed::<1>(graph, layout, numbers),
+        9..=16 => boxed::<2>(graph, layout, numbers),
+        17..=32 => boxed::<4>(graph, layout, numbers),
+        33..=64 => boxed::<8>(graph, layout, numbers),
+        65..=MOST_GROUPS => boxed::<16>(graph, layout, numbers),
         _ => None,
     }
 }
 
 /// For how many moves a vertex of a graph may not return to a group, at least.
-fn tenure(graph: &Piece) -> usize {
+fn tenure(graph: &Piece, numbers: &context::Ejection) -> usize {
     let count = graph.len();
-    let tenure = TENURE * graph.arcs.len() / count.max(1);
-    let most = if count <= FEW { count / LEAST_OPEN } else { usize::MAX };
-    tenure.min(most).max(LEAST_TENURE)
+    let tenure = numbers.tenure * graph.arcs.len() / count.max(1);
+    let most = if count <= numbers.few { count / numbers.least_open } else { usize::MAX };
+    tenure.min(most).max(numbers.least_tenure)
 }
 
 /// A graph and the groups that its vertices are divided over: what every search over them has in common.
 #[derive(Debug)]
 struct Ground<const VECTORS: usize> {
+    numbers: context::Ejection,
     groups: usize,
     /// Start of each vertex's arcs, and their number.
     starts: Vec<u32>,
@@ -137,7 +128,7 @@ struct Ground<const VECTORS: usize> {
 }
 
 impl<const VECTORS: usize> Ground<VECTORS> {
-    fn new(graph: &Piece, layout: &Layout) -> Self {
+    fn new(graph: &Piece, layout: &Layout, numbers: context::Ejection) -> Self {
         let groups = layout.groups();
         let mut arcs = graph.arcs.clone();
         let mut distance = vec![Row::<VECTORS>::filled(0); groups];
@@ -149,8 +140,8 @@ impl<const VECTORS: usize> Ground<VECTORS> {
         let bits = member_bits + (LANES * VECTORS).ilog2();
         scale(&graph.starts, &mut arcs, &mut distance, MOST_COST >> bits);
         distance.iter_mut().flat_map(|row| row.0.as_flattened_mut()).for_each(|distance| *distance <<= bits);
-        let tenure = tenure(graph) as u32;
-        Self { groups, starts: graph.starts.clone(), arcs, distance, stride, bits, member_bits, tenure }
+        let tenure = tenure(graph, &numbers) as u32;
+        Self { numbers, groups, starts: graph.starts.clone(), arcs, distance, stride, bits, member_bits, tenure }
     }
 
     #[inline(always)]
@@ -158,6 +149,9 @@ impl<const VECTORS: usize> Ground<VECTORS> {
         &self.arcs[self.starts[vertex] as usize..self.starts[vertex + 1] as usize]
     }
 }
+
+/// Weights are halved where they are more than so many times the distances, and distances where they are not.
+const LOPSIDED: i64 = 64;
 
 /// Halves weights or distances until what any vertex pays is less than `most`.
 fn scale<const VECTORS: usize>(starts: &[u32], arcs: &mut [(u32, i32)], distance: &mut [Row<VECTORS>], most: i64) {
@@ -170,7 +164,7 @@ fn scale<const VECTORS: usize>(starts: &[u32], arcs: &mut [(u32, i32)], distance
         if heaviest * furthest < most {
             break;
         }
-        if heaviest > furthest * FEW as i64 {
+        if heaviest > furthest * LOPSIDED {
             arcs.iter_mut().for_each(|arc| halve(&mut arc.1));
         } else {
             distance.iter_mut().flat_map(|row| row.0.as_flattened_mut()).for_each(halve);
@@ -212,7 +206,9 @@ struct Walk<'a, const VECTORS: usize> {
     /// Moves made, and how many of them are so long ago that who left may return.
     now: u32,
     opened: u32,
+    /// The tenure, and the move at which it is drawn anew.
     tenure: u32,
+    redrawn: u32,
     total: i64,
     /// The group that lacks a vertex and the one that has one too many; none where all are full.
     ends: Option<(usize, usize)>,
@@ -233,6 +229,7 @@ impl<'a, const VECTORS: usize> Walk<'a, VECTORS> {
             now: 0,
             opened: 0,
             tenure: ground.tenure,
+            redrawn: 0,
             total: 0,
             ends: None,
             best_total: 0,
@@ -268,7 +265,7 @@ impl<'a, const VECTORS: usize> Walk<'a, VECTORS> {
     fn run_anywhere(&mut self, patience: usize, random: &mut Random, goes_on: &mut dyn FnMut() -> bool) {
         let mut since = 0;
         while since < patience && goes_on() {
-            for _ in 0..MOVES_A_STEP {
+            for _ in 0..self.ground.numbers.moves_a_step {
                 let found = self.step(random);
                 since = if found { 0 } else { since + 1 };
             }
@@ -328,7 +325,8 @@ impl<'a, const VECTORS: usize> Walk<'a, VECTORS> {
     /// Lets those return who left long ago.
     #[inline(always)]
     fn open(&mut self, random: &mut Random) {
-        if self.now % SAME_TENURE == 0 {
+        if self.now == self.redrawn {
+            self.redrawn += self.ground.numbers.same_tenure;
             self.tenure = self.ground.tenure + random.below(self.ground.tenure as usize / 2 + 1) as u32;
         }
         while self.opened + self.tenure <= self.now {
@@ -393,6 +391,8 @@ mod tests {
     use super::*;
     use crate::testing::tree;
 
+    const NUMBERS: context::Ejection = context::Ejection::DEFAULT;
+
     /// J of a division, each pair once, and what a vertex would pay in a group.
     struct Plain<'a> {
         graph: &'a Piece,
@@ -415,7 +415,7 @@ mod tests {
 
         /// The search, every cost counted anew for every move.
         fn slowly(&self, start: &[u32], patience: usize, random: &mut Random, mut steps: usize) -> Vec<u32> {
-            let (count, groups, least) = (start.len(), self.layout.groups(), tenure(self.graph) as u32);
+            let (count, groups, least) = (start.len(), self.layout.groups(), tenure(self.graph, &NUMBERS) as u32);
             let mut group_of = start.to_vec();
             let mut members: Vec<Vec<usize>> = vec![Vec::new(); groups];
             group_of.iter().enumerate().for_each(|(vertex, &group)| members[group as usize].push(vertex));
@@ -426,8 +426,8 @@ mod tests {
             let (mut opened, mut tenure) = (0, least);
             while since < patience && steps > 0 {
                 steps -= 1;
-                for _ in 0..MOVES_A_STEP {
-                    if left.len() as u32 % SAME_TENURE == 0 {
+                for _ in 0..NUMBERS.moves_a_step {
+                    if left.len() as u32 % NUMBERS.same_tenure == 0 {
                         tenure = least + random.below(least as usize / 2 + 1) as u32;
                     }
                     while opened + tenure as usize <= left.len() {
@@ -492,7 +492,7 @@ mod tests {
             for steps in [1, 5] {
                 let (mut left, mut others) = (0..steps, random.clone());
                 let mut goes_on = || left.next().is_some();
-                let fast = search(&whole, &layout).unwrap().search(&start, 300, &mut random, &mut goes_on);
+                let fast = search(&whole, &layout, NUMBERS).unwrap().search(&start, 300, &mut random, &mut goes_on);
                 let slow = plain.slowly(&start, 300, &mut others, steps);
                 assert_eq!(fast, slow, "{arities:?}");
                 assert_eq!(random.draw(), others.draw(), "{arities:?}");
@@ -514,7 +514,7 @@ mod tests {
         let plain = Plain { graph: &whole, layout: &layout };
         let (start, mut left) = (layout.tree.group_of_slots(), 0..10);
         let mut goes_on = || left.next().is_some();
-        let found = search(&whole, &layout).unwrap().search(&start, 500, &mut random, &mut goes_on);
+        let found = search(&whole, &layout, NUMBERS).unwrap().search(&start, 500, &mut random, &mut goes_on);
         assert!(plain.total(&found) < plain.total(&start));
     }
 
@@ -524,7 +524,7 @@ mod tests {
             let tasks: usize = arities.iter().product();
             let weight = talking(tasks, 30, &mut Random::new(1));
             let Ready { layout, net, .. } = ready(&weight, &tree(arities, &[100, 1][2 - arities.len()..]));
-            assert!(search(&Piece::of_net(&net), &layout).is_none());
+            assert!(search(&Piece::of_net(&net), &layout, NUMBERS).is_none());
         }
     }
 }

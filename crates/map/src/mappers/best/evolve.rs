@@ -5,6 +5,7 @@
 
 use super::bisect::{bisect, bisect_well, grown};
 use super::clock::Clock;
+use super::context::{Context, Part};
 use super::divide::level_out;
 use super::ejection::{self, Division};
 use super::layout::{Layout, Tree};
@@ -14,47 +15,30 @@ use crate::random::Random;
 use std::cmp::Reverse;
 use std::ops::Range;
 
-/// Slots that a part has at least: below, pairs are matched and groups filled by what is cut there.
-const LEAST_SLOTS: usize = 8;
-
-/// Up to so many tasks there are few enough.
-pub const FEW: usize = 64;
-
-/// From so many others that a task talks with on average a graph is dense, and up to so many tasks it is divided here.
-pub const DENSE: Dense = Dense { others: 24, tasks: 1_024 };
-
-/// The same where the tasks are blocks of tasks: what one of them talks with is in no order then, more often than not.
-pub const DENSE_OF_BLOCKS: Dense = Dense { others: 12, tasks: 512 };
-
 /// From what number of others on, for each task, and up to how many tasks a graph is divided here.
 #[derive(Debug, Clone, Copy)]
 pub struct Dense {
-    /// The others.
-    pub others: usize,
+    others: usize,
     tasks: usize,
 }
 
-/// Divisions kept at a time.
-const POPULATION: usize = 6;
+impl Dense {
+    /// Those of tasks.
+    pub fn of_tasks(context: &Context) -> Self {
+        Self { others: context.evolution.dense_others, tasks: context.evolution.dense_tasks }
+    }
 
-/// Recombinations in a row that led to nothing, after which the divisions are too much alike, and all begins anew.
-const PATIENCE: usize = 10;
-
-/// Moves without success, for each task, that end a search, and where there are two parts: those have been cut by such moves.
-const MOVES: usize = 3;
-const MOVES_OF_TWO: usize = 1;
-
-/// Of the time, in a hundred, how much goes to divisions, and where there are few tasks.
-const TIME: u128 = 75;
-const TIME_OF_FEW: u128 = 85;
-
-/// Cuts of the coarsest graph that are tried for a start, and for the first.
-const TRIES: usize = 2;
-const TRIES_FIRST: usize = 4;
+    /// Those of blocks of tasks.
+    pub fn of_blocks(context: &Context) -> Self {
+        let numbers = &context.evolution;
+        Self { others: numbers.dense_others_of_blocks, tasks: numbers.dense_tasks_of_blocks }
+    }
+}
 
 /// The division of all tasks over the finest subtrees that are large enough.
 #[derive(Debug)]
-pub struct Parts {
+pub struct Parts<'a> {
+    context: &'a Context,
     whole: Piece,
     /// The subtrees, as groups.
     pub layout: Layout,
@@ -65,48 +49,54 @@ pub struct Parts {
     search: Box<dyn ejection::Search>,
 }
 
-impl Parts {
+impl<'a> Parts<'a> {
     /// What there is to divide; none where the graph is large and sparse, or the tree has no such subtrees.
-    pub fn new(net: &Net, layout: &Layout, dense: Dense) -> Option<Self> {
+    pub fn new(net: &Net, layout: &Layout, dense: Dense, context: &'a Context) -> Option<Self> {
+        if !context.uses(Part::Evolution) {
+            return None;
+        }
         let arcs: usize = (0..net.len()).map(|vertex| net.row(vertex).len()).sum();
         let is_dense = arcs >= dense.others * net.len() && net.len() <= dense.tasks;
         let fits = |&level: &usize| {
             let parts = layout.tree.parts(level).len();
-            parts > 1 && net.len() / parts >= LEAST_SLOTS
+            parts > 1 && net.len() / parts >= context.evolution.least_slots
         };
         let level = (0..layout.tree.levels()).rev().find(fits)?;
-        if net.len() > FEW && !is_dense {
+        if net.len() > context.evolution.few && !is_dense {
             return None;
         }
         let (whole, layout) = (Piece::of_net(net), layout.above(level));
-        let search = ejection::search(&whole, &layout)?;
-        Some(Self { whole, layout, level, is_dense, search })
+        let search = ejection::search(&whole, &layout, context.ejection)?;
+        Some(Self { context, whole, layout, level, is_dense, search })
     }
 
-    /// The best division that is found in [`TIME`] of what is left: group by group of the parts' layout for each vertex.
+    /// The best division that is found in most of what is left of the time: group by group of the parts' layout for each vertex.
     pub fn evolve(&self, clock: &mut Clock, random: &mut Random) -> Division {
+        let (context, numbers) = (self.context, self.context.evolution);
         let all = clock.left();
-        let until = all - all * if self.whole.len() <= FEW { TIME_OF_FEW } else { TIME } / 100;
+        let share = if self.whole.len() <= numbers.few { numbers.time_of_few } else { numbers.time };
+        let until = all - all * share / 100;
         // Where the time is short there is one start, which should be a good one, and one step.
         let start = match self.is_dense {
-            true => self.spread(random, |piece, first, random| grown(piece, first, false, random)),
-            false => self.spread(random, |piece, first, random| bisect_well(piece, first, TRIES_FIRST, random)),
+            true => self.spread(random, |piece, first, random| grown(piece, first, None, random)),
+            false => self
+                .spread(random, |piece, first, random| bisect_well(piece, first, numbers.tries_first, context, random)),
         };
         let mut is_first = true;
         let mut population = vec![self.searched(start, random, || std::mem::take(&mut is_first) || clock.step())];
         let (mut stale, mut ended) = (0, None);
         while clock.left() > until {
-            if stale == PATIENCE {
+            if stale == numbers.patience {
                 ended = population.drain(..).chain(ended).min_by_key(|found| found.total);
                 stale = 0;
             }
             let goes_on = || clock.left() > until && clock.step();
-            if population.len() < POPULATION {
+            if population.len() < numbers.population {
                 population.push(self.fresh(random, goes_on));
                 continue;
             }
-            let a = random.below(POPULATION);
-            let b = (a + 1 + random.below(POPULATION - 1)) % POPULATION;
+            let a = random.below(numbers.population);
+            let b = (a + 1 + random.below(numbers.population - 1)) % numbers.population;
             let next = self.recombined(&population[a], &population[b], random, goes_on);
             let worse = if population[a].total > population[b].total { a } else { b };
             // Two that cost the same are most likely one.
@@ -124,14 +114,21 @@ impl Parts {
     /// A division from scratch.
     fn fresh(&self, random: &mut Random, goes_on: impl FnMut() -> bool) -> Division {
         let start = match self.is_dense {
-            true => self.spread(random, |piece, first, random| grown(piece, first, false, random)),
-            false => self.spread(random, |piece, first, random| bisect(piece, first, TRIES, random)),
+            true => self.spread(random, |piece, first, random| grown(piece, first, None, random)),
+            false => self.spread(random, |piece, first, random| {
+                bisect(piece, first, self.context.evolution.tries, self.context, random)
+            }),
         };
         self.searched(start, random, goes_on)
     }
 
     fn searched(&self, start: Vec<u32>, random: &mut Random, mut goes_on: impl FnMut() -> bool) -> Division {
-        let moves = if self.layout.groups() == 2 { MOVES_OF_TWO } else { MOVES };
+        if !self.context.uses(Part::EjectionChains) {
+            goes_on();
+            return Division { total: self.total(&start), group_of: start };
+        }
+        let numbers = &self.context.evolution;
+        let moves = if self.layout.groups() == 2 { numbers.moves_of_two } else { numbers.moves };
         let group_of = self.search.search(&start, moves * self.whole.len(), random, &mut goes_on);
         Division { total: self.total(&group_of), group_of }
     }
@@ -264,7 +261,7 @@ mod tests {
             let mut random = Random::new(tasks as u64);
             let weight = talking(tasks, 150, &mut random);
             let Ready { layout, net, .. } = ready(&weight, &tree(arities, &[100, 10, 1]));
-            let parts = Parts::new(&net, &layout, DENSE).unwrap();
+            let parts = Parts::new(&net, &layout, Dense::of_tasks(&Context::DEFAULT), &Context::DEFAULT).unwrap();
             assert_eq!(parts.layout.groups(), if arities[2] == 2 { arities[0] } else { 6 });
             let (a, b) = (parts.fresh(&mut random, || true), parts.fresh(&mut random, || true));
             let both = parts.recombined(&a, &b, &mut random, || true);
@@ -279,7 +276,7 @@ mod tests {
     fn what_two_divisions_agree_on_is_kept_whatever_the_groups_are_called() {
         let weight = Matrix::from_triplets(24, (0..24).map(|task| (task, (task + 1) % 24, 1)));
         let Ready { layout, net, .. } = ready(&weight, &tree(&[3, 8], &[100, 1]));
-        let parts = Parts::new(&net, &layout, DENSE).unwrap();
+        let parts = Parts::new(&net, &layout, Dense::of_tasks(&Context::DEFAULT), &Context::DEFAULT).unwrap();
         let a = Division { total: 1, group_of: (0..24).map(|vertex| vertex / 8).collect() };
         let b = Division { total: 1, group_of: (0..24).map(|vertex| (vertex / 8 + 1) % 3).collect() };
         assert_eq!(partners(3, &a.group_of, &b.group_of), [1, 2, 0]);

@@ -1,32 +1,27 @@
 //! Making a cut better by passes of moves that go on through worse states (Fiduccia and Mattheyses, "A linear-time heuristic
 //! for improving network partitions", 1982). What a vertex gains is kept from pass to pass, so that a pass costs no more
-//! than its moves. Few vertices are left to [`super::halves`].
+//! than its moves. Few vertices are left to [`super::small_tabu`].
 
+use super::context::{Context, Part};
 use super::gains::{Gains, NONE};
-use super::halves;
 use super::piece::Piece;
-
-/// Passes at most.
-const PASSES: usize = 12;
-
-/// A pass ends after so many moves, and one for 64 vertices, that led to nothing better.
-const PATIENCE: usize = 16;
+use super::small_tabu;
 
 /// Makes a cut cheaper by moves of single vertices; side 0 ends with `first` slots where vertex sizes allow.
-pub fn refine(piece: &Piece, side: &mut [u8], first: i32) {
-    if !halves::refine(piece, side, first) {
-        pass_by_pass(piece, side, first);
+pub fn refine(piece: &Piece, side: &mut [u8], first: i32, context: &Context) {
+    if !context.uses(Part::SmallTabu) || !small_tabu::refine(piece, side, first, context) {
+        pass_by_pass(piece, side, first, context);
     }
 }
 
 /// Moves vertices until no pass makes the cut cheaper.
-fn pass_by_pass(piece: &Piece, side: &mut [u8], first: i32) {
+fn pass_by_pass(piece: &Piece, side: &mut [u8], first: i32, context: &Context) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has what the function was compiled for.
-        return unsafe { pass_by_pass_avx2(piece, side, first) };
+        return unsafe { pass_by_pass_avx2(piece, side, first, context) };
     }
-    pass_by_pass_anywhere(piece, side, first);
+    pass_by_pass_anywhere(piece, side, first, context);
 }
 
 /// [`pass_by_pass_anywhere`], eight gains an instruction: x86's baseline has no maximum of 32-bit integers.
@@ -35,14 +30,14 @@ fn pass_by_pass(piece: &Piece, side: &mut [u8], first: i32) {
 /// The processor must have AVX2: the caller has asked it. The code is safe but for that.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn pass_by_pass_avx2(piece: &Piece, side: &mut [u8], first: i32) {
-    pass_by_pass_anywhere(piece, side, first);
+unsafe fn pass_by_pass_avx2(piece: &Piece, side: &mut [u8], first: i32, context: &Context) {
+    pass_by_pass_anywhere(piece, side, first, context);
 }
 
 #[inline(always)]
-fn pass_by_pass_anywhere(piece: &Piece, side: &mut [u8], first: i32) {
-    let mut passes = Passes::new(piece, side, first);
-    for _ in 0..PASSES {
+fn pass_by_pass_anywhere(piece: &Piece, side: &mut [u8], first: i32, context: &Context) {
+    let mut passes = Passes::new(piece, side, first, context.bisection.patience);
+    for _ in 0..context.bisection.passes {
         if !passes.run(side) {
             break;
         }
@@ -81,7 +76,7 @@ const LOCKED: i32 = 1 << 29;
 
 impl<'a> Passes<'a> {
     #[inline(always)]
-    fn new(piece: &'a Piece, side: &[u8], first: i32) -> Self {
+    fn new(piece: &'a Piece, side: &[u8], first: i32, patience: usize) -> Self {
         let count = piece.len();
         let mut gains = Gains::new(2, count);
         let mut filled = 0;
@@ -98,7 +93,7 @@ impl<'a> Passes<'a> {
             }
         }
         let kept = gains.are_few().then(|| gains.clone());
-        let (moves, patience) = (Vec::with_capacity(count), PATIENCE + count / 64);
+        let (moves, patience) = (Vec::with_capacity(count), patience + count / 64);
         Self { piece, first, slack: slack(piece), filled, gain: gains, kept, moves, patience }
     }
 
@@ -204,11 +199,13 @@ mod tests {
             let filled: i32 = piece.size.iter().zip(side).filter(|(_, side)| **side == 0).map(|(size, _)| size).sum();
             (filled - first, ((filled - first).abs() - slack(piece)).max(0))
         };
-        for _ in 0..PASSES {
+        for _ in 0..Context::DEFAULT.bisection.passes {
             let start = (off(side).1, piece.cost(side));
             let (mut now, mut best, mut kept) = (side.clone(), start, 0);
             let mut moved = Vec::new();
-            while moved.len() < piece.len() && moved.len() <= kept + PATIENCE + piece.len() / 64 {
+            while moved.len() < piece.len()
+                && moved.len() <= kept + Context::DEFAULT.bisection.patience + piece.len() / 64
+            {
                 let more = off(&now).0;
                 let may = |vertex: &usize| match now[*vertex] {
                     0 => more >= -slack(piece),
@@ -240,7 +237,7 @@ mod tests {
                 let first = piece.size.iter().sum::<i32>() / 2;
                 let mut side: Vec<u8> = (0..count).map(|at| u8::from(at >= count / 2)).collect();
                 let mut slow = side.clone();
-                pass_by_pass(&piece, &mut side, first);
+                pass_by_pass(&piece, &mut side, first, &Context::DEFAULT);
                 slowly(&piece, &mut slow, first);
                 assert_eq!(side, slow, "{count} vertices of up to {largest} slots");
             }

@@ -3,6 +3,7 @@
 //! best is searched on from where it is better than what was found.
 
 use super::clock::Clock;
+use super::context::{Context, Part};
 use crate::levels::Levels;
 use crate::mappers::MAPPERS;
 use crate::seating::Seating;
@@ -10,25 +11,25 @@ use crate::slots::Slots;
 use crate::{Options, Problem};
 use std::ops::Range;
 
-/// With more slots than this the matching takes longer than all else.
-const MOST: usize = 512;
-
-/// What all of them together take for the cube of the number of slots, in nanoseconds, about.
-const TIME: u128 = 20;
-
 /// The slots of the best of the other mappers by `cost`; none where no slot stays empty and subtrees are
 /// alike, or there is no time.
 pub fn best_of(
     problem: &Problem,
     slots: &Slots,
     levels: Option<&Levels>,
+    context: &Context,
     clock: &Clock,
     cost: impl Fn(&[usize]) -> u128,
 ) -> Option<Vec<usize>> {
     let is_even = levels.is_some_and(|levels| levels.groups.iter().all(|groups| are_alike(groups)));
-    let suits = (slots.len() > slots.tasks() || !is_even) && slots.len() <= MOST;
-    let has_time = clock.counts() || clock.left() > TIME * (slots.len() as u128).pow(3);
-    if !suits || !has_time || !problem.load.is_empty() || !problem.options.present.is_empty() {
+    let suits = (slots.len() > slots.tasks() || !is_even) && slots.len() <= context.rivals.slots;
+    let has_time = clock.counts() || clock.left() > context.rivals.cube_ns * (slots.len() as u128).pow(3);
+    if !context.uses(Part::Rivals)
+        || !suits
+        || !has_time
+        || !problem.load.is_empty()
+        || !problem.options.present.is_empty()
+    {
         return None;
     }
     let topology = problem.topology;

@@ -7,31 +7,15 @@
 //! gains add up is then looked for in depth: it has a first step from which on what was gained so far is always more than nothing,
 //! so that few ways are gone. Profiles are kept as long as both groups stay what they are.
 
+use super::context::{self, Context, Part};
 use super::layout::Layout;
 use super::profile::{Key, MOST, NEVER, Profile, SPREAD, Store, Two};
 use super::repartition::regroup;
 use super::state::State;
 use std::cmp::Reverse;
 
-/// Vertices of a group at least.
-const LEAST: usize = 4;
-
-/// So many groups with empty slots are looked at besides.
-const IDLE: usize = 2;
-
-/// Steps of a cycle at most, and ways that are gone from a first step.
-const LONGEST: usize = 6;
-const WAYS: usize = 3_000;
-
-/// So many groups that a group talks with most are looked at.
-const NEAR: usize = 8;
-
 /// Pairs of groups between two looks at the clock.
 const LOOK: usize = 4;
-
-/// Profiles of what groups were before that are kept, for each group, and at most: one takes 1 to 2 KiB.
-const KEPT: usize = 64;
-const MOST_KEPT: usize = 1 << 14;
 
 /// A step of a cycle: from a group to another.
 type Step = (u32, u32);
@@ -41,6 +25,8 @@ type Cycle = (i64, usize, Vec<Step>);
 
 /// Rotates vertices of a state among its groups.
 pub struct Rotation {
+    numbers: context::Rotation,
+    caches: bool,
     groups: usize,
     /// Vertices of the two largest groups.
     wide: usize,
@@ -63,20 +49,23 @@ fn sizes(layout: &Layout) -> impl Iterator<Item = usize> + '_ {
 }
 
 /// Whether there are more than two groups, neither too small nor too large.
-pub fn suits(layout: &Layout) -> bool {
-    layout.groups() > 2 && sizes(layout).all(|size| (LEAST..=MOST / 2).contains(&size))
+pub fn suits(layout: &Layout, context: &Context) -> bool {
+    layout.groups() > 2 && sizes(layout).all(|size| (context.rotation.least..=MOST / 2).contains(&size))
 }
 
 impl Rotation {
     /// For states of a layout and rules; none where groups are too small or too large, or some slots may not stay empty.
-    pub fn new(state: &State) -> Option<Self> {
+    pub fn new(state: &State, context: &Context) -> Option<Self> {
         let (groups, layout) = (state.layout.groups(), state.layout);
         let is_free = state.rules.leave_any_slot_empty(state.net, layout);
-        (suits(layout) && is_free).then(|| Self {
+        let numbers = context.rotation;
+        (context.uses(Part::Rotation) && suits(layout, context) && is_free).then(|| Self {
+            numbers,
+            caches: context.uses(Part::ProfileCache),
             groups,
             wide: 2 * sizes(layout).max().unwrap_or(0),
             profiles: (0..groups * groups).map(|_| None).collect(),
-            store: Store::new((groups * KEPT).min(MOST_KEPT)),
+            store: Store::new((groups * numbers.kept).min(numbers.most_kept)),
             seen: vec![Vec::new(); groups],
             marks: vec![0; groups],
             near: vec![Vec::new(); groups],
@@ -157,7 +146,7 @@ impl Rotation {
         talks[group] = 0;
         let mut near: Vec<u32> = (0..self.groups as u32).filter(|&other| talks[other as usize] > 0).collect();
         near.sort_by_key(|&other| -talks[other as usize]);
-        near.truncate(NEAR);
+        near.truncate(self.numbers.near);
         if state.net.tasks < state.net.len() {
             self.add_idle(state, group, &mut near);
         }
@@ -173,7 +162,7 @@ impl Rotation {
         let mut idle: Vec<_> = others.map(|other| (distances[other], Reverse(empty(other)), other as u32)).collect();
         idle.retain(|other| other.1.0 > 0);
         idle.sort_unstable();
-        near.extend(idle.iter().take(IDLE).map(|other| other.2));
+        near.extend(idle.iter().take(self.numbers.idle).map(|other| other.2));
     }
 
     /// Puts the profiles of a group away: it is not what it was.
@@ -204,13 +193,13 @@ impl Rotation {
                     continue;
                 }
                 let key = self.key(state, a, b);
-                self.profiles[pair] = self.store.take(&key);
+                self.profiles[pair] = if self.caches { self.store.take(&key) } else { None };
                 if self.profiles[pair].is_some() {
                     continue;
                 }
                 let mut profile = self.store.blank();
                 profile.key = key;
-                Two { state, a, b, arcs: &mut self.arcs }.fill(self.wide, &mut profile);
+                Two { state, a, b, numbers: self.numbers, arcs: &mut self.arcs }.fill(self.wide, &mut profile);
                 self.profiles[pair] = Some(profile);
                 made += 1;
                 if made % LOOK == 0 && !goes_on() {
@@ -257,8 +246,13 @@ impl Rotation {
                 for size in 1..=SPREAD {
                     let gain = self.gain((from, to), size);
                     if gain > 0 {
-                        let mut search =
-                            Search { all: self, size, left: WAYS, way: vec![(from, to)], best: (0, size, Vec::new()) };
+                        let mut search = Search {
+                            all: self,
+                            size,
+                            left: self.numbers.paths,
+                            way: vec![(from, to)],
+                            best: (0, size, Vec::new()),
+                        };
                         search.go(to, gain);
                         found.extend((search.best.0 > 0).then_some(search.best));
                     }
@@ -332,7 +326,10 @@ impl Search<'_> {
                     self.best.2.clone_from(&self.way);
                     self.best.2.push((at, to));
                 }
-            } else if gain > 0 && self.way.len() + 1 < LONGEST && self.way.iter().all(|step| step.1 != to) {
+            } else if gain > 0
+                && self.way.len() + 1 < self.all.numbers.longest
+                && self.way.iter().all(|step| step.1 != to)
+            {
                 self.way.push((at, to));
                 self.go(to, gain);
                 self.way.pop();
@@ -363,7 +360,7 @@ mod tests {
             let mut rules = Rules::holding(vec![false; net.len()], layout.groups());
             rules.fixed[0] = fixed;
             let mut state = State::new(&net, &layout, &rules, &(0..tasks as u32).collect::<Vec<_>>());
-            let mut rotation = Rotation::new(&state).unwrap();
+            let mut rotation = Rotation::new(&state, &Context::DEFAULT).unwrap();
             rotation.look(&state);
             assert!(rotation.refresh(&state, &mut || true));
             assert!(right_gains(&rotation, &state) > 3 * 3);
@@ -415,7 +412,7 @@ mod tests {
         let Ready { layout, net, .. } = ready(&weight, &tree(&[3, 4], &[10, 1]));
         let rules = Rules::holding(vec![false; 12], layout.groups());
         let mut state = State::new(&net, &layout, &rules, &(0..12).collect::<Vec<_>>());
-        Rotation::new(&state).unwrap().run(&mut state, || true);
+        Rotation::new(&state, &Context::DEFAULT).unwrap().run(&mut state, || true);
         assert_eq!(state.total, cost(&state, &state.group_of));
         let together = |a: usize, b: usize| state.group_of[a] == state.group_of[b];
         assert!([(0, 6), (4, 10), (8, 2)].into_iter().all(|(a, b)| together(a, b)), "{:?}", state.group_of);
@@ -432,7 +429,7 @@ mod tests {
             random.shuffle(&mut start);
             let mut state = State::new(&net, &layout, &rules, &start);
             let before = state.clone();
-            Rotation::new(&state).unwrap().run(&mut state, || true);
+            Rotation::new(&state, &Context::DEFAULT).unwrap().run(&mut state, || true);
             assert!(state.total < before.total);
             assert_eq!(state.total, cost(&state, &state.group_of));
             let is_full = |group: usize| {
