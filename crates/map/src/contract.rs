@@ -43,23 +43,25 @@ pub(crate) fn judge_placement(name: &str, problem: &Problem, placement: &[usize]
     assert_eq!(capacity_fault(problem, placement), None, "{name}");
 }
 
-/// The least J of all placements that keep the contract, by trying them all.
-fn brute_force(problem: &Problem) -> u128 {
+/// All placements that keep the contract, by trying them all.
+pub(crate) fn legal_placements<'a>(problem: &'a Problem<'a>) -> impl Iterator<Item = Vec<usize>> + 'a {
     let (tasks, pus) = (problem.weight.tasks(), problem.topology.pus.len());
     let placements = (0..pus.pow(tasks as u32))
-        .map(|number| (0..tasks).map(|task| number / pus.pow(task as u32) % pus).collect::<Vec<_>>());
+        .map(move |number| (0..tasks).map(|task| number / pus.pow(task as u32) % pus).collect::<Vec<_>>());
     let usable = Usable::new(problem).unwrap();
-    let legal = placements.filter(|placement| {
+    placements.filter(move |placement| {
         placement
             .iter()
             .enumerate()
             .all(|(task, &pu)| usable.pus.contains(&pu) && usable.pin[task].is_none_or(|pin| pin == pu))
             && capacity_fault(problem, placement).is_none()
-    });
-    legal
-        .map(|placement| slow_cost(problem.weight, problem.topology, &placement))
-        .min()
-        .expect("one placement is legal")
+    })
+}
+
+/// The least J of them.
+fn brute_force(problem: &Problem) -> u128 {
+    let costs = legal_placements(problem).map(|placement| slow_cost(problem.weight, problem.topology, &placement));
+    costs.min().expect("one placement is legal")
 }
 
 /// What breaks the rules of capacity: a PU has more than its share, or a core is shared while one is free.

@@ -52,6 +52,11 @@ impl Time<'_> {
         total(self.hct, self.traffic, &elements)
     }
 
+    /// Whether the order of messages is known, so that the estimate follows them.
+    pub(crate) fn knows_order(&self) -> bool {
+        self.work() > 0.0
+    }
+
     /// How many pieces of messages that takes following; 0 where their order is not known.
     fn work(&self) -> f64 {
         self.traffic.replay.as_ref().map_or_else(|| queues::work(&self.traffic.phases), Replay::work)

@@ -29,6 +29,10 @@ impl Mapper for Balance {
         "DeLoc, section IV"
     }
 
+    fn only_distance(&self) -> Option<&'static str> {
+        Some("looks at loads only")
+    }
+
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
         let slots = Slots::new(problem)?;
         let graph = Graph::new(problem.weight);

@@ -28,6 +28,10 @@ impl Mapper for Complace {
         "COMPROF and COMPLACE, section IV-A, Algorithm 2"
     }
 
+    fn only_distance(&self) -> Option<&'static str> {
+        Some("greedy: places tasks by their heaviest edges")
+    }
+
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
         let slots = Slots::new(problem)?;
         let placed = greedy(&Graph::new(problem.weight), problem.topology, &slots);

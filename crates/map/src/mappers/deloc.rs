@@ -35,6 +35,10 @@ impl Mapper for DeLoc {
         "DeLoc, section II-D, Algorithm 1"
     }
 
+    fn only_distance(&self) -> Option<&'static str> {
+        Some("a published algorithm, which trades locality for balance by its own rule")
+    }
+
     fn needs_periods(&self) -> bool {
         true
     }

@@ -38,6 +38,10 @@ impl Mapper for HctGreedy {
         "IBM report on optimizing communication in MPI programs, section 4"
     }
 
+    fn only_distance(&self) -> Option<&'static str> {
+        Some("greedy: places tasks by the cost of pairs")
+    }
+
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
         let slots = Slots::new(problem)?;
         let placed = bottom_up::map(problem, &slots, self.name(), MOST, &group)?;

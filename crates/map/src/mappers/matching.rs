@@ -36,6 +36,10 @@ impl Mapper for Matching {
         "the TLB paper of 2012, section V-A; Edmonds 1965"
     }
 
+    fn only_distance(&self) -> Option<&'static str> {
+        Some("matches tasks by weight, level by level")
+    }
+
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
         let slots = Slots::new(problem)?;
         let placed = bottom_up::map(problem, &slots, self.name(), MOST, &group)?;

@@ -26,6 +26,10 @@ impl Mapper for Metis {
         "Karypis and Kumar, SIAM J. Sci. Comput. 1998; libmetis"
     }
 
+    fn only_distance(&self) -> Option<&'static str> {
+        Some("the library's own objective is the weight that is cut")
+    }
+
     #[cfg(feature = "metis")]
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
         use crate::{graph::Graph, levels::Levels, load::settled, slots::Slots};

@@ -22,6 +22,10 @@ impl Mapper for Random {
         "none; the baseline of the papers"
     }
 
+    fn only_distance(&self) -> Option<&'static str> {
+        Some("looks at no communication")
+    }
+
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
         let slots = Slots::new(problem)?;
         let mut random = crate::random::Random::new(problem.options.seed);

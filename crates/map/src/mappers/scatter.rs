@@ -22,6 +22,10 @@ impl Mapper for Scatter {
         "OpenMP 5.2, proc_bind(spread)"
     }
 
+    fn only_distance(&self) -> Option<&'static str> {
+        Some("looks at no communication")
+    }
+
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
         let slots = Slots::new(problem)?;
         let mut seating = Seating::new(&slots);

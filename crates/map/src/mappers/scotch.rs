@@ -26,6 +26,10 @@ impl Mapper for Scotch {
         "Pellegrini, SHPCC 1994; libscotch"
     }
 
+    fn only_distance(&self) -> Option<&'static str> {
+        Some("the library's own objective is J")
+    }
+
     #[cfg(feature = "scotch")]
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
         use crate::{load::settled, slots::Slots};

@@ -48,6 +48,10 @@ impl Objective for Makespan {
         Ok(Box::new(Loads::new(Ways::new(network.hct), &network.traffic.phases, &elements)))
     }
 
+    fn states_are_exact(&self, case: &Case) -> bool {
+        case.network.is_some_and(|network| !network.knows_order())
+    }
+
     fn least(&self, case: &Case, _: &dyn Mapper) -> Result<Vec<usize>> {
         least(case.problem, &network(case)?)
     }

@@ -95,8 +95,8 @@ impl Mapper for Best {
         true
     }
 
-    fn objectives(&self) -> &'static [&'static str] {
-        &["distance", "time", "congestion"]
+    fn only_distance(&self) -> Option<&'static str> {
+        None
     }
 
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {

@@ -3,14 +3,17 @@
 //! Tasks are placed in an order in which each talks as much as can be with those before it. A branch is cut where the
 //! bound reaches the best mapping known: every task yet to place pays at least for its cheapest slot, its partners that
 //! are not placed either coming as near as slots allow, the heaviest nearest (the bound of Gilmore 1962 and Lawler 1963
-//! without its assignment problem). Empty parts of the tree that look the same are tried once ([`Shapes`]).
+//! without its assignment problem). Empty parts of the tree that look the same are tried once ([`Shapes`]). For other objectives than
+//! J's every placement is tried ([`enumeration`]).
+
+mod enumeration;
 
 use crate::load::Balance;
 use crate::mappers::complace::Complace;
 use crate::seating::Seating;
 use crate::shapes::{Shapes, narrowed};
 use crate::slots::Slots;
-use crate::{Mapper, Problem};
+use crate::{Mapper, Problem, SearchFor};
 use cohabit_model::{Error, Result, cost};
 use std::collections::BTreeSet;
 
@@ -35,11 +38,19 @@ impl Mapper for Exact {
     }
 
     fn about(&self) -> &'static str {
-        "the best mapping with proof, for a dozen tasks: branch and bound"
+        "the best mapping with proof, for a dozen tasks (fewer for other objectives than distance): branch and bound"
     }
 
     fn source(&self) -> &'static str {
         "Gilmore 1962 and Lawler 1963, bounds of the quadratic assignment problem"
+    }
+
+    fn only_distance(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn search_for(&self) -> Option<SearchFor> {
+        Some(enumeration::least)
     }
 
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
@@ -131,18 +142,11 @@ impl<'a> Search<'a> {
         let distance = square(slots.len(), between);
         let mut partners = ascending(&weight);
         partners.iter_mut().for_each(|row| row.reverse());
-        let mut limits =
-            balance.map(|balance| Limits { balance, load: problem.load, work: vec![0.0; problem.topology.pus.len()] });
-        for (task, pin) in slots.pinned.iter().enumerate() {
-            if let (Some(slot), Some(limits)) = (pin, &mut limits) {
-                limits.add(task, slots.pu[*slot]);
-            }
-        }
         Self {
             slots,
             seating: Seating::new(slots),
             shapes: Shapes::new(problem.topology, slots),
-            limits,
+            limits: Limits::new(problem, slots, balance),
             partners,
             nearest: ascending(&square(slots.len(), |a, b| distance[a][b].min(distance[b][a]))),
             order: order_of_placing(&weight, &slots.pinned),
@@ -247,7 +251,17 @@ impl<'a> Search<'a> {
     }
 }
 
-impl Limits<'_> {
+impl<'a> Limits<'a> {
+    /// The work of pinned tasks; none where loads are not known.
+    fn new(problem: &Problem<'a>, slots: &Slots, balance: Option<&'a Balance>) -> Option<Self> {
+        let work = vec![0.0; problem.topology.pus.len()];
+        let mut limits = Self { balance: balance?, load: problem.load, work };
+        for (task, pin) in slots.pinned.iter().enumerate() {
+            pin.iter().for_each(|&slot| limits.add(task, slots.pu[slot]));
+        }
+        Some(limits)
+    }
+
     fn add(&mut self, task: usize, pu: usize) {
         self.work[pu] += self.balance.work_of(self.load[task], pu);
     }
