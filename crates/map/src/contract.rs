@@ -433,10 +433,10 @@ proptest! {
 
 #[test]
 fn which_slots_stay_empty_is_searched_for_with_more_tasks_than_can_be_proven() {
-    // Pairs and triples that talk, on subtrees that neither fills: none is to be parted, whatever else is asked for.
+    // Pairs and triples that communicate, on subtrees that neither fills: none is to be parted, whatever else is asked for.
     let fill = |size: u32, tasks: u32| {
-        let talks = move |(a, b): &(u32, u32)| a / size == b / size && a != b;
-        let entries = (0..tasks).flat_map(move |a| (0..tasks).map(move |b| (a, b))).filter(talks);
+        let volume = move |(a, b): &(u32, u32)| a / size == b / size && a != b;
+        let entries = (0..tasks).flat_map(move |a| (0..tasks).map(move |b| (a, b))).filter(volume);
         // Names that say nothing of groups.
         let name = move |task: u32| (task * 11) % tasks;
         Matrix::from_triplets(tasks as usize, entries.map(|(a, b)| (name(a), name(b), 10)))

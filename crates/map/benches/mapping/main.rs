@@ -11,7 +11,7 @@
 //!     cargo bench -p cohabit-map -- --without clusters,rotation   `best` without some of its parts
 //!     cargo bench -p cohabit-map -- --preset basic                `best` with other numbers and parts
 //!     cargo bench -p cohabit-map -- --leave-one-out               `best` without each of its parts, against all of them
-//!     cargo bench -p cohabit-map -- --leave-out blur,blur+outer   the same of some parts, and of several at once
+//!     cargo bench -p cohabit-map -- --leave-out outer,outer+blocks the same of some parts, and of several at once
 //!     cargo bench -p cohabit-map -- --wall                        budgets in wall time, as on the command line
 //!     cargo bench -p cohabit-map -- --record 10                   look for better ones, 10 s a problem
 //!     COHABIT_VIEM=viem cargo bench -p cohabit-map -- --mappers viem-eco,best=viem-eco        VieM, where it is

@@ -3,7 +3,7 @@
 //!
 //! The paper's arity is two. Here a group of k is made as k says in binary: two groups of half of it are matched, and where
 //! k is odd one task more joins each group by an assignment of greatest weight. Where only some are to be paired, as many
-//! as stay alone are matched with partners that talk with nobody.
+//! as stay alone are matched with partners that communicate with nobody.
 
 mod edmonds;
 

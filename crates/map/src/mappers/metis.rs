@@ -83,7 +83,7 @@ pub fn partitioned(
         tasks.iter().zip(parts).for_each(|(&task, part)| members[part].push(task));
         todo.extend(children.iter().cloned().zip(members).map(|(range, tasks)| (level + 1, range, tasks)));
     }
-    Ok(crate::seating::nearest_to(problem.topology, slots, &wished))
+    Ok(crate::partial_mapping::nearest_to(problem.topology, slots, &wished))
 }
 
 /// Moves what is too many in a part to parts with room, where that adds least to the cut.

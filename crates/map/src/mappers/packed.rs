@@ -1,7 +1,7 @@
 //! Tasks side by side in the order of their numbers: what `OMP_PROC_BIND=close` and most launchers do.
 
 use crate::load::settled;
-use crate::seating::Seating;
+use crate::partial_mapping::PartialMapping;
 use crate::slots::Slots;
 use crate::{Mapper, Problem};
 use cohabit_model::Result;
@@ -28,8 +28,8 @@ impl Mapper for Packed {
 
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
         let slots = Slots::new(problem)?;
-        let mut seating = Seating::new(&slots);
-        seating.fill(seating.waiting(), 0..slots.len());
-        settled(problem, &slots, &seating.finish())
+        let mut partial = PartialMapping::new(&slots);
+        partial.fill(partial.waiting(), 0..slots.len());
+        settled(problem, &slots, &partial.finish())
     }
 }

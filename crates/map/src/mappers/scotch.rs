@@ -35,7 +35,7 @@ impl Mapper for Scotch {
         use crate::{load::settled, slots::Slots};
         let slots = Slots::new(problem)?;
         let wished = bipartition(problem, &slots)?;
-        settled(problem, &slots, &crate::seating::nearest_to(problem.topology, &slots, &wished))
+        settled(problem, &slots, &crate::partial_mapping::nearest_to(problem.topology, &slots, &wished))
     }
 
     #[cfg(not(feature = "scotch"))]

@@ -3,12 +3,12 @@
 
 use super::clock::Clock;
 use super::context::{Context, Part};
-use super::evolve::Dense;
 use super::large::{self, Large};
 use super::layout::{Layout, Tree};
+use super::memetic::Dense;
 use super::net::Net;
 use super::prepare::Prepared;
-use super::search::Ground;
+use super::search::Instance;
 use super::state::Rules;
 use super::{are_all_open, in_threads, tiling};
 use crate::blocks::Blocks;
@@ -56,9 +56,9 @@ fn search(options: &Options, prepared: &Prepared, levels: &Levels, context: &Con
     } else {
         let layout = Layout::of_tree(Tree::new(levels, count), &levels.distance, prepared.scale);
         let rules = Rules::holding(held, layout.groups());
-        let ground =
-            Ground { net: &prepared.net, layout: &layout, rules: &rules, dense: Dense::of_blocks(context), context };
-        in_threads(threads, clock, &random, |clock, mut random| ground.search(None, clock, &mut random)).slot_of
+        let instance =
+            Instance { net: &prepared.net, layout: &layout, rules: &rules, dense: Dense::of_blocks(context), context };
+        in_threads(threads, clock, &random, |clock, mut random| instance.search(None, clock, &mut random)).slot_of
     };
     place_of.into_iter().map(|place| place as usize).collect()
 }
@@ -82,7 +82,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// Blocks in a ring, mapped by `best` in a few steps: block and PU of each task, and J between blocks. The first block
-    /// talks with the one on the other side of the ring, too, if there is to be no grid.
+    /// communicates with the one on the other side of the ring, too, if there is to be no grid.
     fn mapped(size: usize, arities: &[usize], is_grid: bool) -> (Vec<u32>, Vec<usize>, u128) {
         let (weight, block_of) = in_blocks(64 / size, size, &mut Random::new(3));
         let of = |block: usize| block_of.iter().position(|&of| of as usize == block).unwrap() as u32;

@@ -44,7 +44,6 @@ parts! {
     ClusterPerturbation "cluster-perturbation" "Perturbs the groups of clusters.",
     Repartition "repartition" "Bisects pairs of subtrees anew.",
     Redivision "redivision" "Divides three and four sibling subtrees anew.",
-    Blur "blur" "Divides small problems anew with weights that are changed at random.",
     Recombination "recombination" "Recombines several bisections of a graph.",
     Rotation "rotation" "Moves tasks round cycles of groups.",
     ProfileCache "profile-cache" "Keeps the profiles of what pairs of groups were before.",
@@ -53,7 +52,6 @@ parts! {
     Restarts "restarts" "Divides the tasks several times.",
     Threshold "threshold" "Goes on from a little worse than before (threshold accepting).",
     SmallTabu "small-tabu" "Refines bisections of small graphs by tabu search instead of passes.",
-    Gathering "gathering" "Fills small groups from the heaviest edges instead of bisecting.",
     Tabu "tabu" "Tabu search for distances that are no tree's.",
     Annealing "annealing" "Simulated annealing for distances that are no tree's.",
     Descent "descent" "Swaps tasks as long as that makes J less.",
@@ -256,10 +254,6 @@ numbers! {
         small: usize = 24,
         /// How many times as many tries there are for it.
         small_tries: usize = 3,
-        /// Slots of groups, on average, that are gathered from edges, at most.
-        gathered_slots: usize = 4,
-        /// Vertices that are gathered, at most.
-        gathered: usize = 256,
         /// Vertices that are matched with proof, at most.
         matched: usize = 64,
     }
@@ -390,12 +384,6 @@ numbers! {
         redivided: usize = 40,
         /// The same in a small problem.
         redivided_of_few: usize = 60,
-        /// How often that is done with blurred weights in a small problem, where bisections soon repeat themselves.
-        blurred: usize = 95,
-        /// By what share weights are blurred at least.
-        least_blur: f32 = 0.3,
-        /// And by how much more at most.
-        more_blur: f32 = 0.6 - 0.3,
         /// How often a level higher is taken.
         up: usize = 70,
         /// How often a pair is also bisected from scratch; half as often where it is two groups.

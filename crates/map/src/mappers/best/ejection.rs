@@ -10,7 +10,7 @@
 
 use super::context;
 use super::layout::Layout;
-use super::piece::Piece;
+use super::subgraph::Subgraph;
 use crate::random::Random;
 
 /// Numbers of a vector.
@@ -80,13 +80,13 @@ pub trait Search: std::fmt::Debug {
 }
 
 /// The search over a graph; none where there are too many groups, or less than two.
-pub fn search(graph: &Piece, layout: &Layout, numbers: context::Ejection) -> Option<Box<dyn Search>> {
+pub fn search(graph: &Subgraph, layout: &Layout, numbers: context::Ejection) -> Option<Box<dyn Search>> {
     fn boxed<const VECTORS: usize>(
-        graph: &Piece,
+        graph: &Subgraph,
         layout: &Layout,
         numbers: context::Ejection,
     ) -> Option<Box<dyn Search>> {
-        Some(Box::new(Ground::<VECTORS>::new(graph, layout, numbers)))
+        Some(Box::new(Tables::<VECTORS>::new(graph, layout, numbers)))
     }
     match layout.groups() {
         0..=1 => None,
@@ -100,7 +100,7 @@ pub fn search(graph: &Piece, layout: &Layout, numbers: context::Ejection) -> Opt
 }
 
 /// For how many moves a vertex of a graph may not return to a group, at least.
-fn tenure(graph: &Piece, numbers: &context::Ejection) -> usize {
+fn tenure(graph: &Subgraph, numbers: &context::Ejection) -> usize {
     let count = graph.len();
     let tenure = numbers.tenure * graph.arcs.len() / count.max(1);
     let most = if count <= numbers.few { count / numbers.least_open } else { usize::MAX };
@@ -109,7 +109,7 @@ fn tenure(graph: &Piece, numbers: &context::Ejection) -> usize {
 
 /// A graph and the groups that its vertices are divided over: what every search over them has in common.
 #[derive(Debug)]
-struct Ground<const VECTORS: usize> {
+struct Tables<const VECTORS: usize> {
     numbers: context::Ejection,
     groups: usize,
     /// Start of each vertex's arcs, and their number.
@@ -127,8 +127,8 @@ struct Ground<const VECTORS: usize> {
     tenure: u32,
 }
 
-impl<const VECTORS: usize> Ground<VECTORS> {
-    fn new(graph: &Piece, layout: &Layout, numbers: context::Ejection) -> Self {
+impl<const VECTORS: usize> Tables<VECTORS> {
+    fn new(graph: &Subgraph, layout: &Layout, numbers: context::Ejection) -> Self {
         let groups = layout.groups();
         let mut arcs = graph.arcs.clone();
         let mut distance = vec![Row::<VECTORS>::filled(0); groups];
@@ -172,7 +172,7 @@ fn scale<const VECTORS: usize>(starts: &[u32], arcs: &mut [(u32, i32)], distance
     }
 }
 
-impl<const VECTORS: usize> Search for Ground<VECTORS> {
+impl<const VECTORS: usize> Search for Tables<VECTORS> {
     fn search(
         &self,
         start: &[u32],
@@ -180,7 +180,7 @@ impl<const VECTORS: usize> Search for Ground<VECTORS> {
         random: &mut Random,
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Vec<u32> {
-        let mut walk = Walk::new(self, start);
+        let mut walk = Chains::new(self, start);
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") {
             // SAFETY: the processor has what the function was compiled for.
@@ -193,8 +193,8 @@ impl<const VECTORS: usize> Search for Ground<VECTORS> {
 }
 
 /// A search on its way.
-struct Walk<'a, const VECTORS: usize> {
-    ground: &'a Ground<VECTORS>,
+struct Chains<'a, const VECTORS: usize> {
+    tables: &'a Tables<VECTORS>,
     /// What each vertex would pay in each group.
     cost: Vec<Row<VECTORS>>,
     group_of: Vec<u32>,
@@ -216,19 +216,19 @@ struct Walk<'a, const VECTORS: usize> {
     best: Vec<u32>,
 }
 
-impl<'a, const VECTORS: usize> Walk<'a, VECTORS> {
-    fn new(ground: &'a Ground<VECTORS>, start: &[u32]) -> Self {
+impl<'a, const VECTORS: usize> Chains<'a, VECTORS> {
+    fn new(tables: &'a Tables<VECTORS>, start: &[u32]) -> Self {
         let count = start.len();
         let mut walk = Self {
-            ground,
+            tables,
             cost: vec![Row::filled(0); count],
             group_of: start.to_vec(),
-            members: vec![0; ground.groups * ground.stride],
-            length: vec![0; ground.groups],
-            left: vec![(0, 0); (2 * ground.tenure as usize).next_power_of_two()],
+            members: vec![0; tables.groups * tables.stride],
+            length: vec![0; tables.groups],
+            left: vec![(0, 0); (2 * tables.tenure as usize).next_power_of_two()],
             now: 0,
             opened: 0,
-            tenure: ground.tenure,
+            tenure: tables.tenure,
             redrawn: 0,
             total: 0,
             ends: None,
@@ -239,12 +239,12 @@ impl<'a, const VECTORS: usize> Walk<'a, VECTORS> {
             let own = start[vertex] as usize;
             walk.list(vertex as u32, own);
             let row = &mut walk.cost[vertex];
-            for &(other, weight) in ground.neighbours(vertex) {
-                row.add(weight, &ground.distance[start[other as usize] as usize]);
+            for &(other, weight) in tables.neighbours(vertex) {
+                row.add(weight, &tables.distance[start[other as usize] as usize]);
             }
-            walk.total += i64::from(row.at(own) >> ground.bits);
+            walk.total += i64::from(row.at(own) >> tables.bits);
             *row.at_mut(own) += CLOSED;
-            row.0.as_flattened_mut()[ground.groups..].fill(CLOSED);
+            row.0.as_flattened_mut()[tables.groups..].fill(CLOSED);
         }
         walk.total /= 2;
         walk.best_total = walk.total;
@@ -265,7 +265,7 @@ impl<'a, const VECTORS: usize> Walk<'a, VECTORS> {
     fn run_anywhere(&mut self, patience: usize, random: &mut Random, goes_on: &mut dyn FnMut() -> bool) {
         let mut since = 0;
         while since < patience && goes_on() {
-            for _ in 0..self.ground.numbers.moves_a_step {
+            for _ in 0..self.tables.numbers.moves_a_step {
                 let found = self.step(random);
                 since = if found { 0 } else { since + 1 };
             }
@@ -276,19 +276,19 @@ impl<'a, const VECTORS: usize> Walk<'a, VECTORS> {
     #[inline(always)]
     fn step(&mut self, random: &mut Random) -> bool {
         self.open(random);
-        let ground = self.ground;
+        let tables = self.tables;
         let (hole, surplus) = self.ends.unwrap_or_else(|| {
             let own = self.group_of[random.below(self.group_of.len())] as usize;
             (own, own)
         });
         let (close, open) = self.cheapest(surplus, hole);
         let is_chain = self.ends.is_some();
-        let is_best = is_chain && self.total + i64::from(close >> ground.bits) < self.best_total;
+        let is_best = is_chain && self.total + i64::from(close >> tables.bits) < self.best_total;
         // However lately it was there.
         if is_best || (is_chain && open >= SHUT) {
             self.go(close, surplus, hole);
         } else if open < SHUT {
-            let to = (open >> ground.member_bits) as usize & (LANES * VECTORS - 1);
+            let to = (open >> tables.member_bits) as usize & (LANES * VECTORS - 1);
             self.go(open, surplus, to);
         } else {
             // Everybody left the other groups lately.
@@ -305,7 +305,7 @@ impl<'a, const VECTORS: usize> Walk<'a, VECTORS> {
     /// The cheapest push from a group to another one, open or not, and the cheapest open one to any.
     #[inline(always)]
     fn cheapest(&self, from: usize, to: usize) -> (i32, i32) {
-        let start = from * self.ground.stride;
+        let start = from * self.tables.stride;
         let members = &self.members[start..start + self.length[from] as usize];
         let (mut least, mut close) = (Row::<VECTORS>::filled(CLOSED), i32::MAX);
         for (number, &vertex) in members.iter().enumerate() {
@@ -317,7 +317,7 @@ impl<'a, const VECTORS: usize> Walk<'a, VECTORS> {
                 least.iter_mut().zip(costs).for_each(|(least, cost)| *least = (*least).min(cost - own));
             }
         }
-        let shift = self.ground.member_bits;
+        let shift = self.tables.member_bits;
         let lanes = least.0.as_flattened().iter().enumerate();
         (close, lanes.map(|(lane, &least)| least + ((lane as i32) << shift)).fold(i32::MAX, i32::min))
     }
@@ -326,8 +326,8 @@ impl<'a, const VECTORS: usize> Walk<'a, VECTORS> {
     #[inline(always)]
     fn open(&mut self, random: &mut Random) {
         if self.now == self.redrawn {
-            self.redrawn += self.ground.numbers.same_tenure;
-            self.tenure = self.ground.tenure + random.below(self.ground.tenure as usize / 2 + 1) as u32;
+            self.redrawn += self.tables.numbers.same_tenure;
+            self.tenure = self.tables.tenure + random.below(self.tables.tenure as usize / 2 + 1) as u32;
         }
         while self.opened + self.tenure <= self.now {
             let (vertex, group) = self.left[self.opened as usize & (self.left.len() - 1)];
@@ -344,9 +344,9 @@ impl<'a, const VECTORS: usize> Walk<'a, VECTORS> {
     /// Pushes the member that a cost says from a group to another.
     #[inline(always)]
     fn go(&mut self, found: i32, from: usize, to: usize) {
-        let ground = self.ground;
-        let number = found as usize & ((1 << ground.member_bits) - 1);
-        let start = from * ground.stride;
+        let tables = self.tables;
+        let number = found as usize & ((1 << tables.member_bits) - 1);
+        let start = from * tables.stride;
         self.length[from] -= 1;
         let last = self.members[start + self.length[from] as usize];
         let vertex = std::mem::replace(&mut self.members[start + number], last);
@@ -357,15 +357,15 @@ impl<'a, const VECTORS: usize> Walk<'a, VECTORS> {
         if *there < SHUT {
             *there += CLOSED;
         }
-        self.total += i64::from(found >> ground.bits);
+        self.total += i64::from(found >> tables.bits);
         self.ends = match self.ends {
             None => Some((from, to)),
             Some((hole, _)) if to == hole => None,
             Some((hole, _)) => Some((hole, to)),
         };
-        let mut further = ground.distance[to];
-        further.add(-1, &ground.distance[from]);
-        for &(other, weight) in ground.neighbours(vertex as usize) {
+        let mut further = tables.distance[to];
+        further.add(-1, &tables.distance[from]);
+        for &(other, weight) in tables.neighbours(vertex as usize) {
             self.cost[other as usize].add(weight, &further);
         }
     }
@@ -380,14 +380,14 @@ impl<'a, const VECTORS: usize> Walk<'a, VECTORS> {
 
     #[inline(always)]
     fn list(&mut self, vertex: u32, group: usize) {
-        self.members[group * self.ground.stride + self.length[group] as usize] = vertex;
+        self.members[group * self.tables.stride + self.length[group] as usize] = vertex;
         self.length[group] += 1;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Ready, ready, talking};
+    use super::super::testing::{Ready, communicating, ready};
     use super::*;
     use crate::testing::tree;
 
@@ -395,7 +395,7 @@ mod tests {
 
     /// J of a division, each pair once, and what a vertex would pay in a group.
     struct Plain<'a> {
-        graph: &'a Piece,
+        graph: &'a Subgraph,
         layout: &'a Layout,
     }
 
@@ -484,9 +484,9 @@ mod tests {
         {
             let tasks = arities.iter().product();
             let mut random = Random::new(tasks as u64);
-            let weight = talking(tasks, pairs, &mut random);
+            let weight = communicating(tasks, pairs, &mut random);
             let Ready { layout, net, .. } = ready(&weight, &tree(arities, &[100, 10, 1][3 - arities.len()..]));
-            let whole = Piece::of_net(&net);
+            let whole = Subgraph::of_net(&net);
             let plain = Plain { graph: &whole, layout: &layout };
             let start = layout.tree.group_of_slots();
             for steps in [1, 5] {
@@ -507,9 +507,9 @@ mod tests {
     #[test]
     fn heavy_weights_are_scaled() {
         let mut random = Random::new(5);
-        let weight = talking(48, 200, &mut random);
+        let weight = communicating(48, 200, &mut random);
         let Ready { layout, net, .. } = ready(&weight, &tree(&[2, 3, 8], &[100, 10, 1]));
-        let mut whole = Piece::of_net(&net);
+        let mut whole = Subgraph::of_net(&net);
         whole.arcs.iter_mut().for_each(|arc| arc.1 <<= 12);
         let plain = Plain { graph: &whole, layout: &layout };
         let (start, mut left) = (layout.tree.group_of_slots(), 0..10);
@@ -522,9 +522,9 @@ mod tests {
     fn one_group_and_very_many_are_not_searched() {
         for arities in [&[8][..], &[129, 4]] {
             let tasks: usize = arities.iter().product();
-            let weight = talking(tasks, 30, &mut Random::new(1));
+            let weight = communicating(tasks, 30, &mut Random::new(1));
             let Ready { layout, net, .. } = ready(&weight, &tree(arities, &[100, 1][2 - arities.len()..]));
-            assert!(search(&Piece::of_net(&net), &layout, NUMBERS).is_none());
+            assert!(search(&Subgraph::of_net(&net), &layout, NUMBERS).is_none());
         }
     }
 }

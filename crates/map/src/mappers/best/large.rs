@@ -5,10 +5,10 @@
 use super::clock::Clock;
 use super::context::Context;
 use super::divide::{Divider, Pace};
-use super::evolve::Dense;
 use super::layout::{Layout, Tree};
+use super::memetic::Dense;
 use super::prepare::Prepared;
-use super::search::Ground;
+use super::search::Instance;
 use super::state::Rules;
 use crate::levels::Levels;
 use crate::random::Random;
@@ -139,14 +139,14 @@ impl Large<'_> {
         let layout = Layout::of_tree(Tree::new(&levels, subtree.len()), &levels.distance, self.prepared.scale);
         let held: Vec<bool> = sorted.iter().map(|&vertex| self.held[vertex as usize]).collect();
         let rules = Rules::holding(held, layout.groups());
-        let ground = Ground {
+        let instance = Instance {
             net: &net,
             layout: &layout,
             rules: &rules,
             dense: Dense::of_tasks(self.context),
             context: self.context,
         };
-        let found = ground.search(Some(&order), &mut clock, &mut random);
+        let found = instance.search(Some(&order), &mut clock, &mut random);
         let slots = found.slot_of.into_iter().map(|slot| subtree.start as u32 + slot);
         sorted.into_iter().zip(slots).collect()
     }

@@ -5,17 +5,17 @@
 //! dividing the tasks level by level with small cuts ([`divide`], [`bisect`]) is a good start. It is never the end: what
 //! is best at one level is not for all, nor is halving again and again best for many parts. So the outermost subtrees, where most of
 //! J is cut, are searched by themselves first ([`outer`]). There pairs of subtrees are cut anew by clusters of tasks
-//! ([`clusters`]). Then, and there too, subtrees that talk, two to
+//! ([`clusters`]). Then, and there too, subtrees that communicate, two to
 //! four at a time, are cut and filled anew ([`repartition`]), groups of tasks go round among several subtrees ([`rotation`]), swaps
 //! make the most of it ([`anneal::descend`]), and where nothing gets better two grown regions change places. Small and dense
-//! problems begin with ejection chains ([`ejection`]), and with what the divisions found so have in common ([`evolve`]). Where there
-//! is time for it, several divisions are gone on with for a while, and then the best of them; where that leads to nothing more, all
-//! begins anew ([`search`]). A table of what every
+//! problems begin with ejection chains ([`ejection`]), and with what the divisions found so have in common ([`memetic`]). Where there
+//! is time for it, several divisions are gone on with for a while, and then the best of them; where that leads to nothing more, there is a
+//! restart ([`search`]). A table of what every
 //! task would pay everywhere ([`state`]) makes a swap cost a few additions. A grid is laid over the tree in boxes instead
 //! ([`tiling`]), and blocks of tasks that nobody would part are mapped as one task each first ([`blocked`]). Distances that are
 //! no tree's are searched with tabu ([`tabu`]) and annealed ([`anneal`]).
 //!
-//! Which slots stay empty is part of all this: an empty slot is a vertex that talks with nobody, which is cut, exchanged and
+//! Which slots stay empty is part of all this: an empty slot is a vertex that communicates with nobody, which is cut, exchanged and
 //! rotated like a task, within what the units of slots allow ([`Rules`](state::Rules)). Subtrees that look like others and that
 //! nobody needs are left out before ([`narrowed`]). Few tasks are mapped by branch and bound, where that comes to an end ([`Few`]).
 //!
@@ -31,13 +31,12 @@ mod coarsen;
 pub mod context;
 mod divide;
 mod ejection;
-mod evolve;
-mod gains;
+mod gain_table;
 mod large;
 mod layout;
+mod memetic;
 mod net;
 mod outer;
-mod piece;
 mod prepare;
 mod profile;
 mod refine;
@@ -47,6 +46,7 @@ mod rotation;
 mod search;
 mod small_tabu;
 mod state;
+mod subgraph;
 mod tabu;
 #[cfg(test)]
 mod testing;
@@ -57,8 +57,8 @@ use crate::grid::Grid;
 use crate::levels::{Codes, Levels};
 use crate::load::Balance;
 use crate::mappers::{complace, exact};
+use crate::partial_mapping::{PartialMapping, nearest_to};
 use crate::random::Random;
-use crate::seating::{Seating, nearest_to};
 use crate::shapes::narrowed;
 use crate::slots::Slots;
 use crate::stay::{self, moves};
@@ -66,10 +66,10 @@ use crate::{Mapper, Problem};
 use clock::Clock;
 use cohabit_model::{Result, cost};
 use context::{Context, Part};
-use evolve::Dense;
 use large::Large;
+use memetic::Dense;
 use prepare::Prepared;
-use search::{Found, Ground};
+use search::{Instance, Solution};
 
 /// The mapper `best`.
 #[derive(Debug, Clone, Copy)]
@@ -109,7 +109,7 @@ impl Mapper for Best {
         let mut clock = Clock::new(problem.options, usual);
         let graph = Graph::new(problem.weight);
         let greedy = complace::greedy(&graph, problem.topology, &slots);
-        let mut packed = Seating::new(&slots);
+        let mut packed = PartialMapping::new(&slots);
         packed.fill(packed.waiting(), 0..slots.len());
         let present = present(problem, &slots);
         let prepared = Prepared::new(problem, &slots, &graph)?;
@@ -258,7 +258,7 @@ fn present(problem: &Problem, slots: &Slots) -> Option<Vec<usize>> {
         return None;
     }
     let present: Option<Vec<usize>> = present[..slots.tasks()].iter().copied().collect();
-    rivals::seats(slots, &present?)
+    rivals::slots_of(slots, &present?)
 }
 
 /// Whether every slot is for every task to choose from, and none stays empty.
@@ -297,14 +297,14 @@ fn search(
     }
     let layout = prepared.layout(problem, slots);
     let rules = prepared.rules(problem, slots, &layout.tree);
-    let ground =
-        Ground { net: &prepared.net, layout: &layout, rules: &rules, dense: Dense::of_tasks(context), context };
+    let instance =
+        Instance { net: &prepared.net, layout: &layout, rules: &rules, dense: Dense::of_tasks(context), context };
     let divides = layout.tree.levels() > 0 && !rules.held.iter().any(|&held| held);
     // Where moves cost something the present placement is the best to start from.
     let start = starts.present.filter(|_| rules.move_cost > 0).or(starts.good);
     let start = start.or((!divides).then_some(starts.greedy)).map(|start| permutation(start, slots.len()));
     let found = in_threads(problem.options.threads.max(1), clock, &random, |clock, mut random| {
-        ground.search(start.as_deref(), clock, &mut random)
+        instance.search(start.as_deref(), clock, &mut random)
     });
     let wished: Vec<usize> = found.slot_of[..slots.tasks()].iter().map(|&slot| slot as usize).collect();
     // Within a group of several units the search does not care which slots stay empty; the rules do.
@@ -337,8 +337,8 @@ fn in_threads(
     threads: usize,
     clock: &mut Clock,
     random: &Random,
-    search: impl Fn(&mut Clock, Random) -> Found + Sync,
-) -> Found {
+    search: impl Fn(&mut Clock, Random) -> Solution + Sync,
+) -> Solution {
     let others = std::thread::scope(|scope| {
         let spawn = |number: usize| {
             let (mut clock, random, search) = (clock.clone(), random.fork(number as u64), &search);

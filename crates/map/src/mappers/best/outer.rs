@@ -37,14 +37,14 @@ fn is_worth_it(above: &Layout, layout: &Layout) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Ready, ready, talking};
+    use super::super::testing::{Ready, communicating, ready};
     use super::*;
     use crate::random::Random;
     use crate::testing::tree;
 
     /// How many subtrees come first.
     fn first(arities: &[usize], costs: &[u64], tasks: usize) -> Option<usize> {
-        let weight = talking(tasks, 4 * tasks, &mut Random::new(1));
+        let weight = communicating(tasks, 4 * tasks, &mut Random::new(1));
         let Ready { layout, net, .. } = ready(&weight, &tree(arities, costs));
         let rules = Rules::holding(vec![false; net.len()], layout.groups());
         outer(&net, &layout, &rules, &Context::DEFAULT).map(|(level, above)| {
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn what_is_held_stays_with_all_levels() {
-        let weight = talking(64, 200, &mut Random::new(1));
+        let weight = communicating(64, 200, &mut Random::new(1));
         let Ready { layout, net, .. } = ready(&weight, &tree(&[4, 2, 8], &[100, 10, 1]));
         let mut held = vec![false; 64];
         held[3] = true;

@@ -1,12 +1,12 @@
-//! Repartitioning pairs of subtrees: the vertices of two subtrees that talk are cut in two anew, and the subtrees below
+//! Repartitioning pairs of subtrees: the vertices of two subtrees that communicate are cut in two anew, and the subtrees below
 //! are filled anew; what makes J no worse stays.
 
 use super::anneal::descend;
 use super::bisect::{agreed, varied};
 use super::context::{Context, Part};
 use super::divide::Divider;
-use super::piece::Piece;
 use super::state::State;
+use super::subgraph::Subgraph;
 use crate::random::Random;
 use std::ops::Range;
 
@@ -14,13 +14,13 @@ use std::ops::Range;
 pub struct Repartition<'a> {
     context: &'a Context,
     divider: Divider<'a>,
-    /// Vertices that talk.
-    talking: &'a [u32],
+    /// Vertices that communicate.
+    communicating: &'a [u32],
     /// Slot of each vertex as the divider wants it.
     wanted: Vec<u32>,
     /// Whether some vertices are held where they are.
     holds: bool,
-    /// Vertices that were kicked, around which most is tried; empty where everything is.
+    /// Vertices that were perturbed, around which most is tried; empty where everything is.
     pub focus: Vec<u32>,
     /// Part that each vertex is to be in, while subtrees are divided anew.
     part_of: Vec<u32>,
@@ -40,7 +40,7 @@ struct Pair {
 /// The vertices of a pair that may move, those of the first subtree first, with their graph.
 struct Cut {
     vertices: Vec<u32>,
-    piece: Piece,
+    subgraph: Subgraph,
     first: usize,
     /// The side of each vertex now.
     old: Vec<u8>,
@@ -50,12 +50,12 @@ struct Cut {
 
 impl<'a> Repartition<'a> {
     /// For the states of a net and layout.
-    pub fn new(divider: Divider<'a>, talking: &'a [u32], state: &State, context: &'a Context) -> Self {
+    pub fn new(divider: Divider<'a>, communicating: &'a [u32], state: &State, context: &'a Context) -> Self {
         let holds = state.rules.held.iter().any(|&held| held);
         Self {
             context,
             divider,
-            talking,
+            communicating,
             wanted: vec![0; state.net.len()],
             holds,
             focus: Vec::new(),
@@ -84,15 +84,15 @@ impl<'a> Repartition<'a> {
         let anew = random.below(100) < if leaves { numbers.scratch / 2 } else { numbers.scratch };
         let mut side = cut.old.clone();
         if anew {
-            side = agreed(&cut.piece, cut.first as i32, 1, 2, Some(side), context, random);
+            side = agreed(&cut.subgraph, cut.first as i32, 1, 2, Some(side), context, random);
         } else {
-            side = varied(&cut.piece, &side, cut.first as i32, context, random);
+            side = varied(&cut.subgraph, &side, cut.first as i32, context, random);
         }
         if side.iter().filter(|&&side| side == 0).count() != cut.first {
             return;
         }
         if !leaves && !accept {
-            let (new, old) = (cut.piece.cost(&side), cut.piece.cost(&cut.old));
+            let (new, old) = (cut.subgraph.cost(&side), cut.subgraph.cost(&cut.old));
             if new > old + self.tolerated(state) || (side == cut.old && random.below(8) > 0) {
                 return;
             }
@@ -114,7 +114,7 @@ impl<'a> Repartition<'a> {
         if self.is_small(state) { state.total / self.context.repartition.tolerated } else { 0 }
     }
 
-    /// Another vertex whose subtree something might go to: one that a vertex talks with, or an empty slot.
+    /// Another vertex whose subtree something might go to: one that a vertex communicates with, or an empty slot.
     fn other(&self, state: &State, vertex: usize, random: &mut Random) -> Option<usize> {
         let (tasks, row) = (state.net.tasks, state.net.row(vertex));
         if row.is_empty() {
@@ -126,12 +126,12 @@ impl<'a> Repartition<'a> {
         Some(row[random.below(row.len())].0 as usize)
     }
 
-    /// Two subtrees that talk, or one of which has an empty slot, at a random level: more often a low one, where it is cheap.
+    /// Two subtrees that communicate, or one of which has an empty slot, at a random level: more often a low one, where it is cheap.
     fn draw(&self, state: &State, random: &mut Random) -> Option<Pair> {
         let tree = &state.layout.tree;
         for _ in 0..64 {
             let near = !self.focus.is_empty() && random.below(100) < self.context.repartition.near;
-            let from = if near { &self.focus } else { self.talking };
+            let from = if near { &self.focus } else { self.communicating };
             let vertex = from[random.below(from.len())] as usize;
             let Some(partner) = self.other(state, vertex, random) else { continue };
             let (a, b) = (state.group_of[vertex] as usize, state.group_of[partner] as usize);
@@ -176,8 +176,8 @@ impl<'a> Repartition<'a> {
         }
     }
 
-    /// Exchanges two regions of equal size of two subtrees that talk, and looks most there from then on.
-    pub fn kick(&mut self, state: &mut State<'a>, random: &mut Random) {
+    /// Exchanges two regions of equal size of two subtrees that communicate, and looks most there from then on.
+    pub fn perturb(&mut self, state: &mut State<'a>, random: &mut Random) {
         self.focus.clear();
         let Some(pair) = self.draw(state, random) else { return };
         let tree = &state.layout.tree;
@@ -219,14 +219,7 @@ impl<'a> Repartition<'a> {
         subtrees.iter().for_each(|subtree| vertices.extend_from_slice(&state.vertex_at[tree.slots_in(subtree)]));
         self.divider.now.clone_from(&state.group_of);
         let mut parts = Vec::with_capacity(subtrees.len());
-        let numbers = self.context.repartition;
-        if self.is_small(state) && self.context.uses(Part::Blur) && random.below(100) < numbers.blurred {
-            let between = random.below(1 << 10) as f32 / (1 << 10) as f32;
-            self.divider.blur = numbers.least_blur + numbers.more_blur * between;
-            self.divider.now.clear();
-        }
         self.divider.share_out(vertices.clone(), pair.level, &subtrees, &mut parts, random);
-        self.divider.blur = 0.0;
         self.part_of.resize(state.net.len(), ELSEWHERE);
         for (part, members) in parts.iter().enumerate() {
             members.iter().for_each(|&vertex| self.part_of[vertex as usize] = part as u32);
@@ -307,13 +300,13 @@ impl<'a> Repartition<'a> {
             let there = state.group_of[other] as usize;
             to_b[there] - to_a[there]
         };
-        let mut piece = self.divider.piece(&vertices, factor, pull);
+        let mut subgraph = self.divider.subgraph(&vertices, factor, pull);
         if !state.rules.home.is_empty() {
             let homesick = |vertex: u32| state.homesick(vertex as usize, a, b);
-            piece.bias.iter_mut().zip(&vertices).for_each(|(bias, &vertex)| *bias += homesick(vertex));
+            subgraph.bias.iter_mut().zip(&vertices).for_each(|(bias, &vertex)| *bias += homesick(vertex));
         }
         let old = (0..vertices.len()).map(|at| u8::from(at >= first)).collect();
-        Cut { vertices, piece, first, old, kept }
+        Cut { vertices, subgraph, first, old, kept }
     }
 
     /// Takes the empty slots out of the vertices of a pair, the `first` of them in its first subtree, that have to be in each.
@@ -372,7 +365,7 @@ impl<'a> Repartition<'a> {
     }
 }
 
-/// A region of a subtree grown from a random vertex, always by the one that talks most with it.
+/// A region of a subtree grown from a random vertex, always by the one that communicates most with it.
 fn region(state: &State, groups: &Range<u32>, size: usize, random: &mut Random) -> Vec<u32> {
     let slots = state.layout.tree.slots_in(groups);
     let mut waiting: Vec<(i32, u32)> = state.vertex_at[slots].iter().map(|&vertex| (0, vertex)).collect();
@@ -391,7 +384,7 @@ fn region(state: &State, groups: &Range<u32>, size: usize, random: &mut Random) 
 
 /// Two groups: the change of the cut is the change of J.
 fn recut(state: &mut State, cut: &Cut, side: &[u8], accept: bool) {
-    if cut.piece.cost(side) > cut.piece.cost(&cut.old) && !accept {
+    if cut.subgraph.cost(side) > cut.subgraph.cost(&cut.old) && !accept {
         return;
     }
     let moved = |from: u8| (0..side.len()).filter(|&at| cut.old[at] == from && side[at] != from).collect::<Vec<_>>();

@@ -6,7 +6,7 @@ use super::clock::Clock;
 use super::context::{Context, Part};
 use crate::levels::Levels;
 use crate::mappers::MAPPERS;
-use crate::seating::Seating;
+use crate::partial_mapping::PartialMapping;
 use crate::slots::Slots;
 use crate::{Options, Problem};
 use std::ops::Range;
@@ -38,7 +38,8 @@ pub fn best_of(
     let options = Options { forbidden, ..problem.options.clone() };
     let problem = Problem { options: &options, ..*problem };
     let rivals = MAPPERS.iter().filter(|mapper| !["best", "exact"].contains(&mapper.name()));
-    let placed = rivals.filter_map(|rival| rival.map(&problem).ok()).filter_map(|placement| seats(slots, &placement));
+    let placed =
+        rivals.filter_map(|rival| rival.map(&problem).ok()).filter_map(|placement| slots_of(slots, &placement));
     placed.min_by_key(|slot_of| cost(slot_of))
 }
 
@@ -48,13 +49,13 @@ fn are_alike(groups: &[Range<usize>]) -> bool {
 }
 
 /// The slots of a placement; none where it is not allowed.
-pub fn seats(slots: &Slots, placement: &[usize]) -> Option<Vec<usize>> {
-    let mut seating = Seating::new(slots);
-    for task in seating.waiting() {
+pub fn slots_of(slots: &Slots, placement: &[usize]) -> Option<Vec<usize>> {
+    let mut partial = PartialMapping::new(slots);
+    for task in partial.waiting() {
         let pu = placement[task];
-        let slot = seating.first_of(slots.of_pus(&(pu..pu + 1)))?;
-        seating.take(slot, task);
+        let slot = partial.first_of(slots.of_pus(&(pu..pu + 1)))?;
+        partial.take(slot, task);
     }
-    let placed = seating.finish();
+    let placed = partial.finish();
     placed.iter().zip(placement).all(|(&slot, &pu)| slots.pu[slot] == pu).then_some(placed)
 }

@@ -3,7 +3,7 @@
 //! rarely goes alone (Sanders and Schulz, "Think locally, act globally: highly balanced graph partitioning", SEA 2013, look
 //! for negative cycles of single moves; here each step of a cycle is a cut of two groups of other sizes).
 //!
-//! For two groups that talk there is a [`Profile`], the best cut that was found for each of several sizes. A cycle of such cuts whose
+//! For two groups that communicate there is a [`Profile`], the best cut that was found for each of several sizes. A cycle of such cuts whose
 //! gains add up is then looked for in depth: it has a first step from which on what was gained so far is always more than nothing,
 //! so that few ways are gone. Profiles are kept as long as both groups stay what they are.
 
@@ -30,13 +30,13 @@ pub struct Rotation {
     groups: usize,
     /// Vertices of the two largest groups.
     wide: usize,
-    /// Of each pair of groups that talk.
+    /// Of each pair of groups that communicate.
     profiles: Vec<Option<Box<Profile>>>,
     store: Store,
     /// The vertices of each group when it was last looked at, in the order of slots, and a mark of them in any order.
     seen: Vec<Vec<u32>>,
     marks: Vec<u64>,
-    /// The groups that each talks with.
+    /// The groups that each communicates with.
     near: Vec<Vec<u32>>,
     /// Whether each has changed since cycles were looked for.
     fresh: Vec<bool>,
@@ -100,7 +100,7 @@ impl Rotation {
         }
     }
 
-    /// Sees which groups have changed, and whom they talk with.
+    /// Sees which groups have changed, and whom they communicate with.
     fn look(&mut self, state: &State) {
         let mut to_ask = vec![false; self.groups];
         for group in 0..self.groups {
@@ -121,12 +121,12 @@ impl Rotation {
         }
         for group in 0..self.groups {
             if self.fresh[group] && to_ask[group] {
-                self.near[group] = self.talks_with(state, group);
+                self.near[group] = self.neighbours_of(state, group);
                 self.near[group].iter().for_each(|&other| to_ask[other as usize] = true);
             }
         }
         let of_others: Vec<usize> = (0..self.groups).filter(|&group| to_ask[group] && !self.fresh[group]).collect();
-        of_others.into_iter().for_each(|group| self.near[group] = self.talks_with(state, group));
+        of_others.into_iter().for_each(|group| self.near[group] = self.neighbours_of(state, group));
         for group in 0..self.groups {
             for at in 0..self.near[group].len() {
                 let other = self.near[group][at] as usize;
@@ -137,15 +137,15 @@ impl Rotation {
         }
     }
 
-    /// The groups that a group talks with most, in this order.
-    fn talks_with(&self, state: &State, group: usize) -> Vec<u32> {
-        let mut talks = vec![0_i64; self.groups];
+    /// The groups that a group communicates with most, in this order.
+    fn neighbours_of(&self, state: &State, group: usize) -> Vec<u32> {
+        let mut volume = vec![0_i64; self.groups];
         for arc in self.seen[group].iter().flat_map(|&vertex| state.net.row(vertex as usize)) {
-            talks[state.group_of[arc.0 as usize] as usize] += i64::from(arc.1);
+            volume[state.group_of[arc.0 as usize] as usize] += i64::from(arc.1);
         }
-        talks[group] = 0;
-        let mut near: Vec<u32> = (0..self.groups as u32).filter(|&other| talks[other as usize] > 0).collect();
-        near.sort_by_key(|&other| -talks[other as usize]);
+        volume[group] = 0;
+        let mut near: Vec<u32> = (0..self.groups as u32).filter(|&other| volume[other as usize] > 0).collect();
+        near.sort_by_key(|&other| -volume[other as usize]);
         near.truncate(self.numbers.near);
         if state.net.tasks < state.net.len() {
             self.add_idle(state, group, &mut near);
@@ -250,7 +250,7 @@ impl Rotation {
                             all: self,
                             size,
                             left: self.numbers.paths,
-                            way: vec![(from, to)],
+                            path: vec![(from, to)],
                             best: (0, size, Vec::new()),
                         };
                         search.go(to, gain);
@@ -306,14 +306,14 @@ struct Search<'a> {
     all: &'a Rotation,
     size: usize,
     left: usize,
-    way: Vec<Step>,
+    path: Vec<Step>,
     best: Cycle,
 }
 
 impl Search<'_> {
     /// Goes on from a group, with what was gained so far.
     fn go(&mut self, at: u32, gained: i64) {
-        let start = self.way[0].0;
+        let start = self.path[0].0;
         for &to in &self.all.near[at as usize] {
             if self.left == 0 {
                 return;
@@ -321,18 +321,18 @@ impl Search<'_> {
             self.left -= 1;
             let gain = gained + self.all.gain((at, to), self.size);
             if to == start {
-                if self.way.len() > 1 && gain > self.best.0 {
+                if self.path.len() > 1 && gain > self.best.0 {
                     self.best.0 = gain;
-                    self.best.2.clone_from(&self.way);
+                    self.best.2.clone_from(&self.path);
                     self.best.2.push((at, to));
                 }
             } else if gain > 0
-                && self.way.len() + 1 < self.all.numbers.longest
-                && self.way.iter().all(|step| step.1 != to)
+                && self.path.len() + 1 < self.all.numbers.longest
+                && self.path.iter().all(|step| step.1 != to)
             {
-                self.way.push((at, to));
+                self.path.push((at, to));
                 self.go(to, gain);
-                self.way.pop();
+                self.path.pop();
             }
         }
     }
@@ -341,7 +341,7 @@ impl Search<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::state::Rules;
-    use super::super::testing::{Ready, cost_of_groups, ready, talking};
+    use super::super::testing::{Ready, communicating, cost_of_groups, ready};
     use super::*;
     use crate::random::Random;
     use crate::testing::tree;
@@ -355,7 +355,7 @@ mod tests {
         for (arities, fixed) in [(&[2, 2, 6][..], false), (&[2, 2, 20], true), (&[3, 40], false), (&[3, 100], true)] {
             let tasks = arities.iter().product();
             let mut random = Random::new(tasks as u64);
-            let weight = talking(tasks, 5 * tasks, &mut random);
+            let weight = communicating(tasks, 5 * tasks, &mut random);
             let Ready { layout, net, .. } = ready(&weight, &tree(arities, &[100, 10, 1][3 - arities.len()..]));
             let mut rules = Rules::holding(vec![false; net.len()], layout.groups());
             rules.fixed[0] = fixed;
@@ -404,7 +404,7 @@ mod tests {
 
     #[test]
     fn groups_go_round() {
-        // Three groups of four, two of each of which talk with the next one's others: any two groups are best left alone.
+        // Three groups of four, two of each of which communicate with the next one's others: any two groups are best left alone.
         let pairs = |from: u32, to: u32| [(4 * from, 4 * to + 2, 9), (4 * from + 1, 4 * to + 3, 9)];
         let entries: Vec<_> = [(0, 1), (1, 2), (2, 0)].into_iter().flat_map(|(from, to)| pairs(from, to)).collect();
         let held = (0..3).flat_map(|group| [(4 * group, 4 * group + 1, 5), (4 * group + 2, 4 * group + 3, 5)]);
@@ -422,7 +422,7 @@ mod tests {
     fn rotations_only_make_better_and_keep_groups_full() {
         for seed in 0..4 {
             let mut random = Random::new(seed);
-            let weight = talking(90, 300, &mut random);
+            let weight = communicating(90, 300, &mut random);
             let Ready { layout, net, .. } = ready(&weight, &tree(&[3, 3, 10], &[100, 10, 1]));
             let rules = Rules::holding((0..90).map(|vertex| vertex % 7 == 0).collect(), layout.groups());
             let mut start: Vec<u32> = (0..90).collect();

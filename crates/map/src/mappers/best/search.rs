@@ -1,12 +1,12 @@
-//! The search itself: from a start, repartition after repartition; where nothing gets better any more, a kick.
+//! The search itself: from a start, repartition after repartition; where nothing gets better any more, a perturbation.
 
 use super::anneal::{Cooling, anneal, descend};
 use super::clock::Clock;
 use super::clusters;
 use super::context::{self, Context, Part};
 use super::divide::{Divider, Pace};
-use super::evolve::{Dense, Parts};
 use super::layout::Layout;
+use super::memetic::{Dense, Memetic};
 use super::net::Net;
 use super::outer::outer;
 use super::repartition::{Repartition, arrange};
@@ -17,7 +17,7 @@ use crate::random::Random;
 
 /// What a search works on.
 #[derive(Debug, Clone, Copy)]
-pub struct Ground<'a> {
+pub struct Instance<'a> {
     /// The tasks.
     pub net: &'a Net,
     /// The slots.
@@ -32,19 +32,19 @@ pub struct Ground<'a> {
 
 /// A mapping with its J in scaled units.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct Solution {
     /// J and the price of moves.
     pub total: i64,
     /// Slot of each vertex.
     pub slot_of: Vec<u32>,
 }
 
-impl<'a> Ground<'a> {
+impl<'a> Instance<'a> {
     /// Searches from a start, or from a division of the tasks over the tree where there is none.
-    pub fn search(&self, start: Option<&[u32]>, clock: &mut Clock, random: &mut Random) -> Found {
-        let talking = self.net.talking();
-        let is_open = start.is_none() && !talking.is_empty() && self.is_free();
-        let parts = is_open.then(|| Parts::new(self.net, self.layout, self.dense, self.context)).flatten();
+    pub fn search(&self, start: Option<&[u32]>, clock: &mut Clock, random: &mut Random) -> Solution {
+        let communicating = self.net.communicating();
+        let is_open = start.is_none() && !communicating.is_empty() && self.is_free();
+        let parts = is_open.then(|| Memetic::new(self.net, self.layout, self.dense, self.context)).flatten();
         let outer =
             if is_open && parts.is_none() { outer(self.net, self.layout, self.rules, self.context) } else { None };
         let may_divide = start.is_none() && outer.is_none() && !self.rules.held.contains(&true);
@@ -57,29 +57,29 @@ impl<'a> Ground<'a> {
         let everywhere = 0..self.layout.groups() as u32;
         let everywhere = std::slice::from_ref(&everywhere);
         if self.context.uses(Part::Descent) {
-            descend(&mut state, &talking, everywhere, Some(clock));
+            descend(&mut state, &communicating, everywhere, Some(clock));
         }
-        let mut best = Found { total: state.total, slot_of: state.slot_of.clone() };
-        if talking.is_empty() || self.layout.groups() < 2 {
+        let mut best = Solution { total: state.total, slot_of: state.slot_of.clone() };
+        if communicating.is_empty() || self.layout.groups() < 2 {
             return best;
         }
         if self.layout.tree.levels() == 0 {
             if self.context.uses(Part::Tabu) && self.net.len() <= self.context.tabu.vertices {
                 Tabu::new(&mut state, self.context.tabu).run(&mut best, clock, random);
             }
-            self.cool(&mut state, &talking, &mut best, clock, random);
+            self.cool(&mut state, &communicating, &mut best, clock, random);
             return best;
         }
         let mut divider = Divider::new(self.net, &self.layout.tree, self.context);
         divider.keep_to(self.rules);
-        let mut repartition = Repartition::new(divider, &talking, &state, self.context);
+        let mut repartition = Repartition::new(divider, &communicating, &state, self.context);
         repartition.match_pairs(&mut state);
         best.keep(&state);
         let rotation = Rotation::new(&state, self.context);
         let base = best.clone();
-        let mut walk = Walk {
-            ground: *self,
-            talking: &talking,
+        let mut walk = LocalSearch {
+            instance: *self,
+            communicating: &communicating,
             state,
             best,
             from: base.clone(),
@@ -102,7 +102,7 @@ impl<'a> Ground<'a> {
     }
 
     /// The vertices divided over parts of the tree, and each part's over its groups.
-    fn evolved(&self, parts: &Parts, clock: &mut Clock, random: &mut Random) -> State<'a> {
+    fn evolved(&self, parts: &Memetic, clock: &mut Clock, random: &mut Random) -> State<'a> {
         let found = parts.evolve(clock, random);
         let mut divider = Divider::new(self.net, &self.layout.tree, self.context);
         divider.tries = 1;
@@ -112,8 +112,8 @@ impl<'a> Ground<'a> {
     /// The same, the parts being subtrees that are searched by themselves most of the time.
     fn outer_first(&self, level: usize, above: &Layout, clock: &mut Clock, random: &mut Random) -> State<'a> {
         let rules = Rules::holding(vec![false; self.net.len()], above.groups());
-        let ground = Ground { layout: above, rules: &rules, ..*self };
-        let found = ground.search(None, &mut clock.most(self.context.outer.rest), random);
+        let instance = Instance { layout: above, rules: &rules, ..*self };
+        let found = instance.search(None, &mut clock.most(self.context.outer.rest), random);
         let group_of_slot = above.tree.group_of_slots();
         let group_of: Vec<u32> = found.slot_of.iter().map(|&slot| group_of_slot[slot as usize]).collect();
         self.filled(level, &group_of, Divider::new(self.net, &self.layout.tree, self.context), random)
@@ -147,11 +147,17 @@ impl<'a> Ground<'a> {
     }
 
     /// What pairs of groups cut anew by clusters make of a division.
-    fn cut_by_clusters(&self, mut slot_of: Vec<u32>, kicks: bool, clock: &mut Clock, random: &mut Random) -> State<'a> {
+    fn cut_by_clusters(
+        &self,
+        mut slot_of: Vec<u32>,
+        perturbations: bool,
+        clock: &mut Clock,
+        random: &mut Random,
+    ) -> State<'a> {
         let tree = &self.layout.tree;
         let group_of_slot = tree.group_of_slots();
         let mut group_of: Vec<u32> = slot_of.iter().map(|&slot| group_of_slot[slot as usize]).collect();
-        clusters::improve(self.net, self.layout, &mut group_of, kicks, self.context, clock, random);
+        clusters::improve(self.net, self.layout, &mut group_of, perturbations, self.context, clock, random);
         let mut next: Vec<u32> = (0..tree.groups()).map(|group| tree.slots_of(group).start as u32).collect();
         for (slot, &group) in slot_of.iter_mut().zip(&group_of) {
             let next = &mut next[group as usize];
@@ -162,7 +168,14 @@ impl<'a> Ground<'a> {
     }
 
     /// Anneals again and again, each time from the best or from where the last one ended.
-    fn cool(&self, state: &mut State, talking: &[u32], best: &mut Found, clock: &mut Clock, random: &mut Random) {
+    fn cool(
+        &self,
+        state: &mut State,
+        communicating: &[u32],
+        best: &mut Solution,
+        clock: &mut Clock,
+        random: &mut Random,
+    ) {
         let everywhere = 0..self.layout.groups() as u32;
         let everywhere = std::slice::from_ref(&everywhere);
         let distances = self.layout.distance.iter().copied();
@@ -173,8 +186,8 @@ impl<'a> Ground<'a> {
         while self.context.uses(Part::Annealing) && clock.step() {
             let heat = from[random.below(from.len())];
             let cooling = Cooling { from: heat * unit, to: to * unit, proposals, stretch };
-            anneal(state, talking, cooling, random);
-            descend(state, talking, everywhere, Some(clock));
+            anneal(state, communicating, cooling, random);
+            descend(state, communicating, everywhere, Some(clock));
             best.keep(state);
             if state.total > best.total && random.below(2) == 0 {
                 restore(state, &best.slot_of);
@@ -184,29 +197,29 @@ impl<'a> Ground<'a> {
 }
 
 /// A search on its way.
-struct Walk<'a> {
-    ground: Ground<'a>,
-    talking: &'a [u32],
+struct LocalSearch<'a> {
+    instance: Instance<'a>,
+    communicating: &'a [u32],
     state: State<'a>,
-    best: Found,
-    /// Where the last kick started.
-    from: Found,
-    /// The best since all began anew, and kicks since it was found.
-    base: Found,
+    best: Solution,
+    /// Where the last perturbation started.
+    from: Solution,
+    /// The best since all began anew, and perturbations since it was found.
+    base: Solution,
     stale: usize,
-    /// The time that was left when kicks began.
+    /// The time that was left when perturbations began.
     all: u128,
     repartition: Repartition<'a>,
     rotation: Option<Rotation>,
     clock: &'a mut Clock,
 }
 
-impl Walk<'_> {
+impl LocalSearch<'_> {
     /// Repartitions until nothing better is near; where the time allows, from several divisions for a while, and from the
     /// best of them to the end. False where the time is over.
     fn reach_an_end(&mut self, may_divide: bool, random: &mut Random) -> bool {
-        let count = self.ground.net.len();
-        let numbers = self.ground.context.walk;
+        let count = self.instance.net.len();
+        let numbers = self.instance.context.walk;
         let (first, then) = match self.rotation {
             Some(_) => (self.patience(), self.patience()),
             None if count <= numbers.small => (numbers.patience_first, numbers.patience + count / 5),
@@ -217,13 +230,13 @@ impl Walk<'_> {
         let mut one = all - self.clock.left();
         let mut ends = vec![self.found()];
         while may_divide
-            && self.ground.context.uses(Part::Restarts)
+            && self.instance.context.uses(Part::Restarts)
             && goes_on
             && one * numbers.least_starts.max(count as u128 / 10) <= all
             && (all - self.clock.left() + one) * 100 < all * numbers.time_for_starts
         {
             let before = self.clock.left();
-            goes_on = self.begin_anew(first, random);
+            goes_on = self.restart(first, random);
             ends.push(self.found());
             one = one.max(before - self.clock.left());
         }
@@ -242,25 +255,25 @@ impl Walk<'_> {
 
     /// Repartitions without success, where there are rotations.
     fn patience(&self) -> usize {
-        let numbers = &self.ground.context.walk;
-        numbers.patience_rotated.max(numbers.patience_a_group * self.ground.layout.groups())
+        let numbers = &self.instance.context.walk;
+        numbers.patience_rotated.max(numbers.patience_a_group * self.instance.layout.groups())
     }
 
-    /// A kick, and what gets better after it. False where the time is over.
+    /// A perturbation, and what gets better after it. False where the time is over.
     fn go_on(&mut self, may_divide: bool, random: &mut Random) -> bool {
-        let (count, context) = (self.ground.net.len(), self.ground.context);
+        let (count, context) = (self.instance.net.len(), self.instance.context);
         let numbers = &context.walk;
         let restarts = may_divide && context.uses(Part::Restarts) && self.rotation.is_some();
         if restarts && self.stale > count / numbers.restart {
             self.stale = 0;
-            if !self.begin_anew(self.patience(), random) {
+            if !self.restart(self.patience(), random) {
                 return false;
             }
             (self.base, self.from) = (self.found(), self.found());
         }
         self.step_back(random);
         if context.uses(Part::Perturbation) {
-            self.repartition.kick(&mut self.state, random);
+            self.repartition.perturb(&mut self.state, random);
         }
         let patience =
             if self.rotation.is_some() { numbers.patience_perturbed_rotated } else { numbers.patience_perturbed };
@@ -275,9 +288,9 @@ impl Walk<'_> {
         goes_on
     }
 
-    /// Goes to where the next kick starts.
+    /// Goes to where the next perturbation starts.
     fn step_back(&mut self, random: &mut Random) {
-        let (count, context) = (self.ground.net.len(), self.ground.context);
+        let (count, context) = (self.instance.net.len(), self.instance.context);
         if count <= context.walk.small {
             if self.state.total > self.base.total && random.below(100) < context.walk.back {
                 restore(&mut self.state, &self.base.slot_of);
@@ -294,8 +307,8 @@ impl Walk<'_> {
     }
 
     /// Another division, and what gets better soon. False where the time is over.
-    fn begin_anew(&mut self, patience: usize, random: &mut Random) -> bool {
-        self.state = self.ground.divided(true, self.clock, random);
+    fn restart(&mut self, patience: usize, random: &mut Random) -> bool {
+        self.state = self.instance.divided(true, self.clock, random);
         self.descend();
         self.repartition.match_pairs(&mut self.state);
         let goes_on = self.improve(patience, random);
@@ -319,7 +332,7 @@ impl Walk<'_> {
 
     /// Repartitions until so many in a row were no use; false where the time is over.
     fn climb(&mut self, patience: usize, random: &mut Random) -> bool {
-        if !self.ground.context.uses(Part::Repartition) {
+        if !self.instance.context.uses(Part::Repartition) {
             return self.clock.step();
         }
         let mut stale = 0;
@@ -346,24 +359,24 @@ impl Walk<'_> {
     }
 
     fn descend(&mut self) {
-        if !self.ground.context.uses(Part::Descent) {
+        if !self.instance.context.uses(Part::Descent) {
             return;
         }
-        let everywhere = 0..self.ground.layout.groups() as u32;
-        descend(&mut self.state, self.talking, std::slice::from_ref(&everywhere), Some(self.clock));
+        let everywhere = 0..self.instance.layout.groups() as u32;
+        descend(&mut self.state, self.communicating, std::slice::from_ref(&everywhere), Some(self.clock));
     }
 
-    fn found(&self) -> Found {
-        Found { total: self.state.total, slot_of: self.state.slot_of.clone() }
+    fn found(&self) -> Solution {
+        Solution { total: self.state.total, slot_of: self.state.slot_of.clone() }
     }
 }
 
 /// Whether a state that is not the best may become it by small changes.
-fn is_close(state: &State, best: &Found) -> bool {
+fn is_close(state: &State, best: &Solution) -> bool {
     state.total != best.total && state.total < best.total + best.total / 50
 }
 
-impl Found {
+impl Solution {
     /// Keeps a state if it is better.
     pub fn keep(&mut self, state: &State) {
         if state.total < self.total {

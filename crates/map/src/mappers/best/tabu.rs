@@ -4,7 +4,7 @@
 
 use super::clock::Clock;
 use super::context;
-use super::search::Found;
+use super::search::Solution;
 use super::state::State;
 use crate::random::Random;
 
@@ -31,7 +31,7 @@ impl<'a, 'b> Tabu<'a, 'b> {
     }
 
     /// Searches until the clock is over.
-    pub fn run(&mut self, best: &mut Found, clock: &mut Clock, random: &mut Random) {
+    pub fn run(&mut self, best: &mut Solution, clock: &mut Clock, random: &mut Random) {
         let count = self.state.net.len();
         let patience = self.numbers.patience * count as u64;
         let (mut local, mut since) = (self.state.total, self.now);
@@ -109,7 +109,7 @@ impl<'a, 'b> Tabu<'a, 'b> {
     }
 
     /// Some random swaps from the best.
-    fn perturb(&mut self, best: &Found, random: &mut Random) {
+    fn perturb(&mut self, best: &Solution, random: &mut Random) {
         let count = self.state.net.len();
         if random.below(2) == 0 {
             super::search::restore(self.state, &best.slot_of);

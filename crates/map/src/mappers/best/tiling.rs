@@ -1,15 +1,15 @@
 //! Tasks that communicate on a grid, laid over the tree in boxes: at each level the box of a subtree is cut into as many
-//! equal boxes as the subtree has children. Of all ways to do that the one with the least J is taken, where the tree is
+//! equal boxes as the subtree has children. Of all cuts_seen to do that the one with the least J is taken, where the tree is
 //! uniform and the sides can be divided so.
 
 use crate::grid::Grid;
 use crate::levels::Levels;
 
-/// The slot of each task, of up to so many ways to cut; none where no way of cutting fits.
+/// The slot of each task, of up to so many Ways to cut; none where no way of cutting fits.
 pub fn tile(grid: &Grid, levels: &Levels, slots: usize, most: usize) -> Option<Vec<usize>> {
     let arities = arities(levels, slots)?;
     let mut search =
-        Search { grid, levels, arities: &arities, most, ways: 0, cuts: Vec::new(), best: (u128::MAX, Vec::new()) };
+        Search { grid, levels, arities: &arities, most, cuts_seen: 0, cuts: Vec::new(), best: (u128::MAX, Vec::new()) };
     search.cut(&grid.sides, 0);
     let (cost, boxes) = search.best;
     (cost < u128::MAX).then(|| (0..slots).map(|task| slot(grid, &boxes, task)).collect())
@@ -36,20 +36,20 @@ struct Search<'a> {
     arities: &'a [usize],
     /// Ways to cut that are looked at, at most, and so far.
     most: usize,
-    ways: usize,
+    cuts_seen: usize,
     /// The boxes of the levels above.
     cuts: Vec<Vec<usize>>,
     best: (u128, Vec<Vec<usize>>),
 }
 
 impl Search<'_> {
-    /// Tries all ways to cut a box from a level on.
+    /// Tries all Ways to cut a box from a level on.
     fn cut(&mut self, whole: &[usize], level: usize) {
-        if self.ways >= self.most {
+        if self.cuts_seen >= self.most {
             return;
         }
         let Some(&arity) = self.arities.get(level) else {
-            self.ways += 1;
+            self.cuts_seen += 1;
             let cost = self.cost();
             if cost < self.best.0 {
                 self.best = (cost, self.cuts.clone());

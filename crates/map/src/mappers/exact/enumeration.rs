@@ -9,7 +9,7 @@ use crate::Mapper;
 use crate::load::Balance;
 use crate::mappers::complace::Complace;
 use crate::objective::{Case, Objective, State};
-use crate::seating::Seating;
+use crate::partial_mapping::PartialMapping;
 use crate::slots::Slots;
 use cohabit_model::Result;
 use cohabit_model::topology::NodeId;
@@ -38,7 +38,7 @@ pub fn least(case: &Case, objective: &dyn Objective) -> Result<Vec<usize>> {
         case,
         objective,
         slots: &slots,
-        seating: Seating::new(&slots),
+        partial: PartialMapping::new(&slots),
         limits: Limits::new(problem, &slots, balance.as_ref()),
         order: (0..slots.tasks()).filter(|&task| slots.pinned[task].is_none()).collect(),
         state,
@@ -63,7 +63,7 @@ struct Enumeration<'a, 'b> {
     case: &'b Case<'a>,
     objective: &'b dyn Objective,
     slots: &'b Slots,
-    seating: Seating<'b>,
+    partial: PartialMapping<'b>,
     limits: Option<Limits<'b>>,
     /// The tasks to place, in order.
     order: Vec<usize>,
@@ -86,18 +86,18 @@ impl Enumeration<'_, '_> {
             let pu = self.slots.pu[slot];
             // The slots of a PU are alike.
             if before == Some(pu)
-                || !self.seating.may_take(slot)
+                || !self.partial.may_take(slot)
                 || self.limits.as_ref().is_some_and(|limits| !limits.fits(task, pu))
             {
                 continue;
             }
             before = Some(pu);
-            self.seating.take(slot, task);
+            self.partial.take(slot, task);
             self.limits.iter_mut().for_each(|limits| limits.add(task, pu));
             self.go(task, pu);
             let goes_on = self.place(depth + 1)?;
             self.limits.iter_mut().for_each(|limits| limits.remove(task, pu));
-            self.seating.give_back(task);
+            self.partial.give_back(task);
             if !goes_on {
                 return Ok(false);
             }

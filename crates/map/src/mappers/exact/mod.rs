@@ -1,6 +1,6 @@
 //! Branch and bound: the best mapping there is, with proof.
 //!
-//! Tasks are placed in an order in which each talks as much as can be with those before it. A branch is cut where the
+//! Tasks are placed in an order in which each communicates as much as can be with those before it. A branch is cut where the
 //! bound reaches the best mapping known: every task yet to place pays at least for its cheapest slot, its partners that
 //! are not placed either coming as near as slots allow, the heaviest nearest (the bound of Gilmore 1962 and Lawler 1963
 //! without its assignment problem). Empty parts of the tree that look the same are tried once ([`Shapes`]). For other objectives than
@@ -10,7 +10,7 @@ mod enumeration;
 
 use crate::load::Balance;
 use crate::mappers::complace::Complace;
-use crate::seating::Seating;
+use crate::partial_mapping::PartialMapping;
 use crate::shapes::{Shapes, narrowed};
 use crate::slots::Slots;
 use crate::{Mapper, Problem, SearchFor};
@@ -103,7 +103,7 @@ fn unproven(cause: String) -> Error {
 
 struct Search<'a> {
     slots: &'a Slots,
-    seating: Seating<'a>,
+    partial: PartialMapping<'a>,
     shapes: Option<Shapes>,
     limits: Option<Limits<'a>>,
     /// Weight from task to task.
@@ -144,7 +144,7 @@ impl<'a> Search<'a> {
         partners.iter_mut().for_each(|row| row.reverse());
         Self {
             slots,
-            seating: Seating::new(slots),
+            partial: PartialMapping::new(slots),
             shapes: Shapes::new(problem.topology, slots),
             limits: Limits::new(problem, slots, balance),
             partners,
@@ -175,7 +175,7 @@ impl<'a> Search<'a> {
             if spent >= self.best_cost {
                 break;
             }
-            self.seating.take(slot, task);
+            self.partial.take(slot, task);
             let pu = self.slots.pu[slot];
             if let Some(limits) = &mut self.limits {
                 limits.add(task, pu);
@@ -184,7 +184,7 @@ impl<'a> Search<'a> {
             if let Some(limits) = &mut self.limits {
                 limits.remove(task, pu);
             }
-            self.seating.give_back(task);
+            self.partial.give_back(task);
             if !goes_on {
                 return false;
             }
@@ -193,7 +193,7 @@ impl<'a> Search<'a> {
     }
 
     fn keep(&mut self) {
-        let slot_of = |task: usize| self.seating.slot_of(task).expect("every task is placed");
+        let slot_of = |task: usize| self.partial.slot_of(task).expect("every task is placed");
         let slot: Vec<usize> = (0..self.best.len()).map(slot_of).collect();
         let pair = |(a, b): (usize, usize)| self.pay((a, slot[a]), (b, slot[b]));
         self.best_cost = sum((0..slot.len()).flat_map(|a| (0..a).map(move |b| (a, b))).map(pair));
@@ -203,12 +203,12 @@ impl<'a> Search<'a> {
     /// The slots worth trying for a task, each with what it adds to J, the cheapest first.
     fn choices(&self, task: usize) -> Vec<(u128, usize)> {
         let fits = |slot: &usize| {
-            self.seating.may_take(*slot)
+            self.partial.may_take(*slot)
                 && self.limits.as_ref().is_none_or(|limits| limits.fits(task, self.slots.pu[*slot]))
         };
         let open = (0..self.slots.len()).filter(fits);
         let different: Vec<usize> = match &self.shapes {
-            Some(shapes) => shapes.different(open, |slot| self.seating.is_empty(slot)),
+            Some(shapes) => shapes.different(open, |slot| self.partial.is_empty(slot)),
             None => open.collect(),
         };
         let mut choices: Vec<_> = different.into_iter().map(|slot| (self.price(task, slot), slot)).collect();
@@ -224,13 +224,13 @@ impl<'a> Search<'a> {
 
     /// What a task pays on a slot to the tasks that are placed.
     fn price(&self, task: usize, slot: usize) -> u128 {
-        let placed = |other: usize| self.seating.slot_of(other).map_or(0, |at| self.pay((task, slot), (other, at)));
+        let placed = |other: usize| self.partial.slot_of(other).map_or(0, |at| self.pay((task, slot), (other, at)));
         sum((0..self.weight.len()).map(placed))
     }
 
     /// No way to place the tasks from the `depth`-th on makes J less than this.
     fn bound(&self, depth: usize, spent: u128) -> u128 {
-        let empty: Vec<usize> = (0..self.slots.len()).filter(|&slot| self.seating.may_take(slot)).collect();
+        let empty: Vec<usize> = (0..self.slots.len()).filter(|&slot| self.partial.may_take(slot)).collect();
         let least = |&task: &usize| {
             let twice =
                 |&slot: &usize| self.price(task, slot).saturating_mul(2).saturating_add(self.nearest_first(task, slot));
@@ -242,9 +242,9 @@ impl<'a> Search<'a> {
     /// What a task on a slot pays at least to the tasks yet to place: the heaviest on the nearest slot, and so on.
     fn nearest_first(&self, task: usize, slot: usize) -> u128 {
         let row = &self.weight[task];
-        let waiting = self.partners[task].iter().filter(|&&other| self.seating.slot_of(other).is_none());
+        let waiting = self.partners[task].iter().filter(|&&other| self.partial.slot_of(other).is_none());
         let waiting = waiting.map(|&other| row[other]).take_while(|&weight| weight > 0);
-        let empty = self.nearest[slot].iter().filter(|&&other| self.seating.is_empty(other));
+        let empty = self.nearest[slot].iter().filter(|&&other| self.partial.is_empty(other));
         sum(waiting
             .zip(empty)
             .map(|(weight, &other)| weight.saturating_mul(self.distance[slot][other].min(self.distance[other][slot]))))
@@ -294,16 +294,16 @@ fn ascending(rows: &[Vec<u128>]) -> Vec<Vec<usize>> {
     rows.iter().enumerate().map(others).collect()
 }
 
-/// The tasks without a pin, each next the one that talks most with those before (at first: with all).
+/// The tasks without a pin, each next the one that communicates most with those before (at first: with all).
 fn order_of_placing(weight: &[Vec<u128>], pinned: &[Option<usize>]) -> Vec<usize> {
     let mut waiting: Vec<usize> = (0..pinned.len()).filter(|&task| pinned[task].is_none()).collect();
     let mut before: Vec<usize> = (0..pinned.len()).filter(|&task| pinned[task].is_some()).collect();
     let mut order = Vec::with_capacity(waiting.len());
     while !waiting.is_empty() {
-        let talk = |task: usize| -> (u128, u128) {
+        let volume = |task: usize| -> (u128, u128) {
             (before.iter().map(|&other| weight[task][other]).sum(), weight[task].iter().sum())
         };
-        let at = (0..waiting.len()).max_by_key(|&at| (talk(waiting[at]), std::cmp::Reverse(at)));
+        let at = (0..waiting.len()).max_by_key(|&at| (volume(waiting[at]), std::cmp::Reverse(at)));
         let task = waiting.remove(at.expect("a task is waiting"));
         order.push(task);
         before.push(task);

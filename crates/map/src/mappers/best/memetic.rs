@@ -1,6 +1,6 @@
 //! Small or dense problems: the tasks divided over subtrees of the tree that are not too small, by tabu search ([`super::ejection`])
 //! from several starts, and then from what two of the divisions found have in common (Benlic and Hao, "A multilevel
-//! memetic approach for improving graph k-partitions", 2011). With few tasks, or many to talk with for each, that finds the
+//! memetic approach for improving graph k-partitions", 2011). With few tasks, or many to communicate with for each, that finds the
 //! best division sooner than cutting pairs of subtrees anew; in a large sparse graph it is the other way round.
 
 use super::bisect::{bisect, bisect_well, grown};
@@ -10,7 +10,7 @@ use super::divide::level_out;
 use super::ejection::{self, Division};
 use super::layout::{Layout, Tree};
 use super::net::Net;
-use super::piece::Piece;
+use super::subgraph::Subgraph;
 use crate::random::Random;
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -37,19 +37,19 @@ impl Dense {
 
 /// The division of all tasks over the finest subtrees that are large enough.
 #[derive(Debug)]
-pub struct Parts<'a> {
+pub struct Memetic<'a> {
     context: &'a Context,
-    whole: Piece,
+    whole: Subgraph,
     /// The subtrees, as groups.
     pub layout: Layout,
     /// The level whose subtrees they are.
     pub level: usize,
-    /// Whether a task talks with many others.
+    /// Whether a task communicates with many others.
     is_dense: bool,
     search: Box<dyn ejection::Search>,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> Memetic<'a> {
     /// What there is to divide; none where the graph is large and sparse, or the tree has no such subtrees.
     pub fn new(net: &Net, layout: &Layout, dense: Dense, context: &'a Context) -> Option<Self> {
         if !context.uses(Part::Evolution) {
@@ -65,7 +65,7 @@ impl<'a> Parts<'a> {
         if net.len() > context.evolution.few && !is_dense {
             return None;
         }
-        let (whole, layout) = (Piece::of_net(net), layout.above(level));
+        let (whole, layout) = (Subgraph::of_net(net), layout.above(level));
         let search = ejection::search(&whole, &layout, context.ejection)?;
         Some(Self { context, whole, layout, level, is_dense, search })
     }
@@ -78,9 +78,10 @@ impl<'a> Parts<'a> {
         let until = all - all * share / 100;
         // Where the time is short there is one start, which should be a good one, and one step.
         let start = match self.is_dense {
-            true => self.spread(random, |piece, first, random| grown(piece, first, None, random)),
-            false => self
-                .spread(random, |piece, first, random| bisect_well(piece, first, numbers.tries_first, context, random)),
+            true => self.spread(random, |subgraph, first, random| grown(subgraph, first, None, random)),
+            false => self.spread(random, |subgraph, first, random| {
+                bisect_well(subgraph, first, numbers.tries_first, context, random)
+            }),
         };
         let mut is_first = true;
         let mut population = vec![self.searched(start, random, || std::mem::take(&mut is_first) || clock.step())];
@@ -114,9 +115,9 @@ impl<'a> Parts<'a> {
     /// A division from scratch.
     fn fresh(&self, random: &mut Random, goes_on: impl FnMut() -> bool) -> Division {
         let start = match self.is_dense {
-            true => self.spread(random, |piece, first, random| grown(piece, first, None, random)),
-            false => self.spread(random, |piece, first, random| {
-                bisect(piece, first, self.context.evolution.tries, self.context, random)
+            true => self.spread(random, |subgraph, first, random| grown(subgraph, first, None, random)),
+            false => self.spread(random, |subgraph, first, random| {
+                bisect(subgraph, first, self.context.evolution.tries, self.context, random)
             }),
         };
         self.searched(start, random, goes_on)
@@ -179,7 +180,7 @@ impl<'a> Parts<'a> {
     }
 
     /// A division by cutting in two again and again.
-    fn spread(&self, random: &mut Random, cut: impl Fn(&Piece, i32, &mut Random) -> Vec<u8>) -> Vec<u32> {
+    fn spread(&self, random: &mut Random, cut: impl Fn(&Subgraph, i32, &mut Random) -> Vec<u8>) -> Vec<u32> {
         let mut group_of = vec![0; self.whole.len()];
         let mut local = vec![u32::MAX; self.whole.len()];
         let tree = &self.layout.tree;
@@ -235,14 +236,14 @@ fn middle(tree: &Tree, groups: &Range<u32>) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::super::state::{Rules, State};
-    use super::super::testing::{Ready, ready, talking};
+    use super::super::testing::{Ready, communicating, ready};
     use super::*;
     use crate::Options;
     use crate::testing::tree;
     use cohabit_model::Matrix;
 
     /// Whether every group is full, and J of the division what the definition says.
-    fn is_right(parts: &Parts, net: &Net, found: &Division) -> bool {
+    fn is_right(parts: &Memetic, net: &Net, found: &Division) -> bool {
         let mut next: Vec<u32> = (0..parts.layout.groups()).map(|group| parts.layout.tree.starts[group]).collect();
         let take = |&group: &u32| {
             next[group as usize] += 1;
@@ -259,9 +260,9 @@ mod tests {
         // The last tree has parts of two levels, the first of one above pairs; some slots stay empty.
         for (arities, tasks) in [(&[3, 8, 2][..], 48), (&[2, 9, 2], 30), (&[2, 3, 8], 48)] {
             let mut random = Random::new(tasks as u64);
-            let weight = talking(tasks, 150, &mut random);
+            let weight = communicating(tasks, 150, &mut random);
             let Ready { layout, net, .. } = ready(&weight, &tree(arities, &[100, 10, 1]));
-            let parts = Parts::new(&net, &layout, Dense::of_tasks(&Context::DEFAULT), &Context::DEFAULT).unwrap();
+            let parts = Memetic::new(&net, &layout, Dense::of_tasks(&Context::DEFAULT), &Context::DEFAULT).unwrap();
             assert_eq!(parts.layout.groups(), if arities[2] == 2 { arities[0] } else { 6 });
             let (a, b) = (parts.fresh(&mut random, || true), parts.fresh(&mut random, || true));
             let both = parts.recombined(&a, &b, &mut random, || true);
@@ -276,7 +277,7 @@ mod tests {
     fn what_two_divisions_agree_on_is_kept_whatever_the_groups_are_called() {
         let weight = Matrix::from_triplets(24, (0..24).map(|task| (task, (task + 1) % 24, 1)));
         let Ready { layout, net, .. } = ready(&weight, &tree(&[3, 8], &[100, 1]));
-        let parts = Parts::new(&net, &layout, Dense::of_tasks(&Context::DEFAULT), &Context::DEFAULT).unwrap();
+        let parts = Memetic::new(&net, &layout, Dense::of_tasks(&Context::DEFAULT), &Context::DEFAULT).unwrap();
         let a = Division { total: 1, group_of: (0..24).map(|vertex| vertex / 8).collect() };
         let b = Division { total: 1, group_of: (0..24).map(|vertex| (vertex / 8 + 1) % 3).collect() };
         assert_eq!(partners(3, &a.group_of, &b.group_of), [1, 2, 0]);
