@@ -1,4 +1,4 @@
-//! How much items talk, where items are tasks at first and then groups of tasks: what the mappers that work from the
+//! How much items communicate, where items are tasks at first and then groups of tasks: what the mappers that work from the
 //! PUs up compute with.
 
 use crate::graph::{Graph, scaled};
@@ -32,12 +32,12 @@ impl Affinity {
         self.rows.is_empty()
     }
 
-    /// Whom an item talks with, and how much.
+    /// Whom an item communicates with, and how much.
     pub fn row(&self, item: usize) -> &[(usize, i64)] {
         &self.rows[item]
     }
 
-    /// How much two items talk.
+    /// How much two items communicate.
     pub fn between(&self, a: usize, b: usize) -> i64 {
         self.rows[a].binary_search_by_key(&b, |entry| entry.0).map_or(0, |at| self.rows[a][at].1)
     }

@@ -6,7 +6,7 @@ use crate::Problem;
 use crate::affinity::Affinity;
 use crate::graph::Graph;
 use crate::levels::Levels;
-use crate::seating::nearest_to;
+use crate::partial_mapping::nearest_to;
 use crate::slots::Slots;
 use cohabit_model::{Error, Result};
 use std::collections::BTreeMap;

@@ -1,6 +1,8 @@
 //! The contract that every row of [`MAPPERS`] keeps, judged by slow routines of its own.
 
 use crate::load::Balance;
+use crate::mappers::best::Best;
+use crate::mappers::best::context::{Context, PARTS, PRESETS};
 use crate::testing::{periods_of, problem, slow_cost, tree};
 use crate::usable::Usable;
 use crate::{MAPPERS, Mapper, Options, Problem};
@@ -41,23 +43,25 @@ pub(crate) fn judge_placement(name: &str, problem: &Problem, placement: &[usize]
     assert_eq!(capacity_fault(problem, placement), None, "{name}");
 }
 
-/// The least J of all placements that keep the contract, by trying them all.
-fn brute_force(problem: &Problem) -> u128 {
+/// All placements that keep the contract, by trying them all.
+pub(crate) fn legal_placements<'a>(problem: &'a Problem<'a>) -> impl Iterator<Item = Vec<usize>> + 'a {
     let (tasks, pus) = (problem.weight.tasks(), problem.topology.pus.len());
     let placements = (0..pus.pow(tasks as u32))
-        .map(|number| (0..tasks).map(|task| number / pus.pow(task as u32) % pus).collect::<Vec<_>>());
+        .map(move |number| (0..tasks).map(|task| number / pus.pow(task as u32) % pus).collect::<Vec<_>>());
     let usable = Usable::new(problem).unwrap();
-    let legal = placements.filter(|placement| {
+    placements.filter(move |placement| {
         placement
             .iter()
             .enumerate()
             .all(|(task, &pu)| usable.pus.contains(&pu) && usable.pin[task].is_none_or(|pin| pin == pu))
             && capacity_fault(problem, placement).is_none()
-    });
-    legal
-        .map(|placement| slow_cost(problem.weight, problem.topology, &placement))
-        .min()
-        .expect("one placement is legal")
+    })
+}
+
+/// The least J of them.
+fn brute_force(problem: &Problem) -> u128 {
+    let costs = legal_placements(problem).map(|placement| slow_cost(problem.weight, problem.topology, &placement));
+    costs.min().expect("one placement is legal")
 }
 
 /// What breaks the rules of capacity: a PU has more than its share, or a core is shared while one is free.
@@ -346,6 +350,44 @@ fn best_is_never_worse_than_the_plain_mappers() {
     }
 }
 
+#[test]
+fn best_keeps_the_contract_without_any_of_its_parts() {
+    let mut random = crate::random::Random::new(12);
+    let mut drawn = |tasks: usize, pairs: usize| {
+        let mut end = || random.below(tasks) as u32;
+        Matrix::from_triplets(tasks, (0..pairs).map(|at| (end(), end(), 1 + at as u64 % 9)).collect::<Vec<_>>())
+    };
+    let ring = Matrix::from_triplets(64, (0..64).map(|task| (task, (task + 1) % 64, 1)));
+    let (blocks, _) = crate::testing::in_blocks(16, 4, &mut crate::random::Random::new(3));
+    let mut mesh = tree(&[16], &[]);
+    let hops = |a: usize, b: usize| (a / 4).abs_diff(b / 4) + (a % 4).abs_diff(b % 4);
+    mesh.matrix = Some((0..256).map(|at| hops(at / 16, at % 16) as u64).collect());
+    let (wide, small) = (tree(&[4, 2, 8], &[100, 10, 1]), tree(&[2, 3, 2], &[100, 10, 1]));
+    let usual = || Options { seed: 4, steps: Some(12), ..Options::default() };
+    let pinned = || Options { pins: vec![(1, 5), (3, 0)], ..usual() };
+    let shared = || Options { share_cores: true, ..usual() };
+    let problems = [
+        (&wide, drawn(64, 150), usual()),
+        (&wide, drawn(64, 2_000), usual()),
+        (&wide, drawn(50, 150), shared()),
+        (&wide, ring, usual()),
+        (&wide, blocks, usual()),
+        (&small, drawn(9, 20), usual()),
+        (&small, drawn(12, 40), pinned()),
+        (&small, drawn(30, 60), usual()),
+        (&mesh, drawn(16, 50), usual()),
+        (&mesh, drawn(13, 50), usual()),
+    ];
+    let all = PARTS.iter().map(|row| Context::DEFAULT.without(row.0));
+    for context in all.chain(PRESETS.iter().map(|row| *row.1)) {
+        for (topology, weight, options) in &problems {
+            let problem = problem(weight, topology, options);
+            let best = Best { context };
+            judge(&best, &problem, &best.map(&problem).unwrap());
+        }
+    }
+}
+
 prop_compose! {
     /// A tree of up to 24 PUs with two kinds of cores, of which only ranks are known, and some PUs outside the cpuset.
     fn uneven_trees()(
@@ -391,10 +433,10 @@ proptest! {
 
 #[test]
 fn which_slots_stay_empty_is_searched_for_with_more_tasks_than_can_be_proven() {
-    // Pairs and triples that talk, on subtrees that neither fills: none is to be parted, whatever else is asked for.
+    // Pairs and triples that communicate, on subtrees that neither fills: none is to be parted, whatever else is asked for.
     let fill = |size: u32, tasks: u32| {
-        let talks = move |(a, b): &(u32, u32)| a / size == b / size && a != b;
-        let entries = (0..tasks).flat_map(move |a| (0..tasks).map(move |b| (a, b))).filter(talks);
+        let volume = move |(a, b): &(u32, u32)| a / size == b / size && a != b;
+        let entries = (0..tasks).flat_map(move |a| (0..tasks).map(move |b| (a, b))).filter(volume);
         // Names that say nothing of groups.
         let name = move |task: u32| (task * 11) % tasks;
         Matrix::from_triplets(tasks as usize, entries.map(|(a, b)| (name(a), name(b), 10)))

@@ -14,9 +14,9 @@ pub mod makespan;
 pub mod mappers;
 pub mod objective;
 pub mod options;
+pub mod partial_mapping;
 pub mod per_phase;
 pub mod random;
-pub mod seating;
 pub mod shapes;
 pub mod slots;
 pub mod stay;
@@ -50,6 +50,9 @@ pub struct Problem<'a> {
     pub options: &'a Options,
 }
 
+/// A search for a placement that makes an objective small.
+pub type SearchFor = fn(&objective::Case, &dyn objective::Objective) -> Result<Vec<usize>>;
+
 /// An algorithm that maps tasks to PUs.
 pub trait Mapper: Sync {
     /// The name `--mapper` takes.
@@ -62,9 +65,16 @@ pub trait Mapper: Sync {
     fn needs_periods(&self) -> bool {
         false
     }
-    /// The objectives that may be asked of it (`--objective`); a mapper that searches for none but J's says so here.
-    fn objectives(&self) -> &'static [&'static str] {
-        &["distance"]
+    /// Why no objective but J's may be asked of it (`--objective`); none where every one may.
+    fn only_distance(&self) -> Option<&'static str>;
+    /// The objectives that may be asked of it.
+    fn objectives(&self) -> Vec<&'static str> {
+        let knows = |name: &&str| self.only_distance().is_none() || *name == "distance";
+        OBJECTIVES.iter().map(|objective| objective.name()).filter(knows).collect()
+    }
+    /// Its own search for any objective but J; none where the objective's search goes on from what it maps.
+    fn search_for(&self) -> Option<SearchFor> {
+        None
     }
     /// Whether it searches for as long as it may: `steps`, `budget` and `threads` of [`Options`] mean something to it.
     fn searches(&self) -> bool {

@@ -25,11 +25,14 @@ impl Mappers {
         let width = MAPPERS.iter().map(|mapper| mapper.name().len()).max().unwrap_or(0);
         let line = |mapper: &&dyn cohabit_map::Mapper| {
             let others = mapper.objectives().iter().skip(1).copied().collect::<Vec<_>>().join(", ");
-            let others = if others.is_empty() { String::new() } else { format!("; --objective {others} too") };
+            let others = match mapper.only_distance() {
+                None => format!("; --objective {others} too"),
+                Some(why) => format!("; only for distance: {why}"),
+            };
             format!("{:<width$}  {}{others}\n{:<width$}  {}\n", mapper.name(), mapper.about(), "", mapper.source())
         };
         let text: String = MAPPERS.iter().map(line).collect();
-        let row = |mapper: &&dyn cohabit_map::Mapper| json!({ "name": mapper.name(), "about": mapper.about(), "source": mapper.source(), "objectives": mapper.objectives(), "needs_series": mapper.needs_periods() });
+        let row = |mapper: &&dyn cohabit_map::Mapper| json!({ "name": mapper.name(), "about": mapper.about(), "source": mapper.source(), "objectives": mapper.objectives(), "why_only_distance": mapper.only_distance(), "needs_series": mapper.needs_periods() });
         let rows: Vec<_> = MAPPERS.iter().map(row).collect();
         self.json.emit("mappers", json!({ "mappers": rows }), &text)?;
         Ok(End::Done)

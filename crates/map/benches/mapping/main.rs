@@ -8,6 +8,10 @@
 //!     cargo bench -p cohabit-map -- --each                        every problem by itself, and the kinds of graphs
 //!     cargo bench -p cohabit-map -- --steps 100 --threads 2       `best` by steps, with threads
 //!     cargo bench -p cohabit-map -- --used 25,50,90,130           fewer tasks than PUs, and more, in percent of the PUs
+//!     cargo bench -p cohabit-map -- --without clusters,rotation   `best` without some of its parts
+//!     cargo bench -p cohabit-map -- --preset basic                `best` with other numbers and parts
+//!     cargo bench -p cohabit-map -- --leave-one-out               `best` without each of its parts, against all of them
+//!     cargo bench -p cohabit-map -- --leave-out outer,outer+blocks the same of some parts, and of several at once
 //!     cargo bench -p cohabit-map -- --wall                        budgets in wall time, as on the command line
 //!     cargo bench -p cohabit-map -- --record 10                   look for better ones, 10 s a problem
 //!     COHABIT_VIEM=viem cargo bench -p cohabit-map -- --mappers viem-eco,best=viem-eco        VieM, where it is
@@ -18,11 +22,14 @@
 
 mod best_known;
 mod instances;
+mod leave_out;
 mod viem;
 
 use best_known::Key;
+use cohabit_map::mappers::best::Best;
+use cohabit_map::mappers::best::context::{self, Context};
 use cohabit_map::options::TimeSource;
-use cohabit_map::{Options, Problem, mapper};
+use cohabit_map::{Mapper, Options, Problem, mapper};
 use cohabit_model::cost::distance_cost;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -39,6 +46,8 @@ struct Asked {
     wall: bool,
     steps: Option<u64>,
     threads: usize,
+    best: Best,
+    left_out: Option<Vec<String>>,
 }
 
 fn main() {
@@ -46,9 +55,12 @@ fn main() {
     let mut known = best_known::read();
     if let Some(seconds) = asked.record {
         for key in asked.keys() {
-            record(&key, seconds, &mut known);
+            record(&asked, &key, seconds, &mut known);
         }
         return;
+    }
+    if let Some(parts) = &asked.left_out {
+        return leave_out::table(&asked, parts);
     }
     println!(
         "| N | tasks | mapper | geometric mean | worst | CPU ms | wall ms | better than known | worse than the one with its time |"
@@ -60,6 +72,19 @@ fn main() {
             compare(&asked, size, used, &name, &known);
         }
     }
+}
+
+/// The context of a name.
+fn preset(name: Option<String>) -> Context {
+    let name = name.unwrap_or("default".to_owned());
+    let row = context::PRESETS.iter().find(|row| row.0 == name);
+    *row.unwrap_or_else(|| panic!("{name}: no preset of `best`")).1
+}
+
+/// A context without some parts, which are named.
+fn without(context: Context, parts: &[String]) -> Context {
+    let part = |name: &String| context::part(name).unwrap_or_else(|| panic!("{name}: no part of `best`"));
+    parts.iter().filter(|name| !name.is_empty()).map(part).fold(context, Context::without)
 }
 
 /// How many tasks a percentage of so many PUs is.
@@ -91,6 +116,11 @@ impl Asked {
             wall: arguments.iter().any(|argument| argument == "--wall"),
             steps: value("--steps").map(|steps| steps.parse().expect("a number of steps")),
             threads: value("--threads").map_or(1, |threads| threads.parse().expect("a number of threads")),
+            best: Best { context: without(preset(value("--preset")), &list("--without", "")) },
+            left_out: leave_out::parts(
+                value("--leave-out"),
+                arguments.iter().any(|argument| argument == "--leave-one-out"),
+            ),
         }
     }
 
@@ -104,15 +134,20 @@ impl Asked {
         if !self.mappers.is_empty() {
             return self.mappers.clone();
         }
-        let budgets = match size {
-            0..=64 => ["best:1", "best:10"],
-            65..=256 => ["best:5", "best:100"],
-            257..=1024 => ["best:20", "best:300"],
-            _ => ["best:100", "best:1000"],
-        };
+        let budgets = budgets(size).map(|ms| format!("best:{ms}"));
         let plain = ["packed", "complace", "metis", "scotch"];
         let equal = ["best=packed", "best=complace", "best=metis", "best=scotch"];
-        plain.into_iter().chain(budgets).chain(equal).map(str::to_owned).collect()
+        plain.map(str::to_owned).into_iter().chain(budgets).chain(equal.map(str::to_owned)).collect()
+    }
+}
+
+/// The budgets of `best` that the project promises something for, in ms.
+fn budgets(size: usize) -> [u32; 2] {
+    match size {
+        0..=64 => [1, 10],
+        65..=256 => [5, 100],
+        257..=1024 => [20, 300],
+        _ => [100, 1000],
     }
 }
 
@@ -162,15 +197,15 @@ impl Asked {
     fn measure(&self, key: &Key, used: usize, name: &str) -> (Measured, Option<u128>) {
         if let Some((plain, rival)) = name.split_once('=') {
             // The least of some runs: the first finds the caches cold.
-            let runs: Vec<Measured> = (0..5).map(|_| run(key, used, rival, self.options(None))).collect();
+            let runs: Vec<Measured> = (0..5).map(|_| self.run(key, used, rival, self.options(None))).collect();
             let ms = runs.iter().map(|run| run.cpu_ms).fold(f64::INFINITY, f64::min) * 1.1;
-            return (run(key, used, plain, self.options(Some(ms))), Some(runs[0].cost));
+            return (self.run(key, used, plain, self.options(Some(ms))), Some(runs[0].cost));
         }
         let (plain, budget) = name.split_once(':').map_or((name, None), |(plain, ms)| (plain, Some(ms)));
         let budget = budget.map(|ms| ms.parse::<f64>().expect("a number of ms"));
         match budget {
             Some(ms) if plain != "best" => (self.repeat(key, used, plain, ms), None),
-            _ => (run(key, used, plain, self.options(budget)), None),
+            _ => (self.run(key, used, plain, self.options(budget)), None),
         }
     }
 
@@ -186,13 +221,13 @@ impl Asked {
 
     /// A mapper that knows no budget: again and again with other seeds until the time is used up; the best of all runs.
     fn repeat(&self, key: &Key, used: usize, name: &str, ms: f64) -> Measured {
-        let mut all = run(key, used, name, self.options(None));
+        let mut all = self.run(key, used, name, self.options(None));
         for seed in 2.. {
             // Another run would be over the budget by more than half of itself.
             if all.cpu_ms * (1.0 + 0.5 / (seed - 1) as f64) > ms {
                 break;
             }
-            let next = run(key, used, name, Options { seed, ..self.options(None) });
+            let next = self.run(key, used, name, Options { seed, ..self.options(None) });
             all.cost = all.cost.min(next.cost);
             all.cpu_ms += next.cpu_ms;
             all.wall_ms += next.wall_ms;
@@ -207,18 +242,26 @@ impl Asked {
     }
 }
 
-/// J and the times of one mapper on one problem.
-fn run(key: &Key, used: usize, name: &str, options: Options) -> Measured {
-    let topology = instances::topology(key.0);
-    let weight = instances::graph(&key.1, tasks_of(key.0, used), key.2);
-    let problem = Problem { weight: &weight, load: &[], periods: &[], topology: &topology, options: &options };
+impl Asked {
+    /// J and the times of one mapper on one problem.
+    fn run(&self, key: &Key, used: usize, name: &str, options: Options) -> Measured {
+        let topology = instances::topology(key.0);
+        let weight = instances::graph(&key.1, tasks_of(key.0, used), key.2);
+        let problem = Problem { weight: &weight, load: &[], periods: &[], topology: &topology, options: &options };
+        measured(&problem, |problem| match (viem::preconfiguration(name), name) {
+            (Some(preconfiguration), _) => viem::map(problem, instances::tree(key.0), preconfiguration),
+            (None, "best") => self.best.map(problem).expect("the problem can be mapped"),
+            (None, _) => mapper(name).and_then(|mapper| mapper.map(problem)).expect("the problem can be mapped"),
+        })
+    }
+}
+
+/// J and the times of mapping one problem.
+fn measured(problem: &Problem, map: impl FnOnce(&Problem) -> Vec<usize>) -> Measured {
     let (began, before) = (Instant::now(), cpu_ms());
-    let placement = match viem::preconfiguration(name) {
-        Some(preconfiguration) => viem::map(&problem, instances::tree(key.0), preconfiguration),
-        None => mapper(name).and_then(|mapper| mapper.map(&problem)).expect("the problem can be mapped"),
-    };
+    let placement = map(problem);
     let (cpu_ms, wall_ms) = (cpu_ms() - before, began.elapsed().as_secs_f64() * 1e3);
-    Measured { cost: distance_cost(&weight, &topology, &placement), cpu_ms, wall_ms }
+    Measured { cost: distance_cost(problem.weight, problem.topology, &placement), cpu_ms, wall_ms }
 }
 
 /// CPU time of this process: large problems are searched by threads of their own.
@@ -249,7 +292,7 @@ fn cpu(clock: libc::clockid_t) -> libc::timespec {
 }
 
 /// Looks for something better with every mapper and `best` for some seconds, with a seed of its own.
-fn record(key: &Key, seconds: f64, known: &mut BTreeMap<Key, u128>) {
+fn record(asked: &Asked, key: &Key, seconds: f64, known: &mut BTreeMap<Key, u128>) {
     let seed = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64);
     let budget = Some(Duration::from_secs_f64(seconds));
     let mut best = known.get(key).copied().unwrap_or(u128::MAX);
@@ -257,7 +300,7 @@ fn record(key: &Key, seconds: f64, known: &mut BTreeMap<Key, u128>) {
     let rivals = ["metis", "scotch"].into_iter().chain(viem::is_here().then_some("viem-strong"));
     for name in rivals.chain(["best"]) {
         let time_source = Some(TimeSource(process_cpu));
-        best = best.min(run(key, 100, name, Options { seed, budget, time_source, ..Options::default() }).cost);
+        best = best.min(asked.run(key, 100, name, Options { seed, budget, time_source, ..Options::default() }).cost);
     }
     *known = best_known::read();
     let before = known.get(key).copied().unwrap_or(before);

@@ -4,7 +4,7 @@
 //! Times and bytes are whole numbers (a phase's longest conceivable time is 2^52 ticks), so that what is taken away
 //! is exactly what was added, however long the search.
 
-use super::ways::{Kind, NONE, Ways};
+use super::routes::{Kind, NONE, Routes};
 use cohabit_model::Pattern;
 use cohabit_network::estimator::NORM;
 use std::borrow::Cow;
@@ -31,11 +31,11 @@ pub struct Pair {
 
 impl Pair {
     /// Ticks through ports of a kind.
-    fn through(&mut self, kind: u32, ways: &Ways, tick_s: f64) -> i64 {
+    fn through(&mut self, kind: u32, routes: &Routes, tick_s: f64) -> i64 {
         match self.ticks.binary_search_by_key(&kind, |known| known.0) {
             Ok(at) => self.ticks[at].1,
             Err(at) => {
-                let port = &ways.kinds[kind as usize];
+                let port = &routes.kinds[kind as usize];
                 let seconds: f64 = self.messages.iter().map(|&(length, count)| port.seconds(length) * count).sum();
                 let ticks = (seconds / tick_s).round() as i64;
                 self.ticks.insert(at, (kind, ticks));
@@ -86,7 +86,7 @@ struct Phase {
 /// All phases under one mapping.
 #[derive(Debug, Clone)]
 pub struct Loads<'a> {
-    ways: Cow<'a, Ways>,
+    routes: Cow<'a, Routes>,
     phases: Vec<Phase>,
     /// The processing element of each task.
     element: Vec<usize>,
@@ -94,16 +94,16 @@ pub struct Loads<'a> {
 
 impl<'a> Loads<'a> {
     /// The loads of a mapping: `element[task]` is a processing element.
-    pub fn new(ways: impl Into<Cow<'a, Ways>>, phases: &[cohabit_network::Phase], element: &[usize]) -> Self {
-        let ways = ways.into();
+    pub fn new(routes: impl Into<Cow<'a, Routes>>, phases: &[cohabit_network::Phase], element: &[usize]) -> Self {
+        let routes = routes.into();
         let phases = phases.iter().filter(|phase| phase.weight > 0.0);
-        let phases = phases.map(|phase| Phase::new(phase.weight, &phase.pattern, &ways)).collect();
-        let mut loads = Self { ways, phases, element: element.to_vec() };
+        let phases = phases.map(|phase| Phase::new(phase.weight, &phase.pattern, &routes)).collect();
+        let mut loads = Self { routes, phases, element: element.to_vec() };
         for phase in &mut loads.phases {
             for at in 0..phase.pairs.len() {
-                phase.carry(&loads.ways, &loads.element, at, 1);
+                phase.carry(&loads.routes, &loads.element, at, 1);
             }
-            phase.settle(&loads.ways);
+            phase.settle(&loads.routes);
         }
         loads.refresh();
         loads
@@ -114,8 +114,8 @@ impl<'a> Loads<'a> {
         self.carry(moves, -1);
         moves.iter().for_each(|&(task, element)| self.element[task] = element);
         self.carry(moves, 1);
-        let Self { ways, phases, .. } = self;
-        phases.iter_mut().for_each(|phase| phase.settle(ways));
+        let Self { routes, phases, .. } = self;
+        phases.iter_mut().for_each(|phase| phase.settle(routes));
     }
 
     /// Adds or takes away all pairs that the moved tasks are in, each once.
@@ -127,7 +127,7 @@ impl<'a> Loads<'a> {
                     let Pair { source, destination, .. } = phase.pairs[pair];
                     let done = moves[..number].iter().any(|&(other, _)| other == source || other == destination);
                     if !done {
-                        phase.carry(&self.ways, &self.element, pair, sign);
+                        phase.carry(&self.routes, &self.element, pair, sign);
                     }
                 }
             }
@@ -189,7 +189,7 @@ impl<'a> Loads<'a> {
         for _ in 0..8 {
             let pair = &phase.pairs[candidates[pick(candidates.len())] as usize];
             let mut passes = false;
-            self.ways.along(self.element[pair.source], self.element[pair.destination], |at| passes |= at == last);
+            self.routes.along(self.element[pair.source], self.element[pair.destination], |at| passes |= at == last);
             if passes {
                 return Some((pair.source, pair.destination));
             }
@@ -206,7 +206,7 @@ impl<'a> Loads<'a> {
 }
 
 impl Phase {
-    fn new(weight: f64, pattern: &Pattern, ways: &Ways) -> Self {
+    fn new(weight: f64, pattern: &Pattern, routes: &Routes) -> Self {
         let mut by_pair: BTreeMap<(usize, usize), Vec<(f64, f64)>> = BTreeMap::new();
         for messages in pattern.messages.iter().filter(|messages| messages.source != messages.destination) {
             let entry = by_pair.entry((messages.source, messages.destination)).or_default();
@@ -215,9 +215,9 @@ impl Phase {
         let bytes_of = |messages: &Vec<(f64, f64)>| messages.iter().map(|(length, count)| length * count).sum::<f64>();
         let bytes: f64 = by_pair.values().map(bytes_of).sum();
         let count: f64 = by_pair.values().flatten().map(|messages| messages.1).sum();
-        let worst = ways.kinds.iter().map(Kind::slowest).fold((0.0f64, 0.0f64), |a, b| (a.0.max(b.0), a.1.max(b.1)));
+        let worst = routes.kinds.iter().map(Kind::slowest).fold((0.0f64, 0.0f64), |a, b| (a.0.max(b.0), a.1.max(b.1)));
         let total = bytes * worst.0 + count * worst.1;
-        let slowest = ways.resources.iter().map(|resource| resource.seconds_per_byte).fold(0.0, f64::max);
+        let slowest = routes.resources.iter().map(|resource| resource.seconds_per_byte).fold(0.0, f64::max);
         let conceivable_s = total.max(bytes * slowest);
         let tick_s = if total > 0.0 { total / TICKS } else { 1.0 };
         let mut of_task = vec![Vec::new(); pattern.tasks];
@@ -228,14 +228,14 @@ impl Phase {
             let bytes = bytes_of(&messages).round() as i64;
             pairs.push(Pair { source, destination, bytes, messages, ticks: Vec::new() });
         }
-        let count = ways.resources.len();
+        let count = routes.resources.len();
         Self {
             weight,
             tick_s,
             pairs,
             of_task,
             loads: vec![Load::default(); count],
-            wires: vec![0.0; ways.wires.len()],
+            wires: vec![0.0; routes.wires.len()],
             scale_s: 1.0,
             // Where nothing has to wait yet, a millionth of the longest conceivable time.
             least_scale_s: if conceivable_s > 0.0 { conceivable_s * 1e-6 } else { 1.0 },
@@ -247,35 +247,35 @@ impl Phase {
     }
 
     /// Adds (`sign` 1) a pair to what is on its way, or takes it away (-1).
-    fn carry(&mut self, ways: &Ways, element: &[usize], pair: usize, sign: i64) {
+    fn carry(&mut self, routes: &Routes, element: &[usize], pair: usize, sign: i64) {
         let Self { pairs, loads, touched, is_touched, tick_s, .. } = self;
         let pair = &mut pairs[pair];
-        ways.along(element[pair.source], element[pair.destination], |at| {
+        routes.along(element[pair.source], element[pair.destination], |at| {
             if !std::mem::replace(&mut is_touched[at], true) {
                 touched.push(at as u32);
             }
             let load = &mut loads[at];
             load.bytes += sign * pair.bytes;
-            let kind = ways.resources[at].kind;
+            let kind = routes.resources[at].kind;
             if kind != NONE {
-                load.add(pair.source as u32, sign * pair.through(kind, ways, *tick_s));
+                load.add(pair.source as u32, sign * pair.through(kind, routes, *tick_s));
             }
         });
     }
 
     /// Works out the times of all that was touched.
-    fn settle(&mut self, ways: &Ways) {
+    fn settle(&mut self, routes: &Routes) {
         let tick_s = self.tick_s;
         for at in std::mem::take(&mut self.touched) {
             let at = at as usize;
             self.is_touched[at] = false;
             let load = &self.loads[at];
             let longest = load.senders.iter().map(|sender| sender.1).max().unwrap_or(0) as f64 * tick_s;
-            let seconds = longest.max(load.bytes as f64 * ways.resources[at].seconds_per_byte);
+            let seconds = longest.max(load.bytes as f64 * routes.resources[at].seconds_per_byte);
             self.sums.steep += self.power(seconds, STEEP) - self.power(load.seconds, STEEP);
             self.loads[at].seconds = seconds;
-            let wire = ways.resources[at].wire as usize;
-            let of_wire = ways.wires[wire].iter().map(|&at| self.loads[at as usize].seconds).fold(0.0, f64::max);
+            let wire = routes.resources[at].wire as usize;
+            let of_wire = routes.wires[wire].iter().map(|&at| self.loads[at as usize].seconds).fold(0.0, f64::max);
             self.sums.norm += self.power(of_wire, NORM) - self.power(self.wires[wire], NORM);
             self.wires[wire] = of_wire;
         }

@@ -9,16 +9,16 @@
 
 mod judge;
 pub(crate) mod loads;
+pub(crate) mod routes;
 pub(crate) mod search;
-pub(crate) mod ways;
 
 #[cfg(test)]
 mod tests;
 
 use crate::load::settled;
 use crate::mappers::best::clock::Clock;
+use crate::partial_mapping::PartialMapping;
 use crate::random::Random;
-use crate::seating::Seating;
 use crate::slots::Slots;
 use crate::stay::moves;
 use crate::{Options, Problem, mapper};
@@ -30,8 +30,8 @@ use cohabit_network::run::total;
 use cohabit_network::{Replay, Total, Traffic, queues};
 use judge::Judge;
 use loads::Loads;
+use routes::Routes;
 use search::Search;
-use ways::Ways;
 
 /// How long messages take: what a mapping is judged by.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +50,11 @@ impl Time<'_> {
     pub fn total(&self, topology: &Topology, placement: &[usize]) -> Result<Total> {
         let elements: Vec<usize> = placement.iter().map(|&pu| topology.pus[pu].node).collect();
         total(self.hct, self.traffic, &elements)
+    }
+
+    /// Whether the order of messages is known, so that the estimate follows them.
+    pub(crate) fn knows_order(&self) -> bool {
+        self.work() > 0.0
     }
 
     /// How many pieces of messages that takes following; 0 where their order is not known.
@@ -73,7 +78,7 @@ pub fn least(problem: &Problem, time: &Time) -> Result<Vec<usize>> {
     let mut candidates = starts.clone();
     let mut judge = Judge::new(problem, time);
     if slots.tasks() > 1 {
-        let ways = Ways::new(time.hct);
+        let routes = Routes::new(time.hct);
         let random = Random::new(problem.options.seed);
         let judged = starts.iter().map(|start| Ok((judge.total(start)?.seconds, start)));
         let mut judged = judged.collect::<Result<Vec<_>>>()?;
@@ -82,8 +87,8 @@ pub fn least(problem: &Problem, time: &Time) -> Result<Vec<usize>> {
         // One share is for following messages.
         let count = judged.len() + usize::from(judge.follows());
         for (number, (_, start)) in judged.into_iter().enumerate() {
-            let Some(slot_of) = seats(&slots, start) else { continue };
-            let loads = Loads::new(&ways, &time.traffic.phases, &elements(problem, &slots, &slot_of));
+            let Some(slot_of) = slots_of(&slots, start) else { continue };
+            let loads = Loads::new(&routes, &time.traffic.phases, &elements(problem, &slots, &slot_of));
             let mut search = Search::new(problem, &slots, loads, slot_of, random.fork(number as u64));
             let mut clock = clock.share(number, count);
             let found = search.run(&mut clock.most(4));
@@ -124,9 +129,9 @@ fn followed(
     }
     let mut priced = judge.priced(candidates)?;
     priced.sort_by(|a, b| a.0.seconds.total_cmp(&b.0.seconds));
-    let Some(start) = priced.first().and_then(|(_, placement)| seats(slots, placement)) else { return Ok(None) };
-    let ways = Ways::new(time.hct);
-    let loads = Loads::new(&ways, &time.traffic.phases, &elements(problem, slots, &start));
+    let Some(start) = priced.first().and_then(|(_, placement)| slots_of(slots, placement)) else { return Ok(None) };
+    let routes = Routes::new(time.hct);
+    let loads = Loads::new(&routes, &time.traffic.phases, &elements(problem, slots, &start));
     let random = Random::new(problem.options.seed).fork(priced.len() as u64);
     let mut search = Search::new(problem, slots, loads, start.clone(), random);
     let found =
@@ -159,11 +164,11 @@ pub(crate) fn elements(problem: &Problem, slots: &Slots, slot_of: &[usize]) -> V
 }
 
 /// Slots that amount to a placement; none where it is no choice of slots (one that a balance of loads has changed).
-pub(crate) fn seats(slots: &Slots, placement: &[usize]) -> Option<Vec<usize>> {
-    let mut seating = Seating::new(slots);
-    for task in seating.waiting() {
-        let slot = seating.first_of(slots.of_pus(&(placement[task]..placement[task] + 1)))?;
-        seating.take(slot, task);
+pub(crate) fn slots_of(slots: &Slots, placement: &[usize]) -> Option<Vec<usize>> {
+    let mut partial = PartialMapping::new(slots);
+    for task in partial.waiting() {
+        let slot = partial.first_of(slots.of_pus(&(placement[task]..placement[task] + 1)))?;
+        partial.take(slot, task);
     }
-    Some(seating.finish())
+    Some(partial.finish())
 }

@@ -65,9 +65,9 @@ proptest! {
         let time = Time { hct: &hct, traffic: &phases.to_vec().into() };
         let mut placement = placed;
         let element = |pu: usize| topology.pus[pu].node;
-        let ways = Ways::new(&hct);
+        let routes = Routes::new(&hct);
         let elements: Vec<usize> = placement.iter().map(|&pu| element(pu)).collect();
-        let mut loads = Loads::new(&ways, &phases, &elements);
+        let mut loads = Loads::new(&routes, &phases, &elements);
         assert_near(loads.seconds(), time.total(&topology, &placement).unwrap().seconds);
         for (a, b, pu) in moves {
             if a == b {

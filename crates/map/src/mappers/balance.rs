@@ -6,7 +6,7 @@
 use crate::graph::Graph;
 use crate::load::settled;
 use crate::mappers::deloc::memory_nodes;
-use crate::seating::Seating;
+use crate::partial_mapping::PartialMapping;
 use crate::slots::Slots;
 use crate::{Mapper, Problem};
 use cohabit_model::Result;
@@ -22,11 +22,15 @@ impl Mapper for Balance {
     }
 
     fn about(&self) -> &'static str {
-        "communication evenly over the NUMA nodes: the task that talks most to the node with least"
+        "communication evenly over the NUMA nodes: the task that communicates most to the node with least"
     }
 
     fn source(&self) -> &'static str {
         "DeLoc, section IV"
+    }
+
+    fn only_distance(&self) -> Option<&'static str> {
+        Some("looks at loads only")
     }
 
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
@@ -44,17 +48,17 @@ impl Mapper for Balance {
                     .sum()
             })
             .collect();
-        let mut seating = Seating::new(&slots);
-        let mut waiting = seating.waiting();
+        let mut partial = PartialMapping::new(&slots);
+        let mut waiting = partial.waiting();
         waiting.sort_by_key(|&task| (Reverse(volume[task]), task));
         for task in waiting {
-            let open = (0..nodes.len()).filter_map(|node| Some((node, seating.first_of(nodes[node].clone())?)));
+            let open = (0..nodes.len()).filter_map(|node| Some((node, partial.first_of(nodes[node].clone())?)));
             let (node, slot) =
                 open.min_by_key(|&(node, _)| (sums[node], node)).expect("there is a slot for every task");
-            seating.take(slot, task);
+            partial.take(slot, task);
             sums[node] += volume[task];
         }
-        settled(problem, &slots, &seating.finish())
+        settled(problem, &slots, &partial.finish())
     }
 }
 
@@ -66,10 +70,10 @@ mod tests {
     use cohabit_model::Matrix;
 
     #[test]
-    fn talkers_are_spread() {
+    fn communicating_tasks_are_spread() {
         let topology = tree(&[2, 2], &[]);
         let weight = Matrix::from_triplets(4, [(0, 1, 9), (2, 3, 4)]);
-        // 0 and 1 talk most, so each gets a node; then 2 and 3.
+        // 0 and 1 communicate most, so each gets a node; then 2 and 3.
         assert_eq!(Balance.map(&problem(&weight, &topology, &Options::default())).unwrap(), [0, 2, 1, 3]);
     }
 }

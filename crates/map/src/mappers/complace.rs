@@ -6,7 +6,7 @@
 
 use crate::graph::Graph;
 use crate::load::settled;
-use crate::seating::{Nearest, Seating};
+use crate::partial_mapping::{Nearest, PartialMapping};
 use crate::slots::Slots;
 use crate::{Mapper, Problem};
 use cohabit_model::{Result, Topology};
@@ -28,6 +28,10 @@ impl Mapper for Complace {
         "COMPROF and COMPLACE, section IV-A, Algorithm 2"
     }
 
+    fn only_distance(&self) -> Option<&'static str> {
+        Some("greedy: places tasks by their heaviest edges")
+    }
+
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
         let slots = Slots::new(problem)?;
         let placed = greedy(&Graph::new(problem.weight), problem.topology, &slots);
@@ -37,30 +41,30 @@ impl Mapper for Complace {
 
 /// Algorithm 2: the slot of every task.
 pub fn greedy(graph: &Graph, topology: &Topology, slots: &Slots) -> Vec<usize> {
-    let mut seating = Seating::new(slots);
+    let mut partial = PartialMapping::new(slots);
     let mut nearest = Nearest::new(topology, slots);
     let mut pending = Pending::new(graph);
     for (task, pin) in slots.pinned.iter().enumerate() {
         if pin.is_some() {
-            pending.add(task, &seating);
+            pending.add(task, &partial);
         }
     }
     let mut starts = 0..graph.tasks();
     // A slot that may not be taken now never may.
     let mut free = 0;
     loop {
-        while let Some((start, end)) = pending.take(&seating) {
-            let start = seating.slot_of(start).expect("edges are pending from mapped tasks");
-            let slot = nearest.to(start, &seating).expect("there is a slot for every task");
-            seating.take(slot, end);
-            pending.add(end, &seating);
+        while let Some((start, end)) = pending.take(&partial) {
+            let start = partial.slot_of(start).expect("edges are pending from mapped tasks");
+            let slot = nearest.to(start, &partial).expect("there is a slot for every task");
+            partial.take(slot, end);
+            pending.add(end, &partial);
         }
-        let Some(task) = starts.find(|&task| seating.slot_of(task).is_none()) else { break };
-        free = seating.first_of(free..slots.len()).expect("there is a slot for every task");
-        seating.take(free, task);
-        pending.add(task, &seating);
+        let Some(task) = starts.find(|&task| partial.slot_of(task).is_none()) else { break };
+        free = partial.first_of(free..slots.len()).expect("there is a slot for every task");
+        partial.take(free, task);
+        pending.add(task, &partial);
     }
-    seating.finish()
+    partial.finish()
 }
 
 /// The edges from mapped tasks to others, of which the heaviest is asked for, and of those alike the one of the smallest numbers.
@@ -78,10 +82,10 @@ impl<'a> Pending<'a> {
     }
 
     /// The edges of a task that has been mapped.
-    fn add(&mut self, task: usize, seating: &Seating) {
+    fn add(&mut self, task: usize, partial: &PartialMapping) {
         for (other, weight) in self.graph.row(task) {
             let edge = (weight, !((task as u64) << 32 | other as u64));
-            if edge > self.best[other] && seating.slot_of(other).is_none() {
+            if edge > self.best[other] && partial.slot_of(other).is_none() {
                 self.best[other] = edge;
                 self.edges.push(edge);
             }
@@ -89,9 +93,9 @@ impl<'a> Pending<'a> {
     }
 
     /// The heaviest edge to a task that is not mapped: from which, and which.
-    fn take(&mut self, seating: &Seating) -> Option<(usize, usize)> {
+    fn take(&mut self, partial: &PartialMapping) -> Option<(usize, usize)> {
         let ends = |(_, ends): (u64, u64)| ((!ends >> 32) as usize, !ends as u32 as usize);
-        std::iter::from_fn(|| self.edges.pop()).map(ends).find(|&(_, end)| seating.slot_of(end).is_none())
+        std::iter::from_fn(|| self.edges.pop()).map(ends).find(|&(_, end)| partial.slot_of(end).is_none())
     }
 }
 
@@ -111,7 +115,7 @@ mod tests {
     fn the_heaviest_edge_goes_to_the_nearest_pu() {
         let chain: Vec<_> = (0..7).map(|task| (task, task + 1, 10 - u64::from(task))).collect();
         check(&chain, 8, &Options::default(), &[0, 1, 2, 3, 4, 5, 6, 7]);
-        // 0 talks most with 4, then 4 with 1; the third partner no longer fits beside them.
+        // 0 communicates most with 4, then 4 with 1; the third partner no longer fits beside them.
         let star = [(0, 4, 9), (4, 1, 8), (0, 2, 7), (3, 5, 6), (6, 7, 5)];
         check(&star, 8, &Options::default(), &[0, 2, 3, 4, 1, 5, 6, 7]);
     }

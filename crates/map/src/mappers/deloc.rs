@@ -10,7 +10,7 @@
 
 use crate::graph::Graph;
 use crate::load::settled;
-use crate::seating::Seating;
+use crate::partial_mapping::PartialMapping;
 use crate::slots::Slots;
 use crate::{Mapper, Problem};
 use cohabit_model::timeline::groups;
@@ -35,6 +35,10 @@ impl Mapper for DeLoc {
         "DeLoc, section II-D, Algorithm 1"
     }
 
+    fn only_distance(&self) -> Option<&'static str> {
+        Some("a published algorithm, which trades locality for balance by its own rule")
+    }
+
     fn needs_periods(&self) -> bool {
         true
     }
@@ -52,14 +56,14 @@ impl Mapper for DeLoc {
         let open: Vec<Vec<usize>> =
             nodes.iter().map(|pus| in_order(problem.topology, &slots, &slots.of_pus(pus))).collect();
         let mut map = Map {
-            seating: Seating::new(&slots),
+            partial: PartialMapping::new(&slots),
             next: vec![0; open.len()],
             open,
             node_of: vec![None; slots.tasks()],
             current: 0,
         };
         for task in 0..slots.tasks() {
-            let slot = map.seating.slot_of(task);
+            let slot = map.partial.slot_of(task);
             map.node_of[task] = slot.and_then(|slot| map.open.iter().position(|node| node.contains(&slot)));
         }
         for group in groups(problem.periods.iter().map(size)) {
@@ -68,7 +72,7 @@ impl Mapper for DeLoc {
             }
         }
         map.rest(&Graph::new(problem.weight));
-        settled(problem, &slots, &map.seating.finish())
+        settled(problem, &slots, &map.partial.finish())
     }
 }
 
@@ -109,7 +113,7 @@ fn in_order(topology: &Topology, slots: &Slots, range: &Range<usize>) -> Vec<usi
 }
 
 struct Map<'a> {
-    seating: Seating<'a>,
+    partial: PartialMapping<'a>,
     /// The slots of each node, in the order in which they are taken.
     open: Vec<Vec<usize>>,
     /// Where in these a slot may still be taken: what may not be taken now never may, but for what is given back.
@@ -120,16 +124,16 @@ struct Map<'a> {
 
 impl Map<'_> {
     fn first_of(&mut self, node: usize) -> Option<usize> {
-        let (slots, seating) = (&self.open[node], &self.seating);
+        let (slots, partial) = (&self.open[node], &self.partial);
         let from = self.next[node];
-        let found = slots[from..].iter().position(|&slot| seating.may_take(slot));
+        let found = slots[from..].iter().position(|&slot| partial.may_take(slot));
         self.next[node] = found.map_or(slots.len(), |found| from + found);
         slots.get(self.next[node]).copied()
     }
 
     fn take(&mut self, node: usize, task: usize) -> bool {
         let Some(slot) = self.first_of(node) else { return false };
-        self.seating.take(slot, task);
+        self.partial.take(slot, task);
         self.node_of[task] = Some(node);
         true
     }
@@ -149,7 +153,7 @@ impl Map<'_> {
                 self.current = (node + 1) % count;
                 return;
             }
-            self.seating.give_back(a);
+            self.partial.give_back(a);
             self.node_of[a] = None;
             self.next[node] = next;
         }
@@ -158,7 +162,7 @@ impl Map<'_> {
     /// Puts the others near their partners.
     fn rest(&mut self, graph: &Graph) {
         let total = |task: usize| graph.row(task).map(|(_, weight)| u128::from(weight)).sum::<u128>();
-        let mut waiting = self.seating.waiting();
+        let mut waiting = self.partial.waiting();
         waiting.sort_by_key(|&task| (Reverse(total(task)), task));
         let (count, current) = (self.open.len(), self.current);
         for task in waiting {

@@ -3,9 +3,9 @@
 //! First pass, from the bottom: of all sets of as many clusters as an element has children, the one with the most bytes
 //! between its clusters becomes a cluster of the next level, then the next of those that are left, and so on. The figure
 //! lists all sets and sorts them; their number explodes. Here a pair, the usual arity, is still found in the sorted list
-//! of pairs that talk, and a larger set is grown: from every cluster, always by the one that talks most with the set,
+//! of pairs that communicate, and a larger set is grown: from every cluster, always by the one that communicates most with the set,
 //! then clusters are exchanged as long as that adds bytes; the best of the grown sets is taken. Second pass, from the
-//! top: the clusters go to the elements in the order they were made, so the first ones, which talk most, to the first
+//! top: the clusters go to the elements in the order they were made, so the first ones, which communicate most, to the first
 //! children. Elements of different arity are served largest first.
 
 use crate::affinity::Affinity;
@@ -22,7 +22,7 @@ pub struct HctGreedy;
 /// More PUs than this are refused.
 const MOST: usize = 4_096;
 
-/// Sets are grown from at most so many clusters, those that talk most.
+/// Sets are grown from at most so many clusters, those that communicate most.
 const SEEDS: usize = 64;
 
 impl Mapper for HctGreedy {
@@ -31,11 +31,15 @@ impl Mapper for HctGreedy {
     }
 
     fn about(&self) -> &'static str {
-        "greedy from the PUs up: the clusters that talk most become the next larger cluster"
+        "greedy from the PUs up: the clusters that communicate most become the next larger cluster"
     }
 
     fn source(&self) -> &'static str {
         "IBM report on optimizing communication in MPI programs, section 4"
+    }
+
+    fn only_distance(&self) -> Option<&'static str> {
+        Some("greedy: places tasks by the cost of pairs")
     }
 
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
@@ -62,7 +66,7 @@ fn group(affinity: &Affinity, sizes: &[usize]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// The pairs that talk, most first.
+/// The pairs that communicate, most first.
 struct Pairs {
     sorted: Vec<(i64, Reverse<(usize, usize)>)>,
 }
@@ -76,7 +80,7 @@ impl Pairs {
         Self { sorted }
     }
 
-    /// The next pair of free items; two that do not talk where no others are left.
+    /// The next pair of free items; two that do not communicate where no others are left.
     fn next(&mut self, free: &[bool]) -> Vec<usize> {
         while let Some((_, Reverse((a, b)))) = self.sorted.pop() {
             if free[a] && free[b] {

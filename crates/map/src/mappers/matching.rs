@@ -3,7 +3,7 @@
 //!
 //! The paper's arity is two. Here a group of k is made as k says in binary: two groups of half of it are matched, and where
 //! k is odd one task more joins each group by an assignment of greatest weight. Where only some are to be paired, as many
-//! as stay alone are matched with partners that talk with nobody.
+//! as stay alone are matched with partners that communicate with nobody.
 
 mod edmonds;
 
@@ -34,6 +34,10 @@ impl Mapper for Matching {
 
     fn source(&self) -> &'static str {
         "the TLB paper of 2012, section V-A; Edmonds 1965"
+    }
+
+    fn only_distance(&self) -> Option<&'static str> {
+        Some("matches tasks by weight, level by level")
     }
 
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {

@@ -26,6 +26,10 @@ impl Mapper for Metis {
         "Karypis and Kumar, SIAM J. Sci. Comput. 1998; libmetis"
     }
 
+    fn only_distance(&self) -> Option<&'static str> {
+        Some("the library's own objective is the weight that is cut")
+    }
+
     #[cfg(feature = "metis")]
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
         use crate::{graph::Graph, levels::Levels, load::settled, slots::Slots};
@@ -79,7 +83,7 @@ pub fn partitioned(
         tasks.iter().zip(parts).for_each(|(&task, part)| members[part].push(task));
         todo.extend(children.iter().cloned().zip(members).map(|(range, tasks)| (level + 1, range, tasks)));
     }
-    Ok(crate::seating::nearest_to(problem.topology, slots, &wished))
+    Ok(crate::partial_mapping::nearest_to(problem.topology, slots, &wished))
 }
 
 /// Moves what is too many in a part to parts with room, where that adds least to the cut.

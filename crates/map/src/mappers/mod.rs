@@ -19,7 +19,7 @@ use cohabit_model::{Error, Result};
 
 /// Every mapper there is. Names, help, documentation and the contract tests iterate it.
 pub static MAPPERS: &[&dyn Mapper] = &[
-    &best::Best,
+    &best::Best { context: best::context::Context::DEFAULT },
     &packed::Packed,
     &scatter::Scatter,
     &random::Random,

@@ -1,7 +1,7 @@
 //! Tasks side by side in the order of their numbers: what `OMP_PROC_BIND=close` and most launchers do.
 
 use crate::load::settled;
-use crate::seating::Seating;
+use crate::partial_mapping::PartialMapping;
 use crate::slots::Slots;
 use crate::{Mapper, Problem};
 use cohabit_model::Result;
@@ -22,10 +22,14 @@ impl Mapper for Packed {
         "OpenMP 5.2, proc_bind(close)"
     }
 
+    fn only_distance(&self) -> Option<&'static str> {
+        Some("looks at no communication")
+    }
+
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
         let slots = Slots::new(problem)?;
-        let mut seating = Seating::new(&slots);
-        seating.fill(seating.waiting(), 0..slots.len());
-        settled(problem, &slots, &seating.finish())
+        let mut partial = PartialMapping::new(&slots);
+        partial.fill(partial.waiting(), 0..slots.len());
+        settled(problem, &slots, &partial.finish())
     }
 }

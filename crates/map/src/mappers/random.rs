@@ -1,7 +1,7 @@
 //! Any mapping, every one as likely as another: what a placement without knowledge costs.
 
 use crate::load::settled;
-use crate::seating::Seating;
+use crate::partial_mapping::PartialMapping;
 use crate::slots::Slots;
 use crate::{Mapper, Problem};
 use cohabit_model::Result;
@@ -22,14 +22,18 @@ impl Mapper for Random {
         "none; the baseline of the papers"
     }
 
+    fn only_distance(&self) -> Option<&'static str> {
+        Some("looks at no communication")
+    }
+
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
         let slots = Slots::new(problem)?;
         let mut random = crate::random::Random::new(problem.options.seed);
-        let mut seating = Seating::new(&slots);
-        let (mut tasks, mut order) = (seating.waiting(), (0..slots.len()).collect::<Vec<_>>());
+        let mut partial = PartialMapping::new(&slots);
+        let (mut tasks, mut order) = (partial.waiting(), (0..slots.len()).collect::<Vec<_>>());
         random.shuffle(&mut tasks);
         random.shuffle(&mut order);
-        seating.fill(tasks, order);
-        settled(problem, &slots, &seating.finish())
+        partial.fill(tasks, order);
+        settled(problem, &slots, &partial.finish())
     }
 }

@@ -1,7 +1,7 @@
 //! Tasks as far apart as can be: round robin at every level of the tree, what `OMP_PROC_BIND=spread` is for.
 
 use crate::load::settled;
-use crate::seating::Seating;
+use crate::partial_mapping::PartialMapping;
 use crate::slots::Slots;
 use crate::{Mapper, Problem};
 use cohabit_model::{Result, Topology};
@@ -22,11 +22,15 @@ impl Mapper for Scatter {
         "OpenMP 5.2, proc_bind(spread)"
     }
 
+    fn only_distance(&self) -> Option<&'static str> {
+        Some("looks at no communication")
+    }
+
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
         let slots = Slots::new(problem)?;
-        let mut seating = Seating::new(&slots);
-        seating.fill(seating.waiting(), scattered(problem.topology, &slots));
-        settled(problem, &slots, &seating.finish())
+        let mut partial = PartialMapping::new(&slots);
+        partial.fill(partial.waiting(), scattered(problem.topology, &slots));
+        settled(problem, &slots, &partial.finish())
     }
 }
 

@@ -26,12 +26,16 @@ impl Mapper for Scotch {
         "Pellegrini, SHPCC 1994; libscotch"
     }
 
+    fn only_distance(&self) -> Option<&'static str> {
+        Some("the library's own objective is J")
+    }
+
     #[cfg(feature = "scotch")]
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
         use crate::{load::settled, slots::Slots};
         let slots = Slots::new(problem)?;
         let wished = bipartition(problem, &slots)?;
-        settled(problem, &slots, &crate::seating::nearest_to(problem.topology, &slots, &wished))
+        settled(problem, &slots, &crate::partial_mapping::nearest_to(problem.topology, &slots, &wished))
     }
 
     #[cfg(not(feature = "scotch"))]

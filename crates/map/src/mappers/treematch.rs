@@ -39,6 +39,10 @@ impl Mapper for TreeMatch {
         "Jeannot and Mercier, Euro-Par 2010; with Tessier, TPDS 2014"
     }
 
+    fn only_distance(&self) -> Option<&'static str> {
+        Some("groups tasks by weight, level by level")
+    }
+
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
         let slots = Slots::new(problem)?;
         let placed = bottom_up::map(problem, &slots, self.name(), MOST, &group)?;

@@ -75,7 +75,12 @@ pub trait Objective: Sync {
     /// # Errors
     /// As [`Objective::cost`].
     fn state<'a>(&self, case: &'a Case, placement: &[usize]) -> Result<Box<dyn State + 'a>>;
-    /// A placement that a mapper finds for this objective.
+    /// Whether a state costs what its placement does: where not, it leaves out what cannot be kept up to date.
+    fn states_are_exact(&self, case: &Case) -> bool {
+        let _ = case;
+        true
+    }
+    /// A placement that is found from a mapper's.
     ///
     /// # Errors
     /// As [`Objective::cost`] and the mapper.
@@ -141,7 +146,8 @@ pub fn check(mapper: &dyn Mapper, objective: &dyn Objective) -> Result<()> {
     if !mapper.objectives().contains(&name) {
         let knows = |other: &&&dyn Mapper| other.objectives().contains(&name);
         let others: Vec<&str> = crate::MAPPERS.iter().filter(knows).map(|other| other.name()).collect();
-        let cause = format!("the mapper {} knows no {name}", mapper.name());
+        let why = mapper.only_distance().unwrap_or_default();
+        let cause = format!("the mapper {} knows no {name}: {why}", mapper.name());
         return Err(Error::new(cause).remedy(format!("--objective {name} is for --mapper {}", others.join(" or "))));
     }
     Ok(())
@@ -153,7 +159,10 @@ pub fn check(mapper: &dyn Mapper, objective: &dyn Objective) -> Result<()> {
 /// As [`check`] and [`Objective::least`].
 pub fn map_for(case: &Case, mapper: &dyn Mapper, objective: &dyn Objective) -> Result<Vec<usize>> {
     check(mapper, objective)?;
-    objective.least(case, mapper)
+    match mapper.search_for() {
+        Some(search) if objective.name() != "distance" => search(case, objective),
+        _ => objective.least(case, mapper),
+    }
 }
 
 #[cfg(test)]
@@ -161,7 +170,9 @@ mod tests {
     use super::*;
     use crate::testing::{periods_of, problem, tree};
     use crate::{MAPPERS, Options};
-    use cohabit_model::Matrix;
+    use cohabit_model::pattern::Messages;
+    use cohabit_model::{Matrix, Pattern};
+    use cohabit_network::Phase;
 
     #[test]
     fn names_are_found_and_unknown_ones_answered_with_the_list() {
@@ -207,6 +218,46 @@ mod tests {
                         assert!(error.remedy.is_some(), "{}", error.cause);
                         assert!(!knows || objective.name() == "time" || ["scotch", "metis"].contains(&mapper.name()));
                     }
+                }
+            }
+        }
+    }
+
+    /// What `exact` finds for an objective no placement is below, whoever made it, and what any other mapper finds least of all.
+    #[test]
+    fn exact_is_the_least_of_all_placements_for_every_objective() {
+        let text = "[[host]]\nnames = 'n[1-3]'\ntopology = 'core:2 pu:1'\n[[switch]]\nname = 'top'\nmembers = 'n[1-3]'\n\
+                    max_bandwidth = 300\n[[port]]\nbandwidth = 100\nlatency_ns = 1e7\n";
+        let topology = Topology::parse_text(text).unwrap();
+        let hct = topology.hct().unwrap();
+        let mut random = crate::random::Random::new(7);
+        for (tasks, pins, forbidden) in
+            [(3, vec![], vec![]), (4, vec![(1, 2)], vec![5]), (6, vec![], vec![]), (5, vec![(0, 1)], vec![3, 4, 5])]
+        {
+            let mut end = || random.below(tasks);
+            let rows: Vec<_> = (0..3 * tasks).map(|at| (end(), end(), 100 * (1 + at % 5))).collect();
+            let messages = rows.iter().filter(|row| row.0 != row.1).map(|&(source, destination, length)| Messages {
+                source,
+                destination,
+                length: length as f64,
+                count: 3,
+            });
+            let pattern = Pattern { tasks, messages: messages.collect(), ..Pattern::default() };
+            let entries = rows.iter().map(|&(a, b, length)| (a as u32, b as u32, 3 * length as u64));
+            let weight = Matrix::from_triplets(tasks, entries.filter(|entry| entry.0 != entry.1));
+            let traffic = vec![Phase::new(1.0, pattern)].into();
+            let options = Options { pins, forbidden, steps: Some(20), ..Options::default() };
+            let problem = problem(&weight, &topology, &options);
+            for network in [None, Some(Time { hct: &hct, traffic: &traffic })] {
+                let case = Case { problem: &problem, network, memory: &[] };
+                for objective in OBJECTIVES.iter().filter(|row| row.name() != "time" || network.is_some()) {
+                    let exact = map_for(&case, crate::mapper("exact").unwrap(), *objective).unwrap();
+                    crate::contract::judge_placement("exact", &problem, &exact);
+                    let found = objective.cost(&case, &exact).unwrap();
+                    let costs = crate::contract::legal_placements(&problem);
+                    let costs = costs.map(|placement| objective.cost(&case, &placement).unwrap());
+                    let least = costs.fold(f64::INFINITY, f64::min);
+                    assert!((found - least).abs() <= 1e-9 * least, "{}: {found}, not {least}", objective.name());
                 }
             }
         }

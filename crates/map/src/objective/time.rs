@@ -3,7 +3,7 @@
 use super::{Case, Objective, State};
 use crate::Mapper;
 use crate::makespan::loads::Loads;
-use crate::makespan::ways::Ways;
+use crate::makespan::routes::Routes;
 use crate::makespan::{Time, least};
 use cohabit_model::topology::NodeId;
 use cohabit_model::{Error, Result};
@@ -45,7 +45,11 @@ impl Objective for Makespan {
     fn state<'a>(&self, case: &'a Case, placement: &[usize]) -> Result<Box<dyn State + 'a>> {
         let network = network(case)?;
         let elements: Vec<usize> = placement.iter().map(|&pu| case.problem.topology.pus[pu].node).collect();
-        Ok(Box::new(Loads::new(Ways::new(network.hct), &network.traffic.phases, &elements)))
+        Ok(Box::new(Loads::new(Routes::new(network.hct), &network.traffic.phases, &elements)))
+    }
+
+    fn states_are_exact(&self, case: &Case) -> bool {
+        case.network.is_some_and(|network| !network.knows_order())
     }
 
     fn least(&self, case: &Case, _: &dyn Mapper) -> Result<Vec<usize>> {

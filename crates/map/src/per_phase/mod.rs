@@ -9,7 +9,7 @@ mod choice;
 
 pub use choice::Costs;
 
-use crate::makespan::seats;
+use crate::makespan::slots_of;
 use crate::objective::{Case, Changing, Objective, map_for};
 use crate::slots::Slots;
 use crate::stay::nearest;
@@ -225,7 +225,7 @@ impl<'a> Part<'a> {
 /// The nearest to where tasks are of the mappings that differ only in which of several like parts has which tasks.
 fn near(case: &Case, objective: &dyn Objective, placement: Vec<usize>) -> Result<Vec<usize>> {
     let slots = Slots::new(case.problem)?;
-    let Some(slot_of) = seats(&slots, &placement) else { return Ok(placement) };
+    let Some(slot_of) = slots_of(&slots, &placement) else { return Ok(placement) };
     let nearer: Vec<usize> = nearest(case.problem, &slots, &slot_of).into_iter().map(|slot| slots.pu[slot]).collect();
     let same = objective.cost(case, &nearer)? <= objective.cost(case, &placement)?;
     Ok(if same { nearer } else { placement })

@@ -15,27 +15,26 @@ pub struct Cooling {
     pub to: f64,
     /// Swaps proposed.
     pub proposals: u64,
+    /// Proposals between two changes of the temperature.
+    pub stretch: u64,
 }
 
-/// Proposals between two changes of the temperature.
-const STRETCH: u64 = 64;
-
 /// Cools a state down.
-pub fn anneal(state: &mut State, talking: &[u32], cooling: Cooling, random: &mut Random) {
-    let stretches = cooling.proposals.div_ceil(STRETCH).max(1);
+pub fn anneal(state: &mut State, communicating: &[u32], cooling: Cooling, random: &mut Random) {
+    let stretches = cooling.proposals.div_ceil(cooling.stretch).max(1);
     let factor = (cooling.to / cooling.from).powf(1.0 / stretches as f64);
     let mut temperature = cooling.from;
     for _ in 0..stretches {
-        for _ in 0..STRETCH {
-            propose(state, talking, temperature, random);
+        for _ in 0..cooling.stretch {
+            propose(state, communicating, temperature, random);
         }
         temperature *= factor;
     }
 }
 
-/// Swaps a vertex that talks with any other, if J gets less, or not more than chance allows at the temperature.
-fn propose(state: &mut State, talking: &[u32], temperature: f64, random: &mut Random) {
-    let vertex = talking[random.below(talking.len())] as usize;
+/// Swaps a vertex that communicates with any other, if J gets less, or not more than chance allows at the temperature.
+fn propose(state: &mut State, communicating: &[u32], temperature: f64, random: &mut Random) {
+    let vertex = communicating[random.below(communicating.len())] as usize;
     let other = random.below(state.net.len());
     if state.group_of[vertex] == state.group_of[other] {
         return;

@@ -2,12 +2,13 @@
 //! in a row. A block is never moved by moves of single tasks, and there are fewer blocks than tasks to try.
 
 use super::clock::Clock;
-use super::evolve::DENSE_OF_BLOCKS;
+use super::context::{Context, Part};
 use super::large::{self, Large};
 use super::layout::{Layout, Tree};
+use super::memetic::Dense;
 use super::net::Net;
 use super::prepare::Prepared;
-use super::search::Ground;
+use super::search::Instance;
 use super::state::Rules;
 use super::{are_all_open, in_threads, tiling};
 use crate::blocks::Blocks;
@@ -18,43 +19,46 @@ use crate::random::Random;
 use crate::slots::Slots;
 use crate::{Options, Problem};
 
-/// One of so many parts of the time is left for single tasks.
-const REST: u32 = 4;
-
 /// The slots of the tasks, if they are in blocks and all slots are for them to choose from.
 pub fn placed(
     problem: &Problem,
     slots: &Slots,
     prepared: &Prepared,
     graph: &Graph,
+    context: &Context,
     clock: &mut Clock,
 ) -> Option<Vec<usize>> {
+    if !context.uses(Part::Blocks) {
+        return None;
+    }
     let levels = prepared.levels.as_ref().filter(|_| are_all_open(slots))?;
     let blocks = Blocks::of(graph, |size| levels.of_blocks(size).is_some())?;
     let levels = levels.of_blocks(blocks.size)?;
     let graph = graph.of_groups(&blocks.of, blocks.count());
-    let tiled = Grid::of(&graph).and_then(|grid| tiling::tile(&grid, &levels, blocks.count()));
+    let grid = if context.uses(Part::Tiling) { Grid::of(&graph) } else { None };
+    let tiled = grid.and_then(|grid| tiling::tile(&grid, &levels, blocks.count(), context.tiling.cuts));
     let place_of = tiled.unwrap_or_else(|| {
         let greatest = levels.distance.first().copied().unwrap_or(1);
         let net = Net::new(&graph, blocks.count(), greatest / prepared.scale);
         let prepared = Prepared { net, levels: Some(levels.clone()), scale: prepared.scale };
-        search(problem.options, &prepared, &levels, &mut clock.most(REST))
+        search(problem.options, &prepared, &levels, context, &mut clock.most(context.blocks.rest))
     });
     Some(unfold(&blocks, &place_of))
 }
 
 /// The best places of the blocks that are found in the time given.
-fn search(options: &Options, prepared: &Prepared, levels: &Levels, clock: &mut Clock) -> Vec<usize> {
+fn search(options: &Options, prepared: &Prepared, levels: &Levels, context: &Context, clock: &mut Clock) -> Vec<usize> {
     let (count, threads, random) = (prepared.net.len(), options.threads.max(1), Random::new(options.seed));
     let held = vec![false; count];
-    let place_of = if large::is_large(levels, count) {
-        let large = Large { prepared, levels, held, entries: large::SUBTREE_ENTRIES, threads };
+    let place_of = if large::is_large(levels, count, context) {
+        let large = Large { prepared, levels, held, context, threads };
         large.search((0..count as u32).collect(), true, clock, &random)
     } else {
         let layout = Layout::of_tree(Tree::new(levels, count), &levels.distance, prepared.scale);
         let rules = Rules::holding(held, layout.groups());
-        let ground = Ground { net: &prepared.net, layout: &layout, rules: &rules, dense: DENSE_OF_BLOCKS };
-        in_threads(threads, clock, &random, |clock, mut random| ground.search(None, clock, &mut random)).slot_of
+        let instance =
+            Instance { net: &prepared.net, layout: &layout, rules: &rules, dense: Dense::of_blocks(context), context };
+        in_threads(threads, clock, &random, |clock, mut random| instance.search(None, clock, &mut random)).slot_of
     };
     place_of.into_iter().map(|place| place as usize).collect()
 }
@@ -72,15 +76,13 @@ fn unfold(blocks: &Blocks, place_of: &[usize]) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Best;
     use super::*;
-    use crate::Mapper;
     use crate::testing::{in_blocks, slow_cost, tree};
     use cohabit_model::Matrix;
     use std::collections::BTreeSet;
 
     /// Blocks in a ring, mapped by `best` in a few steps: block and PU of each task, and J between blocks. The first block
-    /// talks with the one on the other side of the ring, too, if there is to be no grid.
+    /// communicates with the one on the other side of the ring, too, if there is to be no grid.
     fn mapped(size: usize, arities: &[usize], is_grid: bool) -> (Vec<u32>, Vec<usize>, u128) {
         let (weight, block_of) = in_blocks(64 / size, size, &mut Random::new(3));
         let of = |block: usize| block_of.iter().position(|&of| of as usize == block).unwrap() as u32;
@@ -89,7 +91,7 @@ mod tests {
         let (topology, options) =
             (tree(arities, &[100, 10, 1]), Options { steps: Some(20), share_cores: true, ..Options::default() });
         let problem = Problem { weight: &weight, load: &[], periods: &[], topology: &topology, options: &options };
-        let placement = Best.map(&problem).unwrap();
+        let placement = crate::mapper("best").unwrap().map(&problem).unwrap();
         let within = |a: u32, b: u32| u64::from(block_of[a as usize] == block_of[b as usize]);
         let inside = weight.iter().map(|(a, b, value)| (a, b, value * within(a, b)));
         let between = slow_cost(&weight, &topology, &placement)
@@ -131,7 +133,7 @@ mod tests {
             let problem = Problem { weight: &weight, load: &[], periods: &[], topology: &topology, options: &options };
             let (slots, graph) = (Slots::new(&problem).unwrap(), Graph::new(&weight));
             let prepared = Prepared::new(&problem, &slots, &graph).unwrap();
-            placed(&problem, &slots, &prepared, &graph, &mut Clock::new(&options, 20)).is_some()
+            placed(&problem, &slots, &prepared, &graph, &Context::DEFAULT, &mut Clock::new(&options, 20)).is_some()
         };
         let usual = || Options { share_cores: true, ..Options::default() };
         assert!(is_placed(&[2, 4, 4], usual()));

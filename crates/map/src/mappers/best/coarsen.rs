@@ -1,4 +1,4 @@
-//! Making graphs smaller by merging vertices that talk much: a matching by the rating of Holtgrewe, Sanders and Schulz
+//! Making graphs smaller by merging vertices that communicate much: a matching by the rating of Holtgrewe, Sanders and Schulz
 //! ("Engineering a scalable high quality graph partitioner", IPDPS 2010), the weight's square over the product of sizes,
 //! which keeps the merged vertices alike in size. Where cuts are made again and again it is their number that counts: each
 //! vertex in a random order takes the best that is left (heavy-edge matching of Karypis and Kumar, "A fast and high quality
@@ -6,20 +6,20 @@
 //! of falling rating, found with the suitor algorithm of Manne and Halappanavar ("New effective multithreaded matching
 //! algorithms", IPDPS 2014).
 
-use super::piece::Piece;
+use super::subgraph::Subgraph;
 use crate::random::Random;
 
 /// A graph and the vertex of the coarser one that each of its vertices is part of.
 pub struct Coarser {
     /// The coarser graph.
-    pub graph: Piece,
+    pub graph: Subgraph,
     /// For each vertex of the finer graph its vertex in the coarser one.
     pub part_of: Vec<u32>,
 }
 
 impl Coarser {
     /// Whether coarsening was worth it.
-    pub fn is_smaller_than(&self, graph: &Piece) -> bool {
+    pub fn is_smaller_than(&self, graph: &Subgraph) -> bool {
         self.graph.len() * 20 < graph.len() * 19
     }
 
@@ -32,14 +32,17 @@ impl Coarser {
 }
 
 /// Merges pairs of vertices of together at most `largest` slots, only within one group where `group_of` is given.
-pub fn coarsen(graph: &Piece, largest: i32, group_of: Option<&[u32]>, random: &mut Random) -> Coarser {
-    let mut seats: Vec<Seat> =
-        graph.size.iter().map(|&size| Seat { factor: 1.0 / size as f32, offer: 0.0, size, group: 0 }).collect();
+pub fn coarsen(graph: &Subgraph, largest: i32, group_of: Option<&[u32]>, random: &mut Random) -> Coarser {
+    let mut candidates: Vec<Candidate> =
+        graph.size.iter().map(|&size| Candidate { factor: 1.0 / size as f32, offer: 0.0, size, group: 0 }).collect();
     if let Some(group_of) = group_of {
-        seats.iter_mut().zip(group_of).for_each(|(seat, &group)| seat.group = group);
+        candidates.iter_mut().zip(group_of).for_each(|(candidate, &group)| candidate.group = group);
     }
-    let pairs =
-        if graph.is_cut_once { suited(graph, seats, largest, random) } else { taken(graph, seats, largest, random) };
+    let pairs = if graph.is_cut_once {
+        suitor_matching(graph, candidates, largest, random)
+    } else {
+        random_matching(graph, candidates, largest, random)
+    };
     let mut part_of = vec![0; graph.len()];
     for (part, &[a, b]) in pairs.iter().enumerate() {
         part_of[a as usize] = part as u32;
@@ -53,7 +56,7 @@ const NONE: u32 = u32::MAX;
 
 /// What merging needs to know of a vertex, in one place.
 #[derive(Clone, Copy)]
-struct Seat {
+struct Candidate {
     /// One over its size; where matching is by falling rating with a little noise, which breaks ties and makes every
     /// hierarchy another one; [`MERGED`].
     factor: f32,
@@ -72,18 +75,23 @@ const NOISE: f32 = 0.05;
 /// The best that a vertex can be merged with, and the rating, if that is more than what is on offer there where there are
 /// offers (else what all of the vertex's ratings have in common is left out).
 #[inline(always)]
-fn best<const OFFERS: bool>(graph: &Piece, vertex: usize, seats: &[Seat], largest: i32) -> Option<(u32, f32)> {
-    let own = seats[vertex];
+fn best<const OFFERS: bool>(
+    graph: &Subgraph,
+    vertex: usize,
+    candidates: &[Candidate],
+    largest: i32,
+) -> Option<(u32, f32)> {
+    let own = candidates[vertex];
     let room = largest - own.size;
     // Rating and vertex in one number, the rating above: positive floats are in the order of their bits.
     let mut best = 0_u64;
     for &(other, weight) in graph.neighbours(vertex) {
-        let seat = seats[other as usize];
+        let candidate = candidates[other as usize];
         let weight = weight as f32;
-        let factor = if OFFERS { own.factor * seat.factor } else { seat.factor };
+        let factor = if OFFERS { own.factor * candidate.factor } else { candidate.factor };
         let rating = (weight * weight * factor).to_bits();
-        let fits = (seat.size <= room) & (seat.group == own.group);
-        let fits = fits & (!OFFERS || rating > seat.offer.to_bits());
+        let fits = (candidate.size <= room) & (candidate.group == own.group);
+        let fits = fits & (!OFFERS || rating > candidate.offer.to_bits());
         let found = (u64::from(rating) << 32) | u64::from(other);
         best = best.max(if fits { found } else { 0 });
     }
@@ -91,17 +99,22 @@ fn best<const OFFERS: bool>(graph: &Piece, vertex: usize, seats: &[Seat], larges
 }
 
 /// Pairs, a vertex that stays alone being one with itself: in random order each takes the best that is left.
-fn taken(graph: &Piece, mut seats: Vec<Seat>, largest: i32, random: &mut Random) -> Vec<[u32; 2]> {
+fn random_matching(
+    graph: &Subgraph,
+    mut candidates: Vec<Candidate>,
+    largest: i32,
+    random: &mut Random,
+) -> Vec<[u32; 2]> {
     let mut order: Vec<u32> = (0..graph.len() as u32).collect();
     random.shuffle(&mut order);
     let mut pairs = Vec::with_capacity(graph.len());
     for vertex in order {
-        if seats[vertex as usize].factor == MERGED {
+        if candidates[vertex as usize].factor == MERGED {
             continue;
         }
-        let partner = best::<false>(graph, vertex as usize, &seats, largest).map_or(vertex, |best| best.0);
-        seats[vertex as usize].factor = MERGED;
-        seats[partner as usize].factor = MERGED;
+        let partner = best::<false>(graph, vertex as usize, &candidates, largest).map_or(vertex, |best| best.0);
+        candidates[vertex as usize].factor = MERGED;
+        candidates[partner as usize].factor = MERGED;
         pairs.push([vertex, partner]);
     }
     pairs
@@ -109,13 +122,20 @@ fn taken(graph: &Piece, mut seats: Vec<Seat>, largest: i32, random: &mut Random)
 
 /// The same as taking pairs by falling rating would give, found without sorting: every vertex proposes to the best that has no
 /// better suitor, and who loses his place proposes anew.
-fn suited(graph: &Piece, mut seats: Vec<Seat>, largest: i32, random: &mut Random) -> Vec<[u32; 2]> {
-    seats.iter_mut().for_each(|seat| seat.factor *= 1.0 + NOISE * (random.draw() >> 40) as f32 / (1 << 24) as f32);
+fn suitor_matching(
+    graph: &Subgraph,
+    mut candidates: Vec<Candidate>,
+    largest: i32,
+    random: &mut Random,
+) -> Vec<[u32; 2]> {
+    candidates
+        .iter_mut()
+        .for_each(|candidate| candidate.factor *= 1.0 + NOISE * (random.draw() >> 40) as f32 / (1 << 24) as f32);
     let mut suitor = vec![NONE; graph.len()];
     for start in 0..graph.len() {
         let mut vertex = start;
-        while let Some((other, rating)) = best::<true>(graph, vertex, &seats, largest) {
-            seats[other as usize].offer = rating;
+        while let Some((other, rating)) = best::<true>(graph, vertex, &candidates, largest) {
+            candidates[other as usize].offer = rating;
             let loser = std::mem::replace(&mut suitor[other as usize], vertex as u32);
             if loser == NONE {
                 break;
@@ -133,13 +153,18 @@ fn suited(graph: &Piece, mut seats: Vec<Seat>, largest: i32, random: &mut Random
 
 /// The graph of `count` parts, each with the vertices that it is merged of.
 #[inline(always)]
-pub fn merged<'a>(piece: &Piece, part_of: &[u32], count: usize, members: impl Fn(usize) -> &'a [u32]) -> Piece {
-    let mut coarse = Piece { is_cut_once: piece.is_cut_once, ..Piece::default() };
+pub fn merged<'a>(
+    subgraph: &Subgraph,
+    part_of: &[u32],
+    count: usize,
+    members: impl Fn(usize) -> &'a [u32],
+) -> Subgraph {
+    let mut coarse = Subgraph { is_cut_once: subgraph.is_cut_once, ..Subgraph::default() };
     coarse.starts.reserve(count + 1);
     coarse.starts.push(0);
     // One place more, for what is within a part.
-    let within = piece.arcs.len() as u32;
-    coarse.arcs = vec![(0, 0); piece.arcs.len() + 1];
+    let within = subgraph.arcs.len() as u32;
+    coarse.arcs = vec![(0, 0); subgraph.arcs.len() + 1];
     // One more than where the arc to a vertex is, if that is in the row at hand.
     let mut place = vec![0_u32; count];
     let mut end = 0_u32;
@@ -147,7 +172,7 @@ pub fn merged<'a>(piece: &Piece, part_of: &[u32], count: usize, members: impl Fn
         let (begin, members) = (end, members(own));
         place[own] = within + 1;
         for &member in members {
-            for &(other, weight) in piece.neighbours(member as usize) {
+            for &(other, weight) in subgraph.neighbours(member as usize) {
                 let other = part_of[other as usize];
                 // Without a branch: nobody could guess it.
                 let place = &mut place[other as usize];
@@ -161,8 +186,8 @@ pub fn merged<'a>(piece: &Piece, part_of: &[u32], count: usize, members: impl Fn
         }
         place[own] = 0;
         coarse.starts.push(end);
-        coarse.size.push(members.iter().map(|&member| piece.size[member as usize]).sum());
-        coarse.bias.push(members.iter().map(|&member| piece.bias[member as usize]).sum());
+        coarse.size.push(members.iter().map(|&member| subgraph.size[member as usize]).sum());
+        coarse.bias.push(members.iter().map(|&member| subgraph.bias[member as usize]).sum());
     }
     coarse.arcs.truncate(end as usize);
     coarse
@@ -175,10 +200,13 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// The weight between any two vertices.
-    fn weights(piece: &Piece) -> Vec<i32> {
-        let mut weights = vec![0; piece.len() * piece.len()];
-        for vertex in 0..piece.len() {
-            piece.neighbours(vertex).iter().for_each(|arc| weights[vertex * piece.len() + arc.0 as usize] += arc.1);
+    fn weights(subgraph: &Subgraph) -> Vec<i32> {
+        let mut weights = vec![0; subgraph.len() * subgraph.len()];
+        for vertex in 0..subgraph.len() {
+            subgraph
+                .neighbours(vertex)
+                .iter()
+                .for_each(|arc| weights[vertex * subgraph.len() + arc.0 as usize] += arc.1);
         }
         weights
     }
@@ -187,14 +215,14 @@ mod tests {
     fn the_coarser_graph_is_what_the_parts_add_up_to() {
         let mut random = Random::new(5);
         for (count, largest, room) in [(1, 1, 2), (2, 1, 2), (30, 1, 2), (60, 3, 4), (60, 3, 100)] {
-            let piece = drawn(count, largest, &mut random);
-            let Coarser { graph, part_of } = coarsen(&piece, room, None, &mut random);
-            let (fine, mut expected) = (weights(&piece), vec![0; graph.len() * graph.len()]);
+            let subgraph = drawn(count, largest, &mut random);
+            let Coarser { graph, part_of } = coarsen(&subgraph, room, None, &mut random);
+            let (fine, mut expected) = (weights(&subgraph), vec![0; graph.len() * graph.len()]);
             let (mut size, mut bias) = (vec![0; graph.len()], vec![0; graph.len()]);
             for a in 0..count {
                 let own = part_of[a] as usize;
-                size[own] += piece.size[a];
-                bias[own] += piece.bias[a];
+                size[own] += subgraph.size[a];
+                bias[own] += subgraph.bias[a];
                 for b in (0..count).filter(|&b| part_of[b] != part_of[a]) {
                     expected[own * graph.len() + part_of[b] as usize] += fine[a * count + b];
                 }
@@ -211,18 +239,27 @@ mod tests {
     }
 
     #[test]
-    fn pairs_talk_and_fit_and_none_is_left_that_could_be_one() {
+    fn pairs_communicate_and_fit_and_none_is_left_that_could_be_one() {
         let mut random = Random::new(6);
-        for (room, by) in [(2, taken as Matching), (4, taken), (5, taken), (2, suited), (4, suited), (5, suited)] {
-            let piece = drawn(80, 3, &mut random);
-            let seats = (0..80).map(|vertex| Seat { group: random.below(3) as u32, ..seat(&piece, vertex) });
-            let seats: Vec<Seat> = seats.collect();
-            let weight = weights(&piece);
+        for (room, by) in [
+            (2, random_matching as Matching),
+            (4, random_matching),
+            (5, random_matching),
+            (2, suitor_matching),
+            (4, suitor_matching),
+            (5, suitor_matching),
+        ] {
+            let subgraph = drawn(80, 3, &mut random);
+            let candidates =
+                (0..80).map(|vertex| Candidate { group: random.below(3) as u32, ..candidate(&subgraph, vertex) });
+            let candidates: Vec<Candidate> = candidates.collect();
+            let weight = weights(&subgraph);
             let may = |a: usize, b: usize| {
-                let fits = seats[a].size + seats[b].size <= room && seats[a].group == seats[b].group;
+                let fits =
+                    candidates[a].size + candidates[b].size <= room && candidates[a].group == candidates[b].group;
                 weight[a * 80 + b] > 0 && fits
             };
-            let partner = partners(by(&piece, seats.clone(), room, &mut random));
+            let partner = partners(by(&subgraph, candidates.clone(), room, &mut random));
             let is_alone = |vertex: usize| partner[vertex] as usize == vertex;
             for vertex in (0..80).filter(|&vertex| !is_alone(vertex)) {
                 let other = partner[vertex] as usize;
@@ -235,7 +272,7 @@ mod tests {
     }
 
     /// A matching.
-    type Matching = fn(&Piece, Vec<Seat>, i32, &mut Random) -> Vec<[u32; 2]>;
+    type Matching = fn(&Subgraph, Vec<Candidate>, i32, &mut Random) -> Vec<[u32; 2]>;
 
     /// Who each vertex is in a pair with; every vertex has to be in one.
     fn partners(pairs: Vec<[u32; 2]>) -> Vec<u32> {
@@ -247,27 +284,27 @@ mod tests {
         partner.into_values().collect()
     }
 
-    fn seat(piece: &Piece, vertex: usize) -> Seat {
-        let size = piece.size[vertex];
-        Seat { factor: 1.0 / size as f32, offer: 0.0, size, group: 0 }
+    fn candidate(subgraph: &Subgraph, vertex: usize) -> Candidate {
+        let size = subgraph.size[vertex];
+        Candidate { factor: 1.0 / size as f32, offer: 0.0, size, group: 0 }
     }
 
     #[test]
     fn suitors_get_what_taking_by_falling_rating_gives() {
         let mut random = Random::new(7);
         for count in [2, 9, 60, 200] {
-            let piece = drawn(count, 3, &mut random);
-            let seats: Vec<Seat> = (0..count).map(|vertex| seat(&piece, vertex)).collect();
-            let found = partners(suited(&piece, seats.clone(), 5, &mut Random::new(count as u64)));
+            let subgraph = drawn(count, 3, &mut random);
+            let candidates: Vec<Candidate> = (0..count).map(|vertex| candidate(&subgraph, vertex)).collect();
+            let found = partners(suitor_matching(&subgraph, candidates.clone(), 5, &mut Random::new(count as u64)));
             // The same noise.
             let mut noise = Random::new(count as u64);
-            let factor: Vec<f32> = seats
+            let factor: Vec<f32> = candidates
                 .iter()
-                .map(|seat| seat.factor * (1.0 + NOISE * (noise.draw() >> 40) as f32 / (1 << 24) as f32))
+                .map(|candidate| candidate.factor * (1.0 + NOISE * (noise.draw() >> 40) as f32 / (1 << 24) as f32))
                 .collect();
             let mut pairs = Vec::new();
             for a in 0..count {
-                for &(b, weight) in piece.neighbours(a).iter().filter(|arc| arc.0 as usize > a) {
+                for &(b, weight) in subgraph.neighbours(a).iter().filter(|arc| arc.0 as usize > a) {
                     let weight = weight as f32;
                     pairs.push((weight * weight * (factor[a] * factor[b as usize]), a, b as usize));
                 }
@@ -276,7 +313,7 @@ mod tests {
             let mut expected: Vec<u32> = (0..count as u32).collect();
             for (_, a, b) in pairs {
                 let are_alone = expected[a] as usize == a && expected[b] as usize == b;
-                if are_alone && piece.size[a] + piece.size[b] <= 5 {
+                if are_alone && subgraph.size[a] + subgraph.size[b] <= 5 {
                     (expected[a], expected[b]) = (b as u32, a as u32);
                 }
             }
@@ -287,7 +324,7 @@ mod tests {
     #[test]
     fn of_two_neighbours_it_is_the_one_with_the_better_rating() {
         // In the middle of three: a weight of 3 to one of size 1, of 5 to one of size 4; squares over sizes are 9 and 6.25.
-        let piece = Piece {
+        let subgraph = Subgraph {
             starts: vec![0, 1, 3, 4],
             arcs: vec![(1, 3), (0, 3), (2, 5), (1, 5)],
             size: vec![1, 1, 4],
@@ -295,8 +332,8 @@ mod tests {
             is_cut_once: false,
             is_exact: false,
         };
-        let seats: Vec<Seat> = (0..3).map(|vertex| seat(&piece, vertex)).collect();
-        let partner = |vertex, largest| best::<true>(&piece, vertex, &seats, largest).map(|best| best.0);
+        let candidates: Vec<Candidate> = (0..3).map(|vertex| candidate(&subgraph, vertex)).collect();
+        let partner = |vertex, largest| best::<true>(&subgraph, vertex, &candidates, largest).map(|best| best.0);
         assert_eq!((partner(1, 9), partner(0, 9), partner(2, 4)), (Some(0), Some(1), None));
     }
 }

@@ -2,10 +2,11 @@
 
 use super::bisect::{agreed, bisect, bisect_well};
 use super::clock::Clock;
+use super::context::Context;
 use super::layout::Tree;
 use super::net::Net;
-use super::piece::Piece;
 use super::state::Rules;
+use super::subgraph::Subgraph;
 use crate::mappers::matching::perfect_matching;
 use crate::random::Random;
 use std::ops::Range;
@@ -14,7 +15,8 @@ use std::ops::Range;
 pub struct Divider<'a> {
     net: &'a Net,
     tree: &'a Tree,
-    /// Place of each vertex in the piece at hand.
+    context: &'a Context,
+    /// Place of each vertex in the subgraph at hand.
     local: Vec<u32>,
     /// Number of slots before each that may be filled; none where all may.
     open: Option<Vec<u32>>,
@@ -26,8 +28,6 @@ pub struct Divider<'a> {
     pub pace: Option<Pace>,
     /// How many cuts of each part that allows, or how many are wanted.
     pub parents: Option<usize>,
-    /// By what part weights are blurred.
-    pub blur: f32,
     /// Whether no part is ever cut again.
     pub is_cut_once: bool,
     /// Threads that may work on large parts.
@@ -44,60 +44,47 @@ pub struct Pace {
     cuts: u32,
 }
 
-/// Cuts of each part at most that are made and recombined.
-const MOST_PARENTS: usize = 3;
-
 impl Pace {
     /// A pace for a division that starts now and whose first level has `children` parts.
     pub fn new(clock: &Clock, children: usize) -> Self {
         Self { clock: clock.clone(), left: clock.left(), cuts: children.max(2).ilog2() }
     }
 
-    /// How many cuts to make of each part, so that the first level takes less than half of the time.
-    fn parents(&self) -> usize {
+    /// How many cuts to make of each part, up to `most`, so that the first level takes less than half of the time.
+    fn parents(&self, most: usize) -> usize {
         if self.clock.counts() {
-            return MOST_PARENTS;
+            return most;
         }
         let left = self.clock.left();
         let one = (self.left - left.min(self.left)) * u128::from(self.cuts);
         // A recombination takes nearly as long as a cut.
         let parents = (left / 2 / one.max(1)).saturating_sub(1);
-        (parents as usize).clamp(1, MOST_PARENTS)
+        (parents as usize).clamp(1, most)
     }
 }
-
-/// Pieces of up to this many vertices are small.
-const SMALL_PIECE: usize = 24;
 
 /// From this number of vertices on two threads are worth it.
 const MANY: usize = 1 << 14;
 
-/// Not in the piece.
+/// Not in the subgraph.
 const ELSEWHERE: u32 = u32::MAX;
 
-/// Groups of up to this many slots on average are gathered from edges instead of cut, for up to so many vertices.
-const SMALL: usize = 4;
-const MOST_GATHERED: usize = 256;
-
-/// Up to this many vertices are matched with proof.
-const MOST_MATCHED: usize = 64;
-
-/// The weights of a piece add up to less than this.
+/// The weights of a subgraph add up to less than this.
 const MOST_WEIGHT: i64 = 1 << 27;
 
 impl<'a> Divider<'a> {
-    /// For a net and a tree, with a number of cuts to try.
-    pub fn new(net: &'a Net, tree: &'a Tree, tries: usize) -> Self {
+    /// For a net and a tree.
+    pub fn new(net: &'a Net, tree: &'a Tree, context: &'a Context) -> Self {
         Self {
             net,
             tree,
+            context,
             local: vec![ELSEWHERE; net.len()],
             open: None,
             spare_before: None,
-            tries,
+            tries: context.division.tries,
             pace: None,
             parents: None,
-            blur: 0.0,
             is_cut_once: false,
             threads: 1,
             now: Vec::new(),
@@ -179,12 +166,6 @@ impl<'a> Divider<'a> {
                 .for_each(|(&vertex, slot)| slot_of[vertex as usize] = slot as u32);
             return;
         }
-        // Gathered groups are full, whether that is good or not.
-        let is_full = || !vertices.iter().any(|&vertex| self.net.is_empty_slot(vertex as usize));
-        let are_few = vertices.len() <= SMALL * groups.len() && vertices.len() <= MOST_GATHERED;
-        if are_few && self.is_lowest(level, &groups) && is_full() {
-            return self.gather(vertices, groups, slot_of);
-        }
         let children = self.tree.children(level, &groups);
         let mut parts = Vec::with_capacity(children.len());
         self.share_out(vertices, level, &children, &mut parts, random);
@@ -211,12 +192,9 @@ impl<'a> Divider<'a> {
         let mut side = if first == 0 || first == vertices.len() {
             vec![u8::from(first == 0); vertices.len()]
         } else {
-            let mut piece = self.piece(&vertices, 1, |_| 0);
-            if self.blur > 0.0 {
-                piece.blur(self.blur, random.draw());
-            }
+            let subgraph = self.subgraph(&vertices, 1, |_| 0);
             let now = self.sides_now(&vertices, left, first);
-            self.cut(&piece, first as i32, level, now, random)
+            self.cut(&subgraph, first as i32, level, now, random)
         };
         if 2 * first == vertices.len() {
             self.turn(&vertices, &mut side, left);
@@ -291,30 +269,38 @@ impl<'a> Divider<'a> {
     }
 
     /// A cut of a part that is split at a level; `now` is how it is cut now.
-    fn cut(&mut self, piece: &Piece, first: i32, level: usize, now: Option<Vec<u8>>, random: &mut Random) -> Vec<u8> {
+    fn cut(
+        &mut self,
+        subgraph: &Subgraph,
+        first: i32,
+        level: usize,
+        now: Option<Vec<u8>>,
+        random: &mut Random,
+    ) -> Vec<u8> {
         // In a small graph a try costs little, and there is little to choose the best from.
-        let small = if piece.len() <= SMALL_PIECE { 3 } else { 1 };
+        let context = self.context;
+        let small = if subgraph.len() <= context.division.small { context.division.small_tries } else { 1 };
         let tries = small * if level == 0 { self.tries } else { self.tries.div_ceil(4) };
         let Some(pace) = &self.pace else {
-            if self.blur > 0.0 {
-                return bisect(piece, first, tries, random);
-            }
-            return agreed(piece, first, tries, 1 + usize::from(now.is_some()), now, random);
+            return agreed(subgraph, first, tries, 1 + usize::from(now.is_some()), now, context, random);
         };
         if level > 0 {
-            return bisect(piece, first, tries, random);
+            return bisect(subgraph, first, tries, context, random);
         }
-        let side = now.or_else(|| Some(bisect_well(piece, first, tries, random)));
-        let parents = *self.parents.get_or_insert_with(|| pace.parents());
-        agreed(piece, first, tries, parents, side, random)
+        let side = now.or_else(|| Some(bisect_well(subgraph, first, tries, context, random)));
+        let parents = *self.parents.get_or_insert_with(|| pace.parents(context.division.parents));
+        agreed(subgraph, first, tries, parents, side, context, random)
     }
 
-    /// Fills groups of two with the pairs that talk most.
-    fn pair(&self, piece: &Piece, vertices: &[u32], groups: Range<u32>, slot_of: &mut [u32]) {
+    /// Fills groups of two with the pairs that communicate most.
+    fn pair(&self, subgraph: &Subgraph, vertices: &[u32], groups: Range<u32>, slot_of: &mut [u32]) {
         let count = vertices.len();
         let mut weight = vec![0_i64; count * count];
         for vertex in 0..count {
-            piece.neighbours(vertex).iter().for_each(|arc| weight[vertex * count + arc.0 as usize] = i64::from(arc.1));
+            subgraph
+                .neighbours(vertex)
+                .iter()
+                .for_each(|arc| weight[vertex * count + arc.0 as usize] = i64::from(arc.1));
         }
         let is_empty = |at: usize| self.net.is_empty_slot(vertices[at] as usize);
         // No group may be empty where some slots must be taken.
@@ -341,87 +327,45 @@ impl<'a> Divider<'a> {
         best.1
     }
 
-    /// Whether the children of a subtree are single groups.
-    fn is_lowest(&self, level: usize, groups: &Range<u32>) -> bool {
-        self.tree.subtree_at(level, groups.start as usize).len() == 1
-            && self.tree.subtree_at(level, groups.end as usize - 1).len() == 1
-            && (level + 1 >= self.tree.levels()
-                || groups.clone().all(|group| self.tree.subtree_at(level, group as usize).len() == 1))
-    }
-
-    /// Fills groups with the pairs that talk most, where all are of two slots and few enough.
+    /// Fills groups with the pairs that communicate most, where all are of two slots and few enough.
     pub fn matched(&mut self, vertices: &[u32], groups: Range<u32>, slot_of: &mut [u32]) -> bool {
         let is_pair = |group: u32| {
             let spare = self.spare(&(group..group + 1));
             self.tree.slots_of(group as usize).len() == 2 && spare.is_none_or(|spare| spare == 1)
         };
-        let fits = vertices.len() <= MOST_MATCHED && groups.clone().all(is_pair);
+        let fits = vertices.len() <= self.context.division.matched && groups.clone().all(is_pair);
         if fits {
-            let piece = self.piece(vertices, 1, |_| 0);
-            self.pair(&piece, vertices, groups, slot_of);
+            let subgraph = self.subgraph(vertices, 1, |_| 0);
+            self.pair(&subgraph, vertices, groups, slot_of);
         }
         fits
     }
 
-    /// Fills small groups one after the other, each from the heaviest edge that is left.
-    fn gather(&mut self, vertices: Vec<u32>, groups: Range<u32>, slot_of: &mut [u32]) {
-        let piece = self.piece(&vertices, 1, |_| 0);
-        let count = vertices.len();
-        let row = |a: usize| {
-            piece.neighbours(a).iter().filter(move |arc| arc.0 as usize > a).map(move |&(b, w)| (w, a as u32, b))
-        };
-        let mut edges: Vec<(i32, u32, u32)> = (0..count).flat_map(row).collect();
-        edges.sort_unstable_by(|x, y| y.0.cmp(&x.0).then((x.1, x.2).cmp(&(y.1, y.2))));
-        let mut edges = edges.into_iter();
-        let mut free = vec![true; count];
-        for group in groups {
-            let slots = self.tree.slots_of(group as usize);
-            let is_open = |slot: &usize| self.open.as_ref().is_none_or(|open| open[*slot] < open[slot + 1]);
-            let mut members: Vec<usize> = Vec::with_capacity(slots.len());
-            for slot in slots.filter(is_open) {
-                let pull = |&vertex: &usize| {
-                    let inside = piece.neighbours(vertex).iter().filter(|arc| members.contains(&(arc.0 as usize)));
-                    inside.map(|arc| arc.1).sum::<i32>()
-                };
-                let next = if members.is_empty() {
-                    edges.find(|edge| free[edge.1 as usize] && free[edge.2 as usize]).map(|edge| edge.1 as usize)
-                } else {
-                    let near = members.iter().flat_map(|&member| piece.neighbours(member)).map(|arc| arc.0 as usize);
-                    near.filter(|&other| free[other]).max_by_key(pull)
-                };
-                let Some(vertex) = next.or_else(|| free.iter().position(|&free| free)) else { return };
-                free[vertex] = false;
-                members.push(vertex);
-                slot_of[vertices[vertex] as usize] = slot as u32;
-            }
-        }
-    }
-
     /// The graph between some vertices, weights times `factor`; `pull` is how much more a unit of weight to a vertex
     /// elsewhere costs from side 1.
-    pub fn piece(&mut self, vertices: &[u32], factor: i32, pull: impl Fn(usize) -> i32) -> Piece {
+    pub fn subgraph(&mut self, vertices: &[u32], factor: i32, pull: impl Fn(usize) -> i32) -> Subgraph {
         vertices.iter().enumerate().for_each(|(at, &vertex)| self.local[vertex as usize] = at as u32);
         let (size, bias) = (vec![1; vertices.len()], vec![0; vertices.len()]);
-        let mut piece = Piece { size, bias, is_cut_once: self.is_cut_once, ..Piece::default() };
-        piece.starts.reserve(vertices.len() + 1);
-        piece.starts.push(0);
+        let mut subgraph = Subgraph { size, bias, is_cut_once: self.is_cut_once, ..Subgraph::default() };
+        subgraph.starts.reserve(vertices.len() + 1);
+        subgraph.starts.push(0);
         let mut sum = 0;
         for (own, &vertex) in vertices.iter().enumerate() {
             for &(other, weight) in self.net.row(vertex as usize) {
                 match self.local[other as usize] {
-                    ELSEWHERE => piece.bias[own] += weight * pull(other as usize),
+                    ELSEWHERE => subgraph.bias[own] += weight * pull(other as usize),
                     at => {
-                        piece.arcs.push((at, weight * factor));
+                        subgraph.arcs.push((at, weight * factor));
                         sum += i64::from(weight * factor);
                     }
                 }
             }
-            sum += i64::from(piece.bias[own].abs());
-            piece.starts.push(piece.arcs.len() as u32);
+            sum += i64::from(subgraph.bias[own].abs());
+            subgraph.starts.push(subgraph.arcs.len() as u32);
         }
         vertices.iter().for_each(|&vertex| self.local[vertex as usize] = ELSEWHERE);
-        piece.scale_down(sum / MOST_WEIGHT + 1);
-        piece
+        subgraph.scale_down(sum / MOST_WEIGHT + 1);
+        subgraph
     }
 }
 

@@ -8,8 +8,9 @@
 //! where it has been lately. So the cheapest push is found by reading a few rows from end to end, without a branch. Costs are
 //! counted in units, below which is room for the group and the member that a cost is of: the least of many says whose it is.
 
+use super::context;
 use super::layout::Layout;
-use super::piece::Piece;
+use super::subgraph::Subgraph;
 use crate::random::Random;
 
 /// Numbers of a vector.
@@ -26,21 +27,6 @@ const SHUT: i32 = CLOSED / 2;
 
 /// What any vertex pays is less than this, in units.
 const MOST_COST: i64 = 1 << 28;
-
-/// For how many moves a vertex may not return to a group, in vertices that it talks with on average: that, and up to half
-/// as much again by chance.
-const TENURE: usize = 2;
-const LEAST_TENURE: usize = 5;
-
-/// Where there are few vertices, one in so many may not return at a time, but for as many moves as this.
-const LEAST_OPEN: usize = 5;
-const FEW: usize = 64;
-
-/// Moves that count as a step of a search.
-const MOVES_A_STEP: usize = 128;
-
-/// Moves after which it is drawn anew for how many a vertex may not return.
-const SAME_TENURE: u32 = 32;
 
 /// All vertices in groups that are full.
 #[derive(Debug, Clone)]
@@ -94,32 +80,37 @@ pub trait Search: std::fmt::Debug {
 }
 
 /// The search over a graph; none where there are too many groups, or less than two.
-pub fn search(graph: &Piece, layout: &Layout) -> Option<Box<dyn Search>> {
-    fn boxed<const VECTORS: usize>(graph: &Piece, layout: &Layout) -> Option<Box<dyn Search>> {
-        Some(Box::new(Ground::<VECTORS>::new(graph, layout)))
+pub fn search(graph: &Subgraph, layout: &Layout, numbers: context::Ejection) -> Option<Box<dyn Search>> {
+    fn boxed<const VECTORS: usize>(
+        graph: &Subgraph,
+        layout: &Layout,
+        numbers: context::Ejection,
+    ) -> Option<Box<dyn Search>> {
+        Some(Box::new(Tables::<VECTORS>::new(graph, layout, numbers)))
     }
     match layout.groups() {
         0..=1 => None,
-        2..=8 => boxed::<1>(graph, layout),
-        9..=16 => boxed::<2>(graph, layout),
-        17..=32 => boxed::<4>(graph, layout),
-        33..=64 => boxed::<8>(graph, layout),
-        65..=MOST_GROUPS => boxed::<16>(graph, layout),
+        2..=8 => boxed::<1>(graph, layout, numbers),
+        9..=16 => boxed::<2>(graph, layout, numbers),
+        17..=32 => boxed::<4>(graph, layout, numbers),
+        33..=64 => boxed::<8>(graph, layout, numbers),
+        65..=MOST_GROUPS => boxed::<16>(graph, layout, numbers),
         _ => None,
     }
 }
 
 /// For how many moves a vertex of a graph may not return to a group, at least.
-fn tenure(graph: &Piece) -> usize {
+fn tenure(graph: &Subgraph, numbers: &context::Ejection) -> usize {
     let count = graph.len();
-    let tenure = TENURE * graph.arcs.len() / count.max(1);
-    let most = if count <= FEW { count / LEAST_OPEN } else { usize::MAX };
-    tenure.min(most).max(LEAST_TENURE)
+    let tenure = numbers.tenure * graph.arcs.len() / count.max(1);
+    let most = if count <= numbers.few { count / numbers.least_open } else { usize::MAX };
+    tenure.min(most).max(numbers.least_tenure)
 }
 
 /// A graph and the groups that its vertices are divided over: what every search over them has in common.
 #[derive(Debug)]
-struct Ground<const VECTORS: usize> {
+struct Tables<const VECTORS: usize> {
+    numbers: context::Ejection,
     groups: usize,
     /// Start of each vertex's arcs, and their number.
     starts: Vec<u32>,
@@ -136,8 +127,8 @@ struct Ground<const VECTORS: usize> {
     tenure: u32,
 }
 
-impl<const VECTORS: usize> Ground<VECTORS> {
-    fn new(graph: &Piece, layout: &Layout) -> Self {
+impl<const VECTORS: usize> Tables<VECTORS> {
+    fn new(graph: &Subgraph, layout: &Layout, numbers: context::Ejection) -> Self {
         let groups = layout.groups();
         let mut arcs = graph.arcs.clone();
         let mut distance = vec![Row::<VECTORS>::filled(0); groups];
@@ -149,8 +140,8 @@ impl<const VECTORS: usize> Ground<VECTORS> {
         let bits = member_bits + (LANES * VECTORS).ilog2();
         scale(&graph.starts, &mut arcs, &mut distance, MOST_COST >> bits);
         distance.iter_mut().flat_map(|row| row.0.as_flattened_mut()).for_each(|distance| *distance <<= bits);
-        let tenure = tenure(graph) as u32;
-        Self { groups, starts: graph.starts.clone(), arcs, distance, stride, bits, member_bits, tenure }
+        let tenure = tenure(graph, &numbers) as u32;
+        Self { numbers, groups, starts: graph.starts.clone(), arcs, distance, stride, bits, member_bits, tenure }
     }
 
     #[inline(always)]
@@ -158,6 +149,9 @@ impl<const VECTORS: usize> Ground<VECTORS> {
         &self.arcs[self.starts[vertex] as usize..self.starts[vertex + 1] as usize]
     }
 }
+
+/// Weights are halved where they are more than so many times the distances, and distances where they are not.
+const LOPSIDED: i64 = 64;
 
 /// Halves weights or distances until what any vertex pays is less than `most`.
 fn scale<const VECTORS: usize>(starts: &[u32], arcs: &mut [(u32, i32)], distance: &mut [Row<VECTORS>], most: i64) {
@@ -170,7 +164,7 @@ fn scale<const VECTORS: usize>(starts: &[u32], arcs: &mut [(u32, i32)], distance
         if heaviest * furthest < most {
             break;
         }
-        if heaviest > furthest * FEW as i64 {
+        if heaviest > furthest * LOPSIDED {
             arcs.iter_mut().for_each(|arc| halve(&mut arc.1));
         } else {
             distance.iter_mut().flat_map(|row| row.0.as_flattened_mut()).for_each(halve);
@@ -178,7 +172,7 @@ fn scale<const VECTORS: usize>(starts: &[u32], arcs: &mut [(u32, i32)], distance
     }
 }
 
-impl<const VECTORS: usize> Search for Ground<VECTORS> {
+impl<const VECTORS: usize> Search for Tables<VECTORS> {
     fn search(
         &self,
         start: &[u32],
@@ -186,7 +180,7 @@ impl<const VECTORS: usize> Search for Ground<VECTORS> {
         random: &mut Random,
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Vec<u32> {
-        let mut walk = Walk::new(self, start);
+        let mut walk = Chains::new(self, start);
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") {
             // SAFETY: the processor has what the function was compiled for.
@@ -199,8 +193,8 @@ impl<const VECTORS: usize> Search for Ground<VECTORS> {
 }
 
 /// A search on its way.
-struct Walk<'a, const VECTORS: usize> {
-    ground: &'a Ground<VECTORS>,
+struct Chains<'a, const VECTORS: usize> {
+    tables: &'a Tables<VECTORS>,
     /// What each vertex would pay in each group.
     cost: Vec<Row<VECTORS>>,
     group_of: Vec<u32>,
@@ -212,7 +206,9 @@ struct Walk<'a, const VECTORS: usize> {
     /// Moves made, and how many of them are so long ago that who left may return.
     now: u32,
     opened: u32,
+    /// The tenure, and the move at which it is drawn anew.
     tenure: u32,
+    redrawn: u32,
     total: i64,
     /// The group that lacks a vertex and the one that has one too many; none where all are full.
     ends: Option<(usize, usize)>,
@@ -220,19 +216,20 @@ struct Walk<'a, const VECTORS: usize> {
     best: Vec<u32>,
 }
 
-impl<'a, const VECTORS: usize> Walk<'a, VECTORS> {
-    fn new(ground: &'a Ground<VECTORS>, start: &[u32]) -> Self {
+impl<'a, const VECTORS: usize> Chains<'a, VECTORS> {
+    fn new(tables: &'a Tables<VECTORS>, start: &[u32]) -> Self {
         let count = start.len();
         let mut walk = Self {
-            ground,
+            tables,
             cost: vec![Row::filled(0); count],
             group_of: start.to_vec(),
-            members: vec![0; ground.groups * ground.stride],
-            length: vec![0; ground.groups],
-            left: vec![(0, 0); (2 * ground.tenure as usize).next_power_of_two()],
+            members: vec![0; tables.groups * tables.stride],
+            length: vec![0; tables.groups],
+            left: vec![(0, 0); (2 * tables.tenure as usize).next_power_of_two()],
             now: 0,
             opened: 0,
-            tenure: ground.tenure,
+            tenure: tables.tenure,
+            redrawn: 0,
             total: 0,
             ends: None,
             best_total: 0,
@@ -242,12 +239,12 @@ impl<'a, const VECTORS: usize> Walk<'a, VECTORS> {
             let own = start[vertex] as usize;
             walk.list(vertex as u32, own);
             let row = &mut walk.cost[vertex];
-            for &(other, weight) in ground.neighbours(vertex) {
-                row.add(weight, &ground.distance[start[other as usize] as usize]);
+            for &(other, weight) in tables.neighbours(vertex) {
+                row.add(weight, &tables.distance[start[other as usize] as usize]);
             }
-            walk.total += i64::from(row.at(own) >> ground.bits);
+            walk.total += i64::from(row.at(own) >> tables.bits);
             *row.at_mut(own) += CLOSED;
-            row.0.as_flattened_mut()[ground.groups..].fill(CLOSED);
+            row.0.as_flattened_mut()[tables.groups..].fill(CLOSED);
         }
         walk.total /= 2;
         walk.best_total = walk.total;
@@ -268,7 +265,7 @@ impl<'a, const VECTORS: usize> Walk<'a, VECTORS> {
     fn run_anywhere(&mut self, patience: usize, random: &mut Random, goes_on: &mut dyn FnMut() -> bool) {
         let mut since = 0;
         while since < patience && goes_on() {
-            for _ in 0..MOVES_A_STEP {
+            for _ in 0..self.tables.numbers.moves_a_step {
                 let found = self.step(random);
                 since = if found { 0 } else { since + 1 };
             }
@@ -279,19 +276,19 @@ impl<'a, const VECTORS: usize> Walk<'a, VECTORS> {
     #[inline(always)]
     fn step(&mut self, random: &mut Random) -> bool {
         self.open(random);
-        let ground = self.ground;
+        let tables = self.tables;
         let (hole, surplus) = self.ends.unwrap_or_else(|| {
             let own = self.group_of[random.below(self.group_of.len())] as usize;
             (own, own)
         });
         let (close, open) = self.cheapest(surplus, hole);
         let is_chain = self.ends.is_some();
-        let is_best = is_chain && self.total + i64::from(close >> ground.bits) < self.best_total;
+        let is_best = is_chain && self.total + i64::from(close >> tables.bits) < self.best_total;
         // However lately it was there.
         if is_best || (is_chain && open >= SHUT) {
             self.go(close, surplus, hole);
         } else if open < SHUT {
-            let to = (open >> ground.member_bits) as usize & (LANES * VECTORS - 1);
+            let to = (open >> tables.member_bits) as usize & (LANES * VECTORS - 1);
             self.go(open, surplus, to);
         } else {
             // Everybody left the other groups lately.
@@ -308,7 +305,7 @@ impl<'a, const VECTORS: usize> Walk<'a, VECTORS> {
     /// The cheapest push from a group to another one, open or not, and the cheapest open one to any.
     #[inline(always)]
     fn cheapest(&self, from: usize, to: usize) -> (i32, i32) {
-        let start = from * self.ground.stride;
+        let start = from * self.tables.stride;
         let members = &self.members[start..start + self.length[from] as usize];
         let (mut least, mut close) = (Row::<VECTORS>::filled(CLOSED), i32::MAX);
         for (number, &vertex) in members.iter().enumerate() {
@@ -320,7 +317,7 @@ impl<'a, const VECTORS: usize> Walk<'a, VECTORS> {
                 least.iter_mut().zip(costs).for_each(|(least, cost)| *least = (*least).min(cost - own));
             }
         }
-        let shift = self.ground.member_bits;
+        let shift = self.tables.member_bits;
         let lanes = least.0.as_flattened().iter().enumerate();
         (close, lanes.map(|(lane, &least)| least + ((lane as i32) << shift)).fold(i32::MAX, i32::min))
     }
@@ -328,8 +325,9 @@ impl<'a, const VECTORS: usize> Walk<'a, VECTORS> {
     /// Lets those return who left long ago.
     #[inline(always)]
     fn open(&mut self, random: &mut Random) {
-        if self.now % SAME_TENURE == 0 {
-            self.tenure = self.ground.tenure + random.below(self.ground.tenure as usize / 2 + 1) as u32;
+        if self.now == self.redrawn {
+            self.redrawn += self.tables.numbers.same_tenure;
+            self.tenure = self.tables.tenure + random.below(self.tables.tenure as usize / 2 + 1) as u32;
         }
         while self.opened + self.tenure <= self.now {
             let (vertex, group) = self.left[self.opened as usize & (self.left.len() - 1)];
@@ -346,9 +344,9 @@ impl<'a, const VECTORS: usize> Walk<'a, VECTORS> {
     /// Pushes the member that a cost says from a group to another.
     #[inline(always)]
     fn go(&mut self, found: i32, from: usize, to: usize) {
-        let ground = self.ground;
-        let number = found as usize & ((1 << ground.member_bits) - 1);
-        let start = from * ground.stride;
+        let tables = self.tables;
+        let number = found as usize & ((1 << tables.member_bits) - 1);
+        let start = from * tables.stride;
         self.length[from] -= 1;
         let last = self.members[start + self.length[from] as usize];
         let vertex = std::mem::replace(&mut self.members[start + number], last);
@@ -359,15 +357,15 @@ impl<'a, const VECTORS: usize> Walk<'a, VECTORS> {
         if *there < SHUT {
             *there += CLOSED;
         }
-        self.total += i64::from(found >> ground.bits);
+        self.total += i64::from(found >> tables.bits);
         self.ends = match self.ends {
             None => Some((from, to)),
             Some((hole, _)) if to == hole => None,
             Some((hole, _)) => Some((hole, to)),
         };
-        let mut further = ground.distance[to];
-        further.add(-1, &ground.distance[from]);
-        for &(other, weight) in ground.neighbours(vertex as usize) {
+        let mut further = tables.distance[to];
+        further.add(-1, &tables.distance[from]);
+        for &(other, weight) in tables.neighbours(vertex as usize) {
             self.cost[other as usize].add(weight, &further);
         }
     }
@@ -382,20 +380,22 @@ impl<'a, const VECTORS: usize> Walk<'a, VECTORS> {
 
     #[inline(always)]
     fn list(&mut self, vertex: u32, group: usize) {
-        self.members[group * self.ground.stride + self.length[group] as usize] = vertex;
+        self.members[group * self.tables.stride + self.length[group] as usize] = vertex;
         self.length[group] += 1;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Ready, ready, talking};
+    use super::super::testing::{Ready, communicating, ready};
     use super::*;
     use crate::testing::tree;
 
+    const NUMBERS: context::Ejection = context::Ejection::DEFAULT;
+
     /// J of a division, each pair once, and what a vertex would pay in a group.
     struct Plain<'a> {
-        graph: &'a Piece,
+        graph: &'a Subgraph,
         layout: &'a Layout,
     }
 
@@ -415,7 +415,7 @@ mod tests {
 
         /// The search, every cost counted anew for every move.
         fn slowly(&self, start: &[u32], patience: usize, random: &mut Random, mut steps: usize) -> Vec<u32> {
-            let (count, groups, least) = (start.len(), self.layout.groups(), tenure(self.graph) as u32);
+            let (count, groups, least) = (start.len(), self.layout.groups(), tenure(self.graph, &NUMBERS) as u32);
             let mut group_of = start.to_vec();
             let mut members: Vec<Vec<usize>> = vec![Vec::new(); groups];
             group_of.iter().enumerate().for_each(|(vertex, &group)| members[group as usize].push(vertex));
@@ -426,8 +426,8 @@ mod tests {
             let (mut opened, mut tenure) = (0, least);
             while since < patience && steps > 0 {
                 steps -= 1;
-                for _ in 0..MOVES_A_STEP {
-                    if left.len() as u32 % SAME_TENURE == 0 {
+                for _ in 0..NUMBERS.moves_a_step {
+                    if left.len() as u32 % NUMBERS.same_tenure == 0 {
                         tenure = least + random.below(least as usize / 2 + 1) as u32;
                     }
                     while opened + tenure as usize <= left.len() {
@@ -484,15 +484,15 @@ mod tests {
         {
             let tasks = arities.iter().product();
             let mut random = Random::new(tasks as u64);
-            let weight = talking(tasks, pairs, &mut random);
+            let weight = communicating(tasks, pairs, &mut random);
             let Ready { layout, net, .. } = ready(&weight, &tree(arities, &[100, 10, 1][3 - arities.len()..]));
-            let whole = Piece::of_net(&net);
+            let whole = Subgraph::of_net(&net);
             let plain = Plain { graph: &whole, layout: &layout };
             let start = layout.tree.group_of_slots();
             for steps in [1, 5] {
                 let (mut left, mut others) = (0..steps, random.clone());
                 let mut goes_on = || left.next().is_some();
-                let fast = search(&whole, &layout).unwrap().search(&start, 300, &mut random, &mut goes_on);
+                let fast = search(&whole, &layout, NUMBERS).unwrap().search(&start, 300, &mut random, &mut goes_on);
                 let slow = plain.slowly(&start, 300, &mut others, steps);
                 assert_eq!(fast, slow, "{arities:?}");
                 assert_eq!(random.draw(), others.draw(), "{arities:?}");
@@ -507,14 +507,14 @@ mod tests {
     #[test]
     fn heavy_weights_are_scaled() {
         let mut random = Random::new(5);
-        let weight = talking(48, 200, &mut random);
+        let weight = communicating(48, 200, &mut random);
         let Ready { layout, net, .. } = ready(&weight, &tree(&[2, 3, 8], &[100, 10, 1]));
-        let mut whole = Piece::of_net(&net);
+        let mut whole = Subgraph::of_net(&net);
         whole.arcs.iter_mut().for_each(|arc| arc.1 <<= 12);
         let plain = Plain { graph: &whole, layout: &layout };
         let (start, mut left) = (layout.tree.group_of_slots(), 0..10);
         let mut goes_on = || left.next().is_some();
-        let found = search(&whole, &layout).unwrap().search(&start, 500, &mut random, &mut goes_on);
+        let found = search(&whole, &layout, NUMBERS).unwrap().search(&start, 500, &mut random, &mut goes_on);
         assert!(plain.total(&found) < plain.total(&start));
     }
 
@@ -522,9 +522,9 @@ mod tests {
     fn one_group_and_very_many_are_not_searched() {
         for arities in [&[8][..], &[129, 4]] {
             let tasks: usize = arities.iter().product();
-            let weight = talking(tasks, 30, &mut Random::new(1));
+            let weight = communicating(tasks, 30, &mut Random::new(1));
             let Ready { layout, net, .. } = ready(&weight, &tree(arities, &[100, 1][2 - arities.len()..]));
-            assert!(search(&Piece::of_net(&net), &layout).is_none());
+            assert!(search(&Subgraph::of_net(&net), &layout, NUMBERS).is_none());
         }
     }
 }

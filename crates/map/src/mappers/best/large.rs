@@ -3,25 +3,20 @@
 //! all of a subtree.
 
 use super::clock::Clock;
+use super::context::Context;
 use super::divide::{Divider, Pace};
-use super::evolve::DENSE;
 use super::layout::{Layout, Tree};
+use super::memetic::Dense;
 use super::prepare::Prepared;
-use super::search::Ground;
+use super::search::Instance;
 use super::state::Rules;
 use crate::levels::Levels;
 use crate::random::Random;
 use std::ops::Range;
 
-/// Entries of the largest table: a quarter of a gibibyte.
-const MOST_ENTRIES: usize = 1 << 26;
-
-/// Entries of the table of one subtree, so that it stays in the cache.
-pub const SUBTREE_ENTRIES: usize = 1 << 20;
-
 /// Whether the tables of a tree are too large.
-pub fn is_large(levels: &Levels, slots: usize) -> bool {
-    entries(levels, slots) > MOST_ENTRIES
+pub fn is_large(levels: &Levels, slots: usize, context: &Context) -> bool {
+    entries(levels, slots) > context.large.entries
 }
 
 fn entries(levels: &Levels, slots: usize) -> usize {
@@ -37,8 +32,8 @@ pub struct Large<'a> {
     pub levels: &'a Levels,
     /// The vertices that stay where they are at the start.
     pub held: Vec<bool>,
-    /// Entries of the largest table, [`SUBTREE_ENTRIES`] but in tests.
-    pub entries: usize,
+    /// What is done, and for how long.
+    pub context: &'a Context,
     /// Threads that the work is shared out among. What is found does not depend on their number, where steps are counted.
     pub threads: usize,
 }
@@ -51,7 +46,7 @@ impl Large<'_> {
             self.divide(&mut slot_of, clock, random.fork(0));
         }
         let vertex_at = inverse(&slot_of);
-        let subtrees = small_subtrees(self.levels, slot_of.len(), self.entries);
+        let subtrees = small_subtrees(self.levels, slot_of.len(), self.context.large.subtree_entries);
         let found = self.in_threads(subtrees.len(), clock, |of, clock| {
             let mut local = vec![u32::MAX; vertex_at.len()];
             let improve = |(done, own): (usize, &usize)| {
@@ -99,7 +94,8 @@ impl Large<'_> {
         let children = tree.children(0, &whole);
         let vertex_at = inverse(slot_of);
         let divider = || {
-            let mut divider = Divider::new(&self.prepared.net, &tree, 8);
+            let mut divider = Divider::new(&self.prepared.net, &tree, self.context);
+            divider.tries = self.context.large.tries;
             divider.is_cut_once = true;
             if self.held.contains(&true) {
                 divider.hold(&vertex_at, &self.held);
@@ -143,8 +139,14 @@ impl Large<'_> {
         let layout = Layout::of_tree(Tree::new(&levels, subtree.len()), &levels.distance, self.prepared.scale);
         let held: Vec<bool> = sorted.iter().map(|&vertex| self.held[vertex as usize]).collect();
         let rules = Rules::holding(held, layout.groups());
-        let ground = Ground { net: &net, layout: &layout, rules: &rules, dense: DENSE };
-        let found = ground.search(Some(&order), &mut clock, &mut random);
+        let instance = Instance {
+            net: &net,
+            layout: &layout,
+            rules: &rules,
+            dense: Dense::of_tasks(self.context),
+            context: self.context,
+        };
+        let found = instance.search(Some(&order), &mut clock, &mut random);
         let slots = found.slot_of.into_iter().map(|slot| subtree.start as u32 + slot);
         sorted.into_iter().zip(slots).collect()
     }
@@ -176,6 +178,7 @@ fn small_subtrees(levels: &Levels, slots: usize, most: usize) -> Vec<Range<usize
 
 #[cfg(test)]
 mod tests {
+    use super::super::context;
     use super::*;
     use crate::graph::Graph;
     use crate::slots::Slots;
@@ -189,7 +192,9 @@ mod tests {
         let prepared = Prepared::new(problem, &slots, &Graph::new(problem.weight)).unwrap();
         let levels = prepared.levels.as_ref().unwrap();
         let held = (0..slots.len()).map(|vertex| vertex < pins || vertex >= slots.tasks() && pins > 0).collect();
-        let large = Large { prepared: &prepared, levels, held, entries: 64, threads };
+        let context =
+            Context { large: context::Large { subtree_entries: 64, ..context::Large::DEFAULT }, ..Context::DEFAULT };
+        let large = Large { prepared: &prepared, levels, held, context: &context, threads };
         let start = (0..slots.len() as u32).collect();
         large.search(start, true, &mut Clock::new(problem.options, 0), &Random::new(3))
     }

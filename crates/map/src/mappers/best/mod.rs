@@ -5,22 +5,21 @@
 //! dividing the tasks level by level with small cuts ([`divide`], [`bisect`]) is a good start. It is never the end: what
 //! is best at one level is not for all, nor is halving again and again best for many parts. So the outermost subtrees, where most of
 //! J is cut, are searched by themselves first ([`outer`]). There pairs of subtrees are cut anew by clusters of tasks
-//! ([`clusters`]). Then, and there too, subtrees that talk, two to
+//! ([`clusters`]). Then, and there too, subtrees that communicate, two to
 //! four at a time, are cut and filled anew ([`repartition`]), groups of tasks go round among several subtrees ([`rotation`]), swaps
 //! make the most of it ([`anneal::descend`]), and where nothing gets better two grown regions change places. Small and dense
-//! problems begin with ejection chains ([`ejection`]), and with what the divisions found so have in common ([`evolve`]). Where there
-//! is time for it, several divisions are gone on with for a while, and then the best of them; where that leads to nothing more, all
-//! begins anew ([`search`]). A table of what every
+//! problems begin with ejection chains ([`ejection`]), and with what the divisions found so have in common ([`memetic`]). Where there
+//! is time for it, several divisions are gone on with for a while, and then the best of them; where that leads to nothing more, there is a
+//! restart ([`search`]). A table of what every
 //! task would pay everywhere ([`state`]) makes a swap cost a few additions. A grid is laid over the tree in boxes instead
 //! ([`tiling`]), and blocks of tasks that nobody would part are mapped as one task each first ([`blocked`]). Distances that are
 //! no tree's are searched with tabu ([`tabu`]) and annealed ([`anneal`]).
 //!
-//! Which slots stay empty is part of all this: an empty slot is a vertex that talks with nobody, which is cut, exchanged and
+//! Which slots stay empty is part of all this: an empty slot is a vertex that communicates with nobody, which is cut, exchanged and
 //! rotated like a task, within what the units of slots allow ([`Rules`](state::Rules)). Subtrees that look like others and that
 //! nobody needs are left out before ([`narrowed`]). Few tasks are mapped by branch and bound, where that comes to an end ([`Few`]).
 //!
-//! What is returned is never worse than `packed`, `complace` or, where it is allowed, the present placement; nor than `metis`, where
-//! there is no time for much more than that takes ([`hurry`]); nor, where slots stay empty or subtrees are unequal and
+//! What is returned is never worse than `packed`, `complace` or, where it is allowed, the present placement; nor, where slots stay empty or subtrees are unequal and
 //! there is time, than any other mapper ([`rivals`]).
 
 mod anneal;
@@ -29,17 +28,15 @@ mod blocked;
 pub(crate) mod clock;
 mod clusters;
 mod coarsen;
+pub mod context;
 mod divide;
 mod ejection;
-mod evolve;
-mod gains;
-mod halves;
-mod hurry;
+mod gain_table;
 mod large;
 mod layout;
+mod memetic;
 mod net;
 mod outer;
-mod piece;
 mod prepare;
 mod profile;
 mod refine;
@@ -47,7 +44,9 @@ mod repartition;
 mod rivals;
 mod rotation;
 mod search;
+mod small_tabu;
 mod state;
+mod subgraph;
 mod tabu;
 #[cfg(test)]
 mod testing;
@@ -58,27 +57,26 @@ use crate::grid::Grid;
 use crate::levels::{Codes, Levels};
 use crate::load::Balance;
 use crate::mappers::{complace, exact};
+use crate::partial_mapping::{PartialMapping, nearest_to};
 use crate::random::Random;
-use crate::seating::{Seating, nearest_to};
 use crate::shapes::narrowed;
 use crate::slots::Slots;
 use crate::stay::{self, moves};
 use crate::{Mapper, Problem};
 use clock::Clock;
 use cohabit_model::{Result, cost};
-use evolve::DENSE;
+use context::{Context, Part};
 use large::Large;
+use memetic::Dense;
 use prepare::Prepared;
-use search::{Found, Ground};
-
-/// Up to so many tasks are searched to the end, how many branches are worth a step, and what the tables for that take for each two
-/// slots, in nanoseconds, about.
-const PROVEN: usize = 10;
-const BRANCHES: u64 = 2_000;
-const TABLES: u128 = 100;
+use search::{Instance, Solution};
 
 /// The mapper `best`.
-pub struct Best;
+#[derive(Debug, Clone, Copy)]
+pub struct Best {
+    /// What it does, and for how long.
+    pub context: Context,
+}
 
 impl Mapper for Best {
     fn name(&self) -> &'static str {
@@ -97,8 +95,8 @@ impl Mapper for Best {
         true
     }
 
-    fn objectives(&self) -> &'static [&'static str] {
-        &["distance", "time", "congestion"]
+    fn only_distance(&self) -> Option<&'static str> {
+        None
     }
 
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
@@ -106,30 +104,30 @@ impl Mapper for Best {
             [] => narrowed(problem.topology, Slots::new(problem)?),
             _ => Slots::new(problem)?,
         };
-        let usual = usual_steps(&slots);
+        let context = &self.context;
+        let usual = usual_steps(&slots, context);
         let mut clock = Clock::new(problem.options, usual);
         let graph = Graph::new(problem.weight);
         let greedy = complace::greedy(&graph, problem.topology, &slots);
-        let mut packed = Seating::new(&slots);
+        let mut packed = PartialMapping::new(&slots);
         packed.fill(packed.waiting(), 0..slots.len());
         let present = present(problem, &slots);
         let prepared = Prepared::new(problem, &slots, &graph)?;
-        let tiled = tiled(&prepared, &slots, &graph);
+        let tiled = tiled(&prepared, &slots, &graph, context);
         let is_open = present.is_none() && tiled.is_none();
-        let blocked = is_open.then(|| blocked::placed(problem, &slots, &prepared, &graph, &mut clock)).flatten();
-        let is_open = is_open && blocked.is_none();
-        let partitioned = is_open.then(|| hurry::partitioned(problem, &slots, &prepared, &graph, &clock)).flatten();
+        let blocked =
+            is_open.then(|| blocked::placed(problem, &slots, &prepared, &graph, context, &mut clock)).flatten();
         // Few tasks are divided as well as in boxes at once, and better where the sides of the grid do not suit the tree.
-        let boxes = tiled.as_deref().filter(|_| slots.len() > evolve::FEW);
-        let start = boxes.or(blocked.as_deref()).or(partitioned.as_deref());
+        let boxes = tiled.as_deref().filter(|_| slots.len() >= context.tiling.least_slots);
+        let start = boxes.or(blocked.as_deref());
         let starts = Starts { greedy: &greedy, present: present.as_deref(), good: start };
         let levels = prepared.levels.as_ref().filter(|_| graph.is_exact());
         let codes = levels.and_then(|levels| Codes::new(levels, slots.len()));
         let choice = Choice { problem, slots: &slots, graph: &graph, codes, balance: Balance::new(problem)? };
         let cost = |slot_of: &[usize]| choice.cost(slot_of);
         let packed = packed.finish();
-        let rival = rivals::best_of(problem, &slots, prepared.levels.as_ref(), &clock, cost);
-        let few = Few::new(problem, &slots, usual);
+        let rival = rivals::best_of(problem, &slots, prepared.levels.as_ref(), context, &clock, cost);
+        let few = Few::new(problem, &slots, usual, context);
         let mut early = None;
         if few.are_few {
             let known = [Some(&greedy), Some(&packed), rival.as_ref()].into_iter().flatten().cloned().collect();
@@ -139,13 +137,13 @@ impl Mapper for Best {
             }
             early = Some(found);
         }
-        let find = |starts, clock: &mut Clock| search(problem, &slots, &prepared, starts, clock);
+        let find = |starts, clock: &mut Clock| search(problem, &slots, &prepared, starts, context, clock);
         let found = (slots.len() > 1).then(|| find(starts, &mut clock));
         let rival = rival.filter(|rival| found.as_ref().is_none_or(|found| cost(rival) < cost(found)));
         let further = rival.as_deref().map(|rival| find(Starts { good: Some(rival), ..starts }, &mut clock));
         let mut candidates = vec![greedy.clone(), packed];
         candidates.extend([found, rival, further].into_iter().flatten());
-        candidates.extend([&present, &tiled, &blocked, &partitioned].into_iter().flatten().cloned());
+        candidates.extend([&present, &tiled, &blocked].into_iter().flatten().cloned());
         let late = choice.best_of(candidates);
         let paid = |placement: &[usize]| cost::distance_cost(problem.weight, problem.topology, placement);
         let early = early.filter(|early| paid(early) < paid(&late));
@@ -165,12 +163,14 @@ struct Few<'a> {
 
 impl<'a> Few<'a> {
     /// The tasks of a problem that is searched in so many steps where nothing else is asked for.
-    fn new(problem: &'a Problem<'a>, slots: &Slots, usual: u64) -> Self {
+    fn new(problem: &'a Problem<'a>, slots: &Slots, usual: u64, context: &Context) -> Self {
         let options = problem.options;
-        let are_few = exact::to_place(problem) <= PROVEN && options.present.is_empty();
+        let numbers = &context.proof;
+        let are_few =
+            context.uses(Part::Proof) && exact::to_place(problem) <= numbers.tasks && options.present.is_empty();
         let steps = if options.budget.is_some() { u64::MAX } else { options.steps.unwrap_or(usual) };
-        let branches = steps.saturating_mul(BRANCHES).min(exact::MOST_BRANCHES);
-        Self { problem, are_few, branches, tables: TABLES * (slots.len() as u128).pow(2) }
+        let branches = steps.saturating_mul(numbers.branches).min(exact::MOST_BRANCHES);
+        Self { problem, are_few, branches, tables: numbers.table_ns * (slots.len() as u128).pow(2) }
     }
 
     /// The best from a placement on, and whether there is no better one.
@@ -185,19 +185,13 @@ impl<'a> Few<'a> {
     }
 }
 
-/// Vertices that a search sees in all, where nobody says how long it may take: some seconds.
-const USUAL_VERTICES: usize = 4 << 20;
-
-/// From so many slots on that are shared a step is taken to see half of all: most are of two subtrees near the root.
-const MANY_SHARED: usize = 8_192;
-
 /// Steps of such a search. A step sees two groups or more, which are the slots of PUs where these are shared: many tasks on few
 /// PUs make it a long one.
-fn usual_steps(slots: &Slots) -> u64 {
+fn usual_steps(slots: &Slots, context: &Context) -> u64 {
     let (count, pus) = (slots.len(), slots.pu.chunk_by(|a, b| a == b).count().max(1));
     let two = (2 * count).div_ceil(pus).max(1);
-    let seen = if count > MANY_SHARED && two > 4 { two.max(count / 2) } else { two };
-    (500 + 4 * count).min(USUAL_VERTICES / seen) as u64
+    let seen = if count > context.effort.many_shared && two > 4 { two.max(count / 2) } else { two };
+    (500 + 4 * count).min(context.effort.usual_vertices / seen) as u64
 }
 
 /// The choice among mappings that have been found.
@@ -264,7 +258,7 @@ fn present(problem: &Problem, slots: &Slots) -> Option<Vec<usize>> {
         return None;
     }
     let present: Option<Vec<usize>> = present[..slots.tasks()].iter().copied().collect();
-    rivals::seats(slots, &present?)
+    rivals::slots_of(slots, &present?)
 }
 
 /// Whether every slot is for every task to choose from, and none stays empty.
@@ -273,9 +267,10 @@ fn are_all_open(slots: &Slots) -> bool {
 }
 
 /// The slots of tasks that communicate on a grid, if they do and all slots are for them to choose from.
-fn tiled(prepared: &Prepared, slots: &Slots, graph: &Graph) -> Option<Vec<usize>> {
-    let levels = prepared.levels.as_ref().filter(|_| are_all_open(slots))?;
-    tiling::tile(&Grid::of(graph)?, levels, slots.len())
+fn tiled(prepared: &Prepared, slots: &Slots, graph: &Graph, context: &Context) -> Option<Vec<usize>> {
+    let suits = context.uses(Part::Tiling) && are_all_open(slots);
+    let levels = prepared.levels.as_ref().filter(|_| suits)?;
+    tiling::tile(&Grid::of(graph)?, levels, slots.len(), context.tiling.cuts)
 }
 
 /// Known mappings to start from.
@@ -288,20 +283,28 @@ struct Starts<'a> {
 }
 
 /// The best slots that are found in the time given.
-fn search(problem: &Problem, slots: &Slots, prepared: &Prepared, starts: Starts, clock: &mut Clock) -> Vec<usize> {
+fn search(
+    problem: &Problem,
+    slots: &Slots,
+    prepared: &Prepared,
+    starts: Starts,
+    context: &Context,
+    clock: &mut Clock,
+) -> Vec<usize> {
     let random = Random::new(problem.options.seed);
-    if let Some(levels) = prepared.levels.as_ref().filter(|levels| large::is_large(levels, slots.len())) {
-        return search_large(problem, slots, prepared, levels, starts, clock);
+    if let Some(levels) = prepared.levels.as_ref().filter(|levels| large::is_large(levels, slots.len(), context)) {
+        return search_large(problem, slots, prepared, levels, starts, context, clock);
     }
     let layout = prepared.layout(problem, slots);
     let rules = prepared.rules(problem, slots, &layout.tree);
-    let ground = Ground { net: &prepared.net, layout: &layout, rules: &rules, dense: DENSE };
+    let instance =
+        Instance { net: &prepared.net, layout: &layout, rules: &rules, dense: Dense::of_tasks(context), context };
     let divides = layout.tree.levels() > 0 && !rules.held.iter().any(|&held| held);
     // Where moves cost something the present placement is the best to start from.
     let start = starts.present.filter(|_| rules.move_cost > 0).or(starts.good);
     let start = start.or((!divides).then_some(starts.greedy)).map(|start| permutation(start, slots.len()));
     let found = in_threads(problem.options.threads.max(1), clock, &random, |clock, mut random| {
-        ground.search(start.as_deref(), clock, &mut random)
+        instance.search(start.as_deref(), clock, &mut random)
     });
     let wished: Vec<usize> = found.slot_of[..slots.tasks()].iter().map(|&slot| slot as usize).collect();
     // Within a group of several units the search does not care which slots stay empty; the rules do.
@@ -315,12 +318,13 @@ fn search_large(
     prepared: &Prepared,
     levels: &Levels,
     starts: Starts,
+    context: &Context,
     clock: &mut Clock,
 ) -> Vec<usize> {
     let mut held: Vec<bool> = slots.pinned.iter().map(Option::is_some).collect();
     held.resize(slots.len(), prepare::must_be_taken(slots));
     let threads = problem.options.threads.max(1);
-    let large = Large { prepared, levels, held, entries: large::SUBTREE_ENTRIES, threads };
+    let large = Large { prepared, levels, held, context, threads };
     let start = permutation(starts.good.unwrap_or(starts.greedy), slots.len());
     let random = Random::new(problem.options.seed);
     let slot_of = large.search(start, starts.good.is_none(), clock, &random);
@@ -333,8 +337,8 @@ fn in_threads(
     threads: usize,
     clock: &mut Clock,
     random: &Random,
-    search: impl Fn(&mut Clock, Random) -> Found + Sync,
-) -> Found {
+    search: impl Fn(&mut Clock, Random) -> Solution + Sync,
+) -> Solution {
     let others = std::thread::scope(|scope| {
         let spawn = |number: usize| {
             let (mut clock, random, search) = (clock.clone(), random.fork(number as u64), &search);

@@ -85,7 +85,7 @@ impl Net {
     }
 
     /// Vertices that have neighbours.
-    pub fn talking(&self) -> Vec<u32> {
+    pub fn communicating(&self) -> Vec<u32> {
         (0..self.tasks as u32).filter(|&vertex| !self.row(vertex as usize).is_empty()).collect()
     }
 }

@@ -2,24 +2,22 @@
 //! problem, with fewer groups and one kind of cut. So most of the time goes to that where distances allow it, and the rest to all
 //! levels together, from there.
 
+use super::context::{Context, Part};
 use super::layout::Layout;
 use super::net::Net;
 use super::rotation;
 use super::state::Rules;
 
-/// One part of the time in so many is left for all levels together.
-pub const REST: u32 = 6;
-
 /// The layout of the subtrees that tasks are to be divided over first, and their level; none where the groups are their only
 /// parts, or what is cut within them costs more than what is cut between.
-pub fn outer(net: &Net, layout: &Layout, rules: &Rules) -> Option<(usize, Layout)> {
+pub fn outer(net: &Net, layout: &Layout, rules: &Rules, context: &Context) -> Option<(usize, Layout)> {
     let level = layout.tree.levels().checked_sub(2)?;
     let are_held = rules.held.iter().any(|&held| held) || !rules.home.is_empty();
-    if are_held || !rules.leave_any_slot_empty(net, layout) {
+    if !context.uses(Part::Outer) || are_held || !rules.leave_any_slot_empty(net, layout) {
         return None;
     }
     let above = layout.above(level);
-    let suits = above.groups() < layout.groups() && rotation::suits(&above) && is_worth_it(&above, layout);
+    let suits = above.groups() < layout.groups() && rotation::suits(&above, context) && is_worth_it(&above, layout);
     suits.then_some((level, above))
 }
 
@@ -39,17 +37,17 @@ fn is_worth_it(above: &Layout, layout: &Layout) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Ready, ready, talking};
+    use super::super::testing::{Ready, communicating, ready};
     use super::*;
     use crate::random::Random;
     use crate::testing::tree;
 
     /// How many subtrees come first.
     fn first(arities: &[usize], costs: &[u64], tasks: usize) -> Option<usize> {
-        let weight = talking(tasks, 4 * tasks, &mut Random::new(1));
+        let weight = communicating(tasks, 4 * tasks, &mut Random::new(1));
         let Ready { layout, net, .. } = ready(&weight, &tree(arities, costs));
         let rules = Rules::holding(vec![false; net.len()], layout.groups());
-        outer(&net, &layout, &rules).map(|(level, above)| {
+        outer(&net, &layout, &rules, &Context::DEFAULT).map(|(level, above)| {
             assert_eq!(level, 0);
             above.groups()
         })
@@ -67,10 +65,10 @@ mod tests {
 
     #[test]
     fn what_is_held_stays_with_all_levels() {
-        let weight = talking(64, 200, &mut Random::new(1));
+        let weight = communicating(64, 200, &mut Random::new(1));
         let Ready { layout, net, .. } = ready(&weight, &tree(&[4, 2, 8], &[100, 10, 1]));
         let mut held = vec![false; 64];
         held[3] = true;
-        assert!(outer(&net, &layout, &Rules::holding(held, layout.groups())).is_none());
+        assert!(outer(&net, &layout, &Rules::holding(held, layout.groups()), &Context::DEFAULT).is_none());
     }
 }

@@ -2,22 +2,18 @@
 //! best cut for each. Groups come back to what they were, or change places with others, again and again during a search, so that
 //! profiles are kept by what the groups are, not by which ([`Store`]).
 
-use super::halves::{Gains, SHUT};
+use super::context;
+use super::small_tabu::{Gains, SHUT};
 use super::state::State;
 
 /// Vertices of two groups at most.
 pub const MOST: usize = 256;
 
-/// By how many vertices a side may have more or less, but for no more than one in so many.
+/// By how many vertices a side may have more or less, at most.
 pub const SPREAD: usize = 6;
-const PART: usize = 3;
 
 /// Sizes of the second side in a profile.
 const SIZES: usize = 2 * SPREAD + 1;
-
-/// How often all sizes are walked through, with how many moves at each.
-const SWEEPS: usize = 2;
-const MOVES: usize = 2;
 
 /// A gain that is none: sums of it stay far from the limits.
 pub const NEVER: i64 = i64::MIN / 16;
@@ -116,6 +112,7 @@ pub struct Two<'a, 'b> {
     pub state: &'a State<'b>,
     pub a: usize,
     pub b: usize,
+    pub numbers: context::Rotation,
     /// What is kept from one to the next.
     pub arcs: &'a mut Vec<(u32, i32)>,
 }
@@ -162,7 +159,7 @@ impl Two<'_, '_> {
         for slots in slots {
             profile.vertices.extend_from_slice(&self.state.vertex_at[slots]);
         }
-        let spread = SPREAD.min(smaller / PART) as i32;
+        let spread = SPREAD.min(smaller / self.numbers.spread) as i32;
         let mut starts = [0; WIDE];
         let Some(mut gains) = self.gains::<WIDE>(&profile.vertices, &mut starts) else { return };
         let arcs = &*self.arcs;
@@ -175,14 +172,14 @@ impl Two<'_, '_> {
         let (mut more, mut wanted, mut way) = (0_i32, 0_i32, 1);
         let (mut total, mut here, mut sweeps) = (0, 0, 0);
         loop {
-            if here == MOVES {
+            if here == self.numbers.moves {
                 here = 0;
                 wanted += way;
                 if wanted.abs() == spread {
                     way = -way;
                 } else if wanted == 0 && way > 0 {
                     sweeps += 1;
-                    if sweeps == SWEEPS {
+                    if sweeps == self.numbers.sweeps {
                         return;
                     }
                 }
@@ -223,7 +220,7 @@ impl Two<'_, '_> {
             layout.differing(self.a, self.b).iter().all(|range| range.len() == 1) && state.rules.home.is_empty();
         let (of_a, of_b) = (layout.tree.slots_of(self.a), layout.tree.slots_of(self.b));
         let mut end = 0;
-        let mut gains = Gains::new(vertices.len());
+        let mut gains = Gains::new(vertices.len(), self.numbers.tenure);
         let mut greatest = 0;
         for (number, &vertex) in vertices.iter().enumerate() {
             let vertex = vertex as usize;

@@ -1,25 +1,26 @@
-//! Repartitioning pairs of subtrees: the vertices of two subtrees that talk are cut in two anew, and the subtrees below
+//! Repartitioning pairs of subtrees: the vertices of two subtrees that communicate are cut in two anew, and the subtrees below
 //! are filled anew; what makes J no worse stays.
 
 use super::anneal::descend;
 use super::bisect::{agreed, varied};
+use super::context::{Context, Part};
 use super::divide::Divider;
-use super::piece::Piece;
-use super::search::SMALL;
 use super::state::State;
+use super::subgraph::Subgraph;
 use crate::random::Random;
 use std::ops::Range;
 
 /// Repartitions a state again and again.
 pub struct Repartition<'a> {
+    context: &'a Context,
     divider: Divider<'a>,
-    /// Vertices that talk.
-    talking: &'a [u32],
+    /// Vertices that communicate.
+    communicating: &'a [u32],
     /// Slot of each vertex as the divider wants it.
     wanted: Vec<u32>,
     /// Whether some vertices are held where they are.
     holds: bool,
-    /// Vertices that were kicked, around which most is tried; empty where everything is.
+    /// Vertices that were perturbed, around which most is tried; empty where everything is.
     pub focus: Vec<u32>,
     /// Part that each vertex is to be in, while subtrees are divided anew.
     part_of: Vec<u32>,
@@ -27,32 +28,6 @@ pub struct Repartition<'a> {
 
 /// In no part.
 const ELSEWHERE: u32 = u32::MAX;
-
-/// How often, in a hundred, more than two siblings are divided anew.
-const MANY: usize = 40;
-
-/// The same in a small problem.
-const MANY_OF_FEW: usize = 60;
-
-/// How often, in a hundred, that is done with blurred weights in a small problem, where cuts soon repeat themselves, and
-/// by what part they are blurred.
-const BLURRED: usize = 95;
-const BLUR: (f32, f32) = (0.3, 0.6);
-
-/// How often, in a hundred, a level higher is taken.
-const UP: usize = 70;
-
-/// How often, in a hundred, a pair is also cut from scratch; half as often where it is two groups.
-const ANEW: usize = 40;
-
-/// How often, in a hundred, a subtree with an empty slot is taken instead of one that talks, where there are empty slots.
-const IDLE: usize = 25;
-
-/// How often, in a hundred, a pair is taken where a kick was.
-const NEAR: usize = 85;
-
-/// Vertices of the largest region of a kick: it grows in time that is the square of them and more.
-const MOST_KICKED: usize = 1_024;
 
 /// Two subtrees of one level.
 struct Pair {
@@ -65,7 +40,7 @@ struct Pair {
 /// The vertices of a pair that may move, those of the first subtree first, with their graph.
 struct Cut {
     vertices: Vec<u32>,
-    piece: Piece,
+    subgraph: Subgraph,
     first: usize,
     /// The side of each vertex now.
     old: Vec<u8>,
@@ -75,19 +50,29 @@ struct Cut {
 
 impl<'a> Repartition<'a> {
     /// For the states of a net and layout.
-    pub fn new(divider: Divider<'a>, talking: &'a [u32], state: &State) -> Self {
+    pub fn new(divider: Divider<'a>, communicating: &'a [u32], state: &State, context: &'a Context) -> Self {
         let holds = state.rules.held.iter().any(|&held| held);
-        Self { divider, talking, wanted: vec![0; state.net.len()], holds, focus: Vec::new(), part_of: Vec::new() }
+        Self {
+            context,
+            divider,
+            communicating,
+            wanted: vec![0; state.net.len()],
+            holds,
+            focus: Vec::new(),
+            part_of: Vec::new(),
+        }
     }
 
     /// One repartition. Where `accept` is set the result stays even if J becomes more.
     pub fn step(&mut self, state: &mut State<'a>, random: &mut Random, accept: bool) {
         let Some(pair) = self.draw(state, random) else { return };
+        let (context, numbers) = (self.context, self.context.repartition);
         if !self.holds
+            && context.uses(Part::Redivision)
             && !accept
             && pair.siblings
             && pair.level < state.layout.tree.levels()
-            && random.below(100) < if state.net.len() <= SMALL { MANY_OF_FEW } else { MANY }
+            && random.below(100) < if self.is_small(state) { numbers.redivided_of_few } else { numbers.redivided }
         {
             return self.redivide(state, &pair, random);
         }
@@ -96,19 +81,19 @@ impl<'a> Repartition<'a> {
             return;
         }
         let leaves = pair.level == state.layout.tree.levels();
-        let anew = random.below(100) < if leaves { ANEW / 2 } else { ANEW };
+        let anew = random.below(100) < if leaves { numbers.scratch / 2 } else { numbers.scratch };
         let mut side = cut.old.clone();
         if anew {
-            side = agreed(&cut.piece, cut.first as i32, 1, 2, Some(side), random);
+            side = agreed(&cut.subgraph, cut.first as i32, 1, 2, Some(side), context, random);
         } else {
-            side = varied(&cut.piece, &side, cut.first as i32, random);
+            side = varied(&cut.subgraph, &side, cut.first as i32, context, random);
         }
         if side.iter().filter(|&&side| side == 0).count() != cut.first {
             return;
         }
         if !leaves && !accept {
-            let (new, old) = (cut.piece.cost(&side), cut.piece.cost(&cut.old));
-            if new > old + tolerated(state) || (side == cut.old && random.below(8) > 0) {
+            let (new, old) = (cut.subgraph.cost(&side), cut.subgraph.cost(&cut.old));
+            if new > old + self.tolerated(state) || (side == cut.old && random.below(8) > 0) {
                 return;
             }
         }
@@ -119,32 +104,42 @@ impl<'a> Repartition<'a> {
         }
     }
 
-    /// Another vertex whose subtree something might go to: one that a vertex talks with, or an empty slot.
-    fn other(state: &State, vertex: usize, random: &mut Random) -> Option<usize> {
+    fn is_small(&self, state: &State) -> bool {
+        state.net.len() <= self.context.walk.small
+    }
+
+    /// By how much a cut may be dearer for the subtrees below to be filled anew in the hope that they make up for it: in small
+    /// problems they are a good part of J.
+    fn tolerated(&self, state: &State) -> i64 {
+        if self.is_small(state) { state.total / self.context.repartition.tolerated } else { 0 }
+    }
+
+    /// Another vertex whose subtree something might go to: one that a vertex communicates with, or an empty slot.
+    fn other(&self, state: &State, vertex: usize, random: &mut Random) -> Option<usize> {
         let (tasks, row) = (state.net.tasks, state.net.row(vertex));
         if row.is_empty() {
             return None;
         }
-        if tasks < state.net.len() && random.below(100) < IDLE {
+        if tasks < state.net.len() && random.below(100) < self.context.repartition.idle {
             return Some(tasks + random.below(state.net.len() - tasks));
         }
         Some(row[random.below(row.len())].0 as usize)
     }
 
-    /// Two subtrees that talk, or one of which has an empty slot, at a random level: more often a low one, where it is cheap.
+    /// Two subtrees that communicate, or one of which has an empty slot, at a random level: more often a low one, where it is cheap.
     fn draw(&self, state: &State, random: &mut Random) -> Option<Pair> {
         let tree = &state.layout.tree;
         for _ in 0..64 {
-            let near = !self.focus.is_empty() && random.below(100) < NEAR;
-            let from = if near { &self.focus } else { self.talking };
+            let near = !self.focus.is_empty() && random.below(100) < self.context.repartition.near;
+            let from = if near { &self.focus } else { self.communicating };
             let vertex = from[random.below(from.len())] as usize;
-            let Some(partner) = Self::other(state, vertex, random) else { continue };
+            let Some(partner) = self.other(state, vertex, random) else { continue };
             let (a, b) = (state.group_of[vertex] as usize, state.group_of[partner] as usize);
             if a == b {
                 continue;
             }
             let mut level = tree.levels();
-            while level > 0 && random.below(100) < UP {
+            while level > 0 && random.below(100) < self.context.repartition.up {
                 level -= 1;
             }
             let mut siblings = false;
@@ -160,7 +155,7 @@ impl<'a> Repartition<'a> {
 
     /// Fills the cores of each subtree whose groups are pairs with its heaviest perfect matching.
     pub fn match_pairs(&mut self, state: &mut State<'a>) {
-        if self.holds {
+        if self.holds || !self.context.uses(Part::Matching) {
             return;
         }
         let tree = &state.layout.tree;
@@ -181,13 +176,13 @@ impl<'a> Repartition<'a> {
         }
     }
 
-    /// Exchanges two regions of equal size of two subtrees that talk, and looks most there from then on.
-    pub fn kick(&mut self, state: &mut State<'a>, random: &mut Random) {
+    /// Exchanges two regions of equal size of two subtrees that communicate, and looks most there from then on.
+    pub fn perturb(&mut self, state: &mut State<'a>, random: &mut Random) {
         self.focus.clear();
         let Some(pair) = self.draw(state, random) else { return };
         let tree = &state.layout.tree;
         let sizes = pair.groups.clone().map(|groups| tree.slots_in(&groups).len());
-        let size = 1 + random.below((sizes[0].min(sizes[1]) / 2).clamp(1, MOST_KICKED));
+        let size = 1 + random.below((sizes[0].min(sizes[1]) / 2).clamp(1, self.context.repartition.region));
         let regions = pair.groups.map(|groups| region(state, &groups, size, random));
         for (&a, &b) in regions[0].iter().zip(&regions[1]) {
             if state.may_swap(a as usize, b as usize) {
@@ -212,7 +207,7 @@ impl<'a> Repartition<'a> {
             }
             let slots = tree.slots_in(&subtrees[random.below(subtrees.len())]);
             let vertex = state.vertex_at[slots.start + random.below(slots.len())] as usize;
-            let Some(other) = Self::other(state, vertex, random) else { continue };
+            let Some(other) = self.other(state, vertex, random) else { continue };
             let next = tree.subtree_at(pair.level, state.group_of[other] as usize);
             if parent.contains(&next.start) && !subtrees.contains(&next) {
                 subtrees.push(next);
@@ -224,13 +219,7 @@ impl<'a> Repartition<'a> {
         subtrees.iter().for_each(|subtree| vertices.extend_from_slice(&state.vertex_at[tree.slots_in(subtree)]));
         self.divider.now.clone_from(&state.group_of);
         let mut parts = Vec::with_capacity(subtrees.len());
-        if state.net.len() <= SMALL && random.below(100) < BLURRED {
-            let between = random.below(1 << 10) as f32 / (1 << 10) as f32;
-            self.divider.blur = BLUR.0 + (BLUR.1 - BLUR.0) * between;
-            self.divider.now.clear();
-        }
         self.divider.share_out(vertices.clone(), pair.level, &subtrees, &mut parts, random);
-        self.divider.blur = 0.0;
         self.part_of.resize(state.net.len(), ELSEWHERE);
         for (part, members) in parts.iter().enumerate() {
             members.iter().for_each(|&vertex| self.part_of[vertex as usize] = part as u32);
@@ -261,7 +250,7 @@ impl<'a> Repartition<'a> {
         let apart = state.layout.distance[a * state.layout.groups() + b];
         let step = apart - state.layout.inside(level, a).max(state.layout.inside(level, b));
         // Every edge was seen from both ends.
-        differs && more / 2 * i64::from(step) <= tolerated(state)
+        differs && more / 2 * i64::from(step) <= self.tolerated(state)
     }
 
     /// Fills subtrees with the parts, those that changed, and takes it back if J became more.
@@ -311,13 +300,13 @@ impl<'a> Repartition<'a> {
             let there = state.group_of[other] as usize;
             to_b[there] - to_a[there]
         };
-        let mut piece = self.divider.piece(&vertices, factor, pull);
+        let mut subgraph = self.divider.subgraph(&vertices, factor, pull);
         if !state.rules.home.is_empty() {
             let homesick = |vertex: u32| state.homesick(vertex as usize, a, b);
-            piece.bias.iter_mut().zip(&vertices).for_each(|(bias, &vertex)| *bias += homesick(vertex));
+            subgraph.bias.iter_mut().zip(&vertices).for_each(|(bias, &vertex)| *bias += homesick(vertex));
         }
         let old = (0..vertices.len()).map(|at| u8::from(at >= first)).collect();
-        Cut { vertices, piece, first, old, kept }
+        Cut { vertices, subgraph, first, old, kept }
     }
 
     /// Takes the empty slots out of the vertices of a pair, the `first` of them in its first subtree, that have to be in each.
@@ -376,13 +365,7 @@ impl<'a> Repartition<'a> {
     }
 }
 
-/// By how much a cut may be dearer for the subtrees below to be filled anew in the hope that they make up for it: in small
-/// problems they are a good part of J.
-fn tolerated(state: &State) -> i64 {
-    if state.net.len() <= SMALL { state.total / 30 } else { 0 }
-}
-
-/// A region of a subtree grown from a random vertex, always by the one that talks most with it.
+/// A region of a subtree grown from a random vertex, always by the one that communicates most with it.
 fn region(state: &State, groups: &Range<u32>, size: usize, random: &mut Random) -> Vec<u32> {
     let slots = state.layout.tree.slots_in(groups);
     let mut waiting: Vec<(i32, u32)> = state.vertex_at[slots].iter().map(|&vertex| (0, vertex)).collect();
@@ -401,7 +384,7 @@ fn region(state: &State, groups: &Range<u32>, size: usize, random: &mut Random) 
 
 /// Two groups: the change of the cut is the change of J.
 fn recut(state: &mut State, cut: &Cut, side: &[u8], accept: bool) {
-    if cut.piece.cost(side) > cut.piece.cost(&cut.old) && !accept {
+    if cut.subgraph.cost(side) > cut.subgraph.cost(&cut.old) && !accept {
         return;
     }
     let moved = |from: u8| (0..side.len()).filter(|&at| cut.old[at] == from && side[at] != from).collect::<Vec<_>>();

@@ -3,18 +3,13 @@
 //! best is searched on from where it is better than what was found.
 
 use super::clock::Clock;
+use super::context::{Context, Part};
 use crate::levels::Levels;
 use crate::mappers::MAPPERS;
-use crate::seating::Seating;
+use crate::partial_mapping::PartialMapping;
 use crate::slots::Slots;
 use crate::{Options, Problem};
 use std::ops::Range;
-
-/// With more slots than this the matching takes longer than all else.
-const MOST: usize = 512;
-
-/// What all of them together take for the cube of the number of slots, in nanoseconds, about.
-const TIME: u128 = 20;
 
 /// The slots of the best of the other mappers by `cost`; none where no slot stays empty and subtrees are
 /// alike, or there is no time.
@@ -22,13 +17,19 @@ pub fn best_of(
     problem: &Problem,
     slots: &Slots,
     levels: Option<&Levels>,
+    context: &Context,
     clock: &Clock,
     cost: impl Fn(&[usize]) -> u128,
 ) -> Option<Vec<usize>> {
     let is_even = levels.is_some_and(|levels| levels.groups.iter().all(|groups| are_alike(groups)));
-    let suits = (slots.len() > slots.tasks() || !is_even) && slots.len() <= MOST;
-    let has_time = clock.counts() || clock.left() > TIME * (slots.len() as u128).pow(3);
-    if !suits || !has_time || !problem.load.is_empty() || !problem.options.present.is_empty() {
+    let suits = (slots.len() > slots.tasks() || !is_even) && slots.len() <= context.rivals.slots;
+    let has_time = clock.counts() || clock.left() > context.rivals.cube_ns * (slots.len() as u128).pow(3);
+    if !context.uses(Part::Rivals)
+        || !suits
+        || !has_time
+        || !problem.load.is_empty()
+        || !problem.options.present.is_empty()
+    {
         return None;
     }
     let topology = problem.topology;
@@ -37,7 +38,8 @@ pub fn best_of(
     let options = Options { forbidden, ..problem.options.clone() };
     let problem = Problem { options: &options, ..*problem };
     let rivals = MAPPERS.iter().filter(|mapper| !["best", "exact"].contains(&mapper.name()));
-    let placed = rivals.filter_map(|rival| rival.map(&problem).ok()).filter_map(|placement| seats(slots, &placement));
+    let placed =
+        rivals.filter_map(|rival| rival.map(&problem).ok()).filter_map(|placement| slots_of(slots, &placement));
     placed.min_by_key(|slot_of| cost(slot_of))
 }
 
@@ -47,13 +49,13 @@ fn are_alike(groups: &[Range<usize>]) -> bool {
 }
 
 /// The slots of a placement; none where it is not allowed.
-pub fn seats(slots: &Slots, placement: &[usize]) -> Option<Vec<usize>> {
-    let mut seating = Seating::new(slots);
-    for task in seating.waiting() {
+pub fn slots_of(slots: &Slots, placement: &[usize]) -> Option<Vec<usize>> {
+    let mut partial = PartialMapping::new(slots);
+    for task in partial.waiting() {
         let pu = placement[task];
-        let slot = seating.first_of(slots.of_pus(&(pu..pu + 1)))?;
-        seating.take(slot, task);
+        let slot = partial.first_of(slots.of_pus(&(pu..pu + 1)))?;
+        partial.take(slot, task);
     }
-    let placed = seating.finish();
+    let placed = partial.finish();
     placed.iter().zip(placement).all(|(&slot, &pu)| slots.pu[slot] == pu).then_some(placed)
 }

@@ -3,35 +3,19 @@
 //! rarely goes alone (Sanders and Schulz, "Think locally, act globally: highly balanced graph partitioning", SEA 2013, look
 //! for negative cycles of single moves; here each step of a cycle is a cut of two groups of other sizes).
 //!
-//! For two groups that talk there is a [`Profile`], the best cut that was found for each of several sizes. A cycle of such cuts whose
+//! For two groups that communicate there is a [`Profile`], the best cut that was found for each of several sizes. A cycle of such cuts whose
 //! gains add up is then looked for in depth: it has a first step from which on what was gained so far is always more than nothing,
 //! so that few ways are gone. Profiles are kept as long as both groups stay what they are.
 
+use super::context::{self, Context, Part};
 use super::layout::Layout;
 use super::profile::{Key, MOST, NEVER, Profile, SPREAD, Store, Two};
 use super::repartition::regroup;
 use super::state::State;
 use std::cmp::Reverse;
 
-/// Vertices of a group at least.
-const LEAST: usize = 4;
-
-/// So many groups with empty slots are looked at besides.
-const IDLE: usize = 2;
-
-/// Steps of a cycle at most, and ways that are gone from a first step.
-const LONGEST: usize = 6;
-const WAYS: usize = 3_000;
-
-/// So many groups that a group talks with most are looked at.
-const NEAR: usize = 8;
-
 /// Pairs of groups between two looks at the clock.
 const LOOK: usize = 4;
-
-/// Profiles of what groups were before that are kept, for each group, and at most: one takes 1 to 2 KiB.
-const KEPT: usize = 64;
-const MOST_KEPT: usize = 1 << 14;
 
 /// A step of a cycle: from a group to another.
 type Step = (u32, u32);
@@ -41,16 +25,18 @@ type Cycle = (i64, usize, Vec<Step>);
 
 /// Rotates vertices of a state among its groups.
 pub struct Rotation {
+    numbers: context::Rotation,
+    caches: bool,
     groups: usize,
     /// Vertices of the two largest groups.
     wide: usize,
-    /// Of each pair of groups that talk.
+    /// Of each pair of groups that communicate.
     profiles: Vec<Option<Box<Profile>>>,
     store: Store,
     /// The vertices of each group when it was last looked at, in the order of slots, and a mark of them in any order.
     seen: Vec<Vec<u32>>,
     marks: Vec<u64>,
-    /// The groups that each talks with.
+    /// The groups that each communicates with.
     near: Vec<Vec<u32>>,
     /// Whether each has changed since cycles were looked for.
     fresh: Vec<bool>,
@@ -63,20 +49,23 @@ fn sizes(layout: &Layout) -> impl Iterator<Item = usize> + '_ {
 }
 
 /// Whether there are more than two groups, neither too small nor too large.
-pub fn suits(layout: &Layout) -> bool {
-    layout.groups() > 2 && sizes(layout).all(|size| (LEAST..=MOST / 2).contains(&size))
+pub fn suits(layout: &Layout, context: &Context) -> bool {
+    layout.groups() > 2 && sizes(layout).all(|size| (context.rotation.least..=MOST / 2).contains(&size))
 }
 
 impl Rotation {
     /// For states of a layout and rules; none where groups are too small or too large, or some slots may not stay empty.
-    pub fn new(state: &State) -> Option<Self> {
+    pub fn new(state: &State, context: &Context) -> Option<Self> {
         let (groups, layout) = (state.layout.groups(), state.layout);
         let is_free = state.rules.leave_any_slot_empty(state.net, layout);
-        (suits(layout) && is_free).then(|| Self {
+        let numbers = context.rotation;
+        (context.uses(Part::Rotation) && suits(layout, context) && is_free).then(|| Self {
+            numbers,
+            caches: context.uses(Part::ProfileCache),
             groups,
             wide: 2 * sizes(layout).max().unwrap_or(0),
             profiles: (0..groups * groups).map(|_| None).collect(),
-            store: Store::new((groups * KEPT).min(MOST_KEPT)),
+            store: Store::new((groups * numbers.kept).min(numbers.most_kept)),
             seen: vec![Vec::new(); groups],
             marks: vec![0; groups],
             near: vec![Vec::new(); groups],
@@ -111,7 +100,7 @@ impl Rotation {
         }
     }
 
-    /// Sees which groups have changed, and whom they talk with.
+    /// Sees which groups have changed, and whom they communicate with.
     fn look(&mut self, state: &State) {
         let mut to_ask = vec![false; self.groups];
         for group in 0..self.groups {
@@ -132,12 +121,12 @@ impl Rotation {
         }
         for group in 0..self.groups {
             if self.fresh[group] && to_ask[group] {
-                self.near[group] = self.talks_with(state, group);
+                self.near[group] = self.neighbours_of(state, group);
                 self.near[group].iter().for_each(|&other| to_ask[other as usize] = true);
             }
         }
         let of_others: Vec<usize> = (0..self.groups).filter(|&group| to_ask[group] && !self.fresh[group]).collect();
-        of_others.into_iter().for_each(|group| self.near[group] = self.talks_with(state, group));
+        of_others.into_iter().for_each(|group| self.near[group] = self.neighbours_of(state, group));
         for group in 0..self.groups {
             for at in 0..self.near[group].len() {
                 let other = self.near[group][at] as usize;
@@ -148,16 +137,16 @@ impl Rotation {
         }
     }
 
-    /// The groups that a group talks with most, in this order.
-    fn talks_with(&self, state: &State, group: usize) -> Vec<u32> {
-        let mut talks = vec![0_i64; self.groups];
+    /// The groups that a group communicates with most, in this order.
+    fn neighbours_of(&self, state: &State, group: usize) -> Vec<u32> {
+        let mut volume = vec![0_i64; self.groups];
         for arc in self.seen[group].iter().flat_map(|&vertex| state.net.row(vertex as usize)) {
-            talks[state.group_of[arc.0 as usize] as usize] += i64::from(arc.1);
+            volume[state.group_of[arc.0 as usize] as usize] += i64::from(arc.1);
         }
-        talks[group] = 0;
-        let mut near: Vec<u32> = (0..self.groups as u32).filter(|&other| talks[other as usize] > 0).collect();
-        near.sort_by_key(|&other| -talks[other as usize]);
-        near.truncate(NEAR);
+        volume[group] = 0;
+        let mut near: Vec<u32> = (0..self.groups as u32).filter(|&other| volume[other as usize] > 0).collect();
+        near.sort_by_key(|&other| -volume[other as usize]);
+        near.truncate(self.numbers.near);
         if state.net.tasks < state.net.len() {
             self.add_idle(state, group, &mut near);
         }
@@ -173,7 +162,7 @@ impl Rotation {
         let mut idle: Vec<_> = others.map(|other| (distances[other], Reverse(empty(other)), other as u32)).collect();
         idle.retain(|other| other.1.0 > 0);
         idle.sort_unstable();
-        near.extend(idle.iter().take(IDLE).map(|other| other.2));
+        near.extend(idle.iter().take(self.numbers.idle).map(|other| other.2));
     }
 
     /// Puts the profiles of a group away: it is not what it was.
@@ -204,13 +193,13 @@ impl Rotation {
                     continue;
                 }
                 let key = self.key(state, a, b);
-                self.profiles[pair] = self.store.take(&key);
+                self.profiles[pair] = if self.caches { self.store.take(&key) } else { None };
                 if self.profiles[pair].is_some() {
                     continue;
                 }
                 let mut profile = self.store.blank();
                 profile.key = key;
-                Two { state, a, b, arcs: &mut self.arcs }.fill(self.wide, &mut profile);
+                Two { state, a, b, numbers: self.numbers, arcs: &mut self.arcs }.fill(self.wide, &mut profile);
                 self.profiles[pair] = Some(profile);
                 made += 1;
                 if made % LOOK == 0 && !goes_on() {
@@ -257,8 +246,13 @@ impl Rotation {
                 for size in 1..=SPREAD {
                     let gain = self.gain((from, to), size);
                     if gain > 0 {
-                        let mut search =
-                            Search { all: self, size, left: WAYS, way: vec![(from, to)], best: (0, size, Vec::new()) };
+                        let mut search = Search {
+                            all: self,
+                            size,
+                            left: self.numbers.paths,
+                            path: vec![(from, to)],
+                            best: (0, size, Vec::new()),
+                        };
                         search.go(to, gain);
                         found.extend((search.best.0 > 0).then_some(search.best));
                     }
@@ -312,14 +306,14 @@ struct Search<'a> {
     all: &'a Rotation,
     size: usize,
     left: usize,
-    way: Vec<Step>,
+    path: Vec<Step>,
     best: Cycle,
 }
 
 impl Search<'_> {
     /// Goes on from a group, with what was gained so far.
     fn go(&mut self, at: u32, gained: i64) {
-        let start = self.way[0].0;
+        let start = self.path[0].0;
         for &to in &self.all.near[at as usize] {
             if self.left == 0 {
                 return;
@@ -327,15 +321,18 @@ impl Search<'_> {
             self.left -= 1;
             let gain = gained + self.all.gain((at, to), self.size);
             if to == start {
-                if self.way.len() > 1 && gain > self.best.0 {
+                if self.path.len() > 1 && gain > self.best.0 {
                     self.best.0 = gain;
-                    self.best.2.clone_from(&self.way);
+                    self.best.2.clone_from(&self.path);
                     self.best.2.push((at, to));
                 }
-            } else if gain > 0 && self.way.len() + 1 < LONGEST && self.way.iter().all(|step| step.1 != to) {
-                self.way.push((at, to));
+            } else if gain > 0
+                && self.path.len() + 1 < self.all.numbers.longest
+                && self.path.iter().all(|step| step.1 != to)
+            {
+                self.path.push((at, to));
                 self.go(to, gain);
-                self.way.pop();
+                self.path.pop();
             }
         }
     }
@@ -344,7 +341,7 @@ impl Search<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::state::Rules;
-    use super::super::testing::{Ready, cost_of_groups, ready, talking};
+    use super::super::testing::{Ready, communicating, cost_of_groups, ready};
     use super::*;
     use crate::random::Random;
     use crate::testing::tree;
@@ -358,12 +355,12 @@ mod tests {
         for (arities, fixed) in [(&[2, 2, 6][..], false), (&[2, 2, 20], true), (&[3, 40], false), (&[3, 100], true)] {
             let tasks = arities.iter().product();
             let mut random = Random::new(tasks as u64);
-            let weight = talking(tasks, 5 * tasks, &mut random);
+            let weight = communicating(tasks, 5 * tasks, &mut random);
             let Ready { layout, net, .. } = ready(&weight, &tree(arities, &[100, 10, 1][3 - arities.len()..]));
             let mut rules = Rules::holding(vec![false; net.len()], layout.groups());
             rules.fixed[0] = fixed;
             let mut state = State::new(&net, &layout, &rules, &(0..tasks as u32).collect::<Vec<_>>());
-            let mut rotation = Rotation::new(&state).unwrap();
+            let mut rotation = Rotation::new(&state, &Context::DEFAULT).unwrap();
             rotation.look(&state);
             assert!(rotation.refresh(&state, &mut || true));
             assert!(right_gains(&rotation, &state) > 3 * 3);
@@ -407,7 +404,7 @@ mod tests {
 
     #[test]
     fn groups_go_round() {
-        // Three groups of four, two of each of which talk with the next one's others: any two groups are best left alone.
+        // Three groups of four, two of each of which communicate with the next one's others: any two groups are best left alone.
         let pairs = |from: u32, to: u32| [(4 * from, 4 * to + 2, 9), (4 * from + 1, 4 * to + 3, 9)];
         let entries: Vec<_> = [(0, 1), (1, 2), (2, 0)].into_iter().flat_map(|(from, to)| pairs(from, to)).collect();
         let held = (0..3).flat_map(|group| [(4 * group, 4 * group + 1, 5), (4 * group + 2, 4 * group + 3, 5)]);
@@ -415,7 +412,7 @@ mod tests {
         let Ready { layout, net, .. } = ready(&weight, &tree(&[3, 4], &[10, 1]));
         let rules = Rules::holding(vec![false; 12], layout.groups());
         let mut state = State::new(&net, &layout, &rules, &(0..12).collect::<Vec<_>>());
-        Rotation::new(&state).unwrap().run(&mut state, || true);
+        Rotation::new(&state, &Context::DEFAULT).unwrap().run(&mut state, || true);
         assert_eq!(state.total, cost(&state, &state.group_of));
         let together = |a: usize, b: usize| state.group_of[a] == state.group_of[b];
         assert!([(0, 6), (4, 10), (8, 2)].into_iter().all(|(a, b)| together(a, b)), "{:?}", state.group_of);
@@ -425,14 +422,14 @@ mod tests {
     fn rotations_only_make_better_and_keep_groups_full() {
         for seed in 0..4 {
             let mut random = Random::new(seed);
-            let weight = talking(90, 300, &mut random);
+            let weight = communicating(90, 300, &mut random);
             let Ready { layout, net, .. } = ready(&weight, &tree(&[3, 3, 10], &[100, 10, 1]));
             let rules = Rules::holding((0..90).map(|vertex| vertex % 7 == 0).collect(), layout.groups());
             let mut start: Vec<u32> = (0..90).collect();
             random.shuffle(&mut start);
             let mut state = State::new(&net, &layout, &rules, &start);
             let before = state.clone();
-            Rotation::new(&state).unwrap().run(&mut state, || true);
+            Rotation::new(&state, &Context::DEFAULT).unwrap().run(&mut state, || true);
             assert!(state.total < before.total);
             assert_eq!(state.total, cost(&state, &state.group_of));
             let is_full = |group: usize| {

@@ -1,61 +1,23 @@
-//! The search itself: from a start, repartition after repartition; where nothing gets better any more, a kick.
+//! The search itself: from a start, repartition after repartition; where nothing gets better any more, a perturbation.
 
 use super::anneal::{Cooling, anneal, descend};
 use super::clock::Clock;
 use super::clusters;
+use super::context::{self, Context, Part};
 use super::divide::{Divider, Pace};
-use super::evolve::{Dense, Parts};
 use super::layout::Layout;
+use super::memetic::{Dense, Memetic};
 use super::net::Net;
-use super::outer::{REST, outer};
+use super::outer::outer;
 use super::repartition::{Repartition, arrange};
 use super::rotation::Rotation;
 use super::state::{Rules, State};
-use super::tabu::{self, Tabu};
+use super::tabu::Tabu;
 use crate::random::Random;
-
-/// Swaps that one cooling proposes at most: a fraction of a second.
-const PROPOSALS: u64 = 4_000_000;
-
-/// Repartitions without success, and one for five vertices, after which nothing better is near; and where there are rotations, or so
-/// many for every group.
-const PATIENCE: usize = 16;
-const PATIENCE_ROTATED: usize = 24;
-const PATIENCE_A_GROUP: usize = 2;
-
-/// The same after a kick, and where a rotation follows.
-const PATIENCE_KICKED: usize = 6;
-const PATIENCE_KICKED_ROTATED: usize = 8;
-
-/// The same where it is to be seen which of several divisions is a good one: in a small problem, and one for eight vertices in
-/// a larger one.
-const PATIENCE_FIRST: usize = 10;
-
-/// Kicks without success, one for so many vertices, after which all begins anew.
-const KICKS: usize = 10;
-
-/// Of the time, in a hundred, how much goes to several divisions, if so many and no fewer than one for ten vertices would
-/// fit into all of it (what is larger gets better for longer); and how many of them are gone on with.
-const TIME_FOR_STARTS: u128 = 40;
-const LEAST_STARTS: u128 = 24;
-const ENDS_KEPT: usize = 2;
-
-/// How often, in a hundred, the next kick of a small problem starts from the best.
-const BACK: usize = 60;
-
-/// In a larger one it starts from where the last kick led, if that is not worse than where that one started by more than what so many
-/// vertices pay on average, and the less the less time is left (Dueck and Scheuer, "Threshold accepting", 1990).
-const SLACK: f64 = 2.0;
-
-/// Cuts of the coarsest graph that are tried in a division.
-const TRIES: usize = 4;
-
-/// Up to this many vertices a problem is small.
-pub const SMALL: usize = 128;
 
 /// What a search works on.
 #[derive(Debug, Clone, Copy)]
-pub struct Ground<'a> {
+pub struct Instance<'a> {
     /// The tasks.
     pub net: &'a Net,
     /// The slots.
@@ -64,24 +26,27 @@ pub struct Ground<'a> {
     pub rules: &'a Rules,
     /// What is dense.
     pub dense: Dense,
+    /// What is done, and for how long.
+    pub context: &'a Context,
 }
 
 /// A mapping with its J in scaled units.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct Solution {
     /// J and the price of moves.
     pub total: i64,
     /// Slot of each vertex.
     pub slot_of: Vec<u32>,
 }
 
-impl<'a> Ground<'a> {
+impl<'a> Instance<'a> {
     /// Searches from a start, or from a division of the tasks over the tree where there is none.
-    pub fn search(&self, start: Option<&[u32]>, clock: &mut Clock, random: &mut Random) -> Found {
-        let talking = self.net.talking();
-        let is_open = start.is_none() && !talking.is_empty() && self.is_free();
-        let parts = is_open.then(|| Parts::new(self.net, self.layout, self.dense)).flatten();
-        let outer = if is_open && parts.is_none() { outer(self.net, self.layout, self.rules) } else { None };
+    pub fn search(&self, start: Option<&[u32]>, clock: &mut Clock, random: &mut Random) -> Solution {
+        let communicating = self.net.communicating();
+        let is_open = start.is_none() && !communicating.is_empty() && self.is_free();
+        let parts = is_open.then(|| Memetic::new(self.net, self.layout, self.dense, self.context)).flatten();
+        let outer =
+            if is_open && parts.is_none() { outer(self.net, self.layout, self.rules, self.context) } else { None };
         let may_divide = start.is_none() && outer.is_none() && !self.rules.held.contains(&true);
         let mut state = match (start, parts, outer) {
             (Some(start), ..) => State::new(self.net, self.layout, self.rules, start),
@@ -91,28 +56,30 @@ impl<'a> Ground<'a> {
         };
         let everywhere = 0..self.layout.groups() as u32;
         let everywhere = std::slice::from_ref(&everywhere);
-        descend(&mut state, &talking, everywhere, Some(clock));
-        let mut best = Found { total: state.total, slot_of: state.slot_of.clone() };
-        if talking.is_empty() || self.layout.groups() < 2 {
+        if self.context.uses(Part::Descent) {
+            descend(&mut state, &communicating, everywhere, Some(clock));
+        }
+        let mut best = Solution { total: state.total, slot_of: state.slot_of.clone() };
+        if communicating.is_empty() || self.layout.groups() < 2 {
             return best;
         }
         if self.layout.tree.levels() == 0 {
-            if self.net.len() <= tabu::MOST {
-                Tabu::new(&mut state).run(&mut best, clock, random);
+            if self.context.uses(Part::Tabu) && self.net.len() <= self.context.tabu.vertices {
+                Tabu::new(&mut state, self.context.tabu).run(&mut best, clock, random);
             }
-            self.cool(&mut state, &talking, &mut best, clock, random);
+            self.cool(&mut state, &communicating, &mut best, clock, random);
             return best;
         }
-        let mut divider = Divider::new(self.net, &self.layout.tree, TRIES);
+        let mut divider = Divider::new(self.net, &self.layout.tree, self.context);
         divider.keep_to(self.rules);
-        let mut repartition = Repartition::new(divider, &talking, &state);
+        let mut repartition = Repartition::new(divider, &communicating, &state, self.context);
         repartition.match_pairs(&mut state);
         best.keep(&state);
-        let rotation = Rotation::new(&state);
+        let rotation = Rotation::new(&state, self.context);
         let base = best.clone();
-        let mut walk = Walk {
-            ground: *self,
-            talking: &talking,
+        let mut walk = LocalSearch {
+            instance: *self,
+            communicating: &communicating,
             state,
             best,
             from: base.clone(),
@@ -135,19 +102,21 @@ impl<'a> Ground<'a> {
     }
 
     /// The vertices divided over parts of the tree, and each part's over its groups.
-    fn evolved(&self, parts: &Parts, clock: &mut Clock, random: &mut Random) -> State<'a> {
+    fn evolved(&self, parts: &Memetic, clock: &mut Clock, random: &mut Random) -> State<'a> {
         let found = parts.evolve(clock, random);
-        self.filled(parts.level, &found.group_of, Divider::new(self.net, &self.layout.tree, 1), random)
+        let mut divider = Divider::new(self.net, &self.layout.tree, self.context);
+        divider.tries = 1;
+        self.filled(parts.level, &found.group_of, divider, random)
     }
 
     /// The same, the parts being subtrees that are searched by themselves most of the time.
     fn outer_first(&self, level: usize, above: &Layout, clock: &mut Clock, random: &mut Random) -> State<'a> {
         let rules = Rules::holding(vec![false; self.net.len()], above.groups());
-        let ground = Ground { layout: above, rules: &rules, ..*self };
-        let found = ground.search(None, &mut clock.most(REST), random);
+        let instance = Instance { layout: above, rules: &rules, ..*self };
+        let found = instance.search(None, &mut clock.most(self.context.outer.rest), random);
         let group_of_slot = above.tree.group_of_slots();
         let group_of: Vec<u32> = found.slot_of.iter().map(|&slot| group_of_slot[slot as usize]).collect();
-        self.filled(level, &group_of, Divider::new(self.net, &self.layout.tree, TRIES), random)
+        self.filled(level, &group_of, Divider::new(self.net, &self.layout.tree, self.context), random)
     }
 
     /// Subtrees of a level filled with the vertices of each, from then on divided.
@@ -166,23 +135,29 @@ impl<'a> Ground<'a> {
     fn divided(&self, hurries: bool, clock: &mut Clock, random: &mut Random) -> State<'a> {
         let tree = &self.layout.tree;
         let mut slot_of = vec![0; self.net.len()];
-        let mut divider = Divider::new(self.net, tree, TRIES);
+        let mut divider = Divider::new(self.net, tree, self.context);
         divider.pace = Some(Pace::new(clock, tree.children(0, &(0..tree.groups() as u32)).len()));
         divider.parents = hurries.then_some(1);
         divider.keep_to(self.rules);
         divider.divide((0..self.net.len() as u32).collect(), 0, 0..tree.groups() as u32, &mut slot_of, random);
-        if !self.is_free() {
+        if !self.is_free() || !self.context.uses(Part::Clusters) {
             return State::new(self.net, self.layout, self.rules, &slot_of);
         }
         self.cut_by_clusters(slot_of, !hurries, clock, random)
     }
 
     /// What pairs of groups cut anew by clusters make of a division.
-    fn cut_by_clusters(&self, mut slot_of: Vec<u32>, kicks: bool, clock: &mut Clock, random: &mut Random) -> State<'a> {
+    fn cut_by_clusters(
+        &self,
+        mut slot_of: Vec<u32>,
+        perturbations: bool,
+        clock: &mut Clock,
+        random: &mut Random,
+    ) -> State<'a> {
         let tree = &self.layout.tree;
         let group_of_slot = tree.group_of_slots();
         let mut group_of: Vec<u32> = slot_of.iter().map(|&slot| group_of_slot[slot as usize]).collect();
-        clusters::improve(self.net, self.layout, &mut group_of, kicks, clock, random);
+        clusters::improve(self.net, self.layout, &mut group_of, perturbations, self.context, clock, random);
         let mut next: Vec<u32> = (0..tree.groups()).map(|group| tree.slots_of(group).start as u32).collect();
         for (slot, &group) in slot_of.iter_mut().zip(&group_of) {
             let next = &mut next[group as usize];
@@ -193,18 +168,26 @@ impl<'a> Ground<'a> {
     }
 
     /// Anneals again and again, each time from the best or from where the last one ended.
-    fn cool(&self, state: &mut State, talking: &[u32], best: &mut Found, clock: &mut Clock, random: &mut Random) {
+    fn cool(
+        &self,
+        state: &mut State,
+        communicating: &[u32],
+        best: &mut Solution,
+        clock: &mut Clock,
+        random: &mut Random,
+    ) {
         let everywhere = 0..self.layout.groups() as u32;
         let everywhere = std::slice::from_ref(&everywhere);
         let distances = self.layout.distance.iter().copied();
         let spread = f64::from(distances.clone().max().unwrap_or(1) - distances.filter(|&d| d > 0).min().unwrap_or(0));
         let unit = self.net.mean_weight() * spread.max(1.0);
-        while clock.step() {
-            let heat = [0.5, 0.3, 0.2, 0.1][random.below(4)];
-            let proposals = PROPOSALS.min(40 * (self.net.len() as u64).pow(2));
-            let cooling = Cooling { from: heat * unit, to: 0.03 * unit, proposals };
-            anneal(state, talking, cooling, random);
-            descend(state, talking, everywhere, Some(clock));
+        let context::Annealing { proposals, proposals_of_two, stretch, from, to } = self.context.annealing;
+        let proposals = proposals.min(proposals_of_two * (self.net.len() as u64).pow(2));
+        while self.context.uses(Part::Annealing) && clock.step() {
+            let heat = from[random.below(from.len())];
+            let cooling = Cooling { from: heat * unit, to: to * unit, proposals, stretch };
+            anneal(state, communicating, cooling, random);
+            descend(state, communicating, everywhere, Some(clock));
             best.keep(state);
             if state.total > best.total && random.below(2) == 0 {
                 restore(state, &best.slot_of);
@@ -214,48 +197,51 @@ impl<'a> Ground<'a> {
 }
 
 /// A search on its way.
-struct Walk<'a> {
-    ground: Ground<'a>,
-    talking: &'a [u32],
+struct LocalSearch<'a> {
+    instance: Instance<'a>,
+    communicating: &'a [u32],
     state: State<'a>,
-    best: Found,
-    /// Where the last kick started.
-    from: Found,
-    /// The best since all began anew, and kicks since it was found.
-    base: Found,
+    best: Solution,
+    /// Where the last perturbation started.
+    from: Solution,
+    /// The best since all began anew, and perturbations since it was found.
+    base: Solution,
     stale: usize,
-    /// The time that was left when kicks began.
+    /// The time that was left when perturbations began.
     all: u128,
     repartition: Repartition<'a>,
     rotation: Option<Rotation>,
     clock: &'a mut Clock,
 }
 
-impl Walk<'_> {
+impl LocalSearch<'_> {
     /// Repartitions until nothing better is near; where the time allows, from several divisions for a while, and from the
     /// best of them to the end. False where the time is over.
     fn reach_an_end(&mut self, may_divide: bool, random: &mut Random) -> bool {
-        let count = self.ground.net.len();
+        let count = self.instance.net.len();
+        let numbers = self.instance.context.walk;
         let (first, then) = match self.rotation {
             Some(_) => (self.patience(), self.patience()),
-            None => (if count <= SMALL { PATIENCE_FIRST } else { count / 8 }, PATIENCE + count / 5),
+            None if count <= numbers.small => (numbers.patience_first, numbers.patience + count / 5),
+            None => (count / 8, numbers.patience + count / 5),
         };
         let all = self.clock.left();
         let mut goes_on = self.improve(first, random);
         let mut one = all - self.clock.left();
         let mut ends = vec![self.found()];
         while may_divide
+            && self.instance.context.uses(Part::Restarts)
             && goes_on
-            && one * LEAST_STARTS.max(count as u128 / 10) <= all
-            && (all - self.clock.left() + one) * 100 < all * TIME_FOR_STARTS
+            && one * numbers.least_starts.max(count as u128 / 10) <= all
+            && (all - self.clock.left() + one) * 100 < all * numbers.time_for_starts
         {
             let before = self.clock.left();
-            goes_on = self.begin_anew(first, random);
+            goes_on = self.restart(first, random);
             ends.push(self.found());
             one = one.max(before - self.clock.left());
         }
         ends.sort_by_key(|end| end.total);
-        for end in ends.iter().take(ENDS_KEPT).rev() {
+        for end in ends.iter().take(numbers.starts_kept).rev() {
             if goes_on {
                 restore(&mut self.state, &end.slot_of);
                 goes_on = self.improve(then, random);
@@ -269,22 +255,28 @@ impl Walk<'_> {
 
     /// Repartitions without success, where there are rotations.
     fn patience(&self) -> usize {
-        PATIENCE_ROTATED.max(PATIENCE_A_GROUP * self.ground.layout.groups())
+        let numbers = &self.instance.context.walk;
+        numbers.patience_rotated.max(numbers.patience_a_group * self.instance.layout.groups())
     }
 
-    /// A kick, and what gets better after it. False where the time is over.
+    /// A perturbation, and what gets better after it. False where the time is over.
     fn go_on(&mut self, may_divide: bool, random: &mut Random) -> bool {
-        let count = self.ground.net.len();
-        if may_divide && self.rotation.is_some() && self.stale > count / KICKS {
+        let (count, context) = (self.instance.net.len(), self.instance.context);
+        let numbers = &context.walk;
+        let restarts = may_divide && context.uses(Part::Restarts) && self.rotation.is_some();
+        if restarts && self.stale > count / numbers.restart {
             self.stale = 0;
-            if !self.begin_anew(self.patience(), random) {
+            if !self.restart(self.patience(), random) {
                 return false;
             }
             (self.base, self.from) = (self.found(), self.found());
         }
         self.step_back(random);
-        self.repartition.kick(&mut self.state, random);
-        let patience = if self.rotation.is_some() { PATIENCE_KICKED_ROTATED } else { PATIENCE_KICKED };
+        if context.uses(Part::Perturbation) {
+            self.repartition.perturb(&mut self.state, random);
+        }
+        let patience =
+            if self.rotation.is_some() { numbers.patience_perturbed_rotated } else { numbers.patience_perturbed };
         let goes_on = self.climb(patience, random);
         self.rotate();
         self.settle(!goes_on);
@@ -296,16 +288,17 @@ impl Walk<'_> {
         goes_on
     }
 
-    /// Goes to where the next kick starts.
+    /// Goes to where the next perturbation starts.
     fn step_back(&mut self, random: &mut Random) {
-        let count = self.ground.net.len();
-        if count <= SMALL {
-            if self.state.total > self.base.total && random.below(100) < BACK {
+        let (count, context) = (self.instance.net.len(), self.instance.context);
+        if count <= context.walk.small {
+            if self.state.total > self.base.total && random.below(100) < context.walk.back {
                 restore(&mut self.state, &self.base.slot_of);
             }
             return;
         }
-        let slack = SLACK / count as f64 * self.clock.left() as f64 / self.all as f64;
+        let threshold = if context.uses(Part::Threshold) { context.walk.threshold } else { 0.0 };
+        let slack = threshold / count as f64 * self.clock.left() as f64 / self.all as f64;
         if self.state.total as f64 > self.from.total as f64 * (1.0 + slack) {
             restore(&mut self.state, &self.from.slot_of);
         } else {
@@ -314,8 +307,8 @@ impl Walk<'_> {
     }
 
     /// Another division, and what gets better soon. False where the time is over.
-    fn begin_anew(&mut self, patience: usize, random: &mut Random) -> bool {
-        self.state = self.ground.divided(true, self.clock, random);
+    fn restart(&mut self, patience: usize, random: &mut Random) -> bool {
+        self.state = self.instance.divided(true, self.clock, random);
         self.descend();
         self.repartition.match_pairs(&mut self.state);
         let goes_on = self.improve(patience, random);
@@ -339,6 +332,9 @@ impl Walk<'_> {
 
     /// Repartitions until so many in a row were no use; false where the time is over.
     fn climb(&mut self, patience: usize, random: &mut Random) -> bool {
+        if !self.instance.context.uses(Part::Repartition) {
+            return self.clock.step();
+        }
         let mut stale = 0;
         while self.clock.step() {
             let before = self.state.total;
@@ -363,21 +359,24 @@ impl Walk<'_> {
     }
 
     fn descend(&mut self) {
-        let everywhere = 0..self.ground.layout.groups() as u32;
-        descend(&mut self.state, self.talking, std::slice::from_ref(&everywhere), Some(self.clock));
+        if !self.instance.context.uses(Part::Descent) {
+            return;
+        }
+        let everywhere = 0..self.instance.layout.groups() as u32;
+        descend(&mut self.state, self.communicating, std::slice::from_ref(&everywhere), Some(self.clock));
     }
 
-    fn found(&self) -> Found {
-        Found { total: self.state.total, slot_of: self.state.slot_of.clone() }
+    fn found(&self) -> Solution {
+        Solution { total: self.state.total, slot_of: self.state.slot_of.clone() }
     }
 }
 
 /// Whether a state that is not the best may become it by small changes.
-fn is_close(state: &State, best: &Found) -> bool {
+fn is_close(state: &State, best: &Solution) -> bool {
     state.total != best.total && state.total < best.total + best.total / 50
 }
 
-impl Found {
+impl Solution {
     /// Keeps a state if it is better.
     pub fn keep(&mut self, state: &State) {
         if state.total < self.total {

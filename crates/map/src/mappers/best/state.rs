@@ -143,7 +143,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// By how much a swap would change J if the two did not talk with each other: never more than it really does.
+    /// By how much a swap would change J if the two did not communicate with each other: never more than it really does.
     #[inline]
     pub fn least_change(&self, a: usize, b: usize) -> i32 {
         let (here, there) = (self.group_of[a] as usize, self.group_of[b] as usize);

@@ -3,18 +3,14 @@
 //! nothing any more the best is perturbed (iterated tabu search; Misevicius 2012).
 
 use super::clock::Clock;
-use super::search::Found;
+use super::context;
+use super::search::Solution;
 use super::state::State;
 use crate::random::Random;
 
-/// More vertices than this have too many swaps to look at all.
-pub const MOST: usize = 512;
-
-/// Swaps a step.
-const SWAPS: usize = 16;
-
 /// A search on a state.
 pub struct Tabu<'a, 'b> {
+    numbers: context::Tabu,
     state: &'b mut State<'a>,
     /// Weight of each pair.
     weight: Vec<i32>,
@@ -25,22 +21,22 @@ pub struct Tabu<'a, 'b> {
 
 impl<'a, 'b> Tabu<'a, 'b> {
     /// A search from a state as it is.
-    pub fn new(state: &'b mut State<'a>) -> Self {
+    pub fn new(state: &'b mut State<'a>, numbers: context::Tabu) -> Self {
         let count = state.net.len();
         let mut weight = vec![0; count * count];
         for vertex in 0..count {
             state.net.row(vertex).iter().for_each(|arc| weight[vertex * count + arc.0 as usize] = arc.1);
         }
-        Self { state, weight, until: vec![0; count * count], now: 1 }
+        Self { numbers, state, weight, until: vec![0; count * count], now: 1 }
     }
 
     /// Searches until the clock is over.
-    pub fn run(&mut self, best: &mut Found, clock: &mut Clock, random: &mut Random) {
+    pub fn run(&mut self, best: &mut Solution, clock: &mut Clock, random: &mut Random) {
         let count = self.state.net.len();
-        let patience = 60 * count as u64;
+        let patience = self.numbers.patience * count as u64;
         let (mut local, mut since) = (self.state.total, self.now);
         while clock.step() {
-            for _ in 0..SWAPS {
+            for _ in 0..self.numbers.swaps {
                 if !self.swap(local.min(best.total), random) {
                     return;
                 }
@@ -60,7 +56,7 @@ impl<'a, 'b> Tabu<'a, 'b> {
     fn swap(&mut self, aspired: i64, random: &mut Random) -> bool {
         let state = &*self.state;
         let count = state.net.len();
-        let old = self.now.saturating_sub(5 * (count * count) as u64);
+        let old = self.now.saturating_sub(self.numbers.stale * (count * count) as u64);
         let mut best = (i32::MAX, 0, 0);
         let mut ties = 0;
         for a in 0..state.net.tasks {
@@ -103,9 +99,9 @@ impl<'a, 'b> Tabu<'a, 'b> {
     }
 
     fn exchange(&mut self, a: usize, b: usize, random: &mut Random) {
-        let count = self.state.net.len();
+        let (count, numbers) = (self.state.net.len(), self.numbers);
         let (here, there) = (self.state.group_of[a] as usize, self.state.group_of[b] as usize);
-        let mut tenure = || (9 * count + random.below(2 * count + 1)) as u64 / 10;
+        let mut tenure = || (numbers.tenure * count + random.below(numbers.more_tenure * count + 1)) as u64 / 10;
         self.until[a * count + here] = self.now + tenure();
         self.until[b * count + there] = self.now + tenure();
         let change = self.change(a, b);
@@ -113,12 +109,12 @@ impl<'a, 'b> Tabu<'a, 'b> {
     }
 
     /// Some random swaps from the best.
-    fn perturb(&mut self, best: &Found, random: &mut Random) {
+    fn perturb(&mut self, best: &Solution, random: &mut Random) {
         let count = self.state.net.len();
         if random.below(2) == 0 {
             super::search::restore(self.state, &best.slot_of);
         }
-        let swaps = 3 + random.below((count / 3).max(1));
+        let swaps = self.numbers.perturbed + random.below((count / self.numbers.perturbed_part).max(1));
         for _ in 0..swaps {
             let (a, b) = (random.below(self.state.net.tasks), random.below(count));
             if a != b && self.state.may_swap(a, b) {

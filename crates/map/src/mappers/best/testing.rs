@@ -2,7 +2,7 @@
 
 use super::layout::{Layout, Tree};
 use super::net::Net;
-use super::piece::Piece;
+use super::subgraph::Subgraph;
 use crate::Options;
 use crate::graph::Graph;
 use crate::levels::Levels;
@@ -38,8 +38,8 @@ pub fn cost_of_groups(net: &Net, layout: &Layout, group_of: &[u32]) -> i64 {
     (0..group_of.len()).map(pays).sum::<i64>() / 2
 }
 
-/// Tasks of which up to so many pairs talk, both ways unalike.
-pub fn talking(tasks: usize, pairs: usize, random: &mut Random) -> Matrix {
+/// Tasks of which up to so many pairs communicate, both ways unalike.
+pub fn communicating(tasks: usize, pairs: usize, random: &mut Random) -> Matrix {
     let mut end = || random.below(tasks) as u32;
     let pairs: Vec<_> = (0..pairs).map(|_| (end(), end())).filter(|pair| pair.0 != pair.1).collect();
     let entries = pairs.into_iter().flat_map(|(a, b)| [(a, b, u64::from(1 + a + b)), (b, a, 1)]);
@@ -47,7 +47,7 @@ pub fn talking(tasks: usize, pairs: usize, random: &mut Random) -> Matrix {
 }
 
 /// A graph to cut in which about eight others are neighbours of a vertex, with vertices of up to so many slots.
-pub fn drawn(count: usize, largest: usize, random: &mut Random) -> Piece {
+pub fn drawn(count: usize, largest: usize, random: &mut Random) -> Subgraph {
     let mut weight = vec![0; count * count];
     for _ in 0..4 * count {
         let (a, b) = (random.below(count), random.below(count));
@@ -57,13 +57,13 @@ pub fn drawn(count: usize, largest: usize, random: &mut Random) -> Piece {
             weight[b * count + a] += more;
         }
     }
-    let mut piece = Piece { starts: vec![0], ..Piece::default() };
+    let mut subgraph = Subgraph { starts: vec![0], ..Subgraph::default() };
     for row in weight.chunks_exact(count) {
         let arcs = row.iter().enumerate().filter(|arc| *arc.1 > 0);
-        piece.arcs.extend(arcs.map(|(other, &weight)| (other as u32, weight)));
-        piece.starts.push(piece.arcs.len() as u32);
-        piece.size.push(1 + random.below(largest) as i32);
-        piece.bias.push(random.below(60) as i32 - 30);
+        subgraph.arcs.extend(arcs.map(|(other, &weight)| (other as u32, weight)));
+        subgraph.starts.push(subgraph.arcs.len() as u32);
+        subgraph.size.push(1 + random.below(largest) as i32);
+        subgraph.bias.push(random.below(60) as i32 - 30);
     }
-    piece
+    subgraph
 }

@@ -1,18 +1,15 @@
 //! Tasks that communicate on a grid, laid over the tree in boxes: at each level the box of a subtree is cut into as many
-//! equal boxes as the subtree has children. Of all ways to do that the one with the least J is taken, where the tree is
+//! equal boxes as the subtree has children. Of all cuts_seen to do that the one with the least J is taken, where the tree is
 //! uniform and the sides can be divided so.
 
 use crate::grid::Grid;
 use crate::levels::Levels;
 
-/// Ways to cut that are looked at, at most.
-const MOST_WAYS: usize = 200_000;
-
-/// The slot of each task; none where no way of cutting fits.
-pub fn tile(grid: &Grid, levels: &Levels, slots: usize) -> Option<Vec<usize>> {
+/// The slot of each task, of up to so many Ways to cut; none where no way of cutting fits.
+pub fn tile(grid: &Grid, levels: &Levels, slots: usize, most: usize) -> Option<Vec<usize>> {
     let arities = arities(levels, slots)?;
     let mut search =
-        Search { grid, levels, arities: &arities, ways: 0, cuts: Vec::new(), best: (u128::MAX, Vec::new()) };
+        Search { grid, levels, arities: &arities, most, cuts_seen: 0, cuts: Vec::new(), best: (u128::MAX, Vec::new()) };
     search.cut(&grid.sides, 0);
     let (cost, boxes) = search.best;
     (cost < u128::MAX).then(|| (0..slots).map(|task| slot(grid, &boxes, task)).collect())
@@ -37,20 +34,22 @@ struct Search<'a> {
     grid: &'a Grid,
     levels: &'a Levels,
     arities: &'a [usize],
-    ways: usize,
+    /// Ways to cut that are looked at, at most, and so far.
+    most: usize,
+    cuts_seen: usize,
     /// The boxes of the levels above.
     cuts: Vec<Vec<usize>>,
     best: (u128, Vec<Vec<usize>>),
 }
 
 impl Search<'_> {
-    /// Tries all ways to cut a box from a level on.
+    /// Tries all Ways to cut a box from a level on.
     fn cut(&mut self, whole: &[usize], level: usize) {
-        if self.ways >= MOST_WAYS {
+        if self.cuts_seen >= self.most {
             return;
         }
         let Some(&arity) = self.arities.get(level) else {
-            self.ways += 1;
+            self.cuts_seen += 1;
             let cost = self.cost();
             if cost < self.best.0 {
                 self.best = (cost, self.cuts.clone());
@@ -144,7 +143,7 @@ mod tests {
             let problem = problem(&weight, &topology, &options);
             let (levels, slots) = levels(&problem);
             let grid = Grid::of(&Graph::new(&weight)).unwrap();
-            let placement = tile(&grid, &levels, slots).unwrap();
+            let placement = tile(&grid, &levels, slots, 1_000).unwrap();
             let mut taken = placement.clone();
             taken.sort_unstable();
             assert!(taken.into_iter().eq(0..64));
@@ -158,7 +157,7 @@ mod tests {
         let weight = grid(3, 5, 1, 1);
         let problem = problem(&weight, &topology, &options);
         let (levels, slots) = levels(&problem);
-        assert_eq!(tile(&Grid::of(&Graph::new(&weight)).unwrap(), &levels, slots), None);
+        assert_eq!(tile(&Grid::of(&Graph::new(&weight)).unwrap(), &levels, slots, 1_000), None);
     }
 
     fn ring(count: u32) -> Matrix {

@@ -119,7 +119,7 @@ fn arrays(graph: &Graph, tasks: &[usize]) -> Result<(Vec<Index>, Vec<Index>, Vec
     Ok((starts, neighbours, weights))
 }
 
-/// Tasks that do not talk, part by part in proportion to the sizes.
+/// Tasks that do not communicate, part by part in proportion to the sizes.
 fn dealt(tasks: usize, sizes: &[usize]) -> Vec<usize> {
     let total: usize = sizes.iter().sum();
     let mut ends = sizes.iter().scan(0, |sum, size| {

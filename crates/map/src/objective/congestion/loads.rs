@@ -124,7 +124,7 @@ impl<'a> Loads<'a> {
         for part in &mut loads.parts {
             (0..part.pairs.len()).for_each(|pair| part.carry(topology, &loads.resources, &loads.node, pair, 1));
         }
-        (0..node.len()).for_each(|task| loads.seat(task));
+        (0..node.len()).for_each(|task| loads.add_task(task));
         loads.refresh();
         loads
     }
@@ -174,14 +174,14 @@ impl<'a> Loads<'a> {
     }
 
     /// Puts a task on its core.
-    fn seat(&mut self, task: usize) {
+    fn add_task(&mut self, task: usize) {
         let core = self.resources.core(self.node[task]);
         self.beside(task, core, 1);
         self.on_core[core].push(task as u32);
     }
 
     /// Takes a task from its core.
-    fn unseat(&mut self, task: usize) {
+    fn remove_task(&mut self, task: usize) {
         let core = self.resources.core(self.node[task]);
         self.on_core[core].retain(|&other| other != task as u32);
         self.beside(task, core, -1);
@@ -379,9 +379,9 @@ impl State for Loads<'_> {
 
     fn place(&mut self, moves: &[(usize, NodeId)]) {
         self.carry(moves, -1);
-        moves.iter().for_each(|&(task, _)| self.unseat(task));
+        moves.iter().for_each(|&(task, _)| self.remove_task(task));
         moves.iter().for_each(|&(task, node)| self.node[task] = node);
-        moves.iter().for_each(|&(task, _)| self.seat(task));
+        moves.iter().for_each(|&(task, _)| self.add_task(task));
         self.carry(moves, 1);
         self.parts.iter_mut().for_each(Part::settle);
     }

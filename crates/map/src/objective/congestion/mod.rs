@@ -21,7 +21,7 @@ pub use resources::{Resource, Speeds};
 use super::{Case, Changing, Objective, State};
 use crate::load::settled;
 use crate::makespan::search::Search;
-use crate::makespan::{elements, seats};
+use crate::makespan::{elements, slots_of};
 use crate::mappers::best::clock::Clock;
 use crate::mappers::deloc::memory_nodes;
 use crate::random::Random;
@@ -140,7 +140,7 @@ fn least(case: &Case, own: &dyn Mapper) -> Result<Vec<usize>> {
     let mut candidates: Vec<Vec<usize>> = judged.iter().map(|judged| judged.1.clone()).collect();
     let random = Random::new(options.seed);
     for (number, (_, start)) in judged.iter().enumerate() {
-        let Some(slot_of) = seats(&slots, start) else { continue };
+        let Some(slot_of) = slots_of(&slots, start) else { continue };
         let mut loads = state(case, start);
         for (task, node) in elements(problem, &slots, &slot_of).into_iter().enumerate() {
             loads.place(&[(task, node)]);

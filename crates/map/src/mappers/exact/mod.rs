@@ -1,16 +1,19 @@
 //! Branch and bound: the best mapping there is, with proof.
 //!
-//! Tasks are placed in an order in which each talks as much as can be with those before it. A branch is cut where the
+//! Tasks are placed in an order in which each communicates as much as can be with those before it. A branch is cut where the
 //! bound reaches the best mapping known: every task yet to place pays at least for its cheapest slot, its partners that
 //! are not placed either coming as near as slots allow, the heaviest nearest (the bound of Gilmore 1962 and Lawler 1963
-//! without its assignment problem). Empty parts of the tree that look the same are tried once ([`Shapes`]).
+//! without its assignment problem). Empty parts of the tree that look the same are tried once ([`Shapes`]). For other objectives than
+//! J's every placement is tried ([`enumeration`]).
+
+mod enumeration;
 
 use crate::load::Balance;
 use crate::mappers::complace::Complace;
-use crate::seating::Seating;
+use crate::partial_mapping::PartialMapping;
 use crate::shapes::{Shapes, narrowed};
 use crate::slots::Slots;
-use crate::{Mapper, Problem};
+use crate::{Mapper, Problem, SearchFor};
 use cohabit_model::{Error, Result, cost};
 use std::collections::BTreeSet;
 
@@ -35,11 +38,19 @@ impl Mapper for Exact {
     }
 
     fn about(&self) -> &'static str {
-        "the best mapping with proof, for a dozen tasks: branch and bound"
+        "the best mapping with proof, for a dozen tasks (fewer for other objectives than distance): branch and bound"
     }
 
     fn source(&self) -> &'static str {
         "Gilmore 1962 and Lawler 1963, bounds of the quadratic assignment problem"
+    }
+
+    fn only_distance(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn search_for(&self) -> Option<SearchFor> {
+        Some(enumeration::least)
     }
 
     fn map(&self, problem: &Problem) -> Result<Vec<usize>> {
@@ -92,7 +103,7 @@ fn unproven(cause: String) -> Error {
 
 struct Search<'a> {
     slots: &'a Slots,
-    seating: Seating<'a>,
+    partial: PartialMapping<'a>,
     shapes: Option<Shapes>,
     limits: Option<Limits<'a>>,
     /// Weight from task to task.
@@ -131,18 +142,11 @@ impl<'a> Search<'a> {
         let distance = square(slots.len(), between);
         let mut partners = ascending(&weight);
         partners.iter_mut().for_each(|row| row.reverse());
-        let mut limits =
-            balance.map(|balance| Limits { balance, load: problem.load, work: vec![0.0; problem.topology.pus.len()] });
-        for (task, pin) in slots.pinned.iter().enumerate() {
-            if let (Some(slot), Some(limits)) = (pin, &mut limits) {
-                limits.add(task, slots.pu[*slot]);
-            }
-        }
         Self {
             slots,
-            seating: Seating::new(slots),
+            partial: PartialMapping::new(slots),
             shapes: Shapes::new(problem.topology, slots),
-            limits,
+            limits: Limits::new(problem, slots, balance),
             partners,
             nearest: ascending(&square(slots.len(), |a, b| distance[a][b].min(distance[b][a]))),
             order: order_of_placing(&weight, &slots.pinned),
@@ -171,7 +175,7 @@ impl<'a> Search<'a> {
             if spent >= self.best_cost {
                 break;
             }
-            self.seating.take(slot, task);
+            self.partial.take(slot, task);
             let pu = self.slots.pu[slot];
             if let Some(limits) = &mut self.limits {
                 limits.add(task, pu);
@@ -180,7 +184,7 @@ impl<'a> Search<'a> {
             if let Some(limits) = &mut self.limits {
                 limits.remove(task, pu);
             }
-            self.seating.give_back(task);
+            self.partial.give_back(task);
             if !goes_on {
                 return false;
             }
@@ -189,7 +193,7 @@ impl<'a> Search<'a> {
     }
 
     fn keep(&mut self) {
-        let slot_of = |task: usize| self.seating.slot_of(task).expect("every task is placed");
+        let slot_of = |task: usize| self.partial.slot_of(task).expect("every task is placed");
         let slot: Vec<usize> = (0..self.best.len()).map(slot_of).collect();
         let pair = |(a, b): (usize, usize)| self.pay((a, slot[a]), (b, slot[b]));
         self.best_cost = sum((0..slot.len()).flat_map(|a| (0..a).map(move |b| (a, b))).map(pair));
@@ -199,12 +203,12 @@ impl<'a> Search<'a> {
     /// The slots worth trying for a task, each with what it adds to J, the cheapest first.
     fn choices(&self, task: usize) -> Vec<(u128, usize)> {
         let fits = |slot: &usize| {
-            self.seating.may_take(*slot)
+            self.partial.may_take(*slot)
                 && self.limits.as_ref().is_none_or(|limits| limits.fits(task, self.slots.pu[*slot]))
         };
         let open = (0..self.slots.len()).filter(fits);
         let different: Vec<usize> = match &self.shapes {
-            Some(shapes) => shapes.different(open, |slot| self.seating.is_empty(slot)),
+            Some(shapes) => shapes.different(open, |slot| self.partial.is_empty(slot)),
             None => open.collect(),
         };
         let mut choices: Vec<_> = different.into_iter().map(|slot| (self.price(task, slot), slot)).collect();
@@ -220,13 +224,13 @@ impl<'a> Search<'a> {
 
     /// What a task pays on a slot to the tasks that are placed.
     fn price(&self, task: usize, slot: usize) -> u128 {
-        let placed = |other: usize| self.seating.slot_of(other).map_or(0, |at| self.pay((task, slot), (other, at)));
+        let placed = |other: usize| self.partial.slot_of(other).map_or(0, |at| self.pay((task, slot), (other, at)));
         sum((0..self.weight.len()).map(placed))
     }
 
     /// No way to place the tasks from the `depth`-th on makes J less than this.
     fn bound(&self, depth: usize, spent: u128) -> u128 {
-        let empty: Vec<usize> = (0..self.slots.len()).filter(|&slot| self.seating.may_take(slot)).collect();
+        let empty: Vec<usize> = (0..self.slots.len()).filter(|&slot| self.partial.may_take(slot)).collect();
         let least = |&task: &usize| {
             let twice =
                 |&slot: &usize| self.price(task, slot).saturating_mul(2).saturating_add(self.nearest_first(task, slot));
@@ -238,16 +242,26 @@ impl<'a> Search<'a> {
     /// What a task on a slot pays at least to the tasks yet to place: the heaviest on the nearest slot, and so on.
     fn nearest_first(&self, task: usize, slot: usize) -> u128 {
         let row = &self.weight[task];
-        let waiting = self.partners[task].iter().filter(|&&other| self.seating.slot_of(other).is_none());
+        let waiting = self.partners[task].iter().filter(|&&other| self.partial.slot_of(other).is_none());
         let waiting = waiting.map(|&other| row[other]).take_while(|&weight| weight > 0);
-        let empty = self.nearest[slot].iter().filter(|&&other| self.seating.is_empty(other));
+        let empty = self.nearest[slot].iter().filter(|&&other| self.partial.is_empty(other));
         sum(waiting
             .zip(empty)
             .map(|(weight, &other)| weight.saturating_mul(self.distance[slot][other].min(self.distance[other][slot]))))
     }
 }
 
-impl Limits<'_> {
+impl<'a> Limits<'a> {
+    /// The work of pinned tasks; none where loads are not known.
+    fn new(problem: &Problem<'a>, slots: &Slots, balance: Option<&'a Balance>) -> Option<Self> {
+        let work = vec![0.0; problem.topology.pus.len()];
+        let mut limits = Self { balance: balance?, load: problem.load, work };
+        for (task, pin) in slots.pinned.iter().enumerate() {
+            pin.iter().for_each(|&slot| limits.add(task, slots.pu[slot]));
+        }
+        Some(limits)
+    }
+
     fn add(&mut self, task: usize, pu: usize) {
         self.work[pu] += self.balance.work_of(self.load[task], pu);
     }
@@ -280,16 +294,16 @@ fn ascending(rows: &[Vec<u128>]) -> Vec<Vec<usize>> {
     rows.iter().enumerate().map(others).collect()
 }
 
-/// The tasks without a pin, each next the one that talks most with those before (at first: with all).
+/// The tasks without a pin, each next the one that communicates most with those before (at first: with all).
 fn order_of_placing(weight: &[Vec<u128>], pinned: &[Option<usize>]) -> Vec<usize> {
     let mut waiting: Vec<usize> = (0..pinned.len()).filter(|&task| pinned[task].is_none()).collect();
     let mut before: Vec<usize> = (0..pinned.len()).filter(|&task| pinned[task].is_some()).collect();
     let mut order = Vec::with_capacity(waiting.len());
     while !waiting.is_empty() {
-        let talk = |task: usize| -> (u128, u128) {
+        let volume = |task: usize| -> (u128, u128) {
             (before.iter().map(|&other| weight[task][other]).sum(), weight[task].iter().sum())
         };
-        let at = (0..waiting.len()).max_by_key(|&at| (talk(waiting[at]), std::cmp::Reverse(at)));
+        let at = (0..waiting.len()).max_by_key(|&at| (volume(waiting[at]), std::cmp::Reverse(at)));
         let task = waiting.remove(at.expect("a task is waiting"));
         order.push(task);
         before.push(task);

@@ -4,7 +4,7 @@ use super::net::Net;
 
 /// A graph to cut. Weights are in units of J.
 #[derive(Debug, Clone, Default)]
-pub struct Piece {
+pub struct Subgraph {
     /// Start of each vertex's arcs, and the number of arcs at the end.
     pub starts: Vec<u32>,
     /// Neighbour and weight.
@@ -19,7 +19,7 @@ pub struct Piece {
     pub is_exact: bool,
 }
 
-impl Piece {
+impl Subgraph {
     /// The number of vertices.
     #[inline]
     pub fn len(&self) -> usize {
@@ -38,13 +38,13 @@ impl Piece {
     /// The graph of a net, a slot a vertex.
     pub fn of_net(net: &Net) -> Self {
         let count = net.len();
-        let mut piece = Self { size: vec![1; count], bias: vec![0; count], ..Self::default() };
-        piece.starts.push(0);
+        let mut subgraph = Self { size: vec![1; count], bias: vec![0; count], ..Self::default() };
+        subgraph.starts.push(0);
         for vertex in 0..count {
-            piece.arcs.extend_from_slice(net.row(vertex));
-            piece.starts.push(piece.arcs.len() as u32);
+            subgraph.arcs.extend_from_slice(net.row(vertex));
+            subgraph.starts.push(subgraph.arcs.len() as u32);
         }
-        piece
+        subgraph
     }
 
     /// The graph between some of the vertices; `local` has room for all, and is none but in here.
@@ -69,21 +69,6 @@ impl Piece {
             let scaled = |weight: i32| (i64::from(weight) / divisor) as i32;
             self.arcs.iter_mut().for_each(|arc| arc.1 = scaled(arc.1).max(1));
             self.bias.iter_mut().for_each(|bias| *bias = scaled(*bias));
-        }
-    }
-
-    /// Changes every weight at random by up to a part of it, both ways alike: what was one of many good cuts may then be
-    /// the best.
-    pub fn blur(&mut self, part: f32, salt: u64) {
-        for vertex in 0..self.len() {
-            for arc in &mut self.arcs[self.starts[vertex] as usize..self.starts[vertex + 1] as usize] {
-                let (a, b) = (arc.0.min(vertex as u32), arc.0.max(vertex as u32));
-                let mut mixed = ((u64::from(a) << 32) | u64::from(b)).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ salt;
-                mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-                let within = (mixed >> 40) as f32 / (1_u64 << 23) as f32 - 1.0;
-                arc.1 = ((arc.1 as f32) * (1.0 + part * within)) as i32;
-                arc.1 = arc.1.max(1);
-            }
         }
     }
 

@@ -1,112 +1,103 @@
 //! Small or dense problems: the tasks divided over subtrees of the tree that are not too small, by tabu search ([`super::ejection`])
 //! from several starts, and then from what two of the divisions found have in common (Benlic and Hao, "A multilevel
-//! memetic approach for improving graph k-partitions", 2011). With few tasks, or many to talk with for each, that finds the
+//! memetic approach for improving graph k-partitions", 2011). With few tasks, or many to communicate with for each, that finds the
 //! best division sooner than cutting pairs of subtrees anew; in a large sparse graph it is the other way round.
 
 use super::bisect::{bisect, bisect_well, grown};
 use super::clock::Clock;
+use super::context::{Context, Part};
 use super::divide::level_out;
 use super::ejection::{self, Division};
 use super::layout::{Layout, Tree};
 use super::net::Net;
-use super::piece::Piece;
+use super::subgraph::Subgraph;
 use crate::random::Random;
 use std::cmp::Reverse;
 use std::ops::Range;
 
-/// Slots that a part has at least: below, pairs are matched and groups filled by what is cut there.
-const LEAST_SLOTS: usize = 8;
-
-/// Up to so many tasks there are few enough.
-pub const FEW: usize = 64;
-
-/// From so many others that a task talks with on average a graph is dense, and up to so many tasks it is divided here.
-pub const DENSE: Dense = Dense { others: 24, tasks: 1_024 };
-
-/// The same where the tasks are blocks of tasks: what one of them talks with is in no order then, more often than not.
-pub const DENSE_OF_BLOCKS: Dense = Dense { others: 12, tasks: 512 };
-
 /// From what number of others on, for each task, and up to how many tasks a graph is divided here.
 #[derive(Debug, Clone, Copy)]
 pub struct Dense {
-    /// The others.
-    pub others: usize,
+    others: usize,
     tasks: usize,
 }
 
-/// Divisions kept at a time.
-const POPULATION: usize = 6;
+impl Dense {
+    /// Those of tasks.
+    pub fn of_tasks(context: &Context) -> Self {
+        Self { others: context.evolution.dense_others, tasks: context.evolution.dense_tasks }
+    }
 
-/// Recombinations in a row that led to nothing, after which the divisions are too much alike, and all begins anew.
-const PATIENCE: usize = 10;
-
-/// Moves without success, for each task, that end a search, and where there are two parts: those have been cut by such moves.
-const MOVES: usize = 3;
-const MOVES_OF_TWO: usize = 1;
-
-/// Of the time, in a hundred, how much goes to divisions, and where there are few tasks.
-const TIME: u128 = 75;
-const TIME_OF_FEW: u128 = 85;
-
-/// Cuts of the coarsest graph that are tried for a start, and for the first.
-const TRIES: usize = 2;
-const TRIES_FIRST: usize = 4;
+    /// Those of blocks of tasks.
+    pub fn of_blocks(context: &Context) -> Self {
+        let numbers = &context.evolution;
+        Self { others: numbers.dense_others_of_blocks, tasks: numbers.dense_tasks_of_blocks }
+    }
+}
 
 /// The division of all tasks over the finest subtrees that are large enough.
 #[derive(Debug)]
-pub struct Parts {
-    whole: Piece,
+pub struct Memetic<'a> {
+    context: &'a Context,
+    whole: Subgraph,
     /// The subtrees, as groups.
     pub layout: Layout,
     /// The level whose subtrees they are.
     pub level: usize,
-    /// Whether a task talks with many others.
+    /// Whether a task communicates with many others.
     is_dense: bool,
     search: Box<dyn ejection::Search>,
 }
 
-impl Parts {
+impl<'a> Memetic<'a> {
     /// What there is to divide; none where the graph is large and sparse, or the tree has no such subtrees.
-    pub fn new(net: &Net, layout: &Layout, dense: Dense) -> Option<Self> {
+    pub fn new(net: &Net, layout: &Layout, dense: Dense, context: &'a Context) -> Option<Self> {
+        if !context.uses(Part::Evolution) {
+            return None;
+        }
         let arcs: usize = (0..net.len()).map(|vertex| net.row(vertex).len()).sum();
         let is_dense = arcs >= dense.others * net.len() && net.len() <= dense.tasks;
         let fits = |&level: &usize| {
             let parts = layout.tree.parts(level).len();
-            parts > 1 && net.len() / parts >= LEAST_SLOTS
+            parts > 1 && net.len() / parts >= context.evolution.least_slots
         };
         let level = (0..layout.tree.levels()).rev().find(fits)?;
-        if net.len() > FEW && !is_dense {
+        if net.len() > context.evolution.few && !is_dense {
             return None;
         }
-        let (whole, layout) = (Piece::of_net(net), layout.above(level));
-        let search = ejection::search(&whole, &layout)?;
-        Some(Self { whole, layout, level, is_dense, search })
+        let (whole, layout) = (Subgraph::of_net(net), layout.above(level));
+        let search = ejection::search(&whole, &layout, context.ejection)?;
+        Some(Self { context, whole, layout, level, is_dense, search })
     }
 
-    /// The best division that is found in [`TIME`] of what is left: group by group of the parts' layout for each vertex.
+    /// The best division that is found in most of what is left of the time: group by group of the parts' layout for each vertex.
     pub fn evolve(&self, clock: &mut Clock, random: &mut Random) -> Division {
+        let (context, numbers) = (self.context, self.context.evolution);
         let all = clock.left();
-        let until = all - all * if self.whole.len() <= FEW { TIME_OF_FEW } else { TIME } / 100;
+        let share = if self.whole.len() <= numbers.few { numbers.time_of_few } else { numbers.time };
+        let until = all - all * share / 100;
         // Where the time is short there is one start, which should be a good one, and one step.
         let start = match self.is_dense {
-            true => self.spread(random, |piece, first, random| grown(piece, first, false, random)),
-            false => self.spread(random, |piece, first, random| bisect_well(piece, first, TRIES_FIRST, random)),
+            true => self.spread(random, |subgraph, first, random| grown(subgraph, first, None, random)),
+            false => self.spread(random, |subgraph, first, random| {
+                bisect_well(subgraph, first, numbers.tries_first, context, random)
+            }),
         };
         let mut is_first = true;
         let mut population = vec![self.searched(start, random, || std::mem::take(&mut is_first) || clock.step())];
         let (mut stale, mut ended) = (0, None);
         while clock.left() > until {
-            if stale == PATIENCE {
+            if stale == numbers.patience {
                 ended = population.drain(..).chain(ended).min_by_key(|found| found.total);
                 stale = 0;
             }
             let goes_on = || clock.left() > until && clock.step();
-            if population.len() < POPULATION {
+            if population.len() < numbers.population {
                 population.push(self.fresh(random, goes_on));
                 continue;
             }
-            let a = random.below(POPULATION);
-            let b = (a + 1 + random.below(POPULATION - 1)) % POPULATION;
+            let a = random.below(numbers.population);
+            let b = (a + 1 + random.below(numbers.population - 1)) % numbers.population;
             let next = self.recombined(&population[a], &population[b], random, goes_on);
             let worse = if population[a].total > population[b].total { a } else { b };
             // Two that cost the same are most likely one.
@@ -124,14 +115,21 @@ impl Parts {
     /// A division from scratch.
     fn fresh(&self, random: &mut Random, goes_on: impl FnMut() -> bool) -> Division {
         let start = match self.is_dense {
-            true => self.spread(random, |piece, first, random| grown(piece, first, false, random)),
-            false => self.spread(random, |piece, first, random| bisect(piece, first, TRIES, random)),
+            true => self.spread(random, |subgraph, first, random| grown(subgraph, first, None, random)),
+            false => self.spread(random, |subgraph, first, random| {
+                bisect(subgraph, first, self.context.evolution.tries, self.context, random)
+            }),
         };
         self.searched(start, random, goes_on)
     }
 
     fn searched(&self, start: Vec<u32>, random: &mut Random, mut goes_on: impl FnMut() -> bool) -> Division {
-        let moves = if self.layout.groups() == 2 { MOVES_OF_TWO } else { MOVES };
+        if !self.context.uses(Part::EjectionChains) {
+            goes_on();
+            return Division { total: self.total(&start), group_of: start };
+        }
+        let numbers = &self.context.evolution;
+        let moves = if self.layout.groups() == 2 { numbers.moves_of_two } else { numbers.moves };
         let group_of = self.search.search(&start, moves * self.whole.len(), random, &mut goes_on);
         Division { total: self.total(&group_of), group_of }
     }
@@ -182,7 +180,7 @@ impl Parts {
     }
 
     /// A division by cutting in two again and again.
-    fn spread(&self, random: &mut Random, cut: impl Fn(&Piece, i32, &mut Random) -> Vec<u8>) -> Vec<u32> {
+    fn spread(&self, random: &mut Random, cut: impl Fn(&Subgraph, i32, &mut Random) -> Vec<u8>) -> Vec<u32> {
         let mut group_of = vec![0; self.whole.len()];
         let mut local = vec![u32::MAX; self.whole.len()];
         let tree = &self.layout.tree;
@@ -238,14 +236,14 @@ fn middle(tree: &Tree, groups: &Range<u32>) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::super::state::{Rules, State};
-    use super::super::testing::{Ready, ready, talking};
+    use super::super::testing::{Ready, communicating, ready};
     use super::*;
     use crate::Options;
     use crate::testing::tree;
     use cohabit_model::Matrix;
 
     /// Whether every group is full, and J of the division what the definition says.
-    fn is_right(parts: &Parts, net: &Net, found: &Division) -> bool {
+    fn is_right(parts: &Memetic, net: &Net, found: &Division) -> bool {
         let mut next: Vec<u32> = (0..parts.layout.groups()).map(|group| parts.layout.tree.starts[group]).collect();
         let take = |&group: &u32| {
             next[group as usize] += 1;
@@ -262,9 +260,9 @@ mod tests {
         // The last tree has parts of two levels, the first of one above pairs; some slots stay empty.
         for (arities, tasks) in [(&[3, 8, 2][..], 48), (&[2, 9, 2], 30), (&[2, 3, 8], 48)] {
             let mut random = Random::new(tasks as u64);
-            let weight = talking(tasks, 150, &mut random);
+            let weight = communicating(tasks, 150, &mut random);
             let Ready { layout, net, .. } = ready(&weight, &tree(arities, &[100, 10, 1]));
-            let parts = Parts::new(&net, &layout, DENSE).unwrap();
+            let parts = Memetic::new(&net, &layout, Dense::of_tasks(&Context::DEFAULT), &Context::DEFAULT).unwrap();
             assert_eq!(parts.layout.groups(), if arities[2] == 2 { arities[0] } else { 6 });
             let (a, b) = (parts.fresh(&mut random, || true), parts.fresh(&mut random, || true));
             let both = parts.recombined(&a, &b, &mut random, || true);
@@ -279,7 +277,7 @@ mod tests {
     fn what_two_divisions_agree_on_is_kept_whatever_the_groups_are_called() {
         let weight = Matrix::from_triplets(24, (0..24).map(|task| (task, (task + 1) % 24, 1)));
         let Ready { layout, net, .. } = ready(&weight, &tree(&[3, 8], &[100, 1]));
-        let parts = Parts::new(&net, &layout, DENSE).unwrap();
+        let parts = Memetic::new(&net, &layout, Dense::of_tasks(&Context::DEFAULT), &Context::DEFAULT).unwrap();
         let a = Division { total: 1, group_of: (0..24).map(|vertex| vertex / 8).collect() };
         let b = Division { total: 1, group_of: (0..24).map(|vertex| (vertex / 8 + 1) % 3).collect() };
         assert_eq!(partners(3, &a.group_of, &b.group_of), [1, 2, 0]);

@@ -3,7 +3,7 @@
 
 /// Rows of numbers of which the largest of a row is asked for again and again; the least `i32` stands for none.
 #[derive(Debug, Clone)]
-pub struct Gains {
+pub struct GainTable {
     values: Vec<i32>,
     /// The largest of each block; empty where there are few.
     tops: Vec<i32>,
@@ -23,7 +23,7 @@ const BLOCK: usize = 128;
 /// Up to this many numbers a row there are no blocks.
 const FEW: usize = 512;
 
-impl Gains {
+impl GainTable {
     /// Rows of as many numbers, all none.
     #[inline(always)]
     pub fn new(rows: usize, count: usize) -> Self {
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn the_largest_is_found_in_few_and_many() {
         for count in [1, 15, 16, 17, 200, 600, 5_000] {
-            let mut gains = Gains::new(2, count);
+            let mut gains = GainTable::new(2, count);
             assert_eq!((gains.largest(0), gains.largest(1)), (None, None));
             let mut random = Random::new(count as u64);
             for _ in 0..500 {

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// Which task has which slot, while a mapper that goes slot by slot is at work. Pinned tasks have theirs from the start.
 #[derive(Debug, Clone)]
-pub struct Seating<'a> {
+pub struct PartialMapping<'a> {
     slots: &'a Slots,
     slot_of: Vec<Option<usize>>,
     taken: Vec<bool>,
@@ -18,7 +18,7 @@ pub struct Seating<'a> {
     extra: usize,
 }
 
-impl<'a> Seating<'a> {
+impl<'a> PartialMapping<'a> {
     /// All slots empty but those of pinned tasks.
     pub fn new(slots: &'a Slots) -> Self {
         let mut least = vec![0_usize; slots.spare.len()];
@@ -26,17 +26,17 @@ impl<'a> Seating<'a> {
         least.iter_mut().zip(&slots.spare).for_each(|(least, spare)| *least -= spare);
         let filled = vec![0; least.len()];
         let slot_of = vec![None; slots.tasks()];
-        let mut seating = Self { slots, slot_of, taken: vec![false; slots.len()], least, filled, extra: usize::MAX };
+        let mut partial = Self { slots, slot_of, taken: vec![false; slots.len()], least, filled, extra: usize::MAX };
         for (task, pin) in slots.pinned.iter().enumerate() {
             if let Some(slot) = *pin {
-                seating.take(slot, task);
+                partial.take(slot, task);
             }
         }
-        let left = seating.slot_of.iter().filter(|slot| slot.is_none()).count();
+        let left = partial.slot_of.iter().filter(|slot| slot.is_none()).count();
         let needed: usize =
-            seating.least.iter().zip(&seating.filled).map(|(least, &filled)| least - filled.min(*least)).sum();
-        seating.extra = left - needed.min(left);
-        seating
+            partial.least.iter().zip(&partial.filled).map(|(least, &filled)| least - filled.min(*least)).sum();
+        partial.extra = left - needed.min(left);
+        partial
     }
 
     /// The slot of a task.
@@ -68,7 +68,7 @@ impl<'a> Seating<'a> {
 
     /// Takes the slot of a task away from it again.
     pub fn give_back(&mut self, task: usize) {
-        let slot = self.slot_of[task].take().expect("only a seated task gives a slot back");
+        let slot = self.slot_of[task].take().expect("only a placed task gives a slot back");
         let unit = self.slots.unit[slot];
         self.filled[unit] -= 1;
         self.extra += usize::from(self.filled[unit] >= self.least[unit]);
@@ -106,18 +106,18 @@ impl<'a> Seating<'a> {
 /// The wished slots where they may be had, and the nearest free ones for the tasks that come too late: for mappers that
 /// put several tasks on one slot.
 pub fn nearest_to(topology: &Topology, slots: &Slots, wished: &[usize]) -> Vec<usize> {
-    let mut seating = Seating::new(slots);
+    let mut partial = PartialMapping::new(slots);
     for (task, &slot) in wished.iter().enumerate() {
-        if seating.slot_of(task).is_none() && seating.may_take(slot) {
-            seating.take(slot, task);
+        if partial.slot_of(task).is_none() && partial.may_take(slot) {
+            partial.take(slot, task);
         }
     }
     let mut nearest = Nearest::new(topology, slots);
-    for task in seating.waiting() {
-        let slot = nearest.to(wished[task], &seating).expect("there is a slot for every task");
-        seating.take(slot, task);
+    for task in partial.waiting() {
+        let slot = nearest.to(wished[task], &partial).expect("there is a slot for every task");
+        partial.take(slot, task);
     }
-    seating.finish()
+    partial.finish()
 }
 
 /// Finds the free slot nearest to another.
@@ -136,16 +136,16 @@ impl<'a> Nearest<'a> {
     }
 
     /// The free slot nearest to `slot`, the first of those in order; none where no slot is free.
-    pub fn to(&mut self, slot: usize, seating: &Seating) -> Option<usize> {
+    pub fn to(&mut self, slot: usize, partial: &PartialMapping) -> Option<usize> {
         let pu = self.slots.pu[slot];
         if self.topology.matrix.is_some() {
-            let free = (0..self.slots.len()).filter(|&other| seating.may_take(other));
+            let free = (0..self.slots.len()).filter(|&other| partial.may_take(other));
             return free.min_by_key(|&other| self.topology.distance(pu, self.slots.pu[other]));
         }
         let mut node = Some(self.topology.pus[pu].node);
         while let Some(id) = node {
             let range = self.cursor[id]..self.slots.of_pus(&self.topology.nodes[id].pus).end;
-            let found = seating.first_of(range.clone());
+            let found = partial.first_of(range.clone());
             self.cursor[id] = found.unwrap_or(range.end);
             if found.is_some() {
                 return found;

@@ -1,4 +1,4 @@
-//! The ways between processing elements: which ports and switches that limit anything a message goes through.
+//! The routes between processing elements: which ports and switches that limit anything a message goes through.
 
 use cohabit_model::Hct;
 use cohabit_model::hct::{Bandwidth, Direction};
@@ -10,11 +10,11 @@ pub const NONE: u32 = u32::MAX;
 /// One direction of a port, or a switch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resource {
-    /// Which of [`Ways::kinds`] says how long a message takes; [`NONE`] for switches.
+    /// Which of [`Routes::kinds`] says how long a message takes; [`NONE`] for switches.
     pub kind: u32,
     /// Of all bytes together; 0 without a limit.
     pub seconds_per_byte: f64,
-    /// Which of [`Ways::wires`] it is of.
+    /// Which of [`Routes::wires`] it is of.
     pub wire: u32,
 }
 
@@ -39,7 +39,7 @@ impl Kind {
 
 /// The tree with the resources of each element.
 #[derive(Debug, Clone)]
-pub struct Ways {
+pub struct Routes {
     /// What limits anything.
     pub resources: Vec<Resource>,
     /// The kinds of ports among them.
@@ -58,38 +58,38 @@ struct Place {
     switch: u32,
 }
 
-impl<'a> From<&'a Ways> for std::borrow::Cow<'a, Ways> {
-    fn from(ways: &'a Ways) -> Self {
-        Self::Borrowed(ways)
+impl<'a> From<&'a Routes> for std::borrow::Cow<'a, Routes> {
+    fn from(routes: &'a Routes) -> Self {
+        Self::Borrowed(routes)
     }
 }
 
-impl From<Ways> for std::borrow::Cow<'_, Ways> {
-    fn from(ways: Ways) -> Self {
-        Self::Owned(ways)
+impl From<Routes> for std::borrow::Cow<'_, Routes> {
+    fn from(routes: Routes) -> Self {
+        Self::Owned(routes)
     }
 }
 
-impl Ways {
-    /// The ways of a hardware communication topology.
+impl Routes {
+    /// The routes of a hardware communication topology.
     pub fn new(hct: &Hct) -> Self {
         let places = Vec::with_capacity(hct.elements());
-        let mut ways = Self { resources: Vec::new(), kinds: Vec::new(), wires: Vec::new(), places };
+        let mut routes = Self { resources: Vec::new(), kinds: Vec::new(), wires: Vec::new(), places };
         for element in 0..hct.elements() {
             let (out, inwards) = match hct.parent(element) {
-                Some(_) => (ways.port(hct, element, Direction::Out), ways.port(hct, element, Direction::In)),
+                Some(_) => (routes.port(hct, element, Direction::Out), routes.port(hct, element, Direction::In)),
                 None => (NONE, NONE),
             };
             let switch = match hct.max_bandwidth(element) {
-                Some(limit) => ways.add(Resource { kind: NONE, seconds_per_byte: 1.0 / limit, wire: NONE }),
+                Some(limit) => routes.add(Resource { kind: NONE, seconds_per_byte: 1.0 / limit, wire: NONE }),
                 None => NONE,
             };
             let parent = hct.parent(element).unwrap_or(0);
-            let depth = if element == 0 { 0 } else { ways.places[parent].depth + 1 };
-            ways.places.push(Place { parent: parent as u32, depth, out, inwards, switch });
+            let depth = if element == 0 { 0 } else { routes.places[parent].depth + 1 };
+            routes.places.push(Place { parent: parent as u32, depth, out, inwards, switch });
         }
-        ways.gather(hct);
-        ways
+        routes.gather(hct);
+        routes
     }
 
     /// Finds out which resources are of one wire.

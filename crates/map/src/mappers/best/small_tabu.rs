@@ -3,15 +3,12 @@
 //! 256 vertices on rows of fixed width: the best move out of a side is one scan without a branch, since each gain says whose
 //! it is in its lowest bits.
 
-use super::piece::Piece;
+use super::context::Context;
 use super::refine::slack;
+use super::subgraph::Subgraph;
 
-/// So many moves, and one for so many vertices, that led to nothing better end a search.
-const PATIENCE: usize = 16;
-const MORE_PATIENCE: usize = 8;
-
-/// For how many moves a vertex stays where it went, where there are three times as many vertices.
-const TENURE: usize = 7;
+/// Moves for which a vertex stays where it went, at most.
+pub const MOST_TENURE: usize = 16;
 
 /// Numbers that are compared at a time.
 const LANES: usize = 16;
@@ -35,7 +32,7 @@ pub struct Gains<const WIDE: usize> {
     /// The side of each vertex.
     pub side: [u8; WIDE],
     /// Who moved lately, and where in it is who moved longest ago, if so many have.
-    moved: [u8; TENURE],
+    moved: [u8; MOST_TENURE],
     oldest: usize,
     is_full: bool,
     tenure: usize,
@@ -48,11 +45,18 @@ struct Row<const WIDE: usize>([i32; WIDE]);
 impl<const WIDE: usize> Gains<WIDE> {
     const UNIT: i32 = WIDE as i32;
 
-    /// No gains yet, where there are going to be `count`.
+    /// No gains yet, where there are going to be `count`, and a vertex stays for `tenure` moves where it went.
     #[inline(always)]
-    pub fn new(count: usize) -> Self {
-        let tenure = TENURE.min(count / 3).max(1);
-        Self { rows: [Row([NONE; WIDE]); 2], side: [0; WIDE], moved: [0; TENURE], oldest: 0, is_full: false, tenure }
+    pub fn new(count: usize, tenure: usize) -> Self {
+        let tenure = tenure.min(MOST_TENURE).min(count / 3).max(1);
+        Self {
+            rows: [Row([NONE; WIDE]); 2],
+            side: [0; WIDE],
+            moved: [0; MOST_TENURE],
+            oldest: 0,
+            is_full: false,
+            tenure,
+        }
     }
 
     /// Whether all that a vertex could gain or lose fits.
@@ -130,25 +134,25 @@ impl<const WIDE: usize> Gains<WIDE> {
 }
 
 /// Makes a cut better; false, and nothing is done, where there are too many vertices or weights are too large.
-pub fn refine(piece: &Piece, side: &mut [u8], first: i32) -> bool {
-    match piece.len() {
+pub fn refine(subgraph: &Subgraph, side: &mut [u8], first: i32, context: &Context) -> bool {
+    match subgraph.len() {
         0..=1 => true,
-        2..=16 => fitting::<16>(piece, side, first),
-        17..=32 => fitting::<32>(piece, side, first),
-        33..=64 => fitting::<64>(piece, side, first),
-        65..=128 => fitting::<128>(piece, side, first),
-        129..=256 => fitting::<256>(piece, side, first),
+        2..=16 => fitting::<16>(subgraph, side, first, context),
+        17..=32 => fitting::<32>(subgraph, side, first, context),
+        33..=64 => fitting::<64>(subgraph, side, first, context),
+        65..=128 => fitting::<128>(subgraph, side, first, context),
+        129..=256 => fitting::<256>(subgraph, side, first, context),
         _ => false,
     }
 }
 
-fn fitting<const WIDE: usize>(piece: &Piece, side: &mut [u8], first: i32) -> bool {
+fn fitting<const WIDE: usize>(subgraph: &Subgraph, side: &mut [u8], first: i32, context: &Context) -> bool {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has what the function was compiled for.
-        return unsafe { fitting_avx2::<WIDE>(piece, side, first) };
+        return unsafe { fitting_avx2::<WIDE>(subgraph, side, first, context) };
     }
-    fitting_anywhere::<WIDE>(piece, side, first)
+    fitting_anywhere::<WIDE>(subgraph, side, first, context)
 }
 
 /// [`fitting_anywhere`], eight gains an instruction: x86's baseline has no maximum of 32-bit integers.
@@ -157,16 +161,18 @@ fn fitting<const WIDE: usize>(piece: &Piece, side: &mut [u8], first: i32) -> boo
 /// The processor must have AVX2: the caller has asked it. The code is safe but for that.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn fitting_avx2<const WIDE: usize>(piece: &Piece, side: &mut [u8], first: i32) -> bool {
-    fitting_anywhere::<WIDE>(piece, side, first)
+unsafe fn fitting_avx2<const WIDE: usize>(subgraph: &Subgraph, side: &mut [u8], first: i32, context: &Context) -> bool {
+    fitting_anywhere::<WIDE>(subgraph, side, first, context)
 }
 
 #[inline(always)]
-fn fitting_anywhere<const WIDE: usize>(piece: &Piece, side: &mut [u8], first: i32) -> bool {
-    let Some((mut gains, mut filled)) = gains_of::<WIDE>(piece, side) else { return false };
-    let slack = slack(piece);
+fn fitting_anywhere<const WIDE: usize>(subgraph: &Subgraph, side: &mut [u8], first: i32, context: &Context) -> bool {
+    let Some((mut gains, mut filled)) = gains_of::<WIDE>(subgraph, side, context.bisection.tabu_tenure) else {
+        return false;
+    };
+    let slack = slack(subgraph);
     let off = |filled: i32| ((filled - first).abs() - slack).max(0);
-    let patience = PATIENCE + piece.len() / MORE_PATIENCE;
+    let patience = context.bisection.tabu_patience + subgraph.len() / context.bisection.tabu_patience_vertices;
     let (mut total, mut since) = (0_i64, 0);
     let (mut best_off, mut best, mut kept) = (off(filled), 0_i64, gains.side);
     while since < patience {
@@ -181,8 +187,8 @@ fn fitting_anywhere<const WIDE: usize>(piece: &Piece, side: &mut [u8], first: i3
             // Whoever could go has moved lately.
             break;
         }
-        let (vertex, gain) = gains.go(found, 2, |vertex| piece.neighbours(vertex));
-        filled += if gains.side[vertex] == 0 { piece.size[vertex] } else { -piece.size[vertex] };
+        let (vertex, gain) = gains.go(found, 2, |vertex| subgraph.neighbours(vertex));
+        filled += if gains.side[vertex] == 0 { subgraph.size[vertex] } else { -subgraph.size[vertex] };
         total += i64::from(gain);
         since += 1;
         let now = off(filled);
@@ -196,19 +202,19 @@ fn fitting_anywhere<const WIDE: usize>(piece: &Piece, side: &mut [u8], first: i3
 
 /// The gains of a cut, and how many slots its side 0 has; none where they do not fit.
 #[inline(always)]
-fn gains_of<const WIDE: usize>(piece: &Piece, side: &[u8]) -> Option<(Gains<WIDE>, i32)> {
-    let mut gains = Gains::new(piece.len());
+fn gains_of<const WIDE: usize>(subgraph: &Subgraph, side: &[u8], tenure: usize) -> Option<(Gains<WIDE>, i32)> {
+    let mut gains = Gains::new(subgraph.len(), tenure);
     let (mut filled, mut greatest) = (0, 0);
     for (vertex, &own) in side.iter().enumerate() {
-        let (mut gain, mut all) = (0_i64, i64::from(piece.bias[vertex].abs()));
-        for &(other, weight) in piece.neighbours(vertex) {
+        let (mut gain, mut all) = (0_i64, i64::from(subgraph.bias[vertex].abs()));
+        for &(other, weight) in subgraph.neighbours(vertex) {
             all += i64::from(weight);
             gain += i64::from(if side[other as usize] == own { -weight } else { weight });
         }
-        let bias = i64::from(piece.bias[vertex]);
+        let bias = i64::from(subgraph.bias[vertex]);
         gains.put(vertex, own, (gain + if own == 0 { -bias } else { bias }) as i32);
         greatest = greatest.max(all);
-        filled += if own == 0 { piece.size[vertex] } else { 0 };
+        filled += if own == 0 { subgraph.size[vertex] } else { 0 };
     }
     Gains::<WIDE>::fits(greatest).then_some((gains, filled))
 }
@@ -220,38 +226,40 @@ mod tests {
     use crate::random::Random;
 
     /// The same search, every gain counted anew for every move.
-    fn slowly(piece: &Piece, side: &mut [u8], first: i32) {
+    fn slowly(subgraph: &Subgraph, side: &mut [u8], first: i32) {
         let off = |side: &[u8]| {
-            let filled: i32 = piece.size.iter().zip(side).filter(|(_, side)| **side == 0).map(|(size, _)| size).sum();
-            (filled - first, ((filled - first).abs() - slack(piece)).max(0))
+            let filled: i32 =
+                subgraph.size.iter().zip(side).filter(|(_, side)| **side == 0).map(|(size, _)| size).sum();
+            (filled - first, ((filled - first).abs() - slack(subgraph)).max(0))
         };
-        let tenure = TENURE.min(piece.len() / 3).max(1);
+        let numbers = Context::DEFAULT.bisection;
+        let tenure = numbers.tabu_tenure.min(subgraph.len() / 3).max(1);
         let mut now = side.to_vec();
-        let mut best = (off(&now).1, piece.cost(&now));
+        let mut best = (off(&now).1, subgraph.cost(&now));
         let mut moved: Vec<usize> = Vec::new();
         let mut since = 0;
-        while since < PATIENCE + piece.len() / MORE_PATIENCE {
+        while since < numbers.tabu_patience + subgraph.len() / numbers.tabu_patience_vertices {
             let change = |vertex: usize| {
                 let mut other = now.clone();
                 other[vertex] ^= 1;
-                piece.cost(&other) - piece.cost(&now)
+                subgraph.cost(&other) - subgraph.cost(&now)
             };
             let lately = &moved[moved.len().saturating_sub(tenure)..];
             let more = off(&now).0;
             let may = |&vertex: &usize| {
                 let suits = match now[vertex] {
-                    0 => more >= -slack(piece),
-                    _ => more <= slack(piece),
+                    0 => more >= -slack(subgraph),
+                    _ => more <= slack(subgraph),
                 };
                 suits && !lately.contains(&vertex)
             };
             // Of equals side 0 is taken, and on a side the last vertex.
-            let key = |&vertex: &usize| (change(vertex), now[vertex], piece.len() - vertex);
-            let Some(vertex) = (0..piece.len()).filter(may).min_by_key(key) else { break };
+            let key = |&vertex: &usize| (change(vertex), now[vertex], subgraph.len() - vertex);
+            let Some(vertex) = (0..subgraph.len()).filter(may).min_by_key(key) else { break };
             now[vertex] ^= 1;
             moved.push(vertex);
             since += 1;
-            let next = (off(&now).1, piece.cost(&now));
+            let next = (off(&now).1, subgraph.cost(&now));
             if next < best {
                 (best, since) = (next, 0);
                 side.copy_from_slice(&now);
@@ -264,12 +272,12 @@ mod tests {
         for (count, largest, runs) in [(2, 1, 5), (9, 1, 20), (40, 1, 20), (40, 5, 20), (90, 3, 4), (200, 1, 2)] {
             let mut random = Random::new(count as u64);
             for _ in 0..runs {
-                let piece = drawn(count, largest, &mut random);
-                let first = piece.size.iter().sum::<i32>() / 2;
+                let subgraph = drawn(count, largest, &mut random);
+                let first = subgraph.size.iter().sum::<i32>() / 2;
                 let mut side: Vec<u8> = (0..count).map(|at| u8::from(at >= count / 2)).collect();
                 let mut slow = side.clone();
-                assert!(refine(&piece, &mut side, first));
-                slowly(&piece, &mut slow, first);
+                assert!(refine(&subgraph, &mut side, first, &Context::DEFAULT));
+                slowly(&subgraph, &mut slow, first);
                 assert_eq!(side, slow, "{count} vertices of up to {largest} slots");
             }
         }
@@ -281,10 +289,10 @@ mod tests {
         let mut heavy = drawn(20, 1, &mut random);
         heavy.arcs.iter_mut().for_each(|arc| arc.1 <<= 20);
         let many = drawn(257, 1, &mut random);
-        for piece in [heavy, many] {
-            let mut side: Vec<u8> = (0..piece.len()).map(|at| (at % 2) as u8).collect();
+        for subgraph in [heavy, many] {
+            let mut side: Vec<u8> = (0..subgraph.len()).map(|at| (at % 2) as u8).collect();
             let before = side.clone();
-            assert!(!refine(&piece, &mut side, piece.len() as i32 / 2));
+            assert!(!refine(&subgraph, &mut side, subgraph.len() as i32 / 2, &Context::DEFAULT));
             assert_eq!(side, before);
         }
     }
