@@ -4,11 +4,14 @@
 use super::{Machine, TlbLevel};
 use crate::clock::Time;
 
+/// What makes a parameter so many times as large.
+type Multiply = Box<dyn Fn(&mut Machine, f64) + Send + Sync>;
+
 /// One parameter.
 pub struct Parameter {
     /// As in machine files.
     pub name: String,
-    multiply: Box<dyn Fn(&mut Machine, f64) + Send + Sync>,
+    multiply: Multiply,
 }
 
 impl std::fmt::Debug for Parameter {
@@ -29,7 +32,7 @@ impl Machine {
     /// Its parameters: what a machine file says in numbers, as far as this machine has it.
     pub fn parameters(&self) -> Vec<Parameter> {
         let mut found = Vec::new();
-        let mut add = |name: &str, multiply: Box<dyn Fn(&mut Machine, f64) + Send + Sync>| {
+        let mut add = |name: &str, multiply: Multiply| {
             found.push(Parameter { name: name.to_owned(), multiply });
         };
         add("core.frequency_ghz", Box::new(|machine, factor| machine.clock_faster(factor)));
