@@ -37,6 +37,41 @@ fn pairs_are_best_side_by_side() {
     room.run("simulate synthetic:pairs:8 --machine harpertown --memory bind:9").assert_fails(2, "node 9");
 }
 
+/// Each parameter smaller and larger, and whether the order of mappings hangs on it; only where that is asked for.
+#[test]
+fn the_order_of_mappings_is_held_against_the_parameters() {
+    let room = Room::new();
+    let line = "simulate synthetic:pairs:8:4:2 --machine harpertown --mapper packed scatter";
+    let ran = room.run(&format!("{line} --sensitivity --threads 2 --json s.json"));
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.contains("fastest first: packed, scatter"), "{}", ran.stdout);
+    let told = json(&room, "s.json");
+    assert_eq!(told["sensitivity"]["percent"], 20);
+    let rows = told["sensitivity"]["parameters"].as_array().unwrap();
+    let base: Vec<u64> =
+        told["mappings"].as_array().unwrap().iter().map(|one| one["report"]["time_fs"].as_u64().unwrap()).collect();
+    let times = |row: &Value, which: &str| -> Vec<u64> {
+        row[which]["time_fs"].as_array().unwrap().iter().map(|time| time.as_u64().unwrap()).collect()
+    };
+    let bus = rows.iter().find(|row| row["name"] == "bus.bandwidth_gb_s").unwrap();
+    assert!(times(bus, "less")[1] > base[1] && times(bus, "more")[1] < base[1], "{bus}");
+    // What is said of the order is what the times say.
+    let mut changed = 0;
+    for row in rows {
+        let turned = |which: &str| {
+            let now = times(row, which);
+            assert_eq!(row[which]["turned"].as_array().unwrap().len(), usize::from(now[0] > now[1]), "{row}");
+            now[0] > now[1]
+        };
+        changed += usize::from(turned("less") | turned("more"));
+    }
+    let said = format!("with {}", if changed == 0 { "each of".to_owned() } else { format!("{changed} of") });
+    assert!(ran.stdout.contains(&format!("{said} these {} parameters 20 %", rows.len())), "{}", ran.stdout);
+    let without = room.run(&format!("{line} --json t.json"));
+    assert!(!without.stdout.contains("parameters") && json(&room, "t.json")["sensitivity"].is_null());
+    room.run(&format!("{line} --sensitivity=0")).assert_fails(2, "--sensitivity");
+}
+
 /// Kinds of misses, windows and pages that move: in text where they are asked for, in JSON, and the same as arrays.
 #[test]
 fn all_that_is_counted_is_written() {

@@ -1,8 +1,10 @@
 //! The machines given are machines, as their papers have them; what is no machine is refused with cause and remedy.
 
-use cohabit_access::synthetic;
+use cohabit_access::{AccessKind, InMemory, Step, StridedAccess, synthetic};
 use cohabit_memory::machine::given::MACHINES;
 use cohabit_memory::{Machine, Options, simulate};
+use std::path::Path;
+use std::process::{Command, Output};
 
 #[test]
 fn the_given_machines_are_as_their_papers_say() {
@@ -128,4 +130,96 @@ fn what_cannot_be_simulated_is_refused() {
         let error = simulate(&recording, &machine, &mapping, &Options::default()).unwrap_err();
         assert_eq!(error.cause, cause);
     }
+}
+
+/// One task, one cache: an independent program misses as often, loads and stores apart. tests/common/walk.c has only accesses
+/// that lie in one line, since valgrind's cachegrind counts an access of two lines as one miss at most.
+#[test]
+fn a_cache_misses_as_often_as_in_cachegrind() {
+    let skip = |reason: &str| println!("skipped: a_cache_misses_as_often_as_in_cachegrind: {reason}");
+    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        return skip("the walk is for Linux on x86-64");
+    }
+    let folder = std::env::temp_dir().join(format!("cohabit-walk-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let program = folder.join("walk");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/common/walk.c");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-nostdlib", "-static", "-fno-stack-protector", "-mno-sse", "-o"]).arg(&program).arg(source);
+    let found = match compiler.output() {
+        Err(_) => Err("no cc here".to_owned()),
+        Ok(made) if !made.status.success() => Err(format!("cc cannot make it: {}", text(&made.stderr))),
+        Ok(_) => beside_cachegrind(&program),
+    };
+    std::fs::remove_dir_all(&folder).unwrap();
+    if let Err(reason) = found {
+        skip(&reason);
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn valgrind(arguments: &[&str], program: &Path) -> Result<Output, String> {
+    let ran =
+        Command::new("valgrind").args(arguments).arg(program).output().map_err(|_| "no valgrind here".to_owned())?;
+    match ran.status.success() {
+        true => Ok(ran),
+        false => Err(format!("valgrind cannot run it: {}", text(&ran.stderr))),
+    }
+}
+
+/// The accesses as valgrind's lackey tells them, simulated, beside what cachegrind says. An error is a reason to skip.
+fn beside_cachegrind(program: &Path) -> Result<(), String> {
+    let trace = text(&valgrind(&["--tool=lackey", "--trace-mem=yes", "--log-fd=1"], program)?.stdout);
+    let access = |line: &str| {
+        let kind = match line.get(..3)? {
+            " L " => AccessKind::Read,
+            " S " => AccessKind::Write,
+            " M " => panic!("nothing is changed in place: {line}"),
+            _ => return None,
+        };
+        let (address, bytes) = line[3..].split_once(',')?;
+        let (address, bytes) = (u64::from_str_radix(address, 16).ok()?, bytes.parse().ok()?);
+        assert_eq!(address >> 6, (address + u64::from(bytes) - 1) >> 6, "{line}");
+        Some(Step::access(StridedAccess::new(kind, address, bytes)))
+    };
+    let steps: Vec<Step> = trace.lines().filter_map(access).collect();
+    assert!(steps.len() > 30_000, "{}", steps.len());
+    let recording = InMemory::new(vec![steps]);
+    // Sets from one to 256, ways that are no power of two.
+    for (size, ways) in [(4096, 4), (4096, 1), (3072, 3), (4096, 64), (32_768, 8), (131_072, 8)] {
+        let machine = format!(
+            "about = \"one cache\"\ntopology = \"core:1 pu:1\"\n[core]\nfrequency_ghz = 1\ninstructions_per_cycle = 1\n\
+             window = 0\nfill_buffers = 1\n[[cache]]\nlevel = 1\nshared_by = \"core\"\nsize = {size}\nways = {ways}\n\
+             latency_cycles = 1\n[memory]\nlatency_ns = {{ machine = 100 }}\n"
+        );
+        let machine = Machine::parse(&machine, None).unwrap();
+        let total = simulate(&recording, &machine, &[0], &Options::default()).unwrap().total;
+        let missed = |made: u64, served: cohabit_memory::report::ServedCounts| made - served.l1 - served.fill_buffer;
+        let ours = [missed(total.loads, total.loads_served), missed(total.stores, total.stores_served)];
+        let cache = format!("--D1={size},{ways},64");
+        let ran = valgrind(
+            &["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null", &cache, "--log-fd=1"],
+            program,
+        )?;
+        let said = text(&ran.stdout);
+        let of = |name: &str| -> Option<[u64; 2]> {
+            let line = said.lines().find(|line| line.contains(name))?;
+            let (_, both) = line.split_once('(')?;
+            let mut numbers = both.split('+').map(|one| {
+                let digits: String = one.chars().filter(char::is_ascii_digit).collect();
+                digits.parse::<u64>().ok()
+            });
+            Some([numbers.next()??, numbers.next()??])
+        };
+        let (Some(made), Some(theirs)) = (of("D   refs:"), of("D1  misses:")) else {
+            return Err(format!("this cachegrind says something else: {said}"));
+        };
+        assert_eq!([total.loads, total.stores], made, "{size} bytes, {ways} ways");
+        assert_eq!(ours, theirs, "{size} bytes, {ways} ways");
+        assert!(theirs[0] > 1_000 && theirs[1] > 1_000, "{theirs:?}");
+    }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! `cohabit simulate`: what mappings of a recorded program would be worth on a machine that is not at hand.
 
 mod arrays;
+mod sensitivity;
 mod tables;
 
 use super::Outcome;
@@ -44,6 +45,7 @@ Examples:
   cohabit simulate r.rec --machine epyc --memory autonuma --classify
   cohabit simulate r.rec --machine purple --window 100us -o sim.npz
   cohabit simulate r.rec --machine epyc --mapper packed scatter best --objective congestion --share-cores
+  cohabit simulate r.rec --machine purple --sensitivity --threads 2
 
 Rankings of mappings are what is claimed, not seconds (docs/simulator.md).";
 
@@ -80,6 +82,10 @@ pub struct Simulate {
     /// Write all counts of all mappings as arrays that numpy.load reads (.npz)
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Simulate all mappings again with each of the machine's parameters so many percent smaller and larger, and say whether their order stays
+    #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true, default_missing_value = "20",
+          value_parser = clap::value_parser!(u8).range(1..=90))]
+    sensitivity: Option<u8>,
     /// How many mappings are simulated at a time; the result is the same for any number
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     threads: u16,
@@ -115,7 +121,17 @@ impl Simulate {
         let simulated = read_under_progress("simulating", recording, different.len(), |read| {
             all(read, &machine, placements.clone(), &options, usize::from(self.threads))
         })?;
-        let fields = json!({
+        let sensitivity = match self.sensitivity {
+            None => None,
+            Some(percent) => {
+                let runs = sensitivity::runs(&machine, &simulated, percent);
+                let how = (percent, usize::from(self.threads));
+                Some(read_under_progress("simulating with other parameters", recording, runs, |read| {
+                    sensitivity::Sensitivity::find(read, &machine, &simulated, &plain, how)
+                })?)
+            }
+        };
+        let mut fields = json!({
             "recording": named.name, "program": named.program,
             "machine": self.machine,
             "memory": self.memory,
@@ -124,7 +140,12 @@ impl Simulate {
         if let Some(path) = &self.output {
             arrays::write(path, &fields, &simulated)?;
         }
-        self.json.emit("simulate", fields, &tables::text(&self.machine, &machine, recording, &simulated))?;
+        let mut text = tables::text(&self.machine, &machine, recording, &simulated);
+        if let Some(found) = sensitivity {
+            fields["sensitivity"] = found.fields();
+            text += &found.text();
+        }
+        self.json.emit("simulate", fields, &text)?;
         Ok(End::Done)
     }
 
@@ -265,35 +286,36 @@ fn all(
 ) -> Result<Vec<Simulated>> {
     let first = |placement: &[usize]| placements.iter().position(|(_, other)| other == placement).expect("it is one");
     let firsts: Vec<usize> = placements.iter().map(|(_, placement)| first(placement)).collect();
+    let different: Vec<usize> = (0..placements.len()).filter(|&index| firsts[index] == index).collect();
+    let reports = at_a_time(different.len(), threads, |index| {
+        let (name, placement) = &placements[different[index]];
+        simulate(recording, machine, placement, options).map_err(|error| error.at(name))
+    })?;
+    let of = |index: usize| reports[different.binary_search(&index).expect("each first one was simulated")].clone();
+    let simulated =
+        |((name, placement), first): ((String, Vec<usize>), usize)| Simulated { name, placement, report: of(first) };
+    Ok(placements.into_iter().zip(firsts.iter().copied()).map(simulated).collect())
+}
+
+/// Does `one` for each number below `count`, so many at a time; what they give, in their order.
+fn at_a_time<T: Send>(count: usize, threads: usize, one: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut done = Vec::new();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some((name, placement)) = placements.get(index) else { return done };
-            if firsts[index] != index {
-                continue;
+            if index >= count {
+                return done;
             }
-            let report = simulate(recording, machine, placement, options).map_err(|error| error.at(name));
-            done.push((index, report));
+            done.push((index, one(index)));
         }
     };
-    let mut reports: Vec<(usize, Result<Report>)> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.min(placements.len())).map(|_| scope.spawn(work)).collect();
+    let mut found: Vec<(usize, Result<T>)> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads.min(count)).map(|_| scope.spawn(work)).collect();
         workers.into_iter().flat_map(|worker| worker.join().expect("a simulation does not panic")).collect()
     });
-    reports.sort_by_key(|&(index, _)| index);
-    let mut found = Vec::new();
-    for (index, report) in reports {
-        found.push((index, report?));
-    }
-    let of = |index: usize| found.iter().find(|(at, _)| *at == index).map(|(_, report)| report.clone());
-    let simulated = |((name, placement), first): ((String, Vec<usize>), usize)| Simulated {
-        name,
-        placement,
-        report: of(first).expect("each first one was simulated"),
-    };
-    Ok(placements.into_iter().zip(firsts).map(simulated).collect())
+    found.sort_by_key(|&(index, _)| index);
+    found.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Where a mapping file puts each task.
@@ -364,6 +386,7 @@ mod tests {
             classify: false,
             window: None,
             output: None,
+            sensitivity: None,
             threads: 1,
             json: JsonArgs::none(),
         }

@@ -3,12 +3,14 @@
 mod build;
 pub mod file;
 pub mod given;
+mod vary;
 
 use crate::clock::Time;
 use cohabit_model::topology::Topology;
 use cohabit_model::{Error, Result};
 pub use file::{Contents, Protocol, Replacement, Search, Write};
 use std::path::Path;
+pub use vary::Parameter;
 
 /// Cores of the largest machine.
 pub const MAX_CORES: usize = 1024;
