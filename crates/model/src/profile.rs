@@ -92,9 +92,12 @@ pub struct Meta {
     /// Block size in bytes; 0 where blocks mean nothing (MPI).
     #[serde(default)]
     pub block_bytes: u64,
-    /// Width of one bin of the series, in ns.
+    /// Width of one bin of the series, in ns; 0 where its windows are of instructions.
     #[serde(default)]
     pub window_ns: u64,
+    /// Width of one bin of the series in instructions of each task; 0 where its windows are of time ([`Meta::window`]).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub window_instructions: u64,
     /// Which clock the series follows, and whether instrumentation stretched the time.
     #[serde(default)]
     pub clock: String,
@@ -141,7 +144,7 @@ pub struct Marker {
 /// One entry of the time series: what `source` gave `destination` in one window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SeriesRow {
-    /// The window: bin k covers [k, k+1) * `window_ns` since the program's start.
+    /// The window: bin k covers [k, k+1) windows ([`Meta::window`]), of time since the program's start.
     pub bin: u64,
     /// Writer or sender.
     pub source: u32,
@@ -253,6 +256,11 @@ pub struct UnknownArray {
     pub npy: Vec<u8>,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde hands out references
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
 /// The key of [`Meta::unknown`] that names what tasks had beside memory to exchange data through, where that was not looked into.
 pub const UNSEEN_CHANNELS: &str = "unseen_channels";
 
@@ -271,6 +279,7 @@ impl Meta {
             detector: detector.into(),
             block_bytes: 0,
             window_ns: 0,
+            window_instructions: 0,
             clock: String::new(),
             command: Vec::new(),
             programs: Vec::new(),

@@ -120,6 +120,7 @@ fn repair(profile: &Profile) -> Option<Advice> {
 mod tests {
     use super::*;
     use crate::profile::{CodeSite, Data, DataObject, Kind, Meta};
+    use crate::series::Window;
     use crate::timeline::{By, Period, Timeline};
 
     fn profile(tasks: u32, value: impl Fn(u32, u32) -> u64) -> Profile {
@@ -135,7 +136,11 @@ mod tests {
     fn at_once(profile: &Profile) -> Timeline {
         let (messages, bytes) = (profile.messages.clone(), profile.bytes.clone());
         let spans = std::iter::once(0..1).collect();
-        Timeline { by: By::Clusters, window_ns: 1, periods: vec![Period { number: 0, spans, messages, bytes }] }
+        Timeline {
+            by: By::Clusters,
+            window: Window::Time(1),
+            periods: vec![Period { number: 0, spans, messages, bytes }],
+        }
     }
 
     fn of(profile: &Profile, timeline: Option<&Timeline>, dram_bytes: Option<u64>) -> Advice {
