@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """How often the advice of `cohabit show` is right, by the simulator's gains, and the limits that would make it right oftenest.
 
-    benches/advice.py measure FOLDER [--npb DIRECTORY] [--patterns DIRECTORY] [--machines harpertown,purple,deloc,epyc]
-                      [--threads 8] [--jobs 2] [--programs-at-once 1]
+    benches/advice.py measure FOLDER [--npb DIRECTORY] [--patterns DIRECTORY] [--commands FILE] [--machines harpertown,purple,deloc,epyc]
+                      [--threads 8] [--jobs 2] [--programs-at-once 1] [--budget SECONDS]
     benches/advice.py fit FOLDER
 
 `measure` profiles and records each program once, maps its profile for each machine in several ways, and simulates all of
@@ -23,6 +23,8 @@ import json
 import os
 import pathlib
 import re
+import shlex
+import signal
 import subprocess
 import sys
 import zlib
@@ -36,8 +38,6 @@ ARMS = {
     "random-3": ["--mapper", "random", "--seed", "3"],
     "packed": ["--mapper", "packed"],
     "scatter": ["--mapper", "scatter"],
-    "balance": ["--mapper", "balance"],
-    "treematch": ["--mapper", "treematch"],
     "deloc": ["--mapper", "deloc"],
     "best": ["--mapper", "best"],
     "congestion": ["--mapper", "best", "--objective", "congestion"],
@@ -57,15 +57,23 @@ PATTERNS = {
 }
 
 
-def tell(words, to, environment=None):
-    """Runs cohabit so that `to` exists, whole."""
+def tell(words, to, environment=None, limit=None):
+    """Runs cohabit so that `to` exists, whole; None stands for it."""
     if not to.exists():
         part = to.with_name("part-" + to.name)
         words = [part if word is None else word for word in words]
-        done = subprocess.run([COHABIT, *words], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                              check=False)
+        part.unlink(missing_ok=True)
+        # A group of its own: what it starts outlives it where it is killed.
+        with subprocess.Popen([COHABIT, *map(str, words)], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              text=True, start_new_session=True) as process:
+            try:
+                _, said = process.communicate(timeout=limit)
+            except subprocess.TimeoutExpired as error:
+                os.killpg(process.pid, signal.SIGKILL)
+                part.unlink(missing_ok=True)
+                raise RuntimeError(f"{words[0]}: not within {limit:.0f} s") from error
         if not part.exists():
-            raise RuntimeError(f"{' '.join(map(str, words))}: {done.stderr.strip()[-300:]}")
+            raise RuntimeError(f"{' '.join(map(str, words))}: {said.strip()[-300:]}")
         part.rename(to)
     return to
 
@@ -77,6 +85,10 @@ def programs(options):
             for path in sorted(options.npb.iterdir()):
                 if path.name.endswith(options.klass):
                     yield f"{path.name}-{threads}", threads, [path]
+        if options.commands:
+            for line in options.commands.read_text().splitlines():
+                name, *command = shlex.split(line.replace("THREADS", str(threads)))
+                yield f"{name}-{threads}", threads, command
         if options.patterns:
             for name, variants in PATTERNS.items():
                 for number, variant in enumerate(variants):
@@ -84,11 +96,11 @@ def programs(options):
                     yield f"{name}.{number}-{threads}", threads, command
 
 
-def prepared(folder, name, threads, command):
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+def prepared(folder, limit, name, threads, command):
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "passive"}
     command = [str(word) for word in command]
-    tell(["profile", "-o", None, "--", *command], folder / f"{name}.npz", environment)
-    tell(["record", "-o", None, "--", *command], folder / f"{name}.rec", environment)
+    tell(["profile", "-o", None, "--", *command], folder / f"{name}.npz", environment, limit)
+    tell(["record", "-o", None, "--", *command], folder / f"{name}.rec", environment, limit)
     tell(["show", folder / f"{name}.npz", "--json", None], folder / f"{name}.show.json")
 
 
@@ -96,9 +108,9 @@ def topology(machine):
     return re.search(r'^topology = "([^"]*)"', (ROOT / f"testdata/machines/{machine}.toml").read_text(), re.M).group(1)
 
 
-def simulated(folder, name, machine):
+def simulated(folder, limit, arms, name, machine):
     maps = {}
-    for arm, words in ARMS.items():
+    for arm, words in ((arm, ARMS[arm]) for arm in arms):
         path = folder / f"{name}.{machine}.{arm}.map.json"
         try:
             maps[arm] = tell(["map", folder / f"{name}.npz", "--topology", topology(machine), *words, "-o", None], path)
@@ -106,7 +118,9 @@ def simulated(folder, name, machine):
             # A profile without a series has no phases.
             print(f"{name} on {machine}: no {arm}: {error}", file=sys.stderr)
     to = tell(["simulate", folder / f"{name}.rec", "--machine", machine, "--mapping", *maps.values(), "--json", None],
-              folder / f"{name}.{machine}.sim.json")
+              folder / f"{name}.{machine}.sim.json", limit=limit)
+    tell(["map", folder / f"{name}.npz", "--topology", topology(machine), "--mapper", "packed", "--json", None],
+         folder / f"{name}.{machine}.verdict.json")
     times = [one["report"]["time_fs"] for one in json.loads(to.read_text())["mappings"]]
     if len(times) != len(maps):
         raise RuntimeError(f"{to}: {len(times)} mappings simulated, not {len(maps)}")
@@ -119,7 +133,7 @@ def measure(options):
 
     def told(what, work, *arguments):
         try:
-            work(folder, *arguments)
+            work(folder, options.budget, *arguments)
             print(f"{what}: done", flush=True)
             return True
         except (RuntimeError, OSError) as error:
@@ -130,11 +144,11 @@ def measure(options):
         names = [(name, pool.submit(told, name, prepared, name, threads, command)) for name, threads, command in programs(options)]
         names = [name for name, done in names if done.result()]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        # The longest first, so that none is left over at the end.
-        names.sort(key=lambda name: -(folder / f"{name}.rec").stat().st_size)
+        # The shortest first: what is there when time is over is as much as there can be.
+        names.sort(key=lambda name: (folder / f"{name}.rec").stat().st_size)
         for name, machine in itertools.product(names, options.machines):
             if not (folder / f"{name}.{machine}.times.json").exists():
-                pool.submit(told, f"{name} on {machine}", simulated, name, machine)
+                pool.submit(told, f"{name} on {machine}", simulated, options.arms, name, machine)
 
 
 def right_advice(times):
@@ -153,7 +167,7 @@ def advised(metrics, limits):
     """The rule of crates/model/src/metrics/advice.rs, if it were known that much comes from DRAM, without which it never says congestion."""
     least, locality, congesting, concurrency = limits
     ratio = metrics["communication_to_memory"]
-    if not metrics["total"] or (ratio is not None and ratio < least):
+    if not metrics["can_gain"] or not metrics["total"] or (ratio is not None and ratio < least):
         return "nothing"
     near = (metrics["locality"] or 0) >= locality
     apart = (metrics["communication_concurrency"] or 0) >= concurrency and (ratio is None or ratio >= congesting)
@@ -167,8 +181,11 @@ def fit(options):
         name, machine = re.fullmatch(r"(.*)\.([a-z0-9]+)\.times\.json", path.name).groups()
         times = {arm: time for arm, time in json.loads(path.read_text()).items()}
         shown = json.loads((options.folder / f"{name}.show.json").read_text())
-        said = shown["advice"]["kind"].replace("together", "locality")
-        pairs.append((name, machine, times, shown["metrics"], said, right_advice(times)))
+        # What `map` says, which knows the machine; "together" is locality there.
+        verdict = json.loads((options.folder / f"{name}.{machine}.verdict.json").read_text())["verdict"]
+        said = verdict["advice"]["kind"]
+        metrics = {**shown["metrics"], "can_gain": verdict["can_gain"]}
+        pairs.append((name, machine, times, metrics, said, right_advice(times)))
     half = {True: [], False: []}
     for pair in pairs:
         half[zlib.crc32(pair[0].encode()) % 2 == 0].append(pair)
@@ -201,11 +218,15 @@ def main():
     one = sub.add_parser("measure")
     one.add_argument("folder", type=pathlib.Path)
     one.add_argument("--npb", type=pathlib.Path)
+    one.add_argument("--commands", type=pathlib.Path, help="a line a program: its name and its command, THREADS being their number")
     one.add_argument("--class", dest="klass", default="S")
     one.add_argument("--patterns", type=pathlib.Path)
     one.add_argument("--machines", type=lambda text: text.split(","), default=["harpertown", "purple", "deloc", "epyc"])
+    one.add_argument("--arms", type=lambda text: text.split(","), default=list(ARMS), help="mappings to simulate")
     one.add_argument("--threads", type=lambda text: [int(one) for one in text.split(",")], default=[8])
     one.add_argument("--jobs", type=int, default=2, help="simulations at once")
+    one.add_argument("--budget", type=float, default=600,
+                     help="seconds that profiling or recording a program may take, and simulating it on a machine")
     one.add_argument("--programs-at-once", type=int, default=1, help="programs profiled and recorded at once")
     one.set_defaults(run=measure)
     one = sub.add_parser("fit")

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define COHABIT_PART_MAGIC 0x31545241504f4343ull /* "CCOPART1" */
-#define COHABIT_PART_VERSION 5u
+#define COHABIT_PART_VERSION 6u
 #define COHABIT_CHUNK_BYTES (1u << 20)
 
 /* Tasks of one image, at most; ids are local to the part, 0 is its main thread. */
@@ -58,6 +58,8 @@
 #define COHABIT_FLAG_SOCKETS 512u
 #define COHABIT_FLAG_PIPES 1024u  /* pipes and message queues */
 #define COHABIT_FLAG_FILES 2048u  /* a file was opened to be written */
+/* Windows are of instructions: `window_ticks` is so many of a task, and a row is in the window of its reader's count. */
+#define COHABIT_FLAG_INSTRUCTIONS 4096u
 
 /* What one task exchanged with one partner. Rows belong to the counting task: `messages` and `bytes` to the reader
  * (partner = writer), `invalidations` to the writer (partner = holder of the copy that went stale), `sharing` to the
@@ -79,7 +81,8 @@ typedef struct {
 
 /* One row of the series: what `writer` gave the owner of the list in one window. */
 typedef struct {
-    uint64_t bin; /* window number since the start of the image, in units of window_ticks << window_shift */
+    /* Window number, in units of window_ticks << window_shift: since the start of the image, or of the reader's count. */
+    uint64_t bin;
     uint64_t messages;
     uint64_t bytes;
     uint32_t writer;
@@ -114,8 +117,8 @@ typedef struct {
 } cohabit_task_t;
 
 /* What one execution of a basic block adds: blocks alike in this share one counter, so that the number of counters
- * stays small however much code is translated. The first three counters of a task are sums themselves (loads, stores,
- * bytes), for blocks that came when the table of shapes was full. */
+ * stays small however much code is translated. The first counters of a task are sums themselves: loads, stores and bytes
+ * of blocks that came when the table of shapes was full, and the instructions of all blocks, where windows are of these. */
 typedef struct {
     uint32_t loads;
     uint32_t stores;
@@ -126,7 +129,8 @@ typedef struct {
 #define COHABIT_COUNTER_LOADS 0u
 #define COHABIT_COUNTER_STORES 1u
 #define COHABIT_COUNTER_BYTES 2u
-#define COHABIT_FIRST_SHAPE 3u
+#define COHABIT_COUNTER_INSTRUCTIONS 3u
+#define COHABIT_FIRST_SHAPE 4u
 
 /* A file mapped for execution, newest first. */
 typedef struct {
@@ -246,7 +250,7 @@ typedef struct {
     uint64_t end_ns;
     uint64_t start_ticks; /* time-stamp counter at start_ns */
     uint64_t ticks_per_second;
-    uint64_t window_ticks;
+    uint64_t window_ticks; /* or instructions (COHABIT_FLAG_INSTRUCTIONS) */
     uint32_t window_shift; /* windows were doubled this often to stay within the bound on rows */
     uint32_t block_bytes;
     uint32_t end;

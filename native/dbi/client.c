@@ -142,8 +142,8 @@ init_state(void)
 {
     if (!shadow_init(options.block_bytes) || !groups_init() || !mappings_init())
         fail("no address space for its shadow memory; lift ulimit -v and, where vm.overcommit_memory is 2, set it to 0");
-    if (!part_open(options.directory, options.ticks_per_second, options.window_ns, options.block_bytes,
-                   options.series_bound) ||
+    if (!part_open(options.directory, options.ticks_per_second, options.window_ns, options.window_instructions,
+                   options.block_bytes, options.series_bound) ||
         !common_open(options.directory) || !modes_init() || !recorder_init())
         fail(NULL);
     if (!slots_init() || !cold_init() || !recorder_emit_init())

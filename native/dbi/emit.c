@@ -9,6 +9,7 @@
  */
 #include "emit.h"
 #include "cold.h"
+#include "options.h"
 #include "slots.h"
 #include "drmgr.h"
 #include "drreg.h"
@@ -277,18 +278,21 @@ void
 emit_count(void *dc, instrlist_t *block, instr_t *where, const plan_t *plan)
 {
     reg_id_t scratch;
-    if (plan->loads + plan->stores == 0)
+    bool accesses = plan->loads + plan->stores > 0;
+    if (!accesses && options.window_instructions == 0)
         return;
     if (drreg_reserve_aflags(dc, block, where) != DRREG_SUCCESS ||
         drreg_reserve_register(dc, block, where, NULL, &scratch) != DRREG_SUCCESS) {
         part()->events_lost++;
         return;
     }
-    uint32_t shape = part_shape(plan->loads, plan->stores, plan->bytes);
     PRE(INSTR_CREATE_mov_ld(dc, opnd_create_reg(scratch), slot(dc, SLOT_COUNTERS)));
+    if (options.window_instructions != 0)
+        PRE(INSTR_CREATE_add(dc, counter(scratch, COHABIT_COUNTER_INSTRUCTIONS), OPND_CREATE_INT32((int)plan->instructions)));
+    uint32_t shape = accesses ? part_shape(plan->loads, plan->stores, plan->bytes) : 0;
     if (shape != 0) {
         PRE(INSTR_CREATE_inc(dc, counter(scratch, shape)));
-    } else {
+    } else if (accesses) {
         PRE(INSTR_CREATE_add(dc, counter(scratch, COHABIT_COUNTER_LOADS), OPND_CREATE_INT32((int)plan->loads)));
         PRE(INSTR_CREATE_add(dc, counter(scratch, COHABIT_COUNTER_STORES), OPND_CREATE_INT32((int)plan->stores)));
         PRE(INSTR_CREATE_add(dc, counter(scratch, COHABIT_COUNTER_BYTES), OPND_CREATE_INT32((int)plan->bytes)));

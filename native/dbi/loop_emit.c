@@ -6,6 +6,7 @@
  */
 #include "loop_emit.h"
 #include "emit.h"
+#include "options.h"
 #include "shadow.h"
 #include "slots.h"
 #include "drmgr.h"
@@ -108,24 +109,39 @@ static void
 count_iterations(void *dc, instrlist_t *block, instr_t *where, const plan_t *plan, int iterations)
 {
     reg_id_t r[2];
-    if (plan->loads + plan->stores == 0 || iterations == 0)
+    bool accesses = plan->loads + plan->stores > 0;
+    if ((!accesses && options.window_instructions == 0) || iterations == 0)
         return;
     if (drreg_reserve_register(dc, block, where, NULL, &r[0]) != DRREG_SUCCESS ||
         drreg_reserve_register(dc, block, where, NULL, &r[1]) != DRREG_SUCCESS) {
         part()->events_lost++;
         return;
     }
-    uint32_t shape = part_shape(plan->loads, plan->stores, plan->bytes);
-    const struct {
+    uint32_t shape = accesses ? part_shape(plan->loads, plan->stores, plan->bytes) : 0;
+    struct {
         uint32_t counter;
-        int add;
-    } one[] = { { shape, 1 } }, all[] = { { COHABIT_COUNTER_LOADS, (int)plan->loads },
-                                          { COHABIT_COUNTER_STORES, (int)plan->stores },
-                                          { COHABIT_COUNTER_BYTES, (int)plan->bytes } };
+        uint32_t of_one; /* iteration */
+    } sums[4];
+    uint32_t count = 0;
+    if (options.window_instructions != 0) {
+        sums[count].counter = COHABIT_COUNTER_INSTRUCTIONS;
+        sums[count++].of_one = plan->instructions;
+    }
+    if (shape != 0) {
+        sums[count].counter = shape;
+        sums[count++].of_one = 1;
+    } else if (accesses) {
+        sums[count].counter = COHABIT_COUNTER_LOADS;
+        sums[count++].of_one = plan->loads;
+        sums[count].counter = COHABIT_COUNTER_STORES;
+        sums[count++].of_one = plan->stores;
+        sums[count].counter = COHABIT_COUNTER_BYTES;
+        sums[count++].of_one = plan->bytes;
+    }
     PRE(INSTR_CREATE_mov_ld(dc, opnd_create_reg(r[0]), slot(dc, SLOT_COUNTERS)));
-    for (uint32_t i = 0; i < (shape != 0 ? 1u : 3u); i++) {
-        uint32_t counter = shape != 0 ? one[i].counter : all[i].counter;
-        int add = iterations * (shape != 0 ? one[i].add : all[i].add);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t counter = sums[i].counter;
+        int add = iterations * (int)sums[i].of_one;
         opnd_t at = OPND_CREATE_MEM64(r[0], (int)(counter * sizeof(uint64_t)));
         PRE(INSTR_CREATE_mov_ld(dc, opnd_create_reg(r[1]), at));
         PRE(INSTR_CREATE_lea(dc, opnd_create_reg(r[1]), opnd_create_base_disp(r[1], DR_REG_NULL, 0, add, OPSZ_lea)));

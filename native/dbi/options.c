@@ -29,6 +29,8 @@ options_parse(int argc, const char *argv[])
             options.ticks_per_second = number(value);
         else if (strcmp(name, "-window_ns") == 0)
             options.window_ns = number(value);
+        else if (strcmp(name, "-window_instructions") == 0)
+            options.window_instructions = number(value);
         else if (strcmp(name, "-series_bound") == 0)
             options.series_bound = number(value);
         else if (strcmp(name, "-block") == 0)

@@ -9,6 +9,7 @@ typedef struct {
     char directory[400];       /* where parts go */
     uint64_t ticks_per_second; /* of the time-stamp counter */
     uint64_t window_ns;
+    uint64_t window_instructions; /* windows of so many instructions of a task; 0: of window_ns */
     uint64_t series_bound; /* rows of the series before windows are doubled; 0: no series */
     uint32_t block_bytes;
     bool sharing;

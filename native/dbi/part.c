@@ -14,6 +14,7 @@ static struct {
     char directory[400];
     uint64_t ticks_per_second;
     uint64_t window_ns;
+    uint64_t window_instructions;
     uint64_t series_bound;
     uint32_t block_bytes;
     int fd;
@@ -118,6 +119,10 @@ create(void)
     head->ticks_per_second = state.ticks_per_second;
     head->window_ticks =
         (uint64_t)((unsigned __int128)state.window_ns * state.ticks_per_second / 1000000000u);
+    if (state.window_instructions > 0) {
+        head->window_ticks = state.window_instructions;
+        head->flags |= COHABIT_FLAG_INSTRUCTIONS;
+    }
     if (head->window_ticks == 0)
         head->window_ticks = 1;
     head->block_bytes = state.block_bytes;
@@ -162,12 +167,13 @@ grow_live(void)
 }
 
 bool
-part_open(const char *directory, uint64_t ticks_per_second, uint64_t window_ns, uint32_t block_bytes,
-          uint64_t series_bound)
+part_open(const char *directory, uint64_t ticks_per_second, uint64_t window_ns, uint64_t window_instructions,
+          uint32_t block_bytes, uint64_t series_bound)
 {
     dr_snprintf(state.directory, sizeof(state.directory), "%s", directory);
     state.ticks_per_second = ticks_per_second;
     state.window_ns = window_ns;
+    state.window_instructions = window_instructions;
     state.block_bytes = block_bytes;
     state.series_bound = series_bound;
     return grow_live() && create();
@@ -368,10 +374,23 @@ append_row(task_t *me, uint64_t bin, uint32_t shift, uint32_t writer, const coha
     __atomic_store_n(&page->count, page->count + 1, __ATOMIC_RELEASE);
 }
 
+uint64_t *
+part_instructions(const task_t *me)
+{
+    return (uint64_t *)part_at(me->shared->counters) + COHABIT_COUNTER_INSTRUCTIONS;
+}
+
+/* What windows are of, since they began: time since the image did, or instructions of the task. */
+static uint64_t
+now_of(const task_t *me)
+{
+    return state.window_instructions > 0 ? *part_instructions(me) : ticks_now() - state.head->start_ticks;
+}
+
 void
 part_flush_window(task_t *me)
 {
-    uint64_t now = ticks_now();
+    uint64_t now = now_of(me);
     cohabit_part_t *head = state.head;
     uint32_t shift = head->window_shift;
     uint64_t width = head->window_ticks << shift;
@@ -382,10 +401,10 @@ part_flush_window(task_t *me)
         cell->window_bytes = 0;
     }
     me->touched_count = 0;
-    uint64_t bin = (now - head->start_ticks) / width;
+    uint64_t bin = now / width;
     me->shared->window = bin;
     me->shared->window_shift = shift;
-    me->window_end = head->start_ticks + (bin + 1) * width;
+    me->window_end = (bin + 1) * width;
 }
 
 static void
@@ -418,7 +437,7 @@ part_count_message(task_t *me, uint32_t writer, uint32_t bytes)
     cell->bytes += bytes;
     if (state.series_bound == 0)
         return;
-    if (ticks_now() >= me->window_end)
+    if (now_of(me) >= me->window_end)
         part_flush_window(me);
     if (cell->window_messages == 0)
         touch(me, writer);

@@ -24,7 +24,7 @@ typedef struct task {
     uint64_t object_version;
     uint64_t object_record;
     cohabit_task_t *shared;
-    uint64_t window_end; /* tick at which the window under way ends */
+    uint64_t window_end; /* tick, or instruction, at which the window under way ends */
     cohabit_cell_t **rows[COHABIT_DIRECTORIES];
     uint32_t *touched; /* partners with counts in the window under way */
     uint32_t touched_count;
@@ -74,8 +74,8 @@ typedef struct task {
 } task_t;
 
 /* Creates the part file and maps it. False, with a message, where the directory cannot be written. */
-bool part_open(const char *directory, uint64_t ticks_per_second, uint64_t window_ns, uint32_t block_bytes,
-               uint64_t series_bound);
+bool part_open(const char *directory, uint64_t ticks_per_second, uint64_t window_ns, uint64_t window_instructions,
+               uint32_t block_bytes, uint64_t series_bound);
 
 /* After fork, in the child: a part of its own. */
 bool part_reopen(void);
@@ -100,6 +100,10 @@ uint32_t part_shape(uint32_t loads, uint32_t stores, uint32_t bytes);
 
 /* The cell of `me` for a partner; NULL when the file cannot grow. */
 cohabit_cell_t *part_cell(task_t *me, uint32_t partner);
+
+/* Instructions of the task up to the end of the block it is in, where windows are of instructions. Counted on from those of the task
+ * that made it. */
+uint64_t *part_instructions(const task_t *me);
 
 /* Counts a message from `writer` read by `me`, in total and in the window under way. */
 void part_count_message(task_t *me, uint32_t writer, uint32_t bytes);

@@ -410,8 +410,10 @@ enter_region(planner_t *planner, instr_t *label)
     planner->region = mark;
     planner->plan->unrolled = true;
     planner->first_iteration = mark == LOOP_ITERATION && loops_iterations(label) == 0;
-    if (planner->first_iteration)
+    if (planner->first_iteration) {
         loops_induction(&planner->induction, instr_get_next(label));
+        planner->plan->instructions = 1; /* the branch: of a loop's copies only it is made anew */
+    }
     values_init(&planner->values);
     close_all(planner);
 }
@@ -463,6 +465,8 @@ plan_create(void *drcontext, instrlist_t *block)
         enter_region(&planner, instr);
         if (!instr_is_app(instr))
             continue;
+        if (planner.region == LOOP_NONE || planner.first_iteration)
+            planner.plan->instructions++;
         if (plan_orders_memory(instr) || plan_is_special(instr))
             close_all(&planner);
         if (planner.recorder != NULL)

@@ -298,6 +298,8 @@ event_before(void *drcontext, int number)
         me->idle_since_ns = system_monotonic_ns();
     if (number == __NR_clone3)
         me->clone_flags = clone_flags(number, me->syscall_args);
+    if (number == __NR_clone || number == __NR_clone3 || number == __NR_fork || number == __NR_vfork)
+        tasks_makes(me);
     if (number == __NR_close_range)
         descriptors_before(drcontext, me);
     if (number == __NR_exit)

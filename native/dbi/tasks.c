@@ -21,6 +21,11 @@
 
 static int field; /* of DynamoRIO's thread contexts: the thread's task */
 
+/* Threads that were made and have not begun; below 0 for a moment, where one begins before its maker has returned. */
+static int beginning = 1; /* the first thread: nobody makes it */
+/* What the last task that made one had done by then: from there the new one's instructions are counted. */
+static uint64_t made_at;
+
 static void
 begin_task(void *drcontext, task_t *task)
 {
@@ -33,6 +38,7 @@ begin_task(void *drcontext, task_t *task)
         dr_abort_with_code(125);
     }
     task->shared->counters = counters;
+    *part_instructions(task) = __atomic_load_n(&made_at, __ATOMIC_RELAXED);
     system_thread_name(task->shared->name);
     task->window_end = 0;
     task->common_mask = task->common_exact = 0;
@@ -43,8 +49,12 @@ begin_task(void *drcontext, task_t *task)
     vectors_suspect(task);
 }
 
-/* Threads that were made and have not begun; below 0 for a moment, where one begins before its maker has returned. */
-static int beginning = 1; /* the first thread: nobody makes it */
+
+void
+tasks_makes(const task_t *me)
+{
+    __atomic_store_n(&made_at, *part_instructions(me), __ATOMIC_RELAXED);
+}
 
 void
 tasks_made(void)

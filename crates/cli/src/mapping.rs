@@ -17,6 +17,7 @@ use cohabit_map::{MAPPERS, Mapper, OBJECTIVES, Options, Problem, lower_bound, ma
 use cohabit_model::cost::distance_cost;
 use cohabit_model::mapping::{Cost, FORMAT, Placed, Seat, Weight};
 use cohabit_model::profile::Kind;
+use cohabit_model::series::Window;
 use cohabit_model::timeline::By;
 use cohabit_model::topology::NodeId;
 use cohabit_model::{Error, Hct, Mapping, Matrix, Period, Profile, Result, Task, Timeline, Topology};
@@ -118,6 +119,11 @@ impl MappingArgs {
         let (algorithm, wanted) = (mapper(&self.mapper)?, objective(&self.objective)?);
         let periods = match algorithm.needs_periods() || wanted.asks_for_periods() {
             true if !profile.series.is_empty() => {
+                if let Window::Instructions(_) = profile.meta.window() {
+                    note(
+                        "windows are of each task's own instructions: what is in the same one is taken to happen at the same time",
+                    );
+                }
                 progress::during("looking for clusters in time", || self.clusters.timeline(profile, None))?.periods
             }
             true if wanted.asks_for_periods() => {

@@ -35,7 +35,7 @@ impl ClusterArgs {
     /// # Errors
     /// The profile has no series, or no phases of the program where these are asked for.
     pub fn timeline(&self, profile: &Profile, by: Option<By>) -> Result<Timeline> {
-        let by_phases = by.is_none() && !profile.meta.markers.is_empty();
+        let by_phases = by.is_none() && periods::names_phases(profile);
         if let (Some(option), true) = (self.given(), by_phases || matches!(by, Some(By::Markers | By::Recurring))) {
             let why = match by {
                 None => "the program names its phases, which go before clusters",

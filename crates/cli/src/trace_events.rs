@@ -281,7 +281,11 @@ mod tests {
         profile.series = vec![row(0, 0, 1, 5), row(1, 1, 0, 2), row(1, 2, 0, 1), row(4, 0, 2, 3)];
         let period =
             Period { number: 0, spans: std::iter::once(0..2).collect(), messages: matrix.clone(), bytes: matrix };
-        let timeline = Timeline { by: By::Clusters, window_ns: 2_000_000, periods: vec![period] };
+        let timeline = Timeline {
+            by: By::Clusters,
+            window: cohabit_model::series::Window::Time(2_000_000),
+            periods: vec![period],
+        };
         let events = check(&trace(&[Source::Profile("p.npz".into(), Box::new(profile), timeline)]));
         let counts: Vec<_> = events
             .iter()

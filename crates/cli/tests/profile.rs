@@ -91,6 +91,11 @@ fn what_runs_what_was_found_and_what_to_type_is_told() {
     // Of what never starts nothing is told but why.
     room.run("profile -o p.npz -- no-such-program").assert_fails(127, "command not found");
     room.run("profile -o p.npz --roi --detector mpi -- sh").assert_fails(125, "--roi is about memory");
+    for option in ["--detector dbi,mpi", "--detector mpi", "--sharing"] {
+        let ran = room.run(&format!("profile -o p.npz --window 1Minstr {option} -- sh"));
+        ran.assert_fails(125, "--window: instructions are for threads by themselves");
+    }
+    room.run("profile -o p.npz --window 10instr -- sh").assert_fails(125, "1000instr or more");
     let quiet = room.run("profile -o p.npz --quiet -- true");
     assert_eq!((quiet.status, quiet.stderr.as_str()), (Some(0), ""));
 }

@@ -3,6 +3,7 @@
 use crate::recurring::{Recurring, recurring};
 use crate::{Clustering, Options, Windows, clusters};
 use cohabit_model::profile::SeriesRow;
+use cohabit_model::series::Window;
 use cohabit_model::timeline::By;
 use cohabit_model::{Error, Matrix, Period, Profile, Result, Timeline};
 
@@ -16,7 +17,7 @@ pub fn of_clusters(profile: &Profile, options: &Options) -> Result<(Windows, Clu
     let clustering = clusters(&windows, options);
     let periods = collect(profile, clustering.clusters, |bin| clustering.of(&windows, bin));
     let periods = numbered(periods, |at| at as u64);
-    Ok((windows, clustering, Timeline { by: By::Clusters, window_ns: profile.meta.window_ns, periods }))
+    Ok((windows, clustering, Timeline { by: By::Clusters, window: profile.meta.window(), periods }))
 }
 
 /// Windows in which the same pairs communicate, as one part each; the numbers of those windows are in [`Recurring`].
@@ -28,7 +29,7 @@ pub fn of_recurring(profile: &Profile) -> Result<(Recurring, Timeline)> {
     let found = recurring(&profile.series);
     let periods = collect(profile, found.patterns, |bin| found.of(bin));
     let periods = numbered(periods, |at| at as u64);
-    Ok((found, Timeline { by: By::Recurring, window_ns: profile.meta.window_ns, periods }))
+    Ok((found, Timeline { by: By::Recurring, window: profile.meta.window(), periods }))
 }
 
 /// The phases that the program says it is in; a window is of the phase that its middle lies in.
@@ -43,7 +44,10 @@ pub fn of_markers(profile: &Profile) -> Result<Timeline> {
         let cause = "the profile has no phases of the program";
         return Err(Error::new(cause).remedy("mark them by cohabit_phase (include/cohabit.h) and profile again"));
     }
-    let window_ns = profile.meta.window_ns;
+    let Window::Time(window_ns) = profile.meta.window() else {
+        let cause = "phases of the program begin at a time, and the profile's windows are of instructions";
+        return Err(Error::new(cause).remedy("profile with windows of time (--window 1ms), or look for clusters"));
+    };
     let mut numbers: Vec<u64> = Vec::new();
     markers.iter().for_each(|marker| {
         if !numbers.contains(&marker.number) {
@@ -56,7 +60,12 @@ pub fn of_markers(profile: &Profile) -> Result<Timeline> {
         numbers.iter().position(|&number| number == markers[at].number)
     };
     let periods = numbered(collect(profile, numbers.len(), place), |at| numbers[at]);
-    Ok(Timeline { by: By::Markers, window_ns, periods })
+    Ok(Timeline { by: By::Markers, window: profile.meta.window(), periods })
+}
+
+/// Whether the program says what phase it is in at the times that the series is of.
+pub fn names_phases(profile: &Profile) -> bool {
+    !profile.meta.markers.is_empty() && matches!(profile.meta.window(), Window::Time(_))
 }
 
 /// The parts of a run that are preferred where nothing else is asked for (see [`cohabit_model::timeline`]).
@@ -64,9 +73,9 @@ pub fn of_markers(profile: &Profile) -> Result<Timeline> {
 /// # Errors
 /// The profile has no time series.
 pub fn preferred(profile: &Profile, options: &Options) -> Result<Timeline> {
-    match profile.meta.markers.is_empty() {
-        true => Ok(of_clusters(profile, options)?.2),
-        false => of_markers(profile),
+    match names_phases(profile) {
+        true => of_markers(profile),
+        false => Ok(of_clusters(profile, options)?.2),
     }
 }
 
@@ -76,7 +85,7 @@ pub fn preferred(profile: &Profile, options: &Options) -> Result<Timeline> {
 /// # Errors
 /// The profile has no time series.
 pub fn for_mappings(profile: &Profile, options: &Options) -> Result<Timeline> {
-    if !profile.meta.markers.is_empty() {
+    if names_phases(profile) {
         return of_markers(profile);
     }
     let (found, timeline) = of_recurring(profile)?;
@@ -209,6 +218,13 @@ mod tests {
             .collect();
         assert_eq!(found, [(7, vec![102, 106, 500, 510]), (3, vec![106, 110])]);
         assert_eq!(timeline.periods[0].messages.total(), 40 + 70);
+        // They begin at a time, of which windows of instructions know nothing.
+        profile.meta.set_window(Window::Instructions(1000));
+        assert!(of_markers(&profile).unwrap_err().cause.contains("windows are of instructions"));
+        for timeline in [preferred(&profile, &Options::default()), for_mappings(&profile, &Options::default())] {
+            let timeline = timeline.unwrap();
+            assert_eq!((timeline.by, timeline.window), (By::Clusters, Window::Instructions(1000)));
+        }
         profile.meta.markers.clear();
         assert_eq!(preferred(&profile, &Options::default()).unwrap().by, By::Clusters);
         assert!(of_markers(&profile).unwrap_err().cause.contains("no phases of the program"));

@@ -145,9 +145,12 @@ pub struct Meta {
     /// Block size in bytes; 0 where blocks mean nothing (MPI).
     #[serde(default)]
     pub block_bytes: u64,
-    /// Width of one bin of the series, in ns.
+    /// Width of one bin of the series, in ns; 0 where its windows are of instructions.
     #[serde(default)]
     pub window_ns: u64,
+    /// Width of one bin of the series in instructions of each task; 0 where its windows are of time ([`Meta::window`]).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub window_instructions: u64,
     /// Which clock the series follows, and whether instrumentation stretched the time.
     #[serde(default)]
     pub clock: String,
@@ -180,6 +183,9 @@ pub struct Meta {
     /// The width of window that was asked for, in ns, where windows had to be doubled ([`crate::series`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested_window_ns: Option<u64>,
+    /// The same in instructions, of windows of these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested_window_instructions: Option<u64>,
     /// What tasks had beside memory to exchange data through and nobody looked into: sockets, pipes, files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unseen_channels: Vec<String>,
@@ -242,7 +248,7 @@ pub struct Marker {
 /// One entry of the time series: what `source` gave `destination` in one window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SeriesRow {
-    /// The window: bin k covers [k, k+1) * `window_ns` since the program's start.
+    /// The window: bin k covers [k, k+1) windows ([`Meta::window`]), of time since the program's start.
     pub bin: u64,
     /// Writer or sender.
     pub source: u32,
@@ -363,6 +369,7 @@ impl Meta {
             detector: detector.into(),
             block_bytes: 0,
             window_ns: 0,
+            window_instructions: 0,
             clock: String::new(),
             command: Vec::new(),
             programs: Vec::new(),
@@ -374,6 +381,7 @@ impl Meta {
             coverage: Coverage::default(),
             created: String::new(),
             requested_window_ns: None,
+            requested_window_instructions: None,
             unseen_channels: Vec::new(),
             imported_from: Vec::new(),
             collectives: None,

@@ -7,6 +7,7 @@
 //! asked for (docs/time.md has the order).
 
 use crate::Matrix;
+use crate::series::Window;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -49,8 +50,8 @@ impl Period {
 pub struct Timeline {
     /// By what its parts are told apart.
     pub by: By,
-    /// Width of a window.
-    pub window_ns: u64,
+    /// What its windows are.
+    pub window: Window,
     /// The parts, in the order of their first windows. What is in none of them (scattered, before the first phase) is left out.
     pub periods: Vec<Period>,
 }

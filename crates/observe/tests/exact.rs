@@ -4,6 +4,7 @@
 mod common;
 
 use cohabit_model::Profile;
+use cohabit_model::series::Window;
 use cohabit_observe::dbi::{self, Installation, Options};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -188,10 +189,10 @@ fn hot_blocks_have_names_and_kinds_of_sharing() {
 }
 
 /// The probes write what they know to standard output; 77 says that this machine lacks something.
-fn probe(binary: &Path) -> Option<String> {
+fn probe(binary: &Path, options: &Options) -> Option<String> {
     let output = tempfile::NamedTempFile::new().expect("a temporary file");
     let (name, path) = (binary.to_str().expect("a plain path"), output.path().to_str().expect("a plain path"));
-    let (profile, status) = profile(&["/bin/sh", "-c", "exec \"$0\" >\"$1\"", name, path], &Options::default());
+    let (profile, status) = profile(&["/bin/sh", "-c", "exec \"$0\" >\"$1\"", name, path], options);
     match status.code() {
         Some(0) => difference(&truth(output.path())?, &found(&profile)).map(|what| format!("{name}: {what}")),
         Some(77) => {
@@ -221,7 +222,7 @@ fn every_probe() {
     let mut failures = Vec::new();
     for name in &names {
         let Some(binary) = workload(&format!("probes/{name}")) else { return };
-        failures.extend(probe(&binary));
+        failures.extend(probe(&binary, &Options::default()));
     }
     assert_none(&failures);
 }
@@ -239,6 +240,39 @@ fn unrolled_loops_count_their_loads_and_stores() {
     });
     assert_eq!(counts[0], counts[1]);
     assert!(counts[0][0] > 1000 && counts[0][1] > 1000, "{counts:?}");
+}
+
+/// A read after every million instructions of the reader's, by a loop that is unrolled and by one that is not, is in every tenth window
+/// of a hundred thousand. What is between two of them beside the million is a few hundred for all of the twenty.
+#[test]
+fn windows_of_instructions_are_as_long_as_they_are_said_to_be() {
+    const WIDTH: u64 = 100_000;
+    let Some(binary) = workload("probes/instructions") else { return };
+    let window = Window::Instructions(WIDTH);
+    let command = [binary.to_str().expect("a plain path")];
+    let (profile, status) = profile(&command, &Options { window, ..Options::default() });
+    assert!(status.success());
+    assert_eq!(profile.meta.window(), window);
+    let bins: Vec<u64> = profile.series.iter().map(|row| row.bin).collect();
+    assert_eq!(bins.len(), 20, "{bins:?}");
+    for (round, bin) in (0..).zip(&bins) {
+        let after = bin - bins[0];
+        assert!((10 * round..=10 * round + 1).contains(&after), "round {round}: {bins:?}");
+    }
+    // Five million of the thread that starts it, and the first of its own; starting the program takes some, too.
+    assert!((60..80).contains(&bins[0]), "{bins:?}");
+}
+
+/// Counting instructions changes nothing of what is counted else: flags and registers are the program's.
+#[test]
+fn probes_with_windows_of_instructions() {
+    let options = Options { window: Window::Instructions(1000), ..Options::default() };
+    let mut failures = Vec::new();
+    for name in ["instructions", "loops", "registers", "strings", "signals", "fork"] {
+        let Some(binary) = workload(&format!("probes/{name}")) else { return };
+        failures.extend(probe(&binary, &options));
+    }
+    assert_none(&failures);
 }
 
 /// A loop that works while it waits asks in every iteration what ends its wait, unrolled or not. It is nearly always its

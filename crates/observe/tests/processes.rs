@@ -7,12 +7,12 @@ mod common;
 use cohabit_access::Access;
 use cohabit_detect::reference::ReferenceDetector;
 use cohabit_model::Profile;
+use cohabit_model::series::Window;
 use cohabit_observe::dbi::{self, Installation, Options};
 use cohabit_observe::stream::{COMMON, Event, Stream};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Process id and thread of the source, the same of the destination, to messages, bytes, invalidations.
 type Counts = BTreeMap<[u64; 4], [u64; 3]>;
@@ -195,7 +195,7 @@ fn a_killed_process_leaves_what_it_counted_and_what_others_know() {
 }
 
 /// Longer than any run, as in the test of single processes.
-const ONE_WINDOW: Duration = Duration::from_secs(100_000);
+const ONE_WINDOW_NS: u64 = 100_000_000_000_000;
 
 /// The streams of all processes in one order, with tasks numbered as in the profile. Private memory of different
 /// processes, and of programs before and after exec, is told apart.
@@ -238,10 +238,10 @@ fn streams_of_processes_are_counted_as_by_the_reference() {
     ] {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let record = Some(folder.path().to_owned());
-        let options = Options { block_bytes: run.4, window: ONE_WINDOW, record, ..Options::default() };
+        let options = Options { block_bytes: run.4, window: Window::Time(ONE_WINDOW_NS), record, ..Options::default() };
         let command = command(&binary, &run, Path::new("/dev/null"));
         let profile = profile(&command, &options);
-        let mut detector = ReferenceDetector::new(run.4.into(), ONE_WINDOW.as_nanos() as u64);
+        let mut detector = ReferenceDetector::new(run.4.into(), ONE_WINDOW_NS);
         for event in events(folder.path(), &profile) {
             match event {
                 Event::Access(access) => detector.access(&access),

@@ -7,15 +7,15 @@ mod common;
 use cohabit_access::Access;
 use cohabit_detect::reference::{ReferenceCounts, ReferenceDetector};
 use cohabit_model::Matrix;
+use cohabit_model::series::Window;
 use cohabit_observe::dbi::{self, Installation, Options};
 use cohabit_observe::stream::{Event, Stream};
 use std::ffi::OsString;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Longer than any run: the end of a window is not at the same access for both.
-const ONE_WINDOW: Duration = Duration::from_secs(100_000);
+const ONE_WINDOW_NS: u64 = 100_000_000_000_000;
 
 fn streams_of(folder: &Path) -> Vec<PathBuf> {
     let files = folder.read_dir().expect("the folder of the streams").map(|entry| entry.expect("an entry").path());
@@ -53,7 +53,7 @@ fn counted(access: &Access, block_bytes: u64, ranges: &[Range<u64>]) -> Vec<Acce
 fn reference(events: &[Event], block_bytes: u64, tasks: usize) -> ReferenceCounts {
     let range = |event: &Event| if let Event::Only(range) = event { Some(range.clone()) } else { None };
     let ranges: Vec<Range<u64>> = events.iter().filter_map(range).collect();
-    let mut detector = ReferenceDetector::new(block_bytes, ONE_WINDOW.as_nanos() as u64);
+    let mut detector = ReferenceDetector::new(block_bytes, ONE_WINDOW_NS);
     for event in events {
         match event {
             Event::Access(access) => {
@@ -71,7 +71,7 @@ fn compare(command: &[&str], block_bytes: u32) -> u64 {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let options = Options {
         block_bytes,
-        window: ONE_WINDOW,
+        window: Window::Time(ONE_WINDOW_NS),
         sharing: true,
         record: Some(folder.path().to_owned()),
         ..Options::default()

@@ -9,6 +9,7 @@ use crate::progress::{during, read_profile};
 use crate::trace_events::{self, Source};
 use cohabit_cluster::{Options, periods};
 use cohabit_model::file::check_writable;
+use cohabit_model::series::Window;
 use cohabit_model::{Error, Result};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -69,6 +70,10 @@ fn source(path: &Path) -> Result<Source> {
         return Ok(Source::Run(name, Run::read(path)?));
     }
     let profile = read_profile(path)?;
+    if let Window::Instructions(_) = profile.meta.window() {
+        let cause = format!("{name}: its windows are of instructions, and Perfetto shows time");
+        return Err(Error::new(cause).remedy("profile again with windows of time (--window 1ms)"));
+    }
     let timeline = during("looking for clusters in time", || periods::preferred(&profile, &Options::default()))
         .map_err(|error| error.at(&name))?;
     Ok(Source::Profile(name, Box::new(profile), timeline))

@@ -12,6 +12,7 @@ use cohabit_formats::npz::write_profile;
 use cohabit_model::Error;
 use cohabit_model::file::check_writable;
 use cohabit_model::profile::Kind;
+use cohabit_model::series::Window;
 use cohabit_observe::begin::OnBegin;
 use cohabit_observe::mpi::launcher::is_launcher;
 use cohabit_observe::mpi::scripts::called_within;
@@ -87,9 +88,9 @@ pub struct Profile {
     /// Bytes of memory in which a write and a read count as communication: a power of two from 16 to 4096
     #[arg(long, value_name = "N", default_value = "64", value_parser = block_bytes)]
     block: u32,
-    /// Width of a bin of the time series: 1us or more
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = window)]
-    window: Duration,
+    /// Width of a bin of the time series: 1us or more, or instructions of each thread (1Minstr; docs/time.md)
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = number::window)]
+    window: Window,
     /// Count sharing too: blocks that two tasks both touched within a window (slower)
     #[arg(long)]
     sharing: bool,
@@ -156,6 +157,17 @@ impl Profile {
             [] => (!is_launcher(&self.command), is_launcher(&self.command)),
             given => (given.contains(&Detector::Dbi), given.contains(&Detector::Mpi)),
         };
+        if let Window::Instructions(_) = self.window {
+            let why = match (ranks, self.sharing) {
+                (true, _) => "messages of ranks come at a time",
+                (_, true) => "--sharing asks who touches a block at about the same time",
+                (false, false) => "",
+            };
+            if !why.is_empty() {
+                let error = Error::new(format!("--window: instructions are for threads by themselves: {why}"));
+                return Err(Failure::usage(error.remedy("give it a time, such as 1ms")));
+            }
+        }
         if memory {
             return Ok(if ranks { Observed::Both } else { Observed::Memory });
         }
@@ -196,7 +208,7 @@ impl Profile {
 
     fn rank_options(&self, on_begin: OnBegin) -> mpi::Options {
         mpi::Options {
-            window: self.window,
+            window: Duration::from_nanos(self.window.width()),
             sites: self.hot,
             monitoring: !self.no_monitoring,
             shared: self.output().parent().unwrap_or(Path::new(".")).to_path_buf(),
@@ -232,11 +244,6 @@ pub fn status_fields(status: ExitStatus) -> Value {
 pub fn block_bytes(text: &str) -> Result<u32, String> {
     let bytes = text.parse().ok().filter(|bytes: &u32| bytes.is_power_of_two() && (16..=4096).contains(bytes));
     bytes.ok_or_else(|| "write a power of two from 16 to 4096".to_owned())
-}
-
-fn window(text: &str) -> Result<Duration, String> {
-    let window = number::duration(text)?;
-    if window < Duration::from_micros(1) { Err("it must be 1us or more".to_owned()) } else { Ok(window) }
 }
 
 fn burst(text: &str) -> Result<(Duration, Duration), String> {
@@ -276,15 +283,7 @@ mod tests {
 
     #[test]
     fn times_have_units() {
-        let (us, ms) = (Duration::from_micros, Duration::from_millis);
-        for (text, expected) in
-            [("1us", Some(us(1))), ("100us", Some(us(100))), ("1ms", Some(ms(1))), ("2s", Some(ms(2000)))]
-        {
-            assert_eq!(window(text).ok(), expected, "{text}");
-        }
-        for text in ["999ns", "0s", "1", "ms", "-1ms", ""] {
-            assert!(window(text).is_err(), "{text}");
-        }
+        let ms = Duration::from_millis;
         assert_eq!(burst("10ms,90ms"), Ok((ms(10), ms(90))));
         assert_eq!(burst("1ms,0s"), Ok((ms(1), ms(0))));
         for text in ["10ms", "0s,1s", "10ms,", ",", "1,2"] {

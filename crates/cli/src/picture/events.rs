@@ -3,7 +3,8 @@
 
 use super::palette::{CATEGORIES, NO_CATEGORY, Palette};
 use super::text::short;
-use crate::number::seconds;
+use crate::number::windows;
+use cohabit_model::series::Window;
 use cohabit_model::{Profile, Timeline};
 use std::fmt::Write;
 
@@ -18,8 +19,9 @@ const SVG: (usize, usize, usize) = (800, 800, 240);
 pub struct Events {
     /// Events of each column, and the part of the run that most of them are of.
     columns: Vec<(u128, Option<usize>)>,
-    /// Whether parts are in one piece each and so have no numbers of patterns.
-    seconds: f64,
+    /// The windows of all columns together.
+    count: f64,
+    window: Window,
 }
 
 impl Events {
@@ -50,7 +52,7 @@ impl Events {
             (events, part)
         };
         let columns = sums.into_iter().map(most).collect();
-        Self { columns, seconds: count as f64 * timeline.window_ns as f64 * 1e-9 }
+        Self { columns, count: count as f64, window: timeline.window }
     }
 
     /// The columns that the terminal has room for.
@@ -89,7 +91,7 @@ impl Events {
             out += palette.reset();
             out.push('\n');
         }
-        let end = seconds(self.seconds);
+        let end = windows(self.window, self.count);
         let gap = self.columns.len().saturating_sub(1 + end.len());
         out + &format!("{:>AXIS$}0{:gap$}{end}\n", "", "")
     }
@@ -125,7 +127,7 @@ impl Events {
              <text x=\"{right}\" y=\"{below}\" text-anchor=\"end\">{}</text>\n\
              <text x=\"60\" y=\"{}\">events over time</text>\n</svg>\n",
             short(most),
-            seconds(self.seconds),
+            windows(self.window, self.count),
             bottom + 34
         );
         out

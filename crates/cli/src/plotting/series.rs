@@ -4,6 +4,7 @@ use super::{Area, INK, PALE, TYPE, UNITS_A_MM, colour, drawn, failed, short, ste
 use crate::picture::palette::{CATEGORIES, NO_CATEGORY};
 use crate::show::time;
 use crate::timeline::part_of_columns;
+use cohabit_model::series::Window;
 use cohabit_model::{Error, Profile, Result, Timeline};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -72,13 +73,41 @@ fn category(part: Option<usize>) -> RGBColor {
     RGBColor(red, green, blue)
 }
 
+/// What lies along the picture: all windows of a series.
+struct Axis {
+    /// In seconds, or in millions of instructions.
+    length: f64,
+    /// Of those, in the unit of the numbers below the picture.
+    scale: f64,
+    below: &'static str,
+    beside: &'static str,
+}
+
+impl Axis {
+    fn of(window: Window, count: u64) -> Self {
+        let length = window.width() as f64 * count as f64;
+        match window {
+            Window::Time(_) if length < 2e9 => {
+                Self { length: length * 1e-9, scale: 1e3, below: "time (ms)", beside: "messages a second" }
+            }
+            Window::Time(_) => {
+                Self { length: length * 1e-9, scale: 1.0, below: "time (s)", beside: "messages a second" }
+            }
+            Window::Instructions(_) => {
+                let (below, beside) = ("instructions of each task (millions)", "messages in a million");
+                Self { length: length * 1e-6, scale: 1.0, below, beside }
+            }
+        }
+    }
+}
+
 /// Messages in each window, all tasks together, in the colours of the parts of the run.
 ///
 /// # Errors
 /// Where the profile has no time series.
 pub fn svg(profile: &Profile, timeline: Option<&Timeline>, width_mm: f64) -> Result<String> {
-    let window_s = profile.meta.window_ns as f64 * 1e-9;
-    let (Some(last), true) = (profile.series.iter().map(|row| row.bin).max(), window_s > 0.0) else {
+    let window = profile.meta.window();
+    let (Some(last), true) = (profile.series.iter().map(|row| row.bin).max(), window.width() > 0) else {
         return Err(Error::new("the profile has no time series")
             .remedy("no two tasks communicated while it was profiled, or it is of another tool: plot --what matrix"));
     };
@@ -94,7 +123,7 @@ pub fn svg(profile: &Profile, timeline: Option<&Timeline>, width_mm: f64) -> Res
     let lines = legend.last().map_or(0, |entry| entry.0 + 1);
     let height_mm = SHAPE * width_mm + f64::from(LEGEND * lines) / UNITS_A_MM;
     drawn(width_mm, height_mm, |area| {
-        bars(area, &columns, &parts, LEGEND * lines, window_s * (last + 1) as f64)?;
+        bars(area, &columns, &parts, LEGEND * lines, &Axis::of(window, last + 1))?;
         let top = (SHAPE * width_mm * UNITS_A_MM) as i32;
         for (line, x, part, name) in &legend {
             let (x, y) = (ROOM[2] + x, top + LEGEND * line);
@@ -115,14 +144,14 @@ fn columns(profile: &Profile, last: u64, most: u64) -> (Vec<f64>, u64) {
     (columns, each)
 }
 
-fn bars(area: &Area, columns: &[f64], parts: &Parts, legend: i32, seconds: f64) -> Result<()> {
+fn bars(area: &Area, columns: &[f64], parts: &Parts, legend: i32, axis: &Axis) -> Result<()> {
     let (width, height) = area.dim_in_pixel();
     let [left, top, right, below] = ROOM;
     let (width, height) = (width as i32 - left - right, height as i32 - top - below - legend);
     let bottom = top + height;
-    // Events a second, which does not depend on how many windows make a column.
-    let a_second = columns.len() as f64 / seconds;
-    let most = columns.iter().copied().fold(0.0, f64::max) * a_second;
+    // Events a second, or a million instructions, which does not depend on how many windows make a column.
+    let rate_of_one = columns.len() as f64 / axis.length;
+    let most = columns.iter().copied().fold(0.0, f64::max) * rate_of_one;
     let rise = step(most, 4);
     let ceiling = (most / rise).ceil().max(1.0) * rise;
     let y = |rate: f64| bottom - (f64::from(height) * rate / ceiling).round() as i32;
@@ -134,23 +163,22 @@ fn bars(area: &Area, columns: &[f64], parts: &Parts, legend: i32, seconds: f64) 
     }
     let x = |column: usize| left + (f64::from(width) * column as f64 / columns.len() as f64).round() as i32;
     for (column, &events) in columns.iter().enumerate().filter(|(_, events)| **events > 0.0) {
-        let corners = [(x(column), y(events * a_second)), (x(column + 1), bottom)];
+        let corners = [(x(column), y(events * rate_of_one)), (x(column + 1), bottom)];
         area.draw(&Rectangle::new(corners, parts.colour(column).filled())).map_err(failed)?;
     }
     area.draw(&PathElement::new(vec![(left, bottom), (left + width, bottom)], INK.stroke_width(2))).map_err(failed)?;
-    let (scale, unit) = if seconds < 2.0 { (1e3, "ms") } else { (1.0, "s") };
-    let apart = step(seconds * scale, 6);
-    for tick in 0..=(seconds * scale / apart + 1e-9) as i32 {
+    let length = axis.length * axis.scale;
+    let apart = step(length, 6);
+    for tick in 0..=(length / apart + 1e-9) as i32 {
         let time = f64::from(tick) * apart;
-        let at = left + (f64::from(width) * time / (seconds * scale)).round() as i32;
+        let at = left + (f64::from(width) * time / length).round() as i32;
         let text = format!("{}", (time * 1e6).round() / 1e6);
         area.draw(&Text::new(text, (at, bottom + 8), style(HPos::Center, VPos::Top))).map_err(failed)?;
     }
     let name = style(HPos::Center, VPos::Top);
-    area.draw(&Text::new(format!("time ({unit})"), (left + width / 2, bottom + 12 + TYPE as i32), name.clone()))
-        .map_err(failed)?;
+    area.draw(&Text::new(axis.below, (left + width / 2, bottom + 12 + TYPE as i32), name.clone())).map_err(failed)?;
     let name = name.transform(FontTransform::Rotate270);
-    area.draw(&Text::new("messages a second", (8, top + height / 2), name)).map_err(failed)
+    area.draw(&Text::new(axis.beside, (8, top + height / 2), name)).map_err(failed)
 }
 
 #[cfg(test)]
@@ -176,7 +204,7 @@ mod tests {
             bytes: matrix.clone(),
         };
         let periods = (0..).zip(spans).map(period).collect();
-        let timeline = Timeline { by: By::Clusters, window_ns: 1_000_000, periods };
+        let timeline = Timeline { by: By::Clusters, window: Window::Time(1_000_000), periods };
         let found = svg(&profile, Some(&timeline), 85.0).unwrap();
         let of = |part| {
             let RGBColor(red, green, blue) = category(part);
@@ -187,5 +215,11 @@ mod tests {
         assert!(found.contains("cluster 1") && found.contains("cluster 2") && found.contains("none of them"));
         // Where nothing is told apart there is no legend.
         assert!(!svg(&profile, None, 85.0).unwrap().contains("cluster"));
+        // What is along the picture is what the windows are of.
+        assert!(found.contains("time (ms)") && found.contains("messages a second"));
+        profile.meta.set_window(Window::Instructions(1_000_000));
+        let found = svg(&profile, None, 85.0).unwrap();
+        assert!(found.contains("instructions of each task (millions)") && found.contains("messages in a million"));
+        assert!(!found.contains("time (") && !found.contains("a second"));
     }
 }

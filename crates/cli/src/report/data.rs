@@ -8,6 +8,7 @@ use crate::picture::text::clean;
 use crate::show::hot::call_sites;
 use crate::show::time;
 use cohabit_model::profile::{CallSite, CodeSite};
+use cohabit_model::series::Window;
 use serde_json::{Value, json};
 
 /// Places in the code that are named for pairs.
@@ -49,7 +50,11 @@ fn summary(observed: &Observed, each: usize, columns: &Option<payload::Columns>)
         (0..timeline.periods.len()).map(name).collect::<Vec<_>>()
     });
     let series = columns.as_ref().map(|columns| {
-        json!({ "columns": columns.count, "each_s": columns.each_ns * 1e-9, "totals": columns.totals, "part_of": columns.parts, "parts": parts })
+        let (each, unit) = match profile.meta.window() {
+            Window::Time(_) => (columns.each * 1e-9, "s"),
+            Window::Instructions(_) => (columns.each, "instructions"),
+        };
+        json!({ "columns": columns.count, "each": each, "unit": unit, "totals": columns.totals, "part_of": columns.parts, "parts": parts })
     });
     json!({
         "tasks": profile.tasks(), "each": each, "names": names, "rows": rows, "columns": readers, "one": one, "several": several,

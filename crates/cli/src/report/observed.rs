@@ -233,7 +233,8 @@ impl Observed {
             if meta.block_bytes > 0 { format!(", in blocks of {} bytes", meta.block_bytes) } else { String::new() };
         out += &html::paragraph(&format!("Counted by the detector {}{block}.", meta.detector));
         if !meta.clock.is_empty() {
-            out += &html::paragraph(&format!("Time: {}.", meta.clock));
+            let of = if meta.window_instructions > 0 { "Windows" } else { "Time" };
+            out += &html::paragraph(&format!("{of}: {}.", meta.clock));
         }
         let unseen = &meta.unseen_channels;
         if !unseen.is_empty() {

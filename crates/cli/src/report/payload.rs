@@ -45,8 +45,8 @@ pub fn matrix(matrix: &Matrix, each: usize) -> String {
 pub struct Columns {
     /// How many there are.
     pub count: usize,
-    /// How long one is, in ns.
-    pub each_ns: f64,
+    /// How long one is: in ns, or in instructions of each task.
+    pub each: f64,
     /// Messages in each.
     pub totals: Vec<f64>,
     /// For each the part of the run that most of its messages are of.
@@ -79,7 +79,7 @@ pub fn columns(profile: &Profile, timeline: Option<&Timeline>, each: usize) -> O
             continue;
         }
         let count = usize::try_from(last / wide).unwrap_or(0) + 1;
-        let each_ns = wide as f64 * profile.meta.window_ns as f64;
+        let length = wide as f64 * profile.meta.window().width() as f64;
         let mut bytes = Vec::new();
         let mut totals = Vec::with_capacity(count);
         let mut rest = &cells[..];
@@ -99,7 +99,7 @@ pub fn columns(profile: &Profile, timeline: Option<&Timeline>, each: usize) -> O
         }
         let parts =
             timeline.map_or_else(|| vec![None; count], |timeline| part_of_columns(profile, timeline, wide, count));
-        return Some(Columns { count, each_ns, totals, parts, cells: base64(&bytes) });
+        return Some(Columns { count, each: length, totals, parts, cells: base64(&bytes) });
     }
 }
 
@@ -176,7 +176,7 @@ mod tests {
         let row = |bin, source, destination, messages| SeriesRow { bin, source, destination, messages, bytes: 8 };
         profile.series = vec![row(0, 0, 1, 5), row(2, 1, 2, 7), row(2, 2, 0, 1)];
         let found = columns(&profile, None, 1).unwrap();
-        assert_eq!((found.count, found.each_ns, found.totals), (3, 1000.0, vec![5.0, 0.0, 8.0]));
+        assert_eq!((found.count, found.each, found.totals), (3, 1000.0, vec![5.0, 0.0, 8.0]));
         assert_eq!(numbers(&found.cells), [1, 1, 5, 0, 2, 5, 7, 1, 1]);
         // Ever so long a run has so many columns.
         profile.series.push(row(4_000_000, 0, 1, 9));

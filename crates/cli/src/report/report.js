@@ -42,6 +42,7 @@
       if (value >= unit) return (value / unit).toPrecision(3).replace(/\.?0+$/, "") + name;
     return String(Math.round(value));
   };
+  const instructions = (value) => value === 0 ? "0" : `${short(value)} instr`;
   const seconds = (value) => value === 0 ? "0 s" : value < 1 ? `${(value * 1e3).toPrecision(3)} ms` : `${value.toPrecision(3)} s`;
   const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
   /** Steps of 1, 2 or 5 that make at most `most` of a range. */
@@ -313,12 +314,13 @@
         });
         if (series.parts.length > 12) legend.append(` and ${series.parts.length - 12} more`);
       }
-      box.append(element("div", { class: "when" }, element("b", {}, "Messages over time "), said, canvas, legend,
+      box.append(element("div", { class: "when" }, element("b", {}, `Messages over ${series.unit === "s" ? "time" : "instructions of each task"} `), said, canvas, legend,
         element("p", { class: "keys" }, "Drag over a part of the run, or choose it by Shift and arrows: the matrix is of that part. Escape: of all.")));
       const paint = canvas.getContext("2d");
       const highest = series.totals.reduce((a, b) => Math.max(a, b), 0) || 1;
       const width = (WIDTH - GUTTER) / series.columns, tall = HEIGHT - AXIS - 6 * density;
       let cursor = 0, anchor = 0;
+      const span = series.unit === "s" ? seconds : instructions;
 
       function show() {
         paint.fillStyle = "#fff";
@@ -347,19 +349,19 @@
         paint.fillStyle = INK;
         paint.font = `${12 * density}px sans-serif`;
         paint.textBaseline = "bottom";
-        const length = series.columns * series.each_s, apart = step(length, 8);
+        const length = series.columns * series.each, apart = step(length, 8);
         for (let tick = 0; tick * apart <= length; tick++) {
           const at = GUTTER + (WIDTH - GUTTER) * tick * apart / length;
           paint.textAlign = tick === 0 ? "left" : tick * apart > 0.97 * length ? "right" : "center";
-          paint.fillText(tick === 0 ? "0" : seconds(tick * apart), at, HEIGHT);
+          paint.fillText(tick === 0 ? "0" : span(tick * apart), at, HEIGHT);
         }
         paint.textAlign = "right";
         paint.textBaseline = "top";
         paint.fillText(short(highest), GUTTER - 6 * density, 2 * density);
         const part = series.part_of[cursor];
         const name = part === null || !(series.parts?.length > 1) ? "" : `, ${series.parts[part]}`;
-        said.textContent = `(${count(series.totals[cursor])} at ${seconds(cursor * series.each_s)}${name}; the matrix is of ` +
-          (isPart() ? `${seconds(view.from * series.each_s)} to ${seconds(view.until * series.each_s)})` : "the whole run)");
+        said.textContent = `(${count(series.totals[cursor])} at ${span(cursor * series.each)}${name}; the matrix is of ` +
+          (isPart() ? `${span(view.from * series.each)} to ${span(view.until * series.each)})` : "the whole run)");
       }
       let asked = false;
       function set(from, until) {

@@ -55,6 +55,7 @@ pub fn document(profile: &Profile, options: &ShowOptions) -> Value {
         "advice": advice,
         "advice_text": advice.sentence(),
     });
+    super::time::put_window(&mut document, meta.window());
     let known = Known { profile, timeline: options.timeline.as_ref(), dram_bytes: None };
     for metric in METRICS {
         let value = (metric.value)(&known);

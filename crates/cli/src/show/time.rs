@@ -2,7 +2,7 @@
 
 use super::summary::heading;
 use super::{ShowOptions, axes, heading as title, matrix, name_beside_id, unit};
-use crate::number::{self, seconds};
+use crate::number;
 use crate::picture::events::{Events, SVG_COLUMNS, letter};
 use crate::picture::heatmap::HeatMap;
 use crate::picture::label::size;
@@ -10,6 +10,7 @@ use crate::picture::palette::Palette;
 use crate::picture::text::{clean, short};
 use crate::words::noun;
 use cohabit_model::mapping::Weight;
+use cohabit_model::series::Window;
 use cohabit_model::timeline::{By, Group, groups};
 use cohabit_model::{Matrix, Period, Profile, Timeline};
 use serde_json::{Value, json};
@@ -23,12 +24,13 @@ const MATRIX_LINES: usize = 18;
 pub fn time(profile: &Profile, timeline: &Timeline, options: &ShowOptions) -> String {
     let palette = options.palette;
     let mut out = title(profile, options);
-    let window = seconds(timeline.window_ns as f64 * 1e-9);
+    let window = number::windows(timeline.window, 1.0);
     out +=
         &heading(&format!("events over time (profiled in windows of {window}; a column is one or several)"), palette);
     out += &Events::new(profile, timeline, Events::columns(options.width)).draw(palette, LINES);
     if !profile.meta.clock.is_empty() {
-        out += &format!("  time: {}\n", clean(&profile.meta.clock));
+        let of = if profile.meta.window_instructions > 0 { "windows" } else { "time" };
+        out += &format!("  {of}: {}\n", clean(&profile.meta.clock));
     }
     let parts = Parts::new(profile, timeline, options.weight);
     out += &parts.table(profile, options);
@@ -63,10 +65,20 @@ pub fn document(profile: &Profile, timeline: &Timeline) -> Value {
             "tasks": group.map_or(0, |group| group.tasks), "load": group.map(|group| group.load(parts.all)),
         })
     };
-    json!({
-        "by": timeline.by, "window_ns": timeline.window_ns,
+    let mut document = json!({
+        "by": timeline.by, "window_ns": 0,
         "parts": timeline.periods.iter().enumerate().map(period).collect::<Vec<_>>(),
-    })
+    });
+    put_window(&mut document, timeline.window);
+    document
+}
+
+/// The window of a series under the keys that it has in a profile's `meta`.
+pub fn put_window(document: &mut Value, window: Window) {
+    match window {
+        Window::Time(ns) => document["window_ns"] = ns.into(),
+        Window::Instructions(instructions) => document["window_instructions"] = instructions.into(),
+    }
 }
 
 /// What a part is called.
@@ -130,7 +142,7 @@ impl<'a> Parts<'a> {
         let percent = |part: f64, whole: f64| format!("{:.1} %", if whole > 0.0 { 100.0 * part / whole } else { 0.0 });
         for (part, period) in self.timeline.periods.iter().enumerate() {
             let windows: u64 = period.spans.iter().map(|span| span.end - span.start).sum();
-            let at = |bin: u64| seconds(bin as f64 * self.timeline.window_ns as f64 * 1e-9);
+            let at = |bin: u64| number::windows(self.timeline.window, bin as f64);
             let when = match &period.spans[..] {
                 [span] => format!("{} - {}", at(span.start), at(span.end)),
                 spans => format!("from {}, {} times", at(spans[0].start), spans.len()),

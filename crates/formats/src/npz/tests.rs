@@ -34,6 +34,7 @@ fn example(tasks: u32) -> Profile {
     let call = CallSite { function: "halo".into(), line: "halo.c:12".into(), messages: 1 << 60, bytes: u64::MAX };
     let meta = Meta {
         requested_window_ns: Some(u64::MAX),
+        requested_window_instructions: Some(7),
         unseen_channels: vec!["sockets".into()],
         imported_from: vec!["a.csv".into(), "b.csv".into()],
         collectives: Some(Collectives::Decomposed),

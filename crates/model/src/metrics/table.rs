@@ -182,6 +182,7 @@ mod tests {
     use super::*;
     use crate::Matrix;
     use crate::profile::{Kind, Meta, SeriesRow};
+    use crate::series::Window;
     use crate::timeline::{By, Period};
 
     fn value(key: &str, known: &Known) -> Value {
@@ -202,7 +203,7 @@ mod tests {
             bytes: matrix.clone(),
         };
         let periods = vec![period(0, &first), period(1, &second)];
-        let timeline = Timeline { by: By::Clusters, window_ns: 1, periods };
+        let timeline = Timeline { by: By::Clusters, window: Window::Time(1), periods };
         let known = Known { profile: &profile, timeline: Some(&timeline), dram_bytes: Some(50) };
         assert_eq!(value("communication_load", &known), Ok(100.0));
         assert_eq!(value("communication_to_memory", &known), Err(NO_ACCESSES));

@@ -10,6 +10,7 @@ use cohabit_host::install::Installation;
 use cohabit_host::signals::Passing;
 use cohabit_model::command::CommandError;
 use cohabit_model::file::cannot_write;
+use cohabit_model::series::Window;
 use cohabit_model::{Error, Result};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, rlim_t};
 use nix::sys::signal::Signal;
@@ -139,9 +140,13 @@ fn client_options(
     add("directory", directory.as_os_str());
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let (burst_on, burst_off) = options.burst.unwrap_or_default();
+    let window = match options.window {
+        Window::Time(ns) => ("window_ns", ns),
+        Window::Instructions(instructions) => ("window_instructions", instructions),
+    };
     for (name, value) in [
         ("ticks_per_second", ticks_per_second),
-        ("window_ns", ns(options.window)),
+        window,
         ("series_bound", options.series_bound),
         ("block", options.block_bytes.into()),
         ("sharing", options.sharing.into()),

@@ -6,13 +6,15 @@ use super::image::{Image, ImageRow};
 use super::tasks::{Tasks, identify};
 use super::{Options, abi};
 use cohabit_model::profile::{Kind, Marker, Meta, SeriesRow};
-use cohabit_model::series::{DEFAULT_BOUND, bound_profile_series};
+use cohabit_model::series::{DEFAULT_BOUND, Window, bound_profile_series};
 use cohabit_model::{Matrix, Profile};
 
 /// The name of this detector in profiles.
 pub const DETECTOR: &str = "dbi";
 
 const CLOCK: &str = "wall time of the instrumented run, stretched by the instrumentation";
+const INSTRUCTIONS: &str = "instructions of each task, counted on from those of the task that made it; an event is in the window \
+                            that its reader is in";
 
 /// What is known of a run beside its parts.
 pub struct Run<'a> {
@@ -40,7 +42,11 @@ pub fn merge(mut images: Vec<Image>, run: &Run) -> Profile {
     let sharing = run.options.sharing.then(|| matrix(Direction::Both, |cell| cell.sharing));
     let mut meta = Meta::new(kind(&tasks), DETECTOR, tasks.tasks.clone());
     meta.block_bytes = images.first().map_or(run.options.block_bytes, |image| image.head.block_bytes).into();
-    meta.clock = CLOCK.to_owned();
+    meta.clock = match run.options.window {
+        Window::Time(_) => CLOCK,
+        Window::Instructions(_) => INSTRUCTIONS,
+    }
+    .to_owned();
     meta.command.clone_from(&run.command);
     meta.programs = programs(&images, &tasks);
     meta.hosts = vec![run.host.to_owned()];
@@ -140,11 +146,15 @@ fn kind(tasks: &Tasks) -> Kind {
     if tasks.processes > 1 && !threads { Kind::Processes } else { Kind::Threads }
 }
 
-/// Brings the series of all images to the widest windows among them, counted from the first image's start.
+/// Brings the series of all images to the widest windows among them, of time counted from the first image's start.
 fn set_series(profile: &mut Profile, images: &[Image], tasks: &Tasks, options: &Options) {
     let shift = images.iter().map(|image| image.window_shift).max().unwrap_or(0);
-    let requested_ns = u64::try_from(options.window.as_nanos()).unwrap_or(u64::MAX);
-    profile.meta.window_ns = requested_ns.saturating_mul(1 << shift);
+    let requested = options.window;
+    let width = requested.width().saturating_mul(1 << shift);
+    profile.meta.set_window(match requested {
+        Window::Time(_) => Window::Time(width),
+        Window::Instructions(_) => Window::Instructions(width),
+    });
     let start_ticks = images.first().map_or(0, |image| image.head.start_ticks);
     for (at, (image, ids)) in images.iter().zip(&tasks.ids).enumerate() {
         for (task, &destination) in image.tasks.iter().zip(ids) {
@@ -160,16 +170,18 @@ fn set_series(profile: &mut Profile, images: &[Image], tasks: &Tasks, options: &
         }
     }
     if shift > 0 {
-        profile.meta.requested_window_ns = Some(requested_ns);
+        profile.meta.note_requested(requested);
     }
     let bound = usize::try_from(options.series_bound).unwrap_or(DEFAULT_BOUND);
-    bound_profile_series(profile, profile.meta.window_ns, bound);
+    bound_profile_series(profile, width, bound);
 }
 
 /// The bin, of windows doubled `shift` times, in which the window of `row` begins.
 fn bin(image: &Image, row: &ImageRow, start_ticks: u64, shift: u32) -> u64 {
     let width = u128::from(image.head.window_ticks.max(1));
     let since_image = (u128::from(row.bin) * width) << row.shift.min(63);
-    let since_start = since_image.saturating_add(u128::from(image.head.start_ticks.saturating_sub(start_ticks)));
+    let of_instructions = image.head.flags & abi::COHABIT_FLAG_INSTRUCTIONS != 0;
+    let image_start = if of_instructions { 0 } else { image.head.start_ticks.saturating_sub(start_ticks) };
+    let since_start = since_image.saturating_add(u128::from(image_start));
     u64::try_from(since_start / (width << shift.min(63))).unwrap_or(u64::MAX)
 }

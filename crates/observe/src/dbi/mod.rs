@@ -31,18 +31,22 @@ pub use program::{Program, check_profilable};
 
 use crate::begin::OnBegin;
 use cohabit_model::Profile;
+use cohabit_model::series::Window;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
+
+/// Instructions of a window at least: a task's count is right to a block of code, which has some hundred at most.
+pub const LEAST_INSTRUCTIONS: u64 = 1000;
 
 /// What to count, and how.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Bytes of a block: a power of two from 16 to 4096.
     pub block_bytes: u32,
-    /// Width of a bin of the time series, at least 1 us.
-    pub window: Duration,
+    /// A bin of the time series: at least 1 us, or [`LEAST_INSTRUCTIONS`].
+    pub window: Window,
     /// Rows the series may have before its windows are doubled; 0: no series.
     pub series_bound: u64,
     /// Count sharing too.
@@ -74,7 +78,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             block_bytes: 64,
-            window: Duration::from_millis(1),
+            window: Window::Time(1_000_000),
             series_bound: cohabit_model::series::DEFAULT_BOUND as u64,
             sharing: false,
             hot: false,

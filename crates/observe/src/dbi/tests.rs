@@ -7,6 +7,7 @@ use super::testing::PartBuilder;
 use super::{Options, abi};
 use cohabit_model::Profile;
 use cohabit_model::profile::{Kind, SeriesRow};
+use cohabit_model::series::Window;
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -163,12 +164,32 @@ fn series_meet_at_the_widest_window() {
     let first = first.with(|task| (task.window, task.window_shift) = (5, 0)).series(0, &[(0, 0, 1, 8), (3, 0, 2, 16)]);
     let first = first.series(1, &[(1, 0, 2, 16)]);
     let second = PartBuilder::new(6, 5, 200).task(None, "c").task(Some(0), "d").series(0, &[(1, 0, 7, 56)]);
-    let options = Options { window: Duration::from_nanos(100), ..Options::default() };
+    let options = Options { window: Window::Time(100), ..Options::default() };
     let profile = merged(vec![first, second], &options);
     let row =
         |bin, source, destination, messages| SeriesRow { bin, source, destination, messages, bytes: 8 * messages };
     assert_eq!(profile.series, [row(0, 0, 1, 1), row(1, 0, 1, 4), row(1, 2, 3, 7), row(2, 0, 1, 4)]);
     assert_eq!((profile.meta.window_ns, profile.meta.requested_window_ns), (200, Some(100)));
+}
+
+#[test]
+fn windows_of_instructions_are_each_task_s_own() {
+    // The same two images: when the second one started is nothing to the counts of its tasks.
+    let of_instructions = |mut part: PartBuilder| {
+        part.head.flags |= COHABIT_FLAG_INSTRUCTIONS;
+        part
+    };
+    let first = PartBuilder::new(5, 1, 0).task(None, "a").task(Some(0), "b").series(1, &[(1, 0, 2, 16)]);
+    let first = first.series(0, &[(2, 0, 3, 24)]);
+    let second = PartBuilder::new(6, 5, 200).task(None, "c").task(Some(0), "d").series(0, &[(1, 0, 7, 56)]);
+    let options = Options { window: Window::Instructions(1000), ..Options::default() };
+    let profile = merged(vec![of_instructions(first), of_instructions(second)], &options);
+    let row =
+        |bin, source, destination, messages| SeriesRow { bin, source, destination, messages, bytes: 8 * messages };
+    assert_eq!(profile.series, [row(0, 2, 3, 7), row(1, 0, 1, 5)]);
+    assert_eq!((profile.meta.window_ns, profile.meta.window()), (0, Window::Instructions(2000)));
+    assert_eq!(profile.meta.requested_window_instructions, Some(1000));
+    assert!(profile.meta.clock.starts_with("instructions of each task"), "{}", profile.meta.clock);
 }
 
 #[test]
