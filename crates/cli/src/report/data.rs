@@ -86,7 +86,7 @@ fn places(observed: &Observed) -> Vec<Value> {
     let blocks = meta.hot.iter().map(|block| of_memory(&block.object, &block.writers, &block.readers));
     let objects = meta.data.iter().flat_map(|data| data.by_name());
     let objects = objects.map(|object| of_memory(&object.object, &object.writers, &object.readers));
-    let pairs = call_sites(&observed.profile).unwrap_or_default().into_iter().flat_map(|pair| {
+    let pairs = call_sites(&observed.profile).unwrap_or_default().iter().flat_map(|pair| {
         let call = move |site: &CallSite| {
             json!({ "object": "", "writers": [pair.source], "readers": [pair.destination], "written": place(&site.function, &site.line), "read": "" })
         };

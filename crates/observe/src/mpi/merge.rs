@@ -268,7 +268,7 @@ fn describe(meta: &mut Meta, ranks: &[Rank], worlds: &Worlds, run: &Run, notes: 
     let any = |flag| ranks.iter().any(|rank| rank.has(flag));
     let collectives = any(abi::COHABIT_MPI_FLAG_COLLECTIVES);
     meta.collectives = Some(if monitored { Collectives::Monitored } else { Collectives::Decomposed });
-    meta.mpi_library = Some(ranks[0].library().into());
+    meta.mpi_library = Some(ranks[0].library());
     meta.mpi_thread_level = ranks.iter().map(|rank| rank.head.thread_level).max();
     if worlds.ranges.len() > 1 {
         meta.worlds = worlds.ranges.iter().map(|&(first_task, tasks)| World { first_task, tasks }).collect();
