@@ -404,7 +404,7 @@ mod tests {
         let shared = all.map(|name| format!("{name} --share-cores"));
         assert_eq!(names(&["packed", "best"], "congestion", true).unwrap()[3..], shared);
         let error = names(&["packed"], "congestion", false).unwrap_err();
-        assert_eq!(error.remedy.as_deref(), Some("add --mapper best"));
+        assert_eq!(error.remedy.as_deref(), Some("add --mapper best or exact"));
     }
 
     /// Mappers that are said not to look at communication give the same with it and without; all others have it.
