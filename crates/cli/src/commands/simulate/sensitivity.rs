@@ -125,7 +125,7 @@ impl Sensitivity {
             others.clone().map(|n| format!("  {sign} {:>1$}", self.names[n], column(n))).collect::<String>()
         };
         let mut text = format!(
-            "\nfastest first: {ranking}\n\n{:<width$}{}{}  {} %: faster than before are\n",
+            "\nfastest first: {ranking}\n\n{:<width$}{}{}  at {} %\n",
             format!("relative to {}", self.names[0]),
             heads("-"),
             heads("+"),
@@ -139,7 +139,7 @@ impl Sensitivity {
             };
             let mut turned = Vec::new();
             for (sign, times) in [("-", &row.less), ("+", &row.more)] {
-                let told = |(a, b): (usize, usize)| format!("{sign} {} than {}", self.names[b], self.names[a]);
+                let told = |(a, b): (usize, usize)| format!("{sign} {} overtakes {}", self.names[b], self.names[a]);
                 turned.extend(self.turned(times).into_iter().map(told));
             }
             changes += usize::from(!turned.is_empty());
@@ -194,7 +194,8 @@ mod tests {
         let text = turned.text();
         assert!(!text.contains("stays") && text.contains("another one with 1 of these 1 parameters"), "{text}");
         assert!(text.contains("fastest first: packed, best, scatter"), "{text}");
-        let more = "- scatter than best, + scatter than packed, + best than packed, + scatter than best";
+        let more =
+            "- scatter overtakes best, + scatter overtakes packed, + best overtakes packed, + scatter overtakes best";
         let row = text.lines().find(|line| line.starts_with("bus")).unwrap();
         assert!(row.contains("2.000") && row.contains("0.833"), "{row}");
         for pair in more.split(", ") {
