@@ -246,7 +246,7 @@ fn a_program_that_changes_its_pattern_is_mapped_again() {
     }
     let room = Room::new();
     let mut arguments = vec!["run", "--always", "--verbose", "--json", "r.json", "--", program.to_str().unwrap()];
-    arguments.extend(["phases", "--threads", "4", "--rounds", "24000", "--blocks", "16384", "--block", "64"]);
+    arguments.extend(["phases", "--threads", "4", "--rounds", "48000", "--blocks", "16384", "--block", "64"]);
     arguments.extend(["--expect", "/dev/null"]);
     let Some(ran) = online(test, &room, &arguments) else { return };
     assert_eq!(ran.status, Some(0), "{}", ran.stderr);
