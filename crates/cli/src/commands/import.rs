@@ -33,14 +33,14 @@ pub struct Import {
     format: Option<String>,
     /// What the tasks are, where the file does not say [default: threads, or what the format is about]
     #[arg(long, value_enum, hide_default_value = true)]
-    kind: Option<TaskKind>,
+    kind: Option<KindArg>,
     #[command(flatten)]
     json: JsonArgs,
 }
 
 /// `--kind`.
 #[derive(Clone, Copy, ValueEnum)]
-enum TaskKind {
+enum KindArg {
     /// Threads of one process
     Threads,
     /// Processes of one thread each
@@ -49,12 +49,12 @@ enum TaskKind {
     Ranks,
 }
 
-impl From<TaskKind> for Kind {
-    fn from(kind: TaskKind) -> Self {
+impl From<KindArg> for Kind {
+    fn from(kind: KindArg) -> Self {
         match kind {
-            TaskKind::Threads => Kind::Threads,
-            TaskKind::Processes => Kind::Processes,
-            TaskKind::Ranks => Kind::Ranks,
+            KindArg::Threads => Kind::Threads,
+            KindArg::Processes => Kind::Processes,
+            KindArg::Ranks => Kind::Ranks,
         }
     }
 }
