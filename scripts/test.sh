@@ -59,7 +59,6 @@ read -r emulated_passed emulated_failed emulated_skipped < <(
         echo "0 0 $(grep -c '^skipped: ' "$emulated")"
 )
 
-grep '^unsteady: ' "$emulated"
 if [ ${#unsteady[@]} -gt 0 ]; then
     printf '\nunsteady, failed and passed when run once more:\n'
     printf '  %s\n' "${unsteady[@]}"
