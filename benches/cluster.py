@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What mappings of MPI ranks over several hosts are worth, measured on the emulated cluster (workloads/cluster) of the
-IBM report, as Markdown tables for benches/mpi.md.
+IBM report, as Markdown tables for benches/cluster.md.
 
     benches/cluster.py [--npb NPB3.3-MPI/bin] [--rounds 4] [--minutes 30] [--random 6] [--shuffled 3]
                        [--first 0] [--programs 'lu.*,*.16'] [--whole] [--keep DIR]

@@ -35,7 +35,7 @@ NETWORK = "10.77.0"
 PUS = 2  # of a host
 # Of a queue that nothing is dropped from: more than all senders together have on their way. Where frames are dropped, TCP
 # waits 200 ms and more before it sends again, and whom that hits is chance: all-to-alls took up to four times as long under
-# one mapping as under another that puts as many bytes on every link (benches/mpi.md).
+# one mapping as under another that puts as many bytes on every link (benches/estimates.md).
 ENDLESS_KB = 1_000_000
 # So nothing is to be sent again. TCP would all the same, when a queue makes its answers late all at once: it probes what it
 # takes for lost after two round trips, and sends all of it after this time.
@@ -43,7 +43,7 @@ PATIENT = "rto_min 2s"
 NO_PROBES = "net.ipv4.tcp_early_retrans=0"
 # The congestion control that every kernel has, whatever this machine's is. BBR, which some have, paces by a bandwidth that it
 # measures, and the token buckets' first frames, which go at once, mislead it: all-to-alls of 4 hosts got half of what ports let
-# through (benches/mpi.md).
+# through (benches/estimates.md).
 RENO = "net.ipv4.tcp_congestion_control=reno"
 # What a host runs is told this of the MPIs: no ssh, the cluster's network, and ranks that wait give their processor up,
 # since all hosts share the machine's.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const LEAST_GAIN: f64 = 0.01;
 
 /// Nor is one below this share of the communication: mappings that are estimated nearer to each other than that are faster or
-/// slower by up to a tenth as it happens (benches/mpi.md).
+/// slower by up to a tenth as it happens (benches/cluster.md).
 const LEAST_SAVED: f64 = 0.07;
 
 /// From this share on a replay is enough by itself; below it, the estimates by phases have to agree.

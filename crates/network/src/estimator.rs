@@ -32,7 +32,7 @@ pub struct Estimate {
     pub seconds: f64,
     /// Seconds: the [`NORM`]-norm of how long each port and switch is busy; ports of one wire ([`Hct::wires`]) count once. Not in
     /// the report; of mappings whose phases take as long, the one for which this is smaller is mostly faster
-    /// (benches/mpi.md).
+    /// (benches/estimates.md).
     pub norm_s: f64,
     /// What takes as long; none where nothing is sent through any port.
     pub bottleneck: Option<Resource>,

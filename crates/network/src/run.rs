@@ -4,7 +4,7 @@
 //!
 //! Else, a profile that tells phases apart does not say how far they overlap: ranks go ahead of one another. The run takes at least as long
 //! as all messages sent at once, and as the longest collective, order included; and at most as all phases one after the other. It is estimated half-way
-//! (benches/mpi.md, "Phases").
+//! (benches/estimates.md, "Phases").
 
 use crate::Replay;
 use crate::estimator::{Estimate, Total, estimate};
