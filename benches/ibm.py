@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""The experiments of the IBM report on MPI ranks (sections 7.1 and 7.2, Figures 7 and 9), on the emulated cluster of that report
-(workloads/cluster): its own greedy mapping (`hct-greedy`) against the linear one, estimated and measured.
+"""The experiments of the IBM report on MPI ranks (sections 2, 7.1 and 7.2; Figures 1, 7 and 9), on the emulated cluster of that report
+(workloads/cluster): its own greedy mapping (`hct-greedy`) against the linear one, estimated and measured; and what pairs of ranks
+get through, by where they are.
 
     benches/ibm.py [--npb NPB3.3-MPI/bin] [--rounds 5] [--minutes 30] [--programs 'lu.*,*.16'] [--keep DIR] [--page FILE]
     benches/ibm.py --tables DIR [--page FILE]     what was kept there, measuring nothing
+    benches/ibm.py --bandwidth                    Figure 1 alone
 
 As in the report a configuration (program, number of ranks, mapping) runs five times, by turns and in random order here, and its
 median counts. The estimated speedup is what the estimator of Figure 4 says of both mappings, times the share of the run that is
@@ -88,6 +90,38 @@ def measure_all(arguments, place, own_pus, folder, results):
                     cluster.save(folder, results)
 
 
+# Figure 1's four lines: hosts of the ranks (0 to 4 are one subnet, 5 to 7 the other), pairs being ranks 0 and 1, 2 and 3.
+LINES = {"2T across subnets": ([0, 5], "one"), "2T in subnet": ([0, 1], "one"), "2T B in subnet": ([0, 1], "both"),
+         "4T B in subnet": ([0, 1, 2, 3], "both")}
+
+
+def bandwidths(place):
+    """Mbit/s by message length of each of Figure 1's lines; the median of three runs."""
+    program = f"{cluster.ROOT}/build/workloads/mpi/bandwidth-openmpi"
+    if not os.path.exists(program):
+        sys.exit("bench: make -C workloads/mpi first")
+    found = {}
+    for line, (hosts, how) in LINES.items():
+        runs = []
+        for _ in range(3):
+            on = ["--host", ",".join(f"n{host}" for host in hosts), "--bind-to", "none", "-n", str(len(hosts))]
+            ran = cluster.run(["timeout", "-s", "KILL", "300", f"{place}/on", "n0", "mpirun", *on, program, how])
+            if ran.returncode != 0:
+                sys.exit(f"bench: {line}: {cluster.said(ran.stderr)}")
+            runs.append(dict(map(float, row.split()) for row in ran.stdout.splitlines()))
+        found[line] = {length: statistics.median(run[length] for run in runs) for length in runs[0]}
+    return found
+
+
+def figure_1(found):
+    """The figure as a table, in Markdown: a column a line."""
+    size = lambda length: f"{length // 1024:.0f} KiB" if length >= 1024 else f"{length:.0f} B"
+    text = "## Figure 1: bandwidth by message length, Mbit/s\n\n| length | " + " | ".join(LINES) + " |\n|---|" + "---|" * len(LINES) + "\n"
+    for length in found[next(iter(LINES))]:
+        text += f"| {size(length)} | " + " | ".join(f"{found[line][length]:.1f}" for line in LINES) + " |\n"
+    return text
+
+
 def speedups(entry):
     """Estimated by Figure 4, by cohabit's own estimate, and actual, as shares of the run; none where too little was measured."""
     if entry["alike"]:
@@ -154,6 +188,7 @@ def main():
     parser.add_argument("--keep", metavar="DIR")
     parser.add_argument("--tables", metavar="DIR")
     parser.add_argument("--page", metavar="FILE")
+    parser.add_argument("--bandwidth", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench") as temporary:
         place, folder = f"{temporary}/c", os.path.abspath(arguments.tables or arguments.keep or temporary)
@@ -162,6 +197,9 @@ def main():
             cluster.stop_by_signals()
             with cluster.created(place) as own_pus:
                 if own_pus is None:
+                    return 0
+                if arguments.bandwidth:
+                    print(figure_1(bandwidths(place)))
                     return 0
                 measure_all(arguments, place, own_pus, folder, results)
     text = tables(results)
