@@ -19,7 +19,7 @@ use cohabit_model::mapping::{Cost, FORMAT, Placed, Seat, Weight};
 use cohabit_model::profile::Kind;
 use cohabit_model::series::Window;
 use cohabit_model::timeline::By;
-use cohabit_model::topology::NodeId;
+use cohabit_model::topology::{Level, NodeId};
 use cohabit_model::{Error, Hct, Mapping, Matrix, Period, Profile, Result, Task, Timeline, Topology};
 use cohabit_network::Traffic;
 use std::collections::{HashMap, HashSet};
@@ -169,8 +169,9 @@ impl MappingArgs {
         let mut place = |((task, &pu), room): ((&Task, &usize), NodeId)| {
             // Where it is to run, which need not be where it ran.
             let host = topology.host_of(pu).map_or(if same_host { task.host.as_str() } else { "" }, |host| host);
-            // A million tasks have few rooms; on a cluster, they would be of several hosts.
-            let pus = match room == topology.pus[pu].node || !topology.names.is_empty() {
+            // Nobody goes to another host. A million tasks have few rooms.
+            let room = within_host(&usable, room, pu);
+            let pus = match room == topology.pus[pu].node {
                 true => String::new(),
                 false => lists.entry(room).or_insert_with(|| pus_of(&usable, room).to_string()).clone(),
             };
@@ -389,6 +390,12 @@ pub fn usable(topology: &Topology, options: &Options) -> Topology {
 /// The tasks that the user pins.
 fn fixed(options: &Options) -> HashSet<usize> {
     options.pins.iter().map(|&(task, _)| task).collect()
+}
+
+/// A node, or as much of it as is on the host of a PU below it.
+fn within_host(topology: &Topology, node: NodeId, pu: usize) -> NodeId {
+    let host = if topology.names.is_empty() { None } else { topology.ancestor(pu, Level::Machine) };
+    host.filter(|&host| topology.nodes[host].pus.len() < topology.nodes[node].pus.len()).unwrap_or(node)
 }
 
 /// The PUs of a node that may be used.

@@ -27,7 +27,7 @@ impl Exporter for Binding {
             let cause = format!("{name} is for one host, and ranks 0 and {other} are on {first} and {host}");
             return Err(Error::new(cause).remedy("export mpich-hosts, which says the PUs too"));
         }
-        let sets: Vec<String> = ranks.iter().map(|rank| joined(rank.pus.iter().copied(), "+")).collect();
+        let sets: Vec<String> = ranks.iter().map(|rank| joined(rank.room.iter().copied(), "+")).collect();
         Ok(format!("-bind-to user:{}\n", sets.join(",")))
     }
 }
@@ -49,7 +49,7 @@ impl Exporter for Hosts {
         let ranks = ranks(placement, self.name())?;
         let mut runs: Vec<(&str, Vec<String>)> = Vec::new();
         for (host, rank) in names(placement.topology, &ranks)?.into_iter().zip(&ranks) {
-            let pus = joined(rank.pus.iter().copied(), "+");
+            let pus = joined(rank.room.iter().copied(), "+");
             match runs.last_mut() {
                 Some((last, sets)) if *last == host => sets.push(pus),
                 _ => runs.push((host, vec![pus])),

@@ -70,7 +70,7 @@ fn logical_slots(topology: &Topology) -> HashMap<(&str, u32), u32> {
 fn rankfile(topology: &Topology, ranks: &[Rank], slot: impl Fn(&str, u32) -> Result<u32>) -> Result<String> {
     let mut text = String::new();
     for (number, (rank, host)) in ranks.iter().zip(names(topology, ranks)?).enumerate() {
-        let slots = rank.pus.iter().map(|&pu| slot(rank.host, pu)).collect::<Result<Vec<_>>>()?;
+        let slots = rank.room.iter().map(|&pu| slot(rank.host, pu)).collect::<Result<Vec<_>>>()?;
         text += &format!("rank {number}={host} slot={}\n", joined(slots, ","));
     }
     Ok(text)

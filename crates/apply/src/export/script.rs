@@ -46,7 +46,7 @@ fn bind_ranks(placement: &Placement, format: &str, binder: &Binder) -> Result<St
             [_] => String::new(),
             threads => format!("export {} OMP_PROC_BIND=close; ", omp_places(threads)),
         };
-        body += &format!("{number}) {threads}exec {} \"$@\" ;;\n", (binder.start)(&rank.pus));
+        body += &format!("{number}) {threads}exec {} \"$@\" ;;\n", (binder.start)(&rank.room));
     }
     body += "'') echo \"$0: no launcher has numbered this process\" >&2 ;;\n";
     body += &format!(

@@ -61,7 +61,7 @@ impl Exporter for MaskCpu {
     }
     fn export(&self, placement: &Placement) -> Result<String> {
         let ranks = ranks(placement, self.name())?;
-        let masks: Vec<String> = ranks.iter().map(|rank| mask(&rank.pus)).collect();
+        let masks: Vec<String> = ranks.iter().map(|rank| mask(&rank.room)).collect();
         Ok(format!("--cpu-bind=mask_cpu:{}\n", same_on_each(&ranks, &masks, self.name())?.join(",")))
     }
 }

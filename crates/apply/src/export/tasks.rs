@@ -1,9 +1,10 @@
 //! The tasks of a mapping as launchers number them: MPI ranks (or processes), or the threads of one process.
 
 use super::Placement;
+use cohabit_host::CpuMask;
 use cohabit_model::mapping::Placed;
 use cohabit_model::{Error, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// A rank, or a process where there are no ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +13,10 @@ pub struct Rank<'a> {
     pub host: &'a str,
     /// OS indices of the PUs of all its tasks, ascending.
     pub pus: Vec<u32>,
+    /// OS indices of the PUs that it may use, ascending: those of its tasks; of a rank with one task all that serve it as well
+    /// ([`Placed::pus`]), where there are more of them than tasks. Where there is none to spare, a PU each keeps the
+    /// scheduler from putting two ranks on one.
+    pub room: Vec<u32>,
     /// The PU of each of its tasks, in the order in which they are started.
     pub threads: Vec<u32>,
     /// How many tasks it has: 1, or its threads.
@@ -67,6 +72,7 @@ pub fn ranks<'a>(placement: &Placement<'a>, format: &str) -> Result<Vec<Rank<'a>
         let rank = found.entry(number).or_insert_with(|| Rank {
             host: &task.host,
             pus: Vec::new(),
+            room: Vec::new(),
             threads: Vec::new(),
             tasks: 0,
             number: number as usize,
@@ -86,7 +92,41 @@ pub fn ranks<'a>(placement: &Placement<'a>, format: &str) -> Result<Vec<Rank<'a>
             Error::new(cause).remedy("map the profile of the whole run: launchers number ranks from 0 without gaps")
         );
     }
-    Ok(ranks.into_iter().map(Rank::sorted).collect())
+    with_room(ranks.into_iter().map(Rank::sorted).collect(), tasks)
+}
+
+/// Gives each rank the PUs that it may use.
+fn with_room<'a>(mut ranks: Vec<Rank<'a>>, tasks: &'a [Placed]) -> Result<Vec<Rank<'a>>> {
+    let mut taken: HashMap<&str, Vec<u32>> = HashMap::new();
+    tasks.iter().for_each(|task| taken.entry(&task.host).or_default().push(task.pu));
+    // Ranks have few different rooms: each is looked at once.
+    let mut rooms: HashMap<(&str, &str), Option<Vec<u32>>> = HashMap::new();
+    let mut room_of = |task: &'a Placed| -> Result<Option<Vec<u32>>> {
+        let room = rooms.entry((&task.host, &task.pus)).or_insert_with(|| {
+            let listed = CpuMask::parse(&task.pus)?;
+            let tasks = taken[task.host.as_str()].iter().filter(|&&pu| listed.contains(pu)).count();
+            Some(if tasks < listed.pus().len() { listed.pus() } else { Vec::new() })
+        });
+        match room {
+            Some(room) if room.is_empty() => Ok(None),
+            Some(room) if room.contains(&task.pu) => Ok(Some(room.clone())),
+            _ => {
+                let cause = format!("the PUs {:?} of task {} are no list with its PU {}", task.pus, task.task, task.pu);
+                Err(Error::new(cause).remedy("make the mapping again from its profile"))
+            }
+        }
+    };
+    for rank in &mut ranks {
+        rank.room = rank.pus.clone();
+    }
+    for task in tasks.iter().filter(|task| !task.pus.is_empty()) {
+        let number = task.rank.unwrap_or(task.process) as usize;
+        let rank = &mut ranks[number];
+        if rank.tasks == 1 {
+            rank.room = room_of(task)?.unwrap_or_else(|| rank.pus.clone());
+        }
+    }
+    Ok(ranks)
 }
 
 impl Rank<'_> {

@@ -101,7 +101,7 @@ impl Building<'_> {
     fn shares_pus(&self) -> bool {
         let mut taken = HashSet::new();
         let mut pus =
-            self.hosts.iter().zip(&self.ranks).flat_map(|(host, rank)| rank.pus.iter().map(move |pu| (host, pu)));
+            self.hosts.iter().zip(&self.ranks).flat_map(|(host, rank)| rank.room.iter().map(move |pu| (host, pu)));
         pus.any(|place| !taken.insert(place))
     }
 
@@ -166,7 +166,16 @@ impl Building<'_> {
             self.variables.push(("SLURM_HOSTFILE".into(), file.into()));
             self.word(["--distribution=arbitrary".into()]);
         }
-        let binding = self.export("slurm-map-cpu").or_else(|_| self.export("slurm-mask-cpu"));
+        // A list has a PU a rank. Where hosts differ in what they have to spare, a PU each may still be the same on all.
+        let listed = self.ranks.iter().all(|rank| rank.room.len() == 1);
+        let masks = if listed { None } else { self.export("slurm-mask-cpu").ok() };
+        let binding = masks.map_or_else(
+            || {
+                self.ranks.iter_mut().for_each(|rank| rank.room.clone_from(&rank.pus));
+                self.export("slurm-map-cpu").or_else(|_| self.export("slurm-mask-cpu"))
+            },
+            Ok,
+        );
         self.bind(binding);
         Ok(())
     }
@@ -186,7 +195,7 @@ impl Building<'_> {
         let named = self.names_hosts();
         let of = |(rank, host): (&Rank, &&str)| Expected {
             host: named.then(|| (*host).to_owned()),
-            pus: self.bound.then(|| rank.pus.clone()),
+            pus: self.bound.then(|| rank.room.clone()),
             threads: if rank.threads.len() > 1 { rank.threads.clone() } else { Vec::new() },
         };
         self.ranks.iter().zip(&self.hosts).map(of).collect()

@@ -38,11 +38,15 @@ fn mapping(places: &[(&str, u32)]) -> Mapping {
 }
 
 fn launched(launcher: (Launcher, u32), line: &str, places: &[(&str, u32)]) -> cohabit_model::Result<RankLaunch> {
-    let (mapping, topology) = (mapping(places), Topology::load("core:4 pu:1").unwrap());
-    let weight = Matrix::zero(places.len());
+    launched_by(launcher, line, &mapping(places))
+}
+
+fn launched_by(launcher: (Launcher, u32), line: &str, mapping: &Mapping) -> cohabit_model::Result<RankLaunch> {
+    let topology = Topology::load("core:4 pu:1").unwrap();
+    let weight = Matrix::zero(mapping.tasks.len());
     let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
     let given = Given::read(launcher.0, &words, |_| None)?;
-    RankLaunch::new(launcher, &words, &given, &Placement::new(&mapping, &topology, &weight)?)
+    RankLaunch::new(launcher, &words, &given, &Placement::new(mapping, &topology, &weight)?)
 }
 
 /// The command with FOLDER in the place of the folder of its files.
@@ -104,6 +108,49 @@ fn each_launcher_is_told_in_its_own_words() {
         let hosted = launch.variables.iter().any(|(name, _)| name == "SLURM_HOSTFILE");
         assert_eq!(hosted, launcher.0 == srun && places.len() == 3);
     }
+}
+
+#[test]
+fn a_rank_may_use_all_that_serves_it_as_well_where_some_of_it_stays_idle() {
+    let (open_mpi, hydra, srun) = (Launcher::OpenMpi, Launcher::Hydra, Launcher::Srun);
+    // Two ranks may use any of four PUs; two more that may use two of them leave none idle there.
+    let mut spare = mapping(&[("", 1), ("", 0)]);
+    spare.tasks.iter_mut().for_each(|task| task.pus = "0-3".into());
+    let mut full = mapping(&[("", 1), ("", 0)]);
+    full.tasks.iter_mut().for_each(|task| task.pus = "0-1".into());
+    for (mapping, slots, user, cpus, pus) in [
+        (
+            &spare,
+            "rank 0=localhost slot=0,1,2,3\nrank 1=localhost slot=0,1,2,3\n",
+            "0+1+2+3,0+1+2+3",
+            "mask_cpu:0xf,0xf",
+            vec![0, 1, 2, 3],
+        ),
+        (&full, "rank 0=localhost slot=1\nrank 1=localhost slot=0\n", "1,0", "map_cpu:1,0", vec![1]),
+    ] {
+        let launch = launched_by((open_mpi, 4), "mpirun -n 2 true", mapping).unwrap();
+        assert_eq!(std::fs::read_to_string(launch.folder().join("open_mpi_4")).unwrap(), slots);
+        assert_eq!(launch.expected[0].pus.as_ref(), Some(&pus));
+        let launch = launched_by((hydra, 4), "mpiexec -n 2 true", mapping).unwrap();
+        assert_eq!(words(&launch), format!("mpiexec -bind-to user:{user} -n 2 true"));
+        let launch = launched_by((srun, 22), "srun -n2 true", mapping).unwrap();
+        assert_eq!(words(&launch), format!("srun --cpu-bind={cpus} -n2 true"));
+        assert_eq!(launch.expected[0].pus.as_ref(), Some(&pus));
+    }
+    // Open MPI 5 wants to be asked before two ranks share PUs.
+    let launch = launched_by((open_mpi, 5), "mpirun -n 2 true", &spare).unwrap();
+    assert!(words(&launch).contains("--bind-to hwthread:overload-allowed"));
+    // One host has a PU to spare and the other has none: Slurm tells both the same, a PU each.
+    let mut uneven = mapping(&[("a", 0), ("b", 0), ("b", 1)]);
+    uneven.tasks.iter_mut().for_each(|task| task.pus = "0-1".into());
+    let launch = launched_by((srun, 22), "srun -n 3 true", &uneven).unwrap();
+    assert_eq!(words(&launch), "srun --distribution=arbitrary --cpu-bind=map_cpu:0,1 -n 3 true");
+    assert_eq!(launch.expected.iter().map(|one| one.pus.clone().unwrap()).collect::<Vec<_>>(), [[0], [0], [1]]);
+    assert_eq!(launch.notes, Vec::<String>::new());
+    // What is no list with the rank's PU comes from no mapping of ours.
+    uneven.tasks[0].pus = "2-3".into();
+    let error = launched_by((srun, 22), "srun -n 3 true", &uneven).unwrap_err();
+    assert!(error.cause.contains("are no list with its PU 0"), "{error}");
 }
 
 #[test]

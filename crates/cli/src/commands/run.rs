@@ -112,7 +112,7 @@ struct PlacedArgs {
     /// Place threads a moment after they start, by watching /proc, instead of tracing the program
     #[arg(long)]
     watch: bool,
-    /// How closely threads are confined: as far as the mapping gains by it, or each to its one PU
+    /// How closely threads and ranks are confined: as far as the mapping gains by it, or each to its one PU
     #[arg(long, value_enum, default_value_t = PinningArg::Auto)]
     pinning: PinningArg,
     /// Keep the main thread to its PU from its first instruction on, not from its second thread's start on (a program
@@ -166,7 +166,8 @@ impl Run {
         }
         let (mapping, profile) = match self.planned()? {
             Planned::Ranks(plan) if is_launcher(&self.command) => {
-                return run_ranks::run(&self.command, plan, &self.json);
+                let closely = matches!(self.placed.pinning, PinningArg::Always);
+                return run_ranks::run(&self.command, plan, closely, &self.json);
             }
             Planned::Ranks(_) => return Err(no_launcher(&self.command)),
             Planned::Threads(planned) => *planned,
@@ -210,7 +211,7 @@ impl Run {
     /// As the system places it: what placements are held against.
     fn run_unplaced(&self) -> Outcome {
         if is_launcher(&self.command) {
-            return run_ranks::run(&self.command, run_ranks::Plan::Unplaced, &self.json);
+            return run_ranks::run(&self.command, run_ranks::Plan::Unplaced, false, &self.json);
         }
         let options = Options { pass_signals: true, ..Options::default() };
         let meter = Meter::start()?;

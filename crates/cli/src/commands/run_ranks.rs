@@ -52,11 +52,11 @@ struct Decision {
     _launch: Option<RankLaunch>,
 }
 
-/// Runs the launcher and ends as it ends.
-pub(super) fn run(command: &[OsString], plan: Plan, json: &JsonFileArgs) -> Outcome {
+/// Runs the launcher and ends as it ends. `closely`: each rank is bound to the one PU of the mapping, whatever that gains.
+pub(super) fn run(command: &[OsString], plan: Plan, closely: bool, json: &JsonFileArgs) -> Outcome {
     let launcher = mpi::launcher::version(command)?;
     let given = Given::read(launcher.0, command, |name| std::env::var_os(name))?;
-    let decision = decide(launcher, command, &given, plan)?;
+    let decision = decide(launcher, command, &given, plan, closely)?;
     for line in &decision.notes {
         note(line);
     }
@@ -83,7 +83,13 @@ pub(super) fn run(command: &[OsString], plan: Plan, json: &JsonFileArgs) -> Outc
     Ok(End::of(ran.status))
 }
 
-fn decide(launcher: (Launcher, u32), command: &[OsString], given: &Given, plan: Plan) -> Result<Decision, Failure> {
+fn decide(
+    launcher: (Launcher, u32),
+    command: &[OsString],
+    given: &Given,
+    plan: Plan,
+    closely: bool,
+) -> Result<Decision, Failure> {
     let as_it_is = |notes: Vec<String>| Decision {
         command: command.to_vec(),
         variables: Vec::new(),
@@ -100,7 +106,7 @@ fn decide(launcher: (Launcher, u32), command: &[OsString], given: &Given, plan: 
         )));
     }
     let mut notes = Vec::new();
-    let (mapping, topology, weight) = match plan {
+    let (mut mapping, topology, weight) = match plan {
         Plan::Unplaced => return Ok(as_it_is(notes)),
         Plan::Mapping(mapping) => {
             let topology = Topology::parse_text(&mapping.topology)?;
@@ -123,6 +129,9 @@ fn decide(launcher: (Launcher, u32), command: &[OsString], given: &Given, plan: 
             (made.mapping, topology, made.weight)
         }
     };
+    if closely {
+        mapping.tasks.iter_mut().for_each(|task| task.pus.clear());
+    }
     let placement = Placement::new(&mapping, &topology, &weight)?;
     let mut launch = RankLaunch::new(launcher, command, given, &placement)?;
     notes.append(&mut launch.notes);

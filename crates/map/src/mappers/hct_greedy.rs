@@ -61,7 +61,9 @@ fn group(affinity: &Affinity, sizes: &[usize]) -> Vec<Vec<usize>> {
     for at in order {
         let set = match sizes[at] {
             2 => pairs.next(&free),
-            size if sets(free.iter().filter(|&&free| free).count(), size) <= FEW_SETS => heaviest(affinity, size, &free),
+            size if sets(free.iter().filter(|&&free| free).count(), size) <= FEW_SETS => {
+                heaviest(affinity, size, &free)
+            }
             size => grown(affinity, size, &free),
         };
         set.iter().for_each(|&item| free[item] = false);
@@ -218,8 +220,7 @@ mod tests {
         let mut all: Vec<(i64, Vec<usize>)> = subsets
             .map(|subset| {
                 let set: Vec<usize> = (0..items).filter(|item| subset >> item & 1 == 1).collect();
-                let bytes =
-                    set.iter().flat_map(|&a| set.iter().map(move |&b| (a, b))).filter(|(a, b)| a < b);
+                let bytes = set.iter().flat_map(|&a| set.iter().map(move |&b| (a, b))).filter(|(a, b)| a < b);
                 (bytes.map(|(a, b)| affinity.between(a, b)).sum(), set)
             })
             .collect();
