@@ -2,13 +2,13 @@
 # Runs every test and closes with one line: N passed, N failed, N skipped. A test that cannot run here says why on a
 # line that begins with "skipped:"; those lines are repeated at the end.
 #
-# What drives other people's daemons, networks and schedulers may fail for what else the machine does: a failed test of the
-# files below runs once more, alone, and if it passes then it is said to be unsteady and does not fail the whole. Nobody
+# What drives other people's daemons and schedulers may fail for what else the machine does: a failed test of a file in
+# scripts/unsteady runs once more, alone, and if it passes then it is said to be unsteady and does not fail the whole. Nobody
 # else's tests do: what is computed or counted is right each time.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
-unsteady_files='cluster launchers measure mpi online online_ranks run_ranks srun terminal'
+unsteady_files=$(awk '!/^#/ { printf "%s ", $1 }' scripts/unsteady)
 
 log=build/test.log
 mkdir -p build
