@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define COHABIT_PART_MAGIC 0x31545241504f4343ull /* "CCOPART1" */
-#define COHABIT_PART_VERSION 6u
+#define COHABIT_PART_VERSION 7u
 #define COHABIT_CHUNK_BYTES (1u << 20)
 
 /* Tasks of one image, at most; ids are local to the part, 0 is its main thread. */
@@ -29,6 +29,8 @@
 #define COHABIT_ROWS_PER_DIRECTORY 128u
 #define COHABIT_DIRECTORIES (COHABIT_ROWS / COHABIT_ROWS_PER_DIRECTORY)
 #define COHABIT_NO_TASK 0xffffffffu
+/* Parts that a transfer is counted in: those of up to 15 holders are whole. The same as in crates/detect/src/transfers.rs. */
+#define COHABIT_TRANSFER_PARTS 360360u
 
 /* Size of the file "common" beside the parts: what the processes of a run know together of the memory that they share
  * (native/dbi/common.c). Whoever starts the run makes it, sparse and all zeroes; where it is missing each process is
@@ -64,12 +66,14 @@
 /* What one task exchanged with one partner. Rows belong to the counting task: `messages` and `bytes` to the reader
  * (partner = writer), `invalidations` to the writer (partner = holder of the copy that went stale), `sharing` to the
  * later of two tasks to touch a block in a window (partner = the earlier): the symmetric matrix is, at both [a][b] and
- * [b][a], the sum of a's cell for b and b's cell for a. */
+ * [b][a], the sum of a's cell for b and b's cell for a; `transfers` to the reader (partner = a task that held the value when
+ * it was read, the writer or an earlier reader; in COHABIT_TRANSFER_PARTS, of a message as many for each of them). */
 typedef struct {
     uint64_t messages;
     uint64_t bytes;
     uint64_t invalidations;
     uint64_t sharing;
+    uint64_t transfers;
     /* Of the window under way, not yet a row of the series; added to nothing (messages and bytes hold them too). */
     uint64_t window_messages;
     uint64_t window_bytes;

@@ -8,6 +8,7 @@
 #include "recorder_shared.h"
 #include "system.h"
 #include "shadow.h"
+#include "transfers.h"
 
 /* Where things lie in the file. */
 #define HEAD_BYTES 4096u
@@ -401,10 +402,20 @@ common_tasks(void)
     return tasks < COHABIT_MAX_TASKS ? (uint32_t)tasks : COHABIT_MAX_TASKS;
 }
 
+/* The message of a reader that comes to those that hold the value of a word, shared out among them; -1: taken back. */
+static void
+count_transfers(task_t *me, uint32_t writer, word_t before, int32_t sign)
+{
+    transfers_t transfers = transfers_of(me, COHABIT_COMMON_TASKS, sign);
+    visit_readers(before, transfers_holder, &transfers);
+    transfers_add(&transfers, writer);
+    visit_readers(before, transfers_add, &transfers);
+}
+
 typedef enum { KNOWN, ADDED, AGAIN } added_t;
 
 static added_t
-try_read(task_t *me, word_t *at, word_t word, uint32_t *writer)
+try_read(task_t *me, word_t *at, word_t word, bool counts, uint32_t *writer)
 {
     bool is_record = reader_set_is_record(word);
     if (!is_record && (~word & me->common_mask) == 0)
@@ -427,6 +438,8 @@ try_read(task_t *me, word_t *at, word_t word, uint32_t *writer)
             record_free(now);
         return AGAIN;
     }
+    if (counts && *writer != COHABIT_NO_TASK)
+        count_transfers(me, *writer, word, 1);
     if (is_record)
         record_free(word);
     return ADDED;
@@ -442,7 +455,7 @@ common_read(task_t *me, word_t *at, uint64_t block, uint32_t bytes, bool counts)
     added_t added;
     do {
         before = __atomic_load_n(at, __ATOMIC_ACQUIRE);
-        added = try_read(me, at, before, &writer);
+        added = try_read(me, at, before, counts, &writer);
     } while (added == AGAIN);
     if (added == KNOWN)
         return;
@@ -520,8 +533,10 @@ common_undo_read(task_t *me)
     if (reader_set_is_record(old) || me->common_mask == ~0ull ||
         !__atomic_compare_exchange_n(me->last_read_common, &now, old, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return;
-    if (me->last_read_writer != COHABIT_NO_TASK)
-        part_uncount_message(me, me->last_read_writer, me->last_read_bytes);
+    if (me->last_read_writer == COHABIT_NO_TASK)
+        return;
+    part_uncount_message(me, me->last_read_writer, me->last_read_bytes);
+    count_transfers(me, me->last_read_writer - COHABIT_COMMON_TASKS, old, -1);
 }
 
 uint64_t

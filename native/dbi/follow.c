@@ -228,7 +228,7 @@ follow_read(task_t *me, uint64_t block, uint32_t offset, uint32_t bytes, bool *c
     if (one == NULL)
         return false;
     uint32_t writer;
-    bool added = transition_read(me, &one->inner, &writer) == READER_ADDED;
+    bool added = transition_read(me, &one->inner, block, &writer) == READER_ADDED;
     reader_t *reader = reader_of(one, me->id);
     range_t range = range_of(one, offset, bytes);
     *counted = added && writer != COHABIT_NO_TASK && writer != me->id && transition_counted(block);

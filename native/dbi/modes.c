@@ -59,7 +59,7 @@ static bool
 read_block(task_t *me, uint64_t block, uint64_t address, uint32_t bytes)
 {
     uint32_t writer;
-    switch (transition_read(me, word_of_block(block), &writer)) {
+    switch (transition_read(me, word_of_block(block), block, &writer)) {
     case READER_FOLLOWED: return false;
     case READER_ADDED: break;
     default: return true;

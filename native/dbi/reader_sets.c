@@ -304,8 +304,8 @@ keep_greatest(void *greatest, uint32_t task)
         *(uint32_t *)greatest = task;
 }
 
-static void
-visit_readers(word_t word, void (*visit)(void *, uint32_t), void *context)
+void
+reader_set_visit(word_t word, void (*visit)(void *, uint32_t), void *context)
 {
     if (is_record(word))
         visit_record(word, visit, context);
@@ -318,10 +318,10 @@ static word_t
 record_from(word_t word, uint32_t task)
 {
     uint32_t count = 1, greatest = task;
-    visit_readers(word, count_one, &count);
+    reader_set_visit(word, count_one, &count);
     uint32_t class = 0;
     if (count > list_capacity[1]) {
-        visit_readers(word, keep_greatest, &greatest);
+        reader_set_visit(word, keep_greatest, &greatest);
         for (class = LISTS; class < CLASSES - 1 && capacity_of(class) <= greatest; class ++)
             ;
     } else if (count > list_capacity[0]) {
@@ -329,17 +329,19 @@ record_from(word_t word, uint32_t task)
     }
     word_t made = record_new(class, reader_set_writer(word));
     if (made != 0)
-        visit_readers(word, add_to_record, &made);
+        reader_set_visit(word, add_to_record, &made);
     return made;
 }
 
 static reader_result_t
-add_to_locked_record(word_t *at, word_t word, uint32_t task, uint32_t *writer)
+add_to_locked_record(word_t *at, word_t word, uint32_t task, uint32_t *writer, reader_joins_t joins, void *context)
 {
     reader_result_t result = READER_KNOWN;
     word_t now = word;
     *writer = record_at(word)->writer;
     if (*writer != task && !record_has(word, task)) {
+        if (joins != NULL)
+            joins(context, *writer, word);
         if (!record_add(word, task)) {
             now = record_from(word, task);
             if (now == 0) {
@@ -365,7 +367,8 @@ word_has_room(word_t word, word_t mask)
 }
 
 reader_result_t
-reader_set_add(word_t *at, word_t word, uint32_t task, word_t mask, uint32_t *writer)
+reader_set_add(word_t *at, word_t word, uint32_t task, word_t mask, uint32_t *writer, reader_joins_t joins,
+               void *context)
 {
     if (is_record(word)) {
         if (word & RECORD_LOCK) {
@@ -378,7 +381,7 @@ reader_set_add(word_t *at, word_t word, uint32_t task, word_t mask, uint32_t *wr
             return READER_KNOWN;
         if (!__atomic_compare_exchange_n(at, &word, word | RECORD_LOCK, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
             return READER_RETRY;
-        return add_to_locked_record(at, word, task, writer);
+        return add_to_locked_record(at, word, task, writer, joins, context);
     }
     *writer = writer_of(word);
     if (*writer == task) /* its own value, while readers of another group hold the payload */
@@ -391,11 +394,14 @@ reader_set_add(word_t *at, word_t word, uint32_t task, word_t mask, uint32_t *wr
     }
     if (!fits)
         record_add(now, task);
-    if (__atomic_compare_exchange_n(at, &word, now, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-        return READER_ADDED;
-    if (!fits)
-        record_free(now);
-    return READER_RETRY;
+    if (!__atomic_compare_exchange_n(at, &word, now, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+        if (!fits)
+            record_free(now);
+        return READER_RETRY;
+    }
+    if (joins != NULL)
+        joins(context, *writer, word);
+    return READER_ADDED;
 }
 
 word_t
@@ -424,7 +430,7 @@ void
 reader_set_visit_and_free(word_t word, void (*visit)(void *context, uint32_t reader), void *context)
 {
     if (visit != NULL)
-        visit_readers(word, visit, context);
+        reader_set_visit(word, visit, context);
     if (is_record(word))
         record_free(word);
 }

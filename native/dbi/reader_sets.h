@@ -33,8 +33,14 @@ void word_visit_readers(word_t word, void (*visit)(void *context, uint32_t reade
 /* Whether the word, no record, can take the reader whose mask this is. */
 bool word_has_room(word_t word, word_t mask);
 
-/* Adds a reader to the set of a word that was just loaded as `word`. `writer` is set where ADDED. */
-reader_result_t reader_set_add(word_t *at, word_t word, uint32_t task, word_t mask, uint32_t *writer);
+/* Calls `visit` for each reader in a word, its writer left out. A record must not change meanwhile. */
+void reader_set_visit(word_t word, void (*visit)(void *context, uint32_t reader), void *context);
+/* What is done with the word that a new reader found, while no record of it changes. */
+typedef void (*reader_joins_t)(void *context, uint32_t writer, word_t before);
+/* Adds a reader to the set of a word that was just loaded as `word`. Where ADDED `writer` is set, and `joins`, which may be NULL,
+ * called. */
+reader_result_t reader_set_add(word_t *at, word_t word, uint32_t task, word_t mask, uint32_t *writer,
+                               reader_joins_t joins, void *context);
 
 /* The word becomes "written by `task`" (`exact`, see task_t); its previous content. A followed word stays as it is. */
 word_t reader_set_replace(word_t *at, word_t exact, uint32_t task);

@@ -10,6 +10,7 @@
 #include "modes.h"
 #include "recorder.h"
 #include "system.h"
+#include "transfers.h"
 #include "transitions.h"
 
 /* User addresses have 47 bits; what lies above (vsyscall) is not memory anybody shares. */
@@ -70,6 +71,24 @@ word_in_common(task_t *me, uint64_t block, word_t word)
     return word == 0 && mappings_any() ? mappings_word(me, block) : NULL;
 }
 
+/* The message of a reader that comes to those that hold the value of a word, shared out among them; -1: taken back. */
+static void
+count_transfers(task_t *me, uint32_t writer, word_t before, int32_t sign)
+{
+    transfers_t transfers = transfers_of(me, 0, sign);
+    reader_set_visit(before, transfers_holder, &transfers);
+    transfers_add(&transfers, writer);
+    reader_set_visit(before, transfers_add, &transfers);
+}
+
+void
+transition_transfers(void *context, uint32_t writer, word_t before)
+{
+    task_t *me = context;
+    if (writer != COHABIT_NO_TASK && writer != me->id)
+        count_transfers(me, writer, before, 1);
+}
+
 static void
 read_block(task_t *me, uint64_t block, uint32_t bytes)
 {
@@ -84,7 +103,7 @@ read_block(task_t *me, uint64_t block, uint32_t bytes)
     }
     if (recorder_waited_at(me, block) && !reader_set_is_record(before) && reader_set_writer(before) == me->id)
         return; /* its own value; with its bit in the word the next write would pass unseen */
-    if (transition_read(me, word_of_block(block), &writer) != READER_ADDED)
+    if (transition_read(me, word_of_block(block), block, &writer) != READER_ADDED)
         return;
     bool counts = writer != COHABIT_NO_TASK && writer != me->id && transition_counted(block);
     if (counts)
@@ -114,8 +133,10 @@ shadow_undo_read(task_t *me, uint64_t address)
         !__atomic_compare_exchange_n(word_of_block(block), &now, old, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return;
     me->last_read_block = ~0ull;
-    if (me->last_read_writer != COHABIT_NO_TASK)
+    if (me->last_read_writer != COHABIT_NO_TASK) {
         part_uncount_message(me, me->last_read_writer, me->last_read_bytes);
+        count_transfers(me, me->last_read_writer, old, -1);
+    }
 }
 
 void

@@ -137,16 +137,23 @@ impl Topology {
     }
 }
 
-/// What J counts: what is asked for, else bytes for ranks where they are known, and messages.
+/// What J counts: what is asked for, else bytes for ranks where they are known, transfers where the profile has them, and messages.
 fn weight_of<'a>(given: Option<&str>, profile: &'a cohabit_model::Profile) -> PyResult<(Weight, &'a Matrix)> {
     let of_ranks = matches!(profile.meta.kind, Kind::Ranks | Kind::Hybrid);
     let known = profile.bytes.entries() > 0 || profile.messages.entries() == 0;
     match given {
         Some("bytes") => Ok((Weight::Bytes, &profile.bytes)),
         Some("messages") => Ok((Weight::Messages, &profile.messages)),
-        Some(other) => Err(refused(format!("weight {other:?}: messages or bytes"))),
+        Some("transfers") => match &profile.transfers {
+            Some(transfers) => Ok((Weight::Transfers, transfers)),
+            None => Err(refused("weight \"transfers\": the profile has none".to_owned())),
+        },
+        Some(other) => Err(refused(format!("weight {other:?}: messages, bytes or transfers"))),
         None if of_ranks && known => Ok((Weight::Bytes, &profile.bytes)),
-        None => Ok((Weight::Messages, &profile.messages)),
+        None => Ok(match &profile.transfers {
+            Some(transfers) => (Weight::Transfers, transfers),
+            None => (Weight::Messages, &profile.messages),
+        }),
     }
 }
 

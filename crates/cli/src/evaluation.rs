@@ -204,5 +204,6 @@ fn name_of(weight: Weight) -> &'static str {
     match weight {
         Weight::Messages => "messages",
         Weight::Bytes => "bytes",
+        Weight::Transfers => "transfers",
     }
 }

@@ -37,8 +37,8 @@ pub struct MappingArgs {
     /// Seed of whatever is random: the same seed gives the same mapping
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// What the distance cost counts [default: messages for threads and processes, bytes for MPI ranks]
-    #[arg(long, value_name = "WHAT", value_parser = ["messages", "bytes"])]
+    /// What the distance cost counts [default: bytes for MPI ranks; for threads and processes transfers, where the profile has them, else messages]
+    #[arg(long, value_name = "WHAT", value_parser = ["messages", "bytes", "transfers"])]
     weight: Option<String>,
     /// What is to be small (docs/estimator.md, docs/time.md)
     #[arg(long, value_name = "WHAT", default_value = DISTANCE, value_parser = objective_names())]
@@ -111,7 +111,7 @@ impl MappingArgs {
     /// # Errors
     /// Where a pin or a forbidden PU is not there, or the mapper fails.
     pub fn map(&self, profile: &Profile, topology: &Topology, level_costs: Vec<u64>) -> Result<Made> {
-        let (weight, matrix) = weight_of(self.weight.as_deref(), profile);
+        let (weight, matrix) = weight_of(self.weight.as_deref(), profile)?;
         let mut options = self.options(profile.tasks(), topology)?;
         if let Some(line) = hosts::keep_to_one(profile, topology, &mut options)? {
             note(&line);
@@ -205,7 +205,7 @@ impl MappingArgs {
     /// # Errors
     /// As [`MappingArgs::map`].
     pub fn map_some(&self, profile: &Profile, topology: &Topology, ids: &[u32]) -> Result<Vec<CpuMask>> {
-        let (_, matrix) = weight_of(self.weight.as_deref(), profile);
+        let (_, matrix) = weight_of(self.weight.as_deref(), profile)?;
         let place: HashMap<u32, u32> = (0..).zip(ids).map(|(place, &id)| (id, place)).collect();
         let some = |matrix: &Matrix| {
             let kept = matrix.iter().filter_map(|(a, b, value)| Some((*place.get(&a)?, *place.get(&b)?, value)));
@@ -405,20 +405,44 @@ fn pus_of(usable: &Topology, node: NodeId) -> CpuMask {
 }
 
 /// What J counts: what `--weight` says, else what suits the tasks.
-pub fn weight_of<'a>(given: Option<&str>, profile: &'a Profile) -> (Weight, &'a Matrix) {
+///
+/// # Errors
+/// Transfers are asked for, and the profile does not have them.
+pub fn weight_of<'a>(given: Option<&str>, profile: &'a Profile) -> Result<(Weight, &'a Matrix)> {
     let weight = match given {
         Some("bytes") => Weight::Bytes,
+        Some("transfers") => Weight::Transfers,
         Some(_) => Weight::Messages,
         None => default_weight(profile),
     };
-    (weight, if weight == Weight::Bytes { &profile.bytes } else { &profile.messages })
+    let matrix = match weight {
+        Weight::Messages => &profile.messages,
+        Weight::Bytes => &profile.bytes,
+        Weight::Transfers => transfers(profile)?,
+    };
+    Ok((weight, matrix))
 }
 
-/// Bytes for ranks, where they are known (page faults tell of no bytes); else messages.
+/// From whom tasks get what they read.
+///
+/// # Errors
+/// The profile does not know it.
+pub fn transfers(profile: &Profile) -> Result<&Matrix> {
+    profile.transfers.as_ref().ok_or_else(|| {
+        Error::new("the profile has no transfers: only 'cohabit profile' of threads and processes counts them")
+            .remedy("take --weight messages, or profile again")
+    })
+}
+
+/// Bytes for ranks, where they are known (page faults tell of no bytes); else transfers, where these are; else messages.
 pub fn default_weight(profile: &Profile) -> Weight {
     let of_ranks = matches!(profile.meta.kind, Kind::Ranks | Kind::Hybrid);
     let is_unknown = profile.bytes.entries() == 0 && profile.messages.entries() > 0;
-    if of_ranks && !is_unknown { Weight::Bytes } else { Weight::Messages }
+    match (of_ranks && !is_unknown, &profile.transfers) {
+        (true, _) => Weight::Bytes,
+        (false, Some(_)) => Weight::Transfers,
+        (false, None) => Weight::Messages,
+    }
 }
 
 /// The mapping that launchers make by default: tasks side by side in the order of their numbers.

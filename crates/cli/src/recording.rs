@@ -8,11 +8,11 @@ use crate::progress;
 use cohabit_access::file::RecordingFile;
 use cohabit_access::{Recording, Step, Steps, TaskInfo, check, synthetic};
 use cohabit_cluster::Options;
-use cohabit_detect::communication::Communication;
+use cohabit_detect::communication::{Communication, whole};
 use cohabit_map::objective::{Case, Objective, map_for};
 use cohabit_map::{Mapper, Problem};
-use cohabit_model::profile::{Kind, Meta, SeriesRow};
-use cohabit_model::{Error, Period, Profile, Result};
+use cohabit_model::profile::{Kind, Meta};
+use cohabit_model::{Error, Matrix, Period, Profile, Result};
 use cohabit_observe::mpi::launcher::is_launcher;
 use cohabit_observe::{dbi, hybrid};
 use std::ffi::OsString;
@@ -210,19 +210,25 @@ impl Steps for CountedSteps<'_> {
     }
 }
 
-/// What happens at the same time: clusters of its windows, as DeLoc finds them. Empty where nothing is communicated.
+/// What happens at the same time: clusters of its windows, as DeLoc finds them, with what is exchanged in each: transfers, or messages.
+/// Empty where nothing is communicated.
 ///
 /// # Errors
 /// They cannot be found.
-pub fn periods(known: &Communication) -> Result<Vec<Period>> {
+pub fn periods(known: &Communication, of_transfers: bool) -> Result<Vec<Period>> {
     if known.series.is_empty() {
         return Ok(Vec::new());
     }
-    let row = |row: &SeriesRow| SeriesRow { bytes: row.messages.saturating_mul(LINE_BYTES), ..*row };
     let meta = Meta { window_ns: known.window_accesses, ..Meta::new(Kind::Threads, "recording", Vec::new()) };
     let profile = Profile::new(meta, known.messages.clone(), known.messages.clone());
-    let profile = Profile { series: known.series.iter().map(row).collect(), ..profile };
-    Ok(cohabit_cluster::periods::of_clusters(&profile, &Options::default())?.2.periods)
+    let profile = Profile { series: known.series.clone(), ..profile };
+    let periods = cohabit_cluster::periods::of_clusters(&profile, &Options::default())?.2.periods;
+    let with_bytes = |period: Period| {
+        let messages = if of_transfers { whole(&period.bytes) } else { period.messages };
+        let bytes = messages.iter().map(|(a, b, count)| (a, b, count.saturating_mul(LINE_BYTES)));
+        Period { bytes: Matrix::from_triplets(messages.tasks(), bytes), messages, ..period }
+    };
+    Ok(periods.into_iter().map(with_bytes).collect())
 }
 
 /// A placement on a machine whose ports have no speeds of their own.

@@ -37,6 +37,47 @@ fn pairs_are_best_side_by_side() {
     room.run("simulate synthetic:pairs:8 --machine harpertown --memory bind:9").assert_fails(2, "node 9");
 }
 
+/// All tasks read what each writes, so that readers that are together need a value once: mappers know it by transfers and not by messages.
+#[test]
+fn mappers_are_told_of_readers_that_read_the_same() {
+    let room = Room::new();
+    let times = |weight: &str| -> Vec<u64> {
+        let line =
+            format!("simulate synthetic:all:8:16:4 --machine harpertown --mapper packed best {weight} --json s.json");
+        let ran = room.run(&line);
+        assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+        let told = json(&room, "s.json");
+        told["mappings"].as_array().unwrap().iter().map(|one| one["report"]["time_fs"].as_u64().unwrap()).collect()
+    };
+    // All pairs are alike, and then `best` is `packed`.
+    let [packed, best] = times("")[..] else { panic!("two mappings") };
+    assert_eq!(packed, best);
+    assert_eq!(times("--weight messages")[0], packed);
+    room.run("simulate synthetic:all:8 --machine harpertown --weight bytes").assert_fails(2, "--weight");
+}
+
+/// What comes from DRAM, of which no profile knows, from a simulation of the same program, and said to be so.
+#[test]
+fn show_takes_what_comes_from_memory_from_a_simulation() {
+    let room = Room::new();
+    let cell = |a: usize, b: usize| if a ^ b == 1 { "5" } else { "0" };
+    let rows: Vec<String> = (0..4).map(|a| (0..4).map(|b| cell(a, b)).collect::<Vec<_>>().join(",")).collect();
+    std::fs::write(room.path("four.csv"), rows.join("\n")).unwrap();
+    assert_eq!(room.run("import four.csv -o p.npz").status, Some(0));
+    let simulated = room.run("simulate synthetic:pairs:4:16:4 --machine purple --mapper scatter packed --json s.json");
+    assert_eq!(simulated.status, Some(0), "{}", simulated.stderr);
+    // An imported matrix says nothing of accesses; the source is named in JSON all the same, and in the text only beside a figure.
+    let shown = room.run("show p.npz --simulated s.json --json show.json");
+    assert_eq!(shown.status, Some(0), "{}", shown.stderr);
+    assert!(!shown.stdout.contains("simulated:"), "{}", shown.stdout);
+    assert_eq!(json(&room, "show.json")["dram_source"]["simulated"], "purple, scatter");
+    let plain = room.run("show p.npz --json plain.json");
+    assert!(json(&room, "plain.json").get("dram_source").is_none(), "{}", plain.stdout);
+    room.run("simulate synthetic:pairs:6:16:2 --machine purple --mapper packed --json six.json");
+    room.run("show p.npz --simulated six.json").assert_fails(1, "of 6 tasks, the profile of 4");
+    room.run("show p.npz --simulated show.json").assert_fails(1, "simulate");
+}
+
 /// Each parameter smaller and larger, and whether the order of mappings hangs on it; only where that is asked for.
 #[test]
 fn the_order_of_mappings_is_held_against_the_parameters() {

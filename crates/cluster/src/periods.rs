@@ -127,7 +127,8 @@ fn check(profile: &Profile) -> Result<()> {
     Ok(())
 }
 
-/// What is exchanged in the windows of each part, and which these are.
+/// What is exchanged in the windows of each part, and which these are. What a task sends to itself is exchanged with nobody, and a
+/// window of nothing else has no events.
 fn collect(
     profile: &Profile,
     count: usize,
@@ -137,11 +138,15 @@ fn collect(
     let mut spans = vec![Vec::new(); count];
     let mut rows: Vec<Vec<&SeriesRow>> = vec![Vec::new(); count];
     let mut last = None;
+    let between = |row: &&SeriesRow| row.source != row.destination;
     for window in profile.series.chunk_by(|a, b| a.bin == b.bin) {
         let bin = window[0].bin;
         let part = part_of(bin);
+        if !window.iter().any(|row| between(&row)) {
+            continue;
+        }
         if let Some(part) = part {
-            rows[part].extend(window);
+            rows[part].extend(window.iter().filter(between));
             let own: &mut Vec<std::ops::Range<u64>> = &mut spans[part];
             match own.last_mut() {
                 // Windows without events in between part nothing.
@@ -251,6 +256,23 @@ mod tests {
     fn without_a_series_it_is_refused() {
         let error = preferred(&profile(&[]), &Options::default()).unwrap_err();
         assert!(error.cause.contains("no time series") && error.remedy.is_some());
+    }
+
+    /// A task that sends to itself makes neither a cluster nor a pattern of its own, nor a part longer.
+    #[test]
+    fn what_a_task_sends_to_itself_is_no_event() {
+        let marker = |number, at_ns| Marker { number, at_ns };
+        let bursts = || (100..110).map(|bin| (bin, 0, 1, 5)).chain((500..510).map(|bin| (bin, 2, 3, 7)));
+        let rows: Vec<_> = bursts().chain((0..600).map(|bin| (bin, 1, 1, 1000))).collect();
+        let [mut without, mut with] = [profile(&bursts().collect::<Vec<_>>()), profile(&rows)];
+        assert_eq!(Windows::of_series(&with.series), Windows::of_series(&without.series));
+        let periods = |profile: &Profile| of_clusters(profile, &Options::default()).unwrap().2.periods;
+        assert_eq!(periods(&with), periods(&without));
+        assert_eq!(of_recurring(&with).unwrap().1.periods, of_recurring(&without).unwrap().1.periods);
+        for profile in [&mut without, &mut with] {
+            profile.meta.markers = vec![marker(1, 0), marker(2, 3000)];
+        }
+        assert_eq!(of_markers(&with).unwrap().periods, of_markers(&without).unwrap().periods);
     }
 
     #[test]

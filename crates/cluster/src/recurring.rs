@@ -54,7 +54,7 @@ pub fn recurring(series: &[SeriesRow]) -> Recurring {
     let mut windows = Vec::new();
     for rows in series.chunk_by(|a, b| a.bin == b.bin) {
         let mut window: Vec<(usize, f64)> = Vec::with_capacity(rows.len());
-        for row in rows.iter().filter(|row| row.messages > 0) {
+        for row in rows.iter().filter(|row| row.messages > 0 && row.source != row.destination) {
             let next = pairs.len();
             window.push((*pairs.entry((row.source, row.destination)).or_insert(next), row.messages as f64));
         }

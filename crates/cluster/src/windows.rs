@@ -37,10 +37,13 @@ impl Windows {
         windows
     }
 
-    /// The events of all pairs of tasks in each window of a profile's series.
+    /// The events of all pairs of tasks in each window of a profile's series. What a task sends to itself is of no pair.
     pub fn of_series(rows: &[SeriesRow]) -> Self {
         // The series is sorted by window.
-        let sum = |rows: &[SeriesRow]| rows.iter().map(|row| row.messages).fold(0, u64::saturating_add);
+        let sum = |rows: &[SeriesRow]| {
+            let between = rows.iter().filter(|row| row.source != row.destination);
+            between.map(|row| row.messages).fold(0, u64::saturating_add)
+        };
         Self::new(rows.chunk_by(|a, b| a.bin == b.bin).map(|rows| (rows[0].bin, sum(rows))))
     }
 

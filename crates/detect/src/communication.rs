@@ -5,7 +5,9 @@
 
 use crate::compare::TURN_ACCESSES;
 use crate::exact::Exact;
-use crate::{Detector, Setting};
+use crate::transfers::Transfers;
+pub use crate::transfers::{PARTS, whole};
+use crate::{Counts, Detector, Setting};
 use cohabit_access::Recording;
 use cohabit_access::order::{Event, in_turns};
 use cohabit_model::profile::SeriesRow;
@@ -22,9 +24,11 @@ const MOST_ROWS: usize = 1 << 16;
 pub struct Communication {
     /// First reads of each value, `[writer][reader]`.
     pub messages: Matrix,
+    /// The same reads, each from any task that holds the value then ([`crate::transfers`]), `[holder][reader]`.
+    pub transfers: Matrix,
     /// Bytes that each task accesses.
     pub accessed_bytes: Vec<u64>,
-    /// The same messages by window, a nanosecond an access.
+    /// The same by window, a nanosecond an access: messages, and in the place of bytes transfers, in [`PARTS`].
     pub series: Vec<SeriesRow>,
     /// Accesses of a window.
     pub window_accesses: u64,
@@ -37,16 +41,18 @@ pub struct Communication {
 pub fn communication(recording: &dyn Recording) -> Result<Communication> {
     let tasks = recording.tasks().len();
     let mut exact = Exact::new(&Setting::new(tasks));
+    let mut transfers = Transfers::new(&Setting::new(tasks));
     let mut accessed_bytes = vec![0u64; tasks];
     let (mut series, mut window, mut accesses) = (Vec::new(), WINDOW_ACCESSES, 0u64);
-    let mut before = exact.counts.clone();
+    let mut before = [exact.counts.clone(), transfers.counts.clone()];
     in_turns(recording, TURN_ACCESSES, &mut |event| {
         if let Event::Access(access) = &event {
             let bytes = &mut accessed_bytes[access.task as usize];
             *bytes = bytes.saturating_add(access.size_bytes.into());
             if accesses % WINDOW_ACCESSES == 0 && accesses > 0 {
-                series.extend(exact.counts.rows_since(&before, (accesses - 1) / window));
-                before.clone_from(&exact.counts);
+                series.extend(rows_since([&exact.counts, &transfers.counts], &before, (accesses - 1) / window));
+                before[0].clone_from(&exact.counts);
+                before[1].clone_from(&transfers.counts);
                 if series.len() > 2 * MOST_ROWS {
                     (series, window) = bound_series(std::mem::take(&mut series), window, MOST_ROWS);
                 }
@@ -54,11 +60,27 @@ pub fn communication(recording: &dyn Recording) -> Result<Communication> {
             accesses += 1;
         }
         exact.take(&event);
+        transfers.take(&event);
         Ok(())
     })?;
-    series.extend(exact.counts.rows_since(&before, accesses.saturating_sub(1) / window));
+    series.extend(rows_since([&exact.counts, &transfers.counts], &before, accesses.saturating_sub(1) / window));
     let (series, window_accesses) = bound_series(series, window, MOST_ROWS);
-    Ok(Communication { messages: exact.counts.matrix(), accessed_bytes, series, window_accesses })
+    let (messages, transfers) = (exact.counts.matrix(), transfers.matrix());
+    Ok(Communication { messages, transfers, accessed_bytes, series, window_accesses })
+}
+
+/// What has been counted since an earlier state, messages and transfers, as rows of a window.
+fn rows_since<'a>(now: [&'a Counts; 2], before: &'a [Counts; 2], bin: u64) -> impl Iterator<Item = SeriesRow> + 'a {
+    let tasks = now[0].tasks;
+    let since = move |which: usize, at: usize| now[which].cells[at] - before[which].cells[at];
+    let row = move |at: usize| SeriesRow {
+        bin,
+        source: (at / tasks) as u32,
+        destination: (at % tasks) as u32,
+        messages: since(0, at),
+        bytes: since(1, at),
+    };
+    (0..tasks * tasks).map(row).filter(|row| row.messages > 0 || row.bytes > 0)
 }
 
 #[cfg(test)]
@@ -69,7 +91,7 @@ mod tests {
 
     #[test]
     fn windows_add_up_to_the_whole() {
-        for text in ["ring:8:16:10", "pairs:4:1:2", "alone:3:64:4"] {
+        for text in ["all:4:16:10", "ring:8:16:10", "pairs:4:1:2", "alone:3:64:4"] {
             let recording = synthetic::parse(text).unwrap();
             let found = communication(&recording).unwrap();
             let mut slow = (named("exact").unwrap().make)(&Setting::new(recording.tasks().len()));
@@ -79,11 +101,21 @@ mod tests {
             })
             .unwrap();
             assert_eq!(found.messages, slow.finish().matrix, "{text}");
+            // In pairs a value has one reader.
+            assert_eq!(
+                found.transfers == found.messages,
+                ["pairs", "alone"].iter().any(|kind| text.starts_with(kind)),
+                "{text}"
+            );
+            let [most, least] = [found.messages.total() + 16, found.messages.total().saturating_sub(16)];
+            assert!((least..=most).contains(&found.transfers.total()), "{text}");
             let sum = Matrix::from_triplets(
                 recording.tasks().len(),
                 found.series.iter().map(|row| (row.source, row.destination, row.messages)),
             );
             assert_eq!(sum, found.messages, "{text}");
+            let parts = found.series.iter().map(|row| (row.source, row.destination, row.bytes));
+            assert_eq!(whole(&Matrix::from_triplets(recording.tasks().len(), parts)), found.transfers, "{text}");
             let total: u64 = recording.tasks().iter().filter_map(|task| task.accesses).sum();
             assert_eq!(found.accessed_bytes.iter().sum::<u64>(), 8 * total);
             assert!(found.series.iter().all(|row| row.bin <= total / found.window_accesses), "{text}");

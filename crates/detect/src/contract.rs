@@ -89,6 +89,7 @@ proptest! {
         }
         let reference = reference.finish(setting.tasks);
         prop_assert_eq!(run(named("exact").unwrap(), &events).matrix, reference.messages);
+        prop_assert_eq!(run(named("transfers").unwrap(), &events).matrix, reference.transfers);
         prop_assert_eq!(run(named("sharing").unwrap(), &events).matrix, reference.sharing);
     }
 

@@ -15,13 +15,13 @@ mod lru;
 pub mod reference;
 mod sharing;
 mod tlb;
+mod transfers;
 
 #[cfg(test)]
 mod contract;
 
 use cohabit_access::order::Event;
 use cohabit_model::Matrix;
-use cohabit_model::profile::SeriesRow;
 
 /// What a detector is told before the first event. Times are counts of accesses of the whole run, there being no other clock in
 /// an access stream.
@@ -130,6 +130,7 @@ pub struct Row {
 /// All detectors of access streams.
 pub static DETECTORS: &[Row] = &[
     exact::ROW,
+    transfers::ROW,
     holders::ROW,
     deloc::ROW,
     sharing::ROW,
@@ -172,18 +173,6 @@ impl Counts {
     fn add_pair(&mut self, a: u32, b: u32, times: u64) {
         self.add_times(a, b, times);
         self.add_times(b, a, times);
-    }
-
-    /// What has been counted since an earlier state, as rows of a window.
-    fn rows_since(&self, before: &Self, bin: u64) -> impl Iterator<Item = SeriesRow> {
-        let changes = self.cells.iter().zip(&before.cells).map(|(now, then)| now - then).enumerate();
-        changes.filter(|&(_, messages)| messages > 0).map(move |(at, messages)| SeriesRow {
-            bin,
-            source: (at / self.tasks) as u32,
-            destination: (at % self.tasks) as u32,
-            messages,
-            bytes: 0,
-        })
     }
 
     fn matrix(&self) -> Matrix {

@@ -3,6 +3,7 @@
 //!
 //! Communication is COMPROF's (section III): a write, then the first read of that value by each other task.
 
+use crate::transfers::{PARTS, whole};
 use cohabit_access::Access;
 use cohabit_model::{Matrix, profile::SeriesRow};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -39,6 +40,8 @@ pub struct ReferenceDetector {
     messages: Pairs,
     bytes: Pairs,
     invalidations: Pairs,
+    /// In [`PARTS`].
+    transfers: Pairs,
     sharing: Pairs,
     series: BTreeMap<(u64, u32, u32), (u64, u64)>,
     totals: Vec<Totals>,
@@ -53,6 +56,8 @@ pub struct ReferenceCounts {
     pub bytes: Matrix,
     /// Copies made stale: writer -> holder.
     pub invalidations: Matrix,
+    /// The reads counted in `messages`, each shared out among all that held the value then: holder -> reader.
+    pub transfers: Matrix,
     /// Blocks both tasks touched within one window, summed over windows. Symmetric, with an empty diagonal.
     pub sharing: Matrix,
     /// `messages` and `bytes` by the window of the read, sorted.
@@ -80,6 +85,7 @@ impl ReferenceDetector {
             messages: Pairs::new(),
             bytes: Pairs::new(),
             invalidations: Pairs::new(),
+            transfers: Pairs::new(),
             sharing: Pairs::new(),
             series: BTreeMap::new(),
             totals: Vec::new(),
@@ -133,6 +139,7 @@ impl ReferenceDetector {
             messages: matrix(self.messages),
             bytes: matrix(self.bytes),
             invalidations: matrix(self.invalidations),
+            transfers: whole(&matrix(self.transfers)),
             sharing: matrix(self.sharing),
             series: self.series.into_iter().map(row).collect(),
             loads: self.totals.iter().map(|task| task.loads).collect(),
@@ -160,6 +167,12 @@ impl ReferenceDetector {
         }
         let Some(writer) = state.writer else { return };
         *self.messages.entry((writer, reader)).or_default() += 1;
+        // The reader is among the readers already; the writer is no reader of its own value.
+        let holders = state.readers.iter().copied().filter(|&holder| holder != reader).chain([writer]);
+        let share = PARTS / state.readers.len() as u64;
+        for holder in holders {
+            *self.transfers.entry((holder, reader)).or_default() += share;
+        }
         *self.bytes.entry((writer, reader)).or_default() += bytes;
         let cell = self.series.entry((bin, writer, reader)).or_default();
         cell.0 += 1;

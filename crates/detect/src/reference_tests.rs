@@ -52,6 +52,19 @@ fn each_reader_counts_once_for_each_value() {
     check("0W0:8 0W0:8 1R0:8", &[(0, 1, 1)], &[(0, 1, 8)], &[]);
 }
 
+/// Six readers of a value, six times over: the first gets it from the writer, each other one of the k that hold it gives a k-th.
+#[test]
+fn readers_get_a_value_from_all_that_hold_it() {
+    let transfers = |text: &str| detect(&parse(text)).transfers.iter().collect::<Vec<_>>();
+    assert_eq!(transfers("0W0:8 1R0:8 0W0:8 1R0:8"), [(0, 1, 2)]);
+    let round = "0W0:8 1R0:8 2R0:8 3R0:8 3R0:8 ";
+    assert_eq!(transfers(&round.repeat(6)), [(0, 1, 6), (0, 2, 3), (0, 3, 2), (1, 2, 3), (1, 3, 2), (2, 3, 2)]);
+    // What nobody wrote is no value, and who writes it anew is its only holder.
+    assert_eq!(transfers("1R0:8 2R0:8 0W0:8 2R0:8 1W0:8 0R0:8"), [(0, 2, 1), (1, 0, 1)]);
+    let counts = detect(&parse(&round.repeat(60)));
+    assert_eq!(counts.transfers.total(), counts.messages.total());
+}
+
 #[test]
 fn a_tasks_own_value_is_no_communication() {
     check("0W0:8 0R0:8 0W0:8 0M0:8", &[], &[], &[]);

@@ -30,10 +30,10 @@ pub struct Verdict {
     pub advice: Advice,
 }
 
-/// What a profile's metrics advise, its pattern judged by `weight`: the one verdict of `show` and `map`.
-pub fn advised(profile: &Profile, timeline: Option<&Timeline>, weight: &Matrix) -> Advice {
-    // No profile has bytes from DRAM yet.
-    advice(&Known { profile, timeline, dram_bytes: None }, weight)
+/// What a profile's metrics advise, its pattern judged by `weight`: the one verdict of `show` and `map`. No profile has bytes from DRAM; a
+/// simulation of the program may have them.
+pub fn advised(profile: &Profile, timeline: Option<&Timeline>, weight: &Matrix, dram_bytes: Option<u64>) -> Advice {
+    advice(&Known { profile, timeline, dram_bytes }, weight)
 }
 
 impl Verdict {

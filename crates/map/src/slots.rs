@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_of_slots_is_numbered_anew() {
+    fn what_is_kept_of_slots_is_numbered_again() {
         let (topology, weight) = (tree(&[4, 2], &[]), Matrix::zero(5));
         let options = Options { pins: vec![(1, 4)], ..Options::default() };
         let slots = Slots::new(&problem(&weight, &topology, &options)).unwrap();

@@ -13,10 +13,12 @@ pub const PHASED_FORMAT: u64 = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Weight {
-    /// Communication events (the default for threads).
+    /// Communication events.
     Messages,
     /// Bytes (the default for MPI ranks).
     Bytes,
+    /// Communication events, each shared out among all that hold the value (the default for threads where it is known).
+    Transfers,
 }
 
 /// A task with the PU it is to run on. Enough to find the task again in another run.

@@ -329,6 +329,9 @@ pub struct Profile {
     pub invalidations: Option<Matrix>,
     /// Blocks both touched within a window, symmetric, where known.
     pub sharing: Option<Matrix>,
+    /// The reads counted in `messages`, each shared out among all that held the value then, the writer and earlier readers:
+    /// `[holder][reader]`; where known.
+    pub transfers: Option<Matrix>,
     /// The series over time, sorted by bin, source, destination; empty where not recorded.
     pub series: Vec<SeriesRow>,
     /// Message sizes, sorted by source, destination, class; empty where not known.
@@ -402,6 +405,7 @@ impl Profile {
             messages,
             bytes,
             invalidations: None,
+            transfers: None,
             sharing: None,
             series: Vec::new(),
             sizes: Vec::new(),

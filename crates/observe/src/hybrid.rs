@@ -83,8 +83,8 @@ pub fn join(threads: Profile, ranks: Profile, called: &[Called]) -> Profile {
         matrix.iter().filter_map(renumber).collect()
     };
     let mut sizes = credited(&ranks, called, &numbering);
-    let mut messages = in_memory(&threads.messages);
-    messages.extend(sizes.iter().map(|row| (row.source, row.destination, blocks(row.messages, row.bytes))));
+    let sent: Vec<_> = sizes.iter().map(|row| (row.source, row.destination, blocks(row.messages, row.bytes))).collect();
+    let messages = [in_memory(&threads.messages), sent.clone()].concat();
     let mut bytes = in_memory(&threads.bytes);
     bytes.extend(sizes.iter().map(|row| (row.source, row.destination, row.bytes)));
     let matrix = |triplets: Vec<(u32, u32, u64)>| {
@@ -92,6 +92,9 @@ pub fn join(threads: Profile, ranks: Profile, called: &[Called]) -> Profile {
     };
     let mut profile = Profile::new(threads.meta.clone(), matrix(messages), matrix(bytes));
     profile.invalidations = threads.invalidations.as_ref().map(|found| matrix(in_memory(found)));
+    // What is sent has one reader.
+    let transfers = threads.transfers.as_ref().map(in_memory);
+    profile.transfers = transfers.map(|found| matrix([found, sent].concat()));
     profile.sharing = threads.sharing.as_ref().map(|found| matrix(in_memory(found)));
     profile.series = series(&threads, &ranks, &numbering, blocks);
     sizes.sort_unstable();

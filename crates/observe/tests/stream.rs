@@ -91,6 +91,7 @@ fn compare(command: &[&str], block_bytes: u32) -> u64 {
     matrix("messages", Some(&profile.messages), &counts.messages);
     matrix("bytes", Some(&profile.bytes), &counts.bytes);
     matrix("invalidations", profile.invalidations.as_ref(), &counts.invalidations);
+    matrix("transfers", profile.transfers.as_ref(), &counts.transfers);
     matrix("sharing", profile.sharing.as_ref(), &counts.sharing);
     counts.messages.iter().map(|(_, _, messages)| messages).sum()
 }

@@ -32,7 +32,7 @@ __all__ = ["CohabitError", "Mapping", "Profile", "Topology", "evaluate", "load",
 
 PathLike = Union[str, "os.PathLike[str]"]
 Kind = Literal["threads", "processes", "ranks"]
-Weight = Literal["messages", "bytes"]
+Weight = Literal["messages", "bytes", "transfers"]
 Counts = npt.NDArray[np.uint64]
 
 
@@ -103,7 +103,7 @@ class Profile:
         rows = np.frombuffer(self._core.series(), dtype="<u8").reshape(-1, 5)
         return pd.DataFrame(rows, columns=["bin", "source", "destination", "messages", "bytes"])
 
-    def to_frame(self, weight: Weight = "messages") -> pd.DataFrame:
+    def to_frame(self, weight: Literal["messages", "bytes"] = "messages") -> pd.DataFrame:
         """A matrix with its tasks' numbers as labels."""
         matrix = self.messages if weight == "messages" else self.bytes
         return pd.DataFrame(matrix).rename_axis(index="source", columns="destination")

@@ -39,8 +39,8 @@ pub struct Evaluate {
     /// Mappings of the profile's tasks, as `cohabit map -o` writes them
     #[arg(long, value_name = "MAP", num_args = 1.., required = true)]
     mapping: Vec<PathBuf>,
-    /// What the distance cost counts [default: messages for threads and processes, bytes for MPI ranks]
-    #[arg(long, value_name = "WHAT", value_parser = ["messages", "bytes"])]
+    /// What the distance cost counts [default: bytes for MPI ranks; for threads and processes transfers, where the profile has them, else messages]
+    #[arg(long, value_name = "WHAT", value_parser = ["messages", "bytes", "transfers"])]
     weight: Option<String>,
     /// Take each burst of the profile's time series by itself: messages are sent in it while others of it are on their way
     #[arg(long)]
@@ -64,7 +64,7 @@ impl Evaluate {
             return Err(Failure::usage(error));
         }
         let hct = topology.hct();
-        let (weight, matrix) = weight_of(self.weight.as_deref(), &profile);
+        let (weight, matrix) = weight_of(self.weight.as_deref(), &profile)?;
         let default = linear(matrix, &topology)?;
         let traffic = match &hct {
             Ok(hct) if self.bursts => phases::bursts(&profile, hct, &elements(&topology, &default), usize::MAX)?.into(),

@@ -113,7 +113,7 @@ impl Map {
             &usable,
         );
         let timeline = (!profile.series.is_empty()).then(|| self.how.timeline(&profile)).transpose()?;
-        verdict = verdict.advised(advised(&profile, timeline.as_ref(), &made.weight));
+        verdict = verdict.advised(advised(&profile, timeline.as_ref(), &made.weight, None));
         let advice = match &verdict.advice {
             // What is done is not advised.
             Advice::Congestion | Advice::Both if made.trades.is_some() => None,

@@ -41,7 +41,7 @@ pub enum Command {
     Profile(profile::Profile),
     /// Records what each task of a program does to memory, for the simulator and for detectors
     Record(record::Record),
-    /// Shows who talks to whom in a profile, and whether placement can help
+    /// Shows who communicates with whom in a profile, and whether placement can help
     Show(show::Show),
     /// Says where each task of a profile should run, what that costs and whether it is worth it
     Map(map::Map),

@@ -1,22 +1,24 @@
 //! `cohabit show`: a profile as heat map, totals, metrics and verdict.
 
 use super::Outcome;
+use crate::documents::simulation::Simulation;
 use crate::exit::{End, Failure};
 use crate::json::JsonArgs;
+use crate::mapping::transfers;
 use crate::output::is_verbose;
 use crate::plotting::output as picture;
 use crate::progress::{during, read_profile};
-use crate::show::{ShowOptions, document, show, svg, time};
+use crate::show::{Dram, ShowOptions, document, show, svg, time};
 use crate::timeline::ClusterArgs;
-use cohabit_model::Error;
 use cohabit_model::file::check_writable;
 use cohabit_model::mapping::Weight;
 use cohabit_model::timeline::By;
-use std::path::PathBuf;
+use cohabit_model::{Error, Profile, Result};
+use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
-  cohabit show p.npz          who talks to whom, and whether placement can help
+  cohabit show p.npz          who communicates with whom, and whether placement can help
   cohabit show p.npz --hot    also through which data and from which code
   cohabit show p.npz --time -o time.svg
                               when they do, in the terminal and as a picture
@@ -36,8 +38,11 @@ pub struct Show {
     #[arg(long, value_name = "N", default_value_t = 8)]
     top: usize,
     /// Which matrix to draw and judge [default: messages for threads and processes, bytes for MPI ranks]
-    #[arg(long, value_name = "WHAT", value_parser = ["messages", "bytes"])]
+    #[arg(long, value_name = "WHAT", value_parser = ["messages", "bytes", "transfers"])]
     weight: Option<String>,
+    /// What 'cohabit simulate --json' found of the same program: what comes from DRAM (DramR), of the first mapping
+    #[arg(long, value_name = "S")]
+    simulated: Option<PathBuf>,
     /// When tasks communicate: events over time, and a matrix of each part of the run (docs/time.md)
     #[arg(long)]
     time: bool,
@@ -66,9 +71,14 @@ impl Show {
         let mut options = ShowOptions { hot, top, verbose, ..ShowOptions::detect(&profile) };
         match self.weight.as_deref() {
             Some("bytes") => options.weight = Weight::Bytes,
+            Some("transfers") => {
+                transfers(&profile)?;
+                options.weight = Weight::Transfers;
+            }
             Some(_) => options.weight = Weight::Messages,
             None => {}
         }
+        options.dram = self.simulated.as_deref().map(|path| dram(path, &profile)).transpose()?;
         let by = match self.by.as_deref() {
             Some("markers") => Some(By::Markers),
             Some("recurring") => Some(By::Recurring),
@@ -93,4 +103,20 @@ impl Show {
         self.json.emit("show", document(&profile, &options), &text)?;
         Ok(End::Done)
     }
+}
+
+/// What comes from DRAM under the first mapping of a simulation of the profile's program.
+///
+/// # Errors
+/// It is none, or one of another number of tasks.
+fn dram(path: &Path, profile: &Profile) -> Result<Dram> {
+    let simulation = Simulation::read(path)?;
+    let first = &simulation.mappings[0];
+    if first.pus.len() != profile.tasks() {
+        let cause = format!("the simulation is of {} tasks, the profile of {}", first.pus.len(), profile.tasks());
+        return Err(Error::new(cause)
+            .remedy("record and simulate the profile's program (cohabit simulate --json S)")
+            .at(path.display()));
+    }
+    Ok(Dram { bytes: first.report.dram_bytes(), source: format!("{}, {}", simulation.machine, first.name) })
 }

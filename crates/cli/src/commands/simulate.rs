@@ -30,6 +30,10 @@ use std::time::Duration;
 /// Mappers that do not look at what tasks communicate, unless they have to share PUs.
 const WITHOUT_COMMUNICATION: [&str; 3] = ["packed", "scatter", "random"];
 
+/// What may be counted of a recording's communication.
+const MESSAGES: &str = "messages";
+const TRANSFERS: &str = "transfers";
+
 /// What all mappers know, and what needs the speeds of ports, which no machine file has.
 const DISTANCE: &str = "distance";
 const TIME: &str = "time";
@@ -64,6 +68,10 @@ pub struct Simulate {
     /// Mapping algorithms to try, on what the recording's tasks communicate [default: packed scatter best]
     #[arg(long, value_name = "A", num_args = 1.., value_delimiter = ',')]
     mapper: Vec<String>,
+    /// What mappers count of the recording's communication: messages, a value's writer with each reader, or transfers, by which readers
+    /// that are together need it once (docs/detectors.md)
+    #[arg(long, value_name = "WHAT", default_value = TRANSFERS, value_parser = [MESSAGES, TRANSFERS])]
+    weight: String,
     /// Try the mappers that know this objective for it as well (`cohabit map --objective`)
     #[arg(long, value_name = "WHAT", default_value = "distance", value_parser = objective_names())]
     objective: String,
@@ -190,10 +198,14 @@ impl Simulate {
         let (mut clusters, mut memory) = (None, Vec::new());
         for arm in arms {
             if clusters.is_none() && (arm.mapper.needs_periods() || arm.objective.asks_for_periods()) {
-                clusters = known.as_ref().map(periods).transpose()?;
+                let of_transfers = self.weight == TRANSFERS;
+                clusters = known.as_ref().map(|known| periods(known, of_transfers)).transpose()?;
             }
             let how = MapOptions { share_cores: arm.share_cores, ..MapOptions::default() };
-            let weight = known.as_ref().map_or(&nothing, |known| &known.messages);
+            let weight = known.as_ref().map_or(&nothing, |known| match self.weight.as_str() {
+                MESSAGES => &known.messages,
+                _ => &known.transfers,
+            });
             let load = known.as_ref().map_or(&[][..], |known| &known.accessed_bytes);
             let periods = clusters.as_deref().unwrap_or_default();
             let problem = Problem { weight, load, periods, topology, options: &how };
@@ -380,6 +392,7 @@ mod tests {
             machine: String::new(),
             mapping: Vec::new(),
             mapper: mappers.iter().map(ToString::to_string).collect(),
+            weight: TRANSFERS.to_owned(),
             objective: objective.to_owned(),
             share_cores,
             memory: String::new(),

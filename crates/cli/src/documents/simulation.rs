@@ -18,6 +18,9 @@ pub const PLACES: [(&str, &str); 9] = [
     ("remote_memory", "remote memory"),
 ];
 
+/// Bytes of a line: an access to DRAM.
+const LINE_BYTES: u64 = 64;
+
 /// The document.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Simulation {
@@ -39,6 +42,9 @@ pub struct Simulation {
 pub struct Simulated {
     /// Its mapper or file.
     pub name: String,
+    /// Where each task was.
+    #[serde(default)]
+    pub pus: Vec<usize>,
     /// What was found.
     pub report: Report,
 }
@@ -103,6 +109,17 @@ impl Simulation {
 }
 
 impl Report {
+    /// What came from memory, a line an access.
+    pub fn dram_bytes(&self) -> u64 {
+        let lines: u64 = PLACES
+            .iter()
+            .zip(self.served())
+            .filter(|(place, _)| place.0.ends_with("_memory"))
+            .map(|(_, served)| served)
+            .sum();
+        lines.saturating_mul(LINE_BYTES)
+    }
+
     /// Loads and stores by place, as in [`PLACES`].
     pub fn served(&self) -> [u64; PLACES.len()] {
         PLACES.map(|(key, _)| {

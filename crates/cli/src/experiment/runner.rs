@@ -164,7 +164,7 @@ impl One<'_> {
             false => (Vec::new(), Vec::new()),
             true => {
                 let known = communication(self.recording)?;
-                (periods(&known)?, known.accessed_bytes)
+                (periods(&known, false)?, known.accessed_bytes)
             }
         };
         let weight: Matrix = self.runner.run(&self.cell.detection())?.matrix(&arm.detector)?;

@@ -111,6 +111,7 @@ mod tests {
     fn every_mapping_has_its_time_and_its_places() {
         let one = |name: &str, time_fs: u64, far: u64| Simulated {
             name: name.to_owned(),
+            pus: Vec::new(),
             report: Report {
                 time_fs,
                 total: Total {

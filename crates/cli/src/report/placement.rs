@@ -57,7 +57,7 @@ impl Placed {
         topology: Topology,
         given: Option<(String, &Mapping)>,
     ) -> Result<Self> {
-        let (_, weight) = weight_of(None, profile);
+        let (_, weight) = weight_of(None, profile)?;
         let mut options = Options::default();
         hosts::keep_to_one(profile, &topology, &mut options)?;
         let load = &profile.accessed_bytes;
@@ -188,7 +188,7 @@ impl Placed {
             host: self.topology.host_of(pu).unwrap_or_default().to_owned(),
             ..PlacedTask::new(task, self.topology.pus[pu].os_index)
         };
-        let (weight, _) = weight_of(None, profile);
+        let (weight, _) = weight_of(None, profile)?;
         let mapping = Mapping {
             format: FORMAT,
             mapper: String::new(),

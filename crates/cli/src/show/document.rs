@@ -56,13 +56,16 @@ pub fn document(profile: &Profile, options: &ShowOptions) -> Value {
         "advice_text": advice.sentence(),
     });
     super::time::put_window(&mut document, meta.window());
-    let known = Known { profile, timeline: options.timeline.as_ref(), dram_bytes: None };
+    let known = Known { profile, timeline: options.timeline.as_ref(), dram_bytes: options.dram_bytes() };
     for metric in METRICS {
         let value = (metric.value)(&known);
         document["metrics"][metric.key] = json!(value.as_ref().ok());
         if let Err(reason) = value {
             document["unknown_metrics"][metric.key] = json!(reason);
         }
+    }
+    if let Some(dram) = &options.dram {
+        document["dram_source"] = json!({ "simulated": dram.source });
     }
     if let Some(timeline) = &options.timeline {
         document["timeline"] = super::time::document(profile, timeline);

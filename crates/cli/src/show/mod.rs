@@ -34,6 +34,8 @@ pub struct ShowOptions {
     pub verbose: bool,
     /// What is exchanged at the same time; none where the profile has no series.
     pub timeline: Option<Timeline>,
+    /// What comes from DRAM, where a simulation of the program is at hand.
+    pub dram: Option<Dram>,
     /// Colours to use.
     pub palette: Palette,
     /// Columns of the terminal.
@@ -42,24 +44,42 @@ pub struct ShowOptions {
     pub height: usize,
 }
 
+/// What tasks read and write of DRAM, found by simulation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dram {
+    /// Of all tasks.
+    pub bytes: u64,
+    /// On which machine, under which mapping.
+    pub source: String,
+}
+
 /// Where there is no terminal to measure.
 const DEFAULT_SIZE: (usize, usize) = (100, 72);
 /// What else a screen should hold beside the map's lines: its axes and legend.
 const LINES_AROUND: usize = 6;
 
 impl ShowOptions {
-    /// What standard output can show; the matrix that placement counts for this profile.
+    /// Bytes from DRAM, where they are known.
+    pub fn dram_bytes(&self) -> Option<u64> {
+        self.dram.as_ref().map(|dram| dram.bytes)
+    }
+
+    /// What standard output can show; the matrix of who communicates: of bytes for ranks, of messages else.
     pub fn detect(profile: &Profile) -> Self {
         let size = terminal_size::terminal_size();
         let (width, height) = size.map_or(DEFAULT_SIZE, |(width, height)| (width.0.into(), height.0.into()));
         let height = height.saturating_sub(LINES_AROUND).max(16);
         let palette = Palette::detect();
         Self {
-            weight: default_weight(profile),
+            weight: match default_weight(profile) {
+                Weight::Transfers => Weight::Messages,
+                weight => weight,
+            },
             hot: false,
             top: 8,
             verbose: false,
             timeline: None,
+            dram: None,
             palette,
             width,
             height,
@@ -115,6 +135,7 @@ fn matrix(profile: &Profile, weight: Weight) -> &Matrix {
     match weight {
         Weight::Messages => &profile.messages,
         Weight::Bytes => &profile.bytes,
+        Weight::Transfers => profile.transfers.as_ref().unwrap_or(&profile.messages),
     }
 }
 
@@ -122,6 +143,7 @@ fn unit(weight: Weight) -> &'static str {
     match weight {
         Weight::Messages => "messages",
         Weight::Bytes => "bytes",
+        Weight::Transfers => "transfers",
     }
 }
 

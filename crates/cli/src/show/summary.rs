@@ -82,7 +82,7 @@ pub fn structure(profile: &Profile, options: &ShowOptions) -> String {
     row(
         &format!("partners of a {one}"),
         &format!("{:.1}", metrics.effective_partners),
-        &format!("others it talks to, those with few {unit} counting less"),
+        &format!("others it communicates with; few {unit} count less"),
     );
     row(
         "with neighbours in number",
@@ -90,16 +90,20 @@ pub fn structure(profile: &Profile, options: &ShowOptions) -> String {
         &format!("of all {unit} are between {several} k and k + 1"),
     );
     row(&format!("imbalance of the {several}"), &percent(metrics.imbalance), "how far the busiest is above the mean");
-    let known = Known { profile, timeline: options.timeline.as_ref(), dram_bytes: None };
-    METRICS.iter().for_each(|metric| out += &of_table(metric, &known));
+    let known = Known { profile, timeline: options.timeline.as_ref(), dram_bytes: options.dram_bytes() };
+    let simulated = options.dram.as_ref().map(|dram| format!("; simulated: {}", clean(&dram.source)));
+    for metric in METRICS {
+        let source = simulated.as_deref().filter(|_| metric.key == "dram_to_memory").unwrap_or_default();
+        out += &of_table(metric, &known, source);
+    }
     out
 }
 
-/// A row of the table of metrics: its value, or why it is not known.
-fn of_table(metric: &Metric, known: &Known) -> String {
+/// A row of the table of metrics: its value and where that comes from, or why it is not known.
+fn of_table(metric: &Metric, known: &Known, source: &str) -> String {
     let name = format!("{} ({})", metric.name, metric.symbol);
     match (metric.value)(known) {
-        Ok(value) => explained(&name, &value_of(metric, value), metric.says),
+        Ok(value) => explained(&name, &value_of(metric, value), &format!("{}{source}", metric.says)),
         Err(reason) => explained(&name, "unknown", reason),
     }
 }
@@ -128,7 +132,7 @@ pub fn verdict(profile: &Profile, options: &ShowOptions) -> String {
 
 /// What the metrics advise.
 pub fn advice(profile: &Profile, options: &ShowOptions) -> Advice {
-    advised(profile, options.timeline.as_ref(), matrix(profile, options.weight))
+    advised(profile, options.timeline.as_ref(), matrix(profile, options.weight), options.dram_bytes())
 }
 
 /// The advice where it says more than the verdict.

@@ -34,6 +34,7 @@ fn options(palette: Palette) -> ShowOptions {
         top: 3,
         verbose: false,
         timeline: None,
+        dram: None,
         palette,
         width: 80,
         height: 30,
@@ -47,7 +48,7 @@ fn text(profile: &Profile) -> String {
 #[test]
 fn patterns_have_their_verdicts() {
     let cases = [
-        (ring(8), "each thread talks mostly to neighbours in number (100 % of all communication): placement can help"),
+        (ring(8), "each thread communicates mostly with neighbours in number (100 % of it): placement can help"),
         (
             profile(8, Kind::Threads, |a, b| u64::from(a != b)),
             "all pairs communicate alike: which thread is where does not matter, which PUs stay idle may",
@@ -90,7 +91,7 @@ fn ranks_are_called_ranks() {
         "5 MPI ranks of ./prog\n",
         "receiver\n sender ",
         "strongest pairs (sender -> receiver, messages, share of all)\n  rank 0 -> rank 1 ",
-        "each rank talks mostly to neighbours in number",
+        "each rank communicates mostly with neighbours in number",
         "partners of a rank ",
         "imbalance of the ranks ",
         "time in MPI (waiting for others included)\n  10 to 90 % of a rank's time, median 30 %\n",
@@ -119,8 +120,15 @@ fn the_picture_comes_first_and_coverage_last() {
     let mut profile = ring(4);
     profile.meta.coverage.not_seen = vec!["the first".into(), "the second".into()];
     let parts = |text: &str| {
-        let heads =
-            ["4 threads", " writer", "each thread talks", "strongest pairs", "totals", "structure", "coverage: "];
+        let heads = [
+            "4 threads",
+            " writer",
+            "each thread communicates",
+            "strongest pairs",
+            "totals",
+            "structure",
+            "coverage: ",
+        ];
         heads.map(|head| text.find(&format!("\n{head}")).map_or(0, |at| at + 1))
     };
     let brief = text(&profile);
@@ -150,18 +158,24 @@ fn figures_say_what_they_mean() {
         "  invalidations               4,000     copies that a write made stale\n",
         "  accessed by a thread        9.8 KiB\n",
         "  pairs that communicate      4 of 6\n",
-        "  partners of a thread        2.0       others it talks to, those with few messages counting less\n",
+        "  partners of a thread        2.0       others it communicates with; few messages count less\n",
         "  with neighbours in number   100 %     of all messages are between threads k and k + 1\n",
         "  locality (CommLoc)          0.333     0: all pairs alike; the more, the more a few pairs stand out\n",
         "  imbalance of the threads    0 %       how far the busiest is above the mean\n",
         "  share of memory (CommR)     10.00 %   of all bytes accessed are communicated\n",
         "  concurrency (CommC)         unknown   the profile has no time series\n",
-        "  DRAM share (DramR)          unknown   no counter was read ('cohabit simulate' counts them)\n",
+        "  DRAM share (DramR)          unknown   no counter was read (a simulation has it: --simulated)\n",
         "  communication load (Lcomm)  3.9 KiB   bytes that tasks give one another\n",
     ] {
         assert!(text.contains(expected), "{expected:?} in {text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    // 64,000 bytes in lines, of 40,000 that are accessed: what is read again from memory counts again.
+    let dram = Some(Dram { bytes: 64_000, source: "purple, packed".to_owned() });
+    let text = show(&profile, &ShowOptions { dram, ..options(Palette::Ascii) });
+    let row =
+        "  DRAM share (DramR)          160.00 %  of all bytes accessed come from DRAM; simulated: purple, packed\n";
+    assert!(text.contains(row), "{text}");
 }
 
 #[test]

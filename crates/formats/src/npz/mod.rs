@@ -18,8 +18,8 @@ pub const DENSE_TASKS: usize = 4096;
 
 /// The member that holds the JSON.
 const META: &str = "meta";
-/// The matrices; `invalidations` and `sharing` may be absent.
-const MATRICES: [&str; 4] = ["messages", "bytes", "invalidations", "sharing"];
+/// The matrices; all but the first two may be absent.
+const MATRICES: [&str; 5] = ["messages", "bytes", "invalidations", "sharing", "transfers"];
 /// The endings of a matrix stored as triplets.
 const TRIPLET: [&str; 3] = ["_source", "_destination", "_value"];
 /// The columns of the series.

@@ -31,7 +31,8 @@ fn read(path: &Path) -> Result<Profile> {
     let mut archive = Archive::open(path)?;
     let meta = read_meta(&mut archive)?;
     let tasks = meta.tasks.len();
-    let [messages, bytes, invalidations, sharing] = MATRICES.map(|name| read_matrix(&mut archive, name, tasks));
+    let [messages, bytes, invalidations, sharing, transfers] =
+        MATRICES.map(|name| read_matrix(&mut archive, name, tasks));
     let required =
         |matrix: Option<Matrix>, name: &str| matrix.ok_or_else(|| Error::new(format!("it has no array {name:?}")));
     let [accessed_bytes, loads, stores, mpi_ns, run_ns] = PER_TASK.map(|name| read_per_task(&mut archive, name, tasks));
@@ -39,6 +40,7 @@ fn read(path: &Path) -> Result<Profile> {
         messages: required(messages?, MATRICES[0])?,
         bytes: required(bytes?, MATRICES[1])?,
         invalidations: invalidations?,
+        transfers: transfers?,
         sharing: sharing?,
         series: read_series(&mut archive, tasks)?,
         sizes: read_sizes(&mut archive, tasks)?,

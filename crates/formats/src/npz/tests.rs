@@ -54,6 +54,7 @@ fn example(tasks: u32) -> Profile {
     Profile {
         invalidations: Some(ring(1)),
         sharing: Some(ring(2)),
+        transfers: Some(ring(3)),
         series: (0..tasks).map(row).collect(),
         accessed_bytes: each(64),
         loads: each(2),

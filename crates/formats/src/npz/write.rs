@@ -55,7 +55,13 @@ fn check(profile: &Profile) -> Result<()> {
 }
 
 fn matrices(profile: &Profile) -> impl Iterator<Item = (&'static str, &Matrix)> {
-    let all = [Some(&profile.messages), Some(&profile.bytes), profile.invalidations.as_ref(), profile.sharing.as_ref()];
+    let all = [
+        Some(&profile.messages),
+        Some(&profile.bytes),
+        profile.invalidations.as_ref(),
+        profile.sharing.as_ref(),
+        profile.transfers.as_ref(),
+    ];
     MATRICES.into_iter().zip(all).filter_map(|(name, matrix)| matrix.map(|matrix| (name, matrix)))
 }
 

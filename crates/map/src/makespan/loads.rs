@@ -155,7 +155,7 @@ impl<'a> Loads<'a> {
         self.phases.iter().map(|phase| phase.weight * phase.root(phase.sums.norm, NORM)).sum()
     }
 
-    /// Sums the norms up anew: additions and subtractions have left them a little wrong.
+    /// Sums the norms up again: additions and subtractions have left them a little wrong.
     pub fn refresh(&mut self) {
         for phase in &mut self.phases {
             phase.scale_s = phase.longest().max(phase.least_scale_s);

@@ -55,7 +55,7 @@ impl<'a, S: State> Search<'a, S> {
             for _ in 0..TRIES {
                 local = self.attempt(local, &mut best);
             }
-            // The sum of the norm is made anew before rounding can matter.
+            // The sum of the norm is made again before rounding can matter.
             self.loads.refresh();
             local = self.loads.smooth();
             idle = if local < before * (1.0 - 1e-9) { 0 } else { idle + 1 };

@@ -99,7 +99,7 @@ pub trait State {
     fn at(&self, task: usize) -> NodeId;
     /// Puts tasks elsewhere.
     fn place(&mut self, moves: &[(usize, NodeId)]);
-    /// Makes the sums anew: additions and subtractions have left them a little wrong.
+    /// Makes the sums again: additions and subtractions have left them a little wrong.
     fn refresh(&mut self);
     /// Remembers the sums.
     fn remember(&mut self);

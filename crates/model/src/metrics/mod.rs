@@ -6,7 +6,7 @@
 //! - Imbalance of the tasks' volumes, max / mean - 1 (Pearce et al., "Quantifying the effectiveness of load balance
 //!   algorithms", 2012).
 //! - Partners a task effectively has: the inverse Simpson index of its pairs (Hill number of order 2), which is k where
-//!   it talks to k others alike.
+//!   it communicates with k others alike.
 //! - Shares of all communication: between neighbours in number, and that the busiest task takes part in.
 //!
 //! These are of one matrix; DeLoc's five, of which concurrency needs the groups of its clustering and the DRAM ratio performance
@@ -80,7 +80,7 @@ const ALIKE: f64 = 0.10;
 const HUB_SHARE: f64 = 0.80;
 /// Neighbours with such a share of what goes beyond pairs that are all alike make the pattern theirs.
 const NEIGHBOUR_SHARE: f64 = 0.60;
-/// Of the others that a task could talk to, so many at most are few.
+/// Of the others that a task could communicate with, so many at most are few.
 const FEW_OF_OTHERS: f64 = 0.75;
 
 /// The figures of `weight`, in time proportional to its entries.
@@ -126,7 +126,7 @@ impl Metrics {
     pub fn structure(&self) -> Structure {
         let (hub, hub_share) = self.busiest.unwrap_or_default();
         let others = self.tasks.saturating_sub(1).max(1) as f64;
-        // Of four tasks that all talk alike two thirds is between neighbours.
+        // Of four tasks that all communicate alike two thirds is between neighbours.
         let neighbours = NEIGHBOUR_SHARE + (1.0 - NEIGHBOUR_SHARE) * (2.0 / others).min(1.0);
         let few = (self.communicating_tasks as f64 / 4.0).max(2.5).min(FEW_OF_OTHERS * others);
         if self.total == 0 {
@@ -192,12 +192,12 @@ impl Structure {
             }
             Self::Neighbours { share } => {
                 format!(
-                    "each {one} talks mostly to neighbours in number ({} of all communication): placement can help",
+                    "each {one} communicates mostly with neighbours in number ({} of it): placement can help",
                     percent(share)
                 )
             }
             Self::FewPartners { partners } => {
-                format!("each {one} talks mostly to {partners:.1} others: placement can help")
+                format!("each {one} communicates mostly with {partners:.1} others: placement can help")
             }
             Self::Weak => "most pairs communicate, some more than others: placement can help a little".into(),
         }

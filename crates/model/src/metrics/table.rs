@@ -167,7 +167,7 @@ fn window_concurrency(known: &Known) -> Value {
 }
 
 fn dram_to_memory(known: &Known) -> Value {
-    let bytes = known.dram_bytes.ok_or("no counter was read ('cohabit simulate' counts them)")?;
+    let bytes = known.dram_bytes.ok_or("no counter was read (a simulation has it: --simulated)")?;
     Ok(bytes as f64 / accessed(known.profile)?)
 }
 

@@ -203,7 +203,7 @@ impl Image {
 }
 
 fn is_empty(cell: &abi::cohabit_cell_t) -> bool {
-    cell.messages == 0 && cell.bytes == 0 && cell.invalidations == 0 && cell.sharing == 0
+    cell.messages == 0 && cell.bytes == 0 && cell.invalidations == 0 && cell.sharing == 0 && cell.transfers == 0
 }
 
 fn checked_shift(shift: u32) -> Result<u32> {

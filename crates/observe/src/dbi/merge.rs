@@ -39,6 +39,11 @@ pub fn merge(mut images: Vec<Image>, run: &Run) -> Profile {
     let messages = matrix(Direction::PartnerToMe, |cell| cell.messages);
     let bytes = matrix(Direction::PartnerToMe, |cell| cell.bytes);
     let invalidations = matrix(Direction::MeToPartner, |cell| cell.invalidations);
+    // Of tasks that are the same in several images the parts of all are added first.
+    let parts = matrix(Direction::PartnerToMe, |cell| cell.transfers);
+    let part = u64::from(abi::COHABIT_TRANSFER_PARTS);
+    let transfers = parts.iter().map(|(holder, reader, parts)| (holder, reader, (parts + part / 2) / part));
+    let transfers = Matrix::from_triplets(count, transfers.filter(|cell| cell.2 > 0));
     let sharing = run.options.sharing.then(|| matrix(Direction::Both, |cell| cell.sharing));
     let mut meta = Meta::new(kind(&tasks), DETECTOR, tasks.tasks.clone());
     meta.block_bytes = images.first().map_or(run.options.block_bytes, |image| image.head.block_bytes).into();
@@ -57,6 +62,7 @@ pub fn merge(mut images: Vec<Image>, run: &Run) -> Profile {
     meta.created = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
     let mut profile = Profile::new(meta, messages, bytes);
     profile.invalidations = Some(invalidations);
+    profile.transfers = Some(transfers);
     profile.sharing = sharing;
     for (totals, of) in [
         (&mut profile.accessed_bytes, (|task| task.accessed_bytes) as fn(&super::image::ImageTask) -> u64),

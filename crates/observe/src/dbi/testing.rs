@@ -42,10 +42,11 @@ impl PartBuilder {
         self
     }
 
-    /// Gives the task added last a cell: messages, bytes, invalidations, sharing, window_messages, window_bytes.
+    /// Gives the task added last a cell, each of its values with one reader: messages, bytes, invalidations, sharing, window_messages, window_bytes.
     pub fn cell(mut self, partner: u32, counts: [u64; 6]) -> Self {
         let [messages, bytes, invalidations, sharing, window_messages, window_bytes] = counts;
-        let cell = cohabit_cell_t { messages, bytes, invalidations, sharing, window_messages, window_bytes };
+        let transfers = messages * u64::from(COHABIT_TRANSFER_PARTS);
+        let cell = cohabit_cell_t { messages, bytes, invalidations, sharing, transfers, window_messages, window_bytes };
         self.tasks.last_mut().expect("a task").1.push((partner, cell));
         self
     }

@@ -1,6 +1,6 @@
 //! Cutting a small graph in two parts of given sizes with as little weight between as can be: coarsened until few vertices
 //! are left (Karypis and Kumar 1998), parts grown there, and refined on the way back. What several such cuts agree on is
-//! merged, and the graph of what is left cut anew: the recombination of KaFFPaE (Sanders and Schulz, "Distributed
+//! merged, and the graph of what is left cut again: the recombination of KaFFPaE (Sanders and Schulz, "Distributed
 //! evolutionary graph partitioning", 2012), which finds what no single one does.
 
 use super::coarsen::{Coarser, coarsen};

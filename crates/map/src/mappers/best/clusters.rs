@@ -1,4 +1,4 @@
-//! Pairs of groups cut anew by clusters: vertices that communicate much are merged within their groups, so that two groups are a graph of
+//! Pairs of groups cut again by clusters: vertices that communicate much are merged within their groups, so that two groups are a graph of
 //! some twenty vertices instead of a hundred, which is cut in a few microseconds. Clusters are of different sizes, so that groups
 //! can stay exactly as full as they are. Where nothing better is found by one clustering, another one is made (iterated multilevel
 //! search: Walshaw, "Multilevel refinement for combinatorial optimisation problems", 2004); and after the third some pair is cut in
@@ -174,7 +174,7 @@ fn numbered(cluster_of: &mut [u32]) {
     }
 }
 
-/// Groups of clusters, of which pairs are cut anew.
+/// Groups of clusters, of which pairs are cut again.
 struct Cuts<'a> {
     context: &'a Context,
     layout: &'a Layout,
@@ -224,7 +224,7 @@ impl<'a> Cuts<'a> {
         }
     }
 
-    /// Cuts pairs of groups that communicate anew until nothing gets better; by how much less J is.
+    /// Cuts pairs of groups that communicate again until nothing gets better; by how much less J is.
     fn run(&mut self, clock: &Clock, random: &mut Random) -> i64 {
         let (mut stale, mut gained) = (0, 0);
         for drawn in 1.. {
@@ -249,7 +249,7 @@ impl<'a> Cuts<'a> {
         })
     }
 
-    /// Cuts two groups anew; by how much less J is.
+    /// Cuts two groups again; by how much less J is.
     fn cut(&mut self, a: usize, b: usize, tries: usize, random: &mut Random) -> i64 {
         let Pair { first, old, unit } = self.take(a, b);
         let before = self.subgraph.cost(&old);

@@ -121,7 +121,7 @@ fn random_matching(
 }
 
 /// The same as taking pairs by falling rating would give, found without sorting: every vertex proposes to the best that has no
-/// better suitor, and who loses his place proposes anew.
+/// better suitor, and who loses his place proposes again.
 fn suitor_matching(
     graph: &Subgraph,
     mut candidates: Vec<Candidate>,

@@ -40,10 +40,10 @@ parts! {
     Evolution "evolution" "Divides small and dense problems by a memetic algorithm.",
     EjectionChains "ejection" "Tabu search by ejection chains within the memetic algorithm.",
     Outer "outer" "Searches the outermost subtrees by themselves first.",
-    Clusters "clusters" "Bisects pairs of groups of a division anew by clusters of tasks.",
+    Clusters "clusters" "Bisects pairs of groups of a division again by clusters of tasks.",
     ClusterPerturbation "cluster-perturbation" "Perturbs the groups of clusters.",
-    Repartition "repartition" "Bisects pairs of subtrees anew.",
-    Redivision "redivision" "Divides three and four sibling subtrees anew.",
+    Repartition "repartition" "Bisects pairs of subtrees again.",
+    Redivision "redivision" "Divides three and four sibling subtrees again.",
     Recombination "recombination" "Recombines several bisections of a graph.",
     Rotation "rotation" "Moves tasks round cycles of groups.",
     ProfileCache "profile-cache" "Keeps the profiles of what pairs of groups were before.",
@@ -112,7 +112,7 @@ pub struct Context {
     pub evolution: Evolution,
     /// Tabu search by ejection chains.
     pub ejection: Ejection,
-    /// Pairs of subtrees bisected anew.
+    /// Pairs of subtrees bisected again.
     pub repartition: Repartition,
     /// Cycles of groups.
     pub rotation: Rotation,
@@ -290,7 +290,7 @@ numbers! {
 }
 
 numbers! {
-    /// Pairs of groups bisected anew by clusters.
+    /// Pairs of groups bisected again by clusters.
     Clusters {
         /// A cluster is of no more than one in so many of a group's vertices.
         part: usize = 5,
@@ -372,15 +372,15 @@ numbers! {
         few: usize = 64,
         /// Moves that count as a step of a search.
         moves_a_step: usize = 128,
-        /// Moves after which the tenure is drawn anew.
+        /// Moves after which the tenure is drawn again.
         same_tenure: u32 = 32,
     }
 }
 
 numbers! {
-    /// Pairs of subtrees bisected anew. What is drawn is in a hundred.
+    /// Pairs of subtrees bisected again. What is drawn is in a hundred.
     Repartition {
-        /// How often more than two siblings are divided anew.
+        /// How often more than two siblings are divided again.
         redivided: usize = 40,
         /// The same in a small problem.
         redivided_of_few: usize = 60,
@@ -394,7 +394,7 @@ numbers! {
         near: usize = 85,
         /// Vertices of the largest region of a perturbation: it grows in time that is the square of them and more.
         region: usize = 1_024,
-        /// In a small problem a bisection may be dearer by one in so many parts of J for the subtrees below to be filled anew.
+        /// In a small problem a bisection may be dearer by one in so many parts of J for the subtrees below to be filled again.
         tolerated: i64 = 30,
     }
 }

@@ -206,7 +206,7 @@ struct Chains<'a, const VECTORS: usize> {
     /// Moves made, and how many of them are so long ago that who left may return.
     now: u32,
     opened: u32,
-    /// The tenure, and the move at which it is drawn anew.
+    /// The tenure, and the move at which it is drawn again.
     tenure: u32,
     redrawn: u32,
     total: i64,
@@ -413,7 +413,7 @@ mod tests {
             (0..group_of.len()).map(|vertex| self.pays(group_of, vertex, group_of[vertex] as usize)).sum::<i64>() / 2
         }
 
-        /// The search, every cost counted anew for every move.
+        /// The search, every cost counted again for every move.
         fn slowly(&self, start: &[u32], patience: usize, random: &mut Random, mut steps: usize) -> Vec<u32> {
             let (count, groups, least) = (start.len(), self.layout.groups(), tenure(self.graph, &NUMBERS) as u32);
             let mut group_of = start.to_vec();
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn the_search_is_the_one_that_counts_every_cost_anew() {
+    fn the_search_is_the_one_that_counts_every_cost_again() {
         for (arities, pairs) in
             [(&[2, 8][..], 30), (&[2, 3, 4], 90), (&[3, 4, 5], 150), (&[2, 10, 4], 200), (&[9, 2, 3], 150)]
         {

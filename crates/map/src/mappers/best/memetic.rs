@@ -1,7 +1,7 @@
 //! Small or dense problems: the tasks divided over subtrees of the tree that are not too small, by tabu search ([`super::ejection`])
 //! from several starts, and then from what two of the divisions found have in common (Benlic and Hao, "A multilevel
 //! memetic approach for improving graph k-partitions", 2011). With few tasks, or many to communicate with for each, that finds the
-//! best division sooner than cutting pairs of subtrees anew; in a large sparse graph it is the other way round.
+//! best division sooner than cutting pairs of subtrees again; in a large sparse graph it is the other way round.
 
 use super::bisect::{bisect, bisect_well, grown};
 use super::clock::Clock;

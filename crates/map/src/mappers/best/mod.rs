@@ -4,9 +4,9 @@
 //! On a tree J is the sum over levels of (distance across the level - distance across the next) * weight cut there, so
 //! dividing the tasks level by level with small cuts ([`divide`], [`bisect`]) is a good start. It is never the end: what
 //! is best at one level is not for all, nor is halving again and again best for many parts. So the outermost subtrees, where most of
-//! J is cut, are searched by themselves first ([`outer`]). There pairs of subtrees are cut anew by clusters of tasks
+//! J is cut, are searched by themselves first ([`outer`]). There pairs of subtrees are cut again by clusters of tasks
 //! ([`clusters`]). Then, and there too, subtrees that communicate, two to
-//! four at a time, are cut and filled anew ([`repartition`]), groups of tasks go round among several subtrees ([`rotation`]), swaps
+//! four at a time, are cut and filled again ([`repartition`]), groups of tasks go round among several subtrees ([`rotation`]), swaps
 //! make the most of it ([`anneal::descend`]), and where nothing gets better two grown regions change places. Small and dense
 //! problems begin with ejection chains ([`ejection`]), and with what the divisions found so have in common ([`memetic`]). Where there
 //! is time for it, several divisions are gone on with for a while, and then the best of them; where that leads to nothing more, there is a

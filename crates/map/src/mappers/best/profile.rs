@@ -1,4 +1,4 @@
-//! What cutting two groups anew gains, for several sizes of the two: a tabu search that walks through sizes of the sides notes the
+//! What cutting two groups again gains, for several sizes of the two: a tabu search that walks through sizes of the sides notes the
 //! best cut for each. Groups come back to what they were, or change places with others, again and again during a search, so that
 //! profiles are kept by what the groups are, not by which ([`Store`]).
 
@@ -39,7 +39,7 @@ impl Key {
     }
 }
 
-/// What cutting two groups anew gains, by how many more vertices the second one gets than it gives.
+/// What cutting two groups again gains, by how many more vertices the second one gets than it gives.
 #[derive(Debug)]
 pub struct Profile {
     /// What the groups were.

@@ -193,7 +193,7 @@ mod tests {
         if side[vertex] == 0 { kept + subgraph.bias[vertex] } else { kept - subgraph.bias[vertex] }
     }
 
-    /// The same passes, every gain counted anew for every move.
+    /// The same passes, every gain counted again for every move.
     fn slowly(subgraph: &Subgraph, side: &mut Vec<u8>, first: i32) {
         let off = |side: &[u8]| {
             let filled: i32 =
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_from_move_to_move_is_what_counting_anew_gives() {
+    fn what_is_kept_from_move_to_move_is_what_counting_again_gives() {
         for (count, largest, runs) in [(1, 1, 1), (9, 1, 20), (40, 1, 20), (40, 5, 20), (600, 1, 1)] {
             let mut random = Random::new(count as u64);
             for _ in 0..runs {

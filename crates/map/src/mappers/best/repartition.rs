@@ -1,5 +1,5 @@
-//! Repartitioning pairs of subtrees: the vertices of two subtrees that communicate are cut in two anew, and the subtrees below
-//! are filled anew; what makes J no worse stays.
+//! Repartitioning pairs of subtrees: the vertices of two subtrees that communicate are cut in two again, and the subtrees below
+//! are filled again; what makes J no worse stays.
 
 use super::anneal::descend;
 use super::bisect::{agreed, varied};
@@ -22,7 +22,7 @@ pub struct Repartition<'a> {
     holds: bool,
     /// Vertices that were perturbed, around which most is tried; empty where everything is.
     pub focus: Vec<u32>,
-    /// Part that each vertex is to be in, while subtrees are divided anew.
+    /// Part that each vertex is to be in, while subtrees are divided again.
     part_of: Vec<u32>,
 }
 
@@ -81,9 +81,9 @@ impl<'a> Repartition<'a> {
             return;
         }
         let leaves = pair.level == state.layout.tree.levels();
-        let anew = random.below(100) < if leaves { numbers.scratch / 2 } else { numbers.scratch };
+        let again = random.below(100) < if leaves { numbers.scratch / 2 } else { numbers.scratch };
         let mut side = cut.old.clone();
-        if anew {
+        if again {
             side = agreed(&cut.subgraph, cut.first as i32, 1, 2, Some(side), context, random);
         } else {
             side = varied(&cut.subgraph, &side, cut.first as i32, context, random);
@@ -108,7 +108,7 @@ impl<'a> Repartition<'a> {
         state.net.len() <= self.context.walk.small
     }
 
-    /// By how much a cut may be dearer for the subtrees below to be filled anew in the hope that they make up for it: in small
+    /// By how much a cut may be dearer for the subtrees below to be filled again in the hope that they make up for it: in small
     /// problems they are a good part of J.
     fn tolerated(&self, state: &State) -> i64 {
         if self.is_small(state) { state.total / self.context.repartition.tolerated } else { 0 }
@@ -192,7 +192,7 @@ impl<'a> Repartition<'a> {
         }
     }
 
-    /// Divides some more siblings of a pair anew, all from scratch.
+    /// Divides some more siblings of a pair again, all from scratch.
     fn redivide(&mut self, state: &mut State<'a>, pair: &Pair, random: &mut Random) {
         let tree = &state.layout.tree;
         let parent = pair

@@ -1,5 +1,5 @@
 //! Rotations: some vertices go from one group to a second, as many from that to a third, and so on until as many come to the
-//! first. Cutting two groups anew cannot find that, since each has to stay full, nor do moves of single vertices, since a vertex
+//! first. Cutting two groups again cannot find that, since each has to stay full, nor do moves of single vertices, since a vertex
 //! rarely goes alone (Sanders and Schulz, "Think locally, act globally: highly balanced graph partitioning", SEA 2013, look
 //! for negative cycles of single moves; here each step of a cycle is a cut of two groups of other sizes).
 //!

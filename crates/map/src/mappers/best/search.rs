@@ -146,7 +146,7 @@ impl<'a> Instance<'a> {
         self.cut_by_clusters(slot_of, !hurries, clock, random)
     }
 
-    /// What pairs of groups cut anew by clusters make of a division.
+    /// What pairs of groups cut again by clusters make of a division.
     fn cut_by_clusters(
         &self,
         mut slot_of: Vec<u32>,
@@ -204,7 +204,7 @@ struct LocalSearch<'a> {
     best: Solution,
     /// Where the last perturbation started.
     from: Solution,
-    /// The best since all began anew, and perturbations since it was found.
+    /// The best since the last restart, and perturbations since it was found.
     base: Solution,
     stale: usize,
     /// The time that was left when perturbations began.

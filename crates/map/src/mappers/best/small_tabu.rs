@@ -225,7 +225,7 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// The same search, every gain counted anew for every move.
+    /// The same search, every gain counted again for every move.
     fn slowly(subgraph: &Subgraph, side: &mut [u8], first: i32) {
         let off = |side: &[u8]| {
             let filled: i32 =
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn the_search_is_the_one_that_counts_every_gain_anew() {
+    fn the_search_is_the_one_that_counts_every_gain_again() {
         for (count, largest, runs) in [(2, 1, 5), (9, 1, 20), (40, 1, 20), (40, 5, 20), (90, 3, 4), (200, 1, 2)] {
             let mut random = Random::new(count as u64);
             for _ in 0..runs {

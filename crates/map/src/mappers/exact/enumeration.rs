@@ -17,7 +17,7 @@ use cohabit_model::topology::NodeId;
 /// Placements after which the search is given up: some seconds.
 const MOST_PLACEMENTS: u64 = 2_000_000;
 
-/// Placements after which the sums of a state are made anew: additions have left them a little wrong.
+/// Placements after which the sums of a state are made again: additions have left them a little wrong.
 const REFRESHED: u64 = 1_024;
 
 /// The placement that costs least of all.

@@ -18,6 +18,7 @@ mod tests;
 
 pub use resources::{Resource, Speeds};
 
+use super::distance::NEARLY;
 use super::{Case, Changing, Objective, State};
 use crate::load::settled;
 use crate::makespan::search::Search;
@@ -35,6 +36,9 @@ use resources::Resources;
 /// Differences up to this part of the time are not taken for gains: the estimate is right to a tenth at best, as simulators of whole
 /// machines are (docs/simulator.md). So nearness decides among these.
 const GUESS: f64 = 0.1;
+
+/// Resources that differ in how full they are by this part are as full.
+const AS_FULL: f64 = 0.01;
 
 /// The objective `congestion`.
 pub struct Congestion;
@@ -156,9 +160,19 @@ fn least(case: &Case, own: &dyn Mapper) -> Result<Vec<usize>> {
     let mut left: Vec<(Loads, Vec<usize>)> =
         candidates.into_iter().map(|placement| (state(case, &placement), placement)).collect();
     keep_least(&mut left, Loads::cost, GUESS);
+    let packed = mapper("packed")?.map(problem)?;
+    let packed = left.iter().find(|one| one.1 == packed).map(|one| (one.0.waiting(), one.0.full(), packed));
     keep_least(&mut left, Loads::waiting, SAME);
     let best = left.into_iter().min_by(|a, b| a.0.full().total_cmp(&b.0.full()));
-    Ok(best.map(|best| best.1).unwrap_or_default())
+    Ok(match (best, packed) {
+        // Differences so small say nothing of time, and tasks of neighbouring numbers often use the same memory.
+        (Some((best, _)), Some((waiting, full, packed)))
+            if waiting <= best.waiting() * (1.0 + NEARLY) && full <= best.full() * (1.0 + AS_FULL) =>
+        {
+            packed
+        }
+        (best, _) => best.map(|best| best.1).unwrap_or_default(),
+    })
 }
 
 /// Keeps the placements of which something is no more than `slack` (a share) above the least.

@@ -123,10 +123,10 @@ proptest! {
         }
         let expected = slowly(&topology, &speeds, &periods, own, &now);
         prop_assert!((loads.cost() - expected).abs() <= 1e-9 * expected.max(1.0), "{} {expected}", loads.cost());
-        let anew = self::loads(&topology, &speeds, &periods, own, &now);
-        prop_assert_eq!(loads.waiting(), anew.waiting());
+        let again = self::loads(&topology, &speeds, &periods, own, &now);
+        prop_assert_eq!(loads.waiting(), again.waiting());
         loads.refresh();
-        prop_assert!((loads.full() - anew.full()).abs() <= 1e-9 * anew.full());
+        prop_assert!((loads.full() - again.full()).abs() <= 1e-9 * again.full());
         prop_assert!(loads.floor() <= loads.cost() * (1.0 + 1e-9));
     }
 }
