@@ -13,6 +13,7 @@
 #include "markers.h"
 #include "modes.h"
 #include "modules.h"
+#include "mpi_region.h"
 #include "options.h"
 #include "plan.h"
 #include "recorder_emit.h"
@@ -66,8 +67,10 @@ event_insert(void *drcontext, void *tag, instrlist_t *block, instr_t *instr, boo
 {
     (void)for_trace, (void)translating;
     plan_t *plan = user_data;
-    if (drmgr_is_first_instr(drcontext, instr))
+    if (drmgr_is_first_instr(drcontext, instr)) {
         aliases_insert(drcontext, tag, block, instr);
+        mpi_region_insert(drcontext, tag, block, instr);
+    }
     if (instr_is_app(instr) && marker_of(instr) != 0)
         marker_insert(drcontext, block, instr);
     if (plan == NULL)
@@ -151,13 +154,22 @@ init_state(void)
 }
 
 static void
+module_loaded(const module_data_t *module)
+{
+    if (options.hot)
+        heap_module_loaded(module);
+    if (options.region_of_mpi)
+        mpi_region_loaded(module);
+}
+
+static void
 watch_events(void)
 {
     drmgr_priority_t priority = { sizeof(priority), "cohabit", NULL, NULL, 0 };
     tasks_init();
     syscalls_init();
     dr_register_exit_event(event_exit);
-    if ((options.hot && !heap_init()) || !modules_init(options.hot ? heap_module_loaded : NULL) || !counting_init() ||
+    if ((options.hot && !heap_init()) || !modules_init(options.hot || options.region_of_mpi ? module_loaded : NULL) || !counting_init() ||
         !loops_init() || !drmgr_register_bb_app2app_event(event_app2app, &priority) ||
         !drmgr_register_bb_instrumentation_event(event_analysis, event_insert, &priority))
         fail("its events cannot be registered with DynamoRIO");

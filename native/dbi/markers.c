@@ -56,6 +56,14 @@ region(app_pc next, uint32_t begins)
 }
 
 void
+marker_insert_region(void *dc, instrlist_t *block, instr_t *instr, app_pc next, bool begins)
+{
+    dr_insert_clean_call_ex(dc, block, instr, (void *)region,
+                            DR_CLEANCALL_READS_APP_CONTEXT | DR_CLEANCALL_WRITES_APP_CONTEXT, 2,
+                            OPND_CREATE_INTPTR(next), OPND_CREATE_INT32(begins));
+}
+
+void
 marker_insert(void *dc, instrlist_t *block, instr_t *instr)
 {
     uint32_t number = marker_of(instr);
@@ -68,8 +76,6 @@ marker_insert(void *dc, instrlist_t *block, instr_t *instr)
         dr_insert_clean_call_ex(dc, block, instr, (void *)mpi_call, 0, 1,
                                 OPND_CREATE_INT32(number == COHABIT_MPI_MARK_BEGIN));
     } else {
-        dr_insert_clean_call_ex(dc, block, instr, (void *)region,
-                                DR_CLEANCALL_READS_APP_CONTEXT | DR_CLEANCALL_WRITES_APP_CONTEXT, 2,
-                                OPND_CREATE_INTPTR(next), OPND_CREATE_INT32(number == COHABIT_MAGIC_ROI_BEGIN));
+        marker_insert_region(dc, block, instr, next, number == COHABIT_MAGIC_ROI_BEGIN);
     }
 }

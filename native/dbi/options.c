@@ -41,6 +41,8 @@ options_parse(int argc, const char *argv[])
             options.hot = number(value) != 0;
         else if (strcmp(name, "-region") == 0)
             options.region = number(value) != 0;
+        else if (strcmp(name, "-region_of_mpi") == 0)
+            options.region_of_mpi = number(value) != 0;
         else if (strcmp(name, "-signal") == 0)
             options.signal = (uint32_t)number(value);
         else if (strcmp(name, "-burst_on_ns") == 0)

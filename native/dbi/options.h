@@ -15,6 +15,7 @@ typedef struct {
     bool sharing;
     bool hot;
     bool region;        /* count only within cohabit_roi_begin/_end (or after a signal) */
+    bool region_of_mpi; /* and between MPI_Init and MPI_Finalize */
     uint32_t signal;    /* number of the signal that starts and stops counting; 0: none */
     uint64_t burst_on_ns;
     uint64_t burst_off_ns;

@@ -293,6 +293,7 @@ recorder_full(task_t *me, uint64_t address, uint64_t group)
 {
     (void)address, (void)group;
     flush(me->recorder);
+    recorder_shared_keep_step(me);
 }
 
 void

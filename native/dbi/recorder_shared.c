@@ -19,7 +19,15 @@ typedef struct {
 typedef struct {
     uint64_t image; /* its number, + 1 */
     uint64_t position; /* when it made its last system call */
+    uint64_t step;     /* its position, now and then */
+    uint64_t stands;   /* the step at which somebody found that it does not go on */
+    uint64_t away;     /* it may sleep */
 } in_run_t;
+/* Accesses that a task may be ahead of others, and how long one that does not go on is waited for: it was killed, or what it waits
+ * for is no system call. */
+#define AHEAD 4096u
+#define PATIENCE_NS 1000000000u
+#define LOOK_AGAIN_NS 50000u
 
 static image_t *own;
 static uint32_t own_number;
@@ -69,6 +77,9 @@ recorder_shared_task(task_t *me)
     in_run_t *task = common_room(COMMON_TASKS_AT + me->common * sizeof(*task));
     if (task == NULL)
         return;
+    __atomic_store_n(&task->step, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&task->stands, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&task->away, 0, __ATOMIC_RELAXED);
     me->recorder->in_run = &task->position;
     __atomic_store_n(&task->image, own_number, __ATOMIC_RELEASE);
 }
@@ -78,6 +89,63 @@ recorder_shared_position(task_t *me)
 {
     if (me->recorder != NULL && me->recorder->in_run != NULL)
         __atomic_store_n(me->recorder->in_run, *me->recorder->position, __ATOMIC_RELEASE);
+}
+
+/* The task of another process that has done least, of those that go on; NULL: none of them has done less than `step`. */
+static in_run_t *
+slowest(const task_t *me, uint64_t step)
+{
+    in_run_t *found = NULL;
+    for (uint32_t number = 0, count = common_tasks(); number < count; number++) {
+        in_run_t *task = common_room(COMMON_TASKS_AT + number * sizeof(*task));
+        if (task == NULL || number == me->common || __atomic_load_n(&task->image, __ATOMIC_ACQUIRE) == own_number)
+            continue;
+        uint64_t other = __atomic_load_n(&task->step, __ATOMIC_ACQUIRE);
+        bool goes_on = other != __atomic_load_n(&task->stands, __ATOMIC_RELAXED) && !__atomic_load_n(&task->away, __ATOMIC_RELAXED);
+        if (other < step && goes_on) {
+            step = other;
+            found = task;
+        }
+    }
+    return found;
+}
+
+static in_run_t *
+in_run(const task_t *me)
+{
+    return me->recorder == NULL || me->recorder->in_run == NULL
+        ? NULL
+        : (in_run_t *)((char *)me->recorder->in_run - offsetof(in_run_t, position));
+}
+
+void
+recorder_shared_away(task_t *me, bool away)
+{
+    in_run_t *mine = in_run(me);
+    if (mine != NULL)
+        __atomic_store_n(&mine->away, away, __ATOMIC_RELEASE);
+}
+
+void
+recorder_shared_keep_step(task_t *me)
+{
+    in_run_t *mine = in_run(me);
+    if (mine == NULL)
+        return;
+    uint64_t step = *me->recorder->position, last = 0, since = 0;
+    __atomic_store_n(&mine->step, step, __ATOMIC_RELEASE);
+    in_run_t *of = NULL, *other;
+    while (step > AHEAD && (other = slowest(me, step - AHEAD)) != NULL) {
+        uint64_t now = system_monotonic_ns(), there = __atomic_load_n(&other->step, __ATOMIC_ACQUIRE);
+        if (other != of || there != last) {
+            of = other;
+            last = there;
+            since = now;
+        } else if (now - since > PATIENCE_NS) {
+            __atomic_store_n(&other->stands, there, __ATOMIC_RELAXED);
+        }
+        system_sleep(LOOK_AGAIN_NS);
+    }
 }
 
 void

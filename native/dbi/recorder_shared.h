@@ -18,6 +18,12 @@ uint32_t recorder_shared_image(void);
 /* A task begins, or makes a system call: where it is. */
 void recorder_shared_task(task_t *me);
 void recorder_shared_position(task_t *me);
+/* Waits while the task is ahead of those of other processes, by accesses, those that poll counted. Where tasks share cores, whoever
+ * has one would else run ahead until its slice is over, and what waits for others would find what they did at other times than on a
+ * machine with a core for each. */
+void recorder_shared_keep_step(task_t *me);
+/* The task may sleep in a system call, and nobody waits for it; or it is back. */
+void recorder_shared_away(task_t *me, bool away);
 
 /* The task, which is recorded, is the first time about to read what another wrote to the block whose word is `at` (common.h). */
 void recorder_reads_shared(task_t *me, const word_t *at);

@@ -294,6 +294,7 @@ event_before(void *drcontext, int number)
         me->syscall_args[i] = dr_syscall_get_param(drcontext, i);
     mappings_before(me, number, me->syscall_args);
     recorder_shared_position(me);
+    recorder_shared_away(me, number != __NR_sched_yield);
     if (me->recorder != NULL && is_idle(number))
         me->idle_since_ns = system_monotonic_ns();
     if (number == __NR_clone3)
@@ -318,7 +319,8 @@ event_after(void *drcontext, int number)
 {
     task_t *me = slots_current_task();
     vectors_suspect(me);
-    if (me->recorder != NULL && is_idle(number))
+    recorder_shared_away(me, false);
+    if (me->recorder != NULL && counting_on() && is_idle(number))
         recorder_idle(me, system_monotonic_ns() - me->idle_since_ns);
     dr_syscall_result_info_t info = { sizeof(info) };
     dr_syscall_get_result_ex(drcontext, &info);
@@ -361,13 +363,13 @@ event_after(void *drcontext, int number)
         __atomic_or_fetch(&part()->unknown_syscalls[number / 64], 1ull << number % 64, __ATOMIC_RELAXED);
         return;
     }
-    if (number == __NR_process_vm_readv)
+    if (number == __NR_process_vm_readv && counting_on())
         recorder_copied(me, me->syscall_args, (uint64_t)result, false);
     for (row--; rows[row].number == number; row++) {
         if (rows[row].argument != 0xff)
             apply(me, &rows[row], (uint64_t)result);
     }
-    if (number == __NR_process_vm_writev)
+    if (number == __NR_process_vm_writev && counting_on())
         recorder_copied(me, me->syscall_args, (uint64_t)result, true);
 }
 

@@ -173,6 +173,13 @@ system_yield(void)
     call6(__NR_sched_yield, 0, 0, 0, 0, 0, 0);
 }
 
+void
+system_sleep(uint64_t ns)
+{
+    struct timespec time = { (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
+    call6(__NR_nanosleep, (long)&time, 0, 0, 0, 0, 0);
+}
+
 uint64_t
 system_monotonic_ns(void)
 {

@@ -27,6 +27,8 @@ void system_unmap(void *start, size_t bytes);
 /* Gives the pages of a private mapping back: they read as zeroes again. */
 void system_discard(void *start, size_t bytes);
 void system_yield(void);
+/* Or until a signal comes. */
+void system_sleep(uint64_t ns);
 
 /* What a file descriptor stands for. */
 typedef enum { FILE_OTHER, FILE_REGULAR, FILE_PIPE, FILE_ZERO /* /dev/zero */ } file_kind_t;

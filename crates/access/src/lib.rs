@@ -8,6 +8,7 @@ mod access;
 pub mod check;
 mod coding;
 pub mod file;
+mod looks;
 pub mod order;
 mod polls;
 mod recording;

@@ -9,6 +9,20 @@ const READ: u16 = 1;
 const WRITE: u16 = 2;
 const ATOMIC: u16 = 4;
 
+/// Whose code a segment is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Owner {
+    /// The program's.
+    #[default]
+    Program,
+    /// That of a library which the program uses as its MPI library does.
+    Common,
+    /// The MPI library's.
+    Mpi,
+    /// The begin of a progress function, which the MPI library calls again and again while it waits.
+    Progress,
+}
+
 /// One access of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentAccess {
@@ -31,6 +45,8 @@ pub struct SegmentAccess {
 pub struct Segment {
     /// Address of the first.
     pub pc: u64,
+    /// Whose code they are.
+    pub owner: Owner,
     /// Bytes of code.
     pub code_bytes: u32,
     /// How many instructions.
@@ -77,6 +93,7 @@ fn read_segment(from: &[u8]) -> Option<(Segment, &[u8])> {
     };
     let segment = Segment {
         pc: u64::from_le_bytes(head[..8].try_into().expect("eight bytes")),
+        owner: Owner::default(),
         instructions: word(head, 8),
         code_bytes: word(head, 12),
         anchors,

@@ -1,6 +1,6 @@
 //! Recordings worked by hand: what is written is what is read, step by step.
 
-use cohabit_access::file::{FORMAT, Image, Meta, Piece, RecordingFile, Start, Task, Writer};
+use cohabit_access::file::{FORMAT, Image, Meta, MpiCode, Piece, RecordingFile, Start, Task, Writer};
 use cohabit_access::{AccessKind, Reason, Recording, Step, StridedAccess, check};
 use std::fs::File;
 use std::path::Path;
@@ -58,11 +58,17 @@ fn task(name: &str, stretches: u64, start: Option<Start>) -> Task {
 }
 
 fn write(path: &Path, accesses: [u64; 2], steps: &[(u32, u64, &Coded)]) {
-    write_mapped(path, accesses, steps, &[]);
+    write_mapped(path, accesses, steps, &[], None);
 }
 
-/// With changes of what is mapped: version, first address and the one behind the last, object, offset.
-fn write_mapped(path: &Path, accesses: [u64; 2], steps: &[(u32, u64, &Coded)], changes: &[[u64; 5]]) {
+/// With changes of what is mapped (version, first address and the one behind the last, object, offset), and where MPI is.
+fn write_mapped(
+    path: &Path,
+    accesses: [u64; 2],
+    steps: &[(u32, u64, &Coded)],
+    changes: &[[u64; 5]],
+    mpi: Option<MpiCode>,
+) {
     // A loop's body that reads a[i] and writes b[i + 1], and a piece of code without memory on the next page.
     let segments = [
         definition(0x40_1000, [4, 12, 2], &[(0, 8, 0, 1, 1), (8, 8, 1, 2, 3)]),
@@ -89,6 +95,7 @@ fn write_mapped(path: &Path, accesses: [u64; 2], steps: &[(u32, u64, &Coded)], c
         number: 5,
         in_run: vec![0, 42, 43],
         mappings: changes.len() as u64,
+        mpi,
     };
     let meta = Meta {
         format: FORMAT,
@@ -135,7 +142,7 @@ fn what_processes_share_has_addresses_of_its_own() {
         .numbers(&[9 << 2 | 2, 0x12, 7, 100, 3 << 2 | 2, 0x1000, 0x40]);
     let second = Coded::default().segment(Some(0), [0x1000, 0x2000]);
     let changes = [[2, 0x1008, 0x1020, 7, 8], [3, 0x1000, 0x3000, 0, 0]];
-    write_mapped(&path, [17, 2], &[(0, 0, &first), (1, 0, &second)], &changes);
+    write_mapped(&path, [17, 2], &[(0, 0, &first), (1, 0, &second)], &changes, None);
     let recording = RecordingFile::open(&path).unwrap();
     let once = |accesses| Step::Loop { accesses, iterations: 1 };
     let last = StridedAccess::new(AccessKind::Read, SHARED + 0xc, 16);
@@ -157,6 +164,31 @@ fn what_processes_share_has_addresses_of_its_own() {
     assert_eq!(recording.shared_memory().collect::<Vec<_>>(), [(SHARED, SHARED + 8..SHARED + 0x20)]);
     // The other task has not seen that anything is mapped.
     assert_eq!(steps(&recording, 1)[2], once(body(0x1000, 0x2000, 0, 0)));
+}
+
+#[test]
+fn what_a_rank_does_while_it_waits_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.rec");
+    let looks = |count: usize| {
+        (1..count)
+            .fold(Coded::default().segment(Some(0), [0x1000, 0x2000]), |coded, _| coded.numbers(&[1 << 2 | 1, 0, 0]))
+    };
+    let first = looks(4)
+        .numbers(&[1 << 2 | 2, 1, 1, 2, 0]) // the last look waits before its first access, for task 1's position 2
+        .numbers(&[1 << 2 | 1, 1]); // the program again
+    let second = looks(3);
+    let mpi = MpiCode { progress: vec![0x40_1000], own: vec![(0x40_1000, 0x40_2000)], common: Vec::new() };
+    for (mpi, polls) in [(Some(mpi), 4), (None, 0)] {
+        write_mapped(&path, [8, 6], &[(0, 0, &first), (1, 0, &second)], &[], mpi);
+        let recording = RecordingFile::open(&path).unwrap();
+        let found = steps(&recording, 0);
+        let of = |step: &Step| if let Step::Polled { accesses } = step { *accesses } else { 0 };
+        assert_eq!(found.iter().map(of).sum::<u64>(), polls);
+        let polled = (polls > 0).then_some(0x1000);
+        assert!(found.contains(&Step::Wait { task: 1, position: 2, reason: Reason::Data, polled }), "{found:?}");
+        assert_eq!(check::check(&recording).unwrap().tasks[0].polls, polls);
+    }
 }
 
 #[test]

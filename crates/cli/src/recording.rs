@@ -5,6 +5,7 @@ use crate::json::JsonArgs;
 use crate::narration::Narration;
 use crate::output::note;
 use crate::progress;
+use clap::ValueEnum;
 use cohabit_access::file::RecordingFile;
 use cohabit_access::{Recording, Step, Steps, TaskInfo, check, synthetic};
 use cohabit_cluster::Options;
@@ -37,6 +38,15 @@ pub struct RecordingArgs {
     command: Vec<OsString>,
 }
 
+/// A part of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Region {
+    /// Between the program's own markers.
+    Markers,
+    /// Between MPI_Init and MPI_Finalize.
+    Mpi,
+}
+
 /// What [`RecordingArgs`] name.
 pub struct Named {
     /// As the user wrote it.
@@ -45,8 +55,8 @@ pub struct Named {
     pub program: Option<Vec<String>>,
     /// It.
     pub recording: Box<dyn Recording>,
-    /// Its tasks are ranks that a launcher started.
-    of_ranks: bool,
+    /// Its tasks are ranks that a launcher started, and nobody knows where they wait for messages.
+    work_while_waiting: bool,
     /// Where it lies meanwhile, if a program was recorded for it.
     _folder: Option<TempDir>,
 }
@@ -54,10 +64,10 @@ pub struct Named {
 impl Named {
     /// Says what is to be known of simulated times before they are printed.
     pub fn warn_of_ranks(&self) {
-        if self.of_ranks {
+        if self.work_while_waiting {
             note(
-                "the tasks are ranks of MPI: what they did while they waited for messages is simulated as if it were work, so \
-                 times say little of them (docs/recording.md)",
+                "the tasks are ranks of an MPI library whose progress function is not known: what they did while they waited for \
+                 messages is simulated as if it were work, so times say little of them (docs/recording.md)",
             );
         }
     }
@@ -70,8 +80,8 @@ impl RecordingArgs {
     /// As [`open_recording`] and [`record`]; a recording that is not sound.
     pub fn open(&self, json: &JsonArgs) -> Result<Named, Failure> {
         if let Some(name) = &self.recording {
-            let (recording, of_ranks) = open(name)?;
-            return Ok(Named { name: name.clone(), program: None, recording, of_ranks, _folder: None });
+            let (recording, work_while_waiting) = open(name)?;
+            return Ok(Named { name: name.clone(), program: None, recording, work_while_waiting, _folder: None });
         }
         if self.command.is_empty() {
             let error = Error::new("neither a recording nor a program to record");
@@ -84,7 +94,7 @@ impl RecordingArgs {
         let failed = |error: std::io::Error| Error::new(format!("cannot make a folder for the recording: {error}"));
         let folder = tempfile::Builder::new().prefix("cohabit-recording-").tempdir().map_err(failed)?;
         let path = folder.path().join("recording");
-        let outcome = record(&self.command, &path, dbi::Options::default().block_bytes, false)?;
+        let outcome = record(&self.command, &path, dbi::Options::default().block_bytes, None)?;
         outcome.notes.iter().for_each(|line| note(line));
         if let Some(why) = outcome.status.signal().and_then(|_| unsound(&path)) {
             return Err(
@@ -94,28 +104,35 @@ impl RecordingArgs {
         if !outcome.status.success() {
             note(&format!("the program failed ({}); what follows is of what it did until then", outcome.status));
         }
+        let recorded = RecordingFile::open(&path)?;
         let words: Vec<String> = self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         Ok(Named {
             name: words.join(" "),
             program: Some(words),
-            recording: Box::new(RecordingFile::open(&path)?),
-            of_ranks: is_launcher(&self.command),
+            work_while_waiting: works_while_waiting(&recorded),
+            recording: Box::new(recorded),
             _folder: Some(folder),
         })
     }
 }
 
-/// Runs a program, recording what its tasks do to memory: in a region between its markers, or all of it. Of a launcher's program
+/// Runs a program, recording what its tasks do to memory: in a region, or all of it. Of a launcher's program
 /// it is the ranks on this node that are recorded.
 ///
 /// # Errors
 /// It cannot be run or recorded.
-pub fn record(command: &[OsString], output: &Path, block_bytes: u32, region: bool) -> Result<dbi::Outcome, Failure> {
+pub fn record(
+    command: &[OsString],
+    output: &Path,
+    block_bytes: u32,
+    region: Option<Region>,
+) -> Result<dbi::Outcome, Failure> {
     let (_narration, on_begin) = Narration::of_time(["thread", "threads"]);
     let options = dbi::Options {
         on_begin,
         block_bytes,
-        region,
+        region: region == Some(Region::Markers),
+        region_of_mpi: region == Some(Region::Mpi),
         series_bound: 0,
         recording: Some(output.to_owned()),
         pass_signals: true,
@@ -142,14 +159,21 @@ pub fn open_recording(path: &str) -> Result<Box<dyn Recording>> {
     open(path).map(|(recording, _)| recording)
 }
 
-/// The same, and whether its tasks are ranks that a launcher started.
+/// The same, and whether it has work in it that its tasks did while they waited ([`works_while_waiting`]).
 fn open(path: &str) -> Result<(Box<dyn Recording>, bool)> {
     if let Some(text) = path.strip_prefix(SYNTHETIC) {
         return Ok((Box::new(synthetic::parse(text)?), false));
     }
     let file = RecordingFile::open(Path::new(path))?;
-    let command: Vec<OsString> = file.meta().command.iter().map(OsString::from).collect();
-    Ok((Box::new(file), is_launcher(&command)))
+    let work_while_waiting = works_while_waiting(&file);
+    Ok((Box::new(file), work_while_waiting))
+}
+
+/// Whether the tasks are ranks that a launcher started, of which nobody knows where they wait for messages.
+fn works_while_waiting(recording: &RecordingFile) -> bool {
+    let command: Vec<OsString> = recording.meta().command.iter().map(OsString::from).collect();
+    let known = recording.meta().images.iter().any(|image| image.mpi.is_some());
+    is_launcher(&command) && !known
 }
 
 /// Accesses that are read before it is said how far the reading is.
@@ -242,26 +266,44 @@ pub fn place(problem: &Problem, mapper: &dyn Mapper, objective: &dyn Objective) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cohabit_access::file::{FORMAT, Meta, Writer};
+    use cohabit_access::file::{FORMAT, Image, Meta, MpiCode, Writer};
     use std::sync::Mutex;
 
-    /// Of a launcher's command the tasks are ranks; of one that only mentions it they are not.
+    /// Of a launcher's command the tasks are ranks; of one that only mentions it they are not. Where the progress function of their
+    /// library is known their waiting is.
     #[test]
-    fn ranks_are_known_by_the_command() {
+    fn ranks_are_known_by_the_command_and_their_waiting_by_their_library() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("r.rec");
-        for (command, of_ranks) in [(&["/usr/bin/mpirun", "-n", "2", "./a"][..], true), (&["./a", "mpirun"], false)] {
+        let image = |mpi: bool| Image {
+            program: "a".into(),
+            pid: 1,
+            tasks: Vec::new(),
+            before: Vec::new(),
+            accesses: Vec::new(),
+            segments: 0,
+            number: 0,
+            in_run: Vec::new(),
+            mappings: 0,
+            mpi: mpi.then(|| MpiCode { progress: vec![4096], ..MpiCode::default() }),
+        };
+        let launched = &["/usr/bin/mpirun", "-n", "2", "./a"][..];
+        for (command, known, expected) in
+            [(launched, false, true), (launched, true, false), (&["./a", "mpirun"], false, false)]
+        {
             let meta = Meta {
                 format: FORMAT,
                 command: command.iter().map(ToString::to_string).collect(),
                 host: String::new(),
-                images: Vec::new(),
+                images: vec![image(false), image(known)],
                 tasks: Vec::new(),
                 events_lost: 0,
                 not_seen: Vec::new(),
             };
-            Writer::new(std::fs::File::create(&path).unwrap()).finish(&meta).unwrap();
-            assert_eq!(open(path.to_str().unwrap()).unwrap().1, of_ranks, "{command:?}");
+            let mut writer = Writer::new(std::fs::File::create(&path).unwrap());
+            (0..2).for_each(|image| writer.segments(image, &[]).unwrap());
+            writer.finish(&meta).unwrap();
+            assert_eq!(open(path.to_str().unwrap()).unwrap().1, expected, "{command:?} {known}");
         }
     }
 

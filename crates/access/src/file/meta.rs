@@ -46,6 +46,20 @@ pub struct Image {
     /// How often what it maps of memory that processes share changes (format 1: never).
     #[serde(default)]
     pub mappings: u64,
+    /// Where the code of its MPI library is; none where there is none, or it has no progress function that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mpi: Option<MpiCode>,
+}
+
+/// Where an image has the code of its MPI library: ranges of addresses, first and behind the last.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MpiCode {
+    /// Where its progress functions begin, which it calls again and again while it waits.
+    pub progress: Vec<u64>,
+    /// The library's code, and that of the libraries which only it uses.
+    pub own: Vec<(u64, u64)>,
+    /// Code that it uses as the program does: the C library's.
+    pub common: Vec<(u64, u64)>,
 }
 
 /// A task.

@@ -8,7 +8,7 @@ mod read;
 mod steps;
 mod write;
 
-pub use meta::{Image, Meta, Piece, Start, Task};
+pub use meta::{Image, Meta, MpiCode, Piece, Start, Task};
 pub use read::RecordingFile;
 pub use write::Writer;
 

@@ -2,9 +2,10 @@
 
 use super::mappings::{Change, Objects, read_changes};
 use super::steps::{FileSteps, IMAGE_SHIFT};
-use super::{FORMAT, META, Meta, Task, mappings_member, segments_member};
+use super::{FORMAT, META, Meta, MpiCode, Task, mappings_member, segments_member};
+use crate::looks::Looks;
 use crate::polls::Polls;
-use crate::segment::{Segment, read_segments};
+use crate::segment::{Owner, Segment, read_segments};
 use crate::{Recording, Steps, TaskInfo};
 use cohabit_model::{Error, Result};
 use std::collections::HashMap;
@@ -82,9 +83,13 @@ impl RecordingFile {
         let in_file = |error: Error| Error { cause: format!("{}: {}", path.display(), error.cause), ..error };
         check(&meta).map_err(in_file)?;
         let mut segments = Vec::new();
-        for image in 0..meta.images.len() {
-            let bytes = member(&mut archive, &segments_member(image)).map_err(in_file)?;
-            segments.push(read_segments(&bytes).map_err(in_file)?);
+        for (number, image) in meta.images.iter().enumerate() {
+            let bytes = member(&mut archive, &segments_member(number)).map_err(in_file)?;
+            let mut read = read_segments(&bytes).map_err(in_file)?;
+            if let Some(mpi) = &image.mpi {
+                read.iter_mut().for_each(|segment| segment.owner = owner(mpi, segment.pc));
+            }
+            segments.push(read);
         }
         let mut changes = Vec::new();
         for (number, image) in meta.images.iter().enumerate() {
@@ -199,6 +204,18 @@ impl Recording for RecordingFile {
     }
 
     fn steps(&self, task: u32) -> Result<Box<dyn Steps + '_>> {
-        Ok(Box::new(Polls::new(FileSteps::new(self, task))))
+        let shared_from = (self.meta.images.len() as u64) << IMAGE_SHIFT;
+        Ok(Box::new(Polls::new(Looks::new(FileSteps::new(self, task), shared_from))))
+    }
+}
+
+/// Whose code begins at `pc`.
+fn owner(mpi: &MpiCode, pc: u64) -> Owner {
+    let within = |ranges: &[(u64, u64)]| ranges.iter().any(|&(start, end)| (start..end).contains(&pc));
+    match () {
+        () if mpi.progress.contains(&pc) => Owner::Progress,
+        () if within(&mpi.own) => Owner::Mpi,
+        () if within(&mpi.common) => Owner::Common,
+        () => Owner::Program,
     }
 }

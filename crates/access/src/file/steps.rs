@@ -4,8 +4,9 @@ use super::RecordingFile;
 use super::mappings::Table;
 use super::steps_member;
 use crate::coding::{Coded, Decoder};
-use crate::segment::Segment;
-use crate::{AccessKind, Reason, Step, Steps, StridedAccess};
+use crate::looks::{Marked, MarkedSteps};
+use crate::segment::{Owner, Segment};
+use crate::{AccessKind, Reason, Step, StridedAccess};
 use cohabit_model::{Error, Result};
 use std::collections::VecDeque;
 use std::io::Cursor;
@@ -23,6 +24,8 @@ struct Held {
     times: u64,
     addresses: Vec<(u64, i64)>,
     waits: Vec<(u64, Step)>,
+    /// It waits for a task that is left out.
+    moves: bool,
 }
 
 /// The steps of a task.
@@ -35,7 +38,9 @@ pub(super) struct FileSteps<'a> {
     left_in_piece: u64,
     decoder: Option<Decoder<Cursor<Vec<u8>>>>,
     held: Option<Held>,
-    ready: VecDeque<Step>,
+    ready: VecDeque<Marked>,
+    /// It is in its MPI library.
+    in_mpi: bool,
     /// What the image has mapped, as the task knows it.
     mapped: Table,
     code_page: Option<u64>,
@@ -49,7 +54,7 @@ impl<'a> FileSteps<'a> {
         let mut ready = VecDeque::new();
         if let Some(start) = about.start {
             let (task, position) = (start.task, start.position);
-            ready.push_back(Step::Wait { task, position, reason: Reason::Start, polled: None });
+            ready.push_back(Marked::Step(Step::Wait { task, position, reason: Reason::Start, polled: None }));
         }
         let image = about.pieces.first().map_or(0, |piece| piece.image);
         let left_in_piece = about.pieces.first().map_or(0, |piece| piece.stretches);
@@ -62,6 +67,7 @@ impl<'a> FileSteps<'a> {
             decoder: None,
             held: None,
             ready,
+            in_mpi: false,
             mapped: Table::new(own(image.into())),
             code_page: None,
             instructions: 0,
@@ -110,7 +116,7 @@ impl<'a> FileSteps<'a> {
             None => self.decoder = None,
             Some(Coded::Segment { number, times }) => {
                 let addresses = std::mem::take(&mut decoder.addresses);
-                let before = self.held.replace(Held { number, times, addresses, waits: Vec::new() });
+                let before = self.held.replace(Held { number, times, addresses, waits: Vec::new(), moves: false });
                 if let Some(before) = before {
                     let spare = self.tell(before);
                     if let Some(decoder) = &mut self.decoder {
@@ -154,14 +160,20 @@ impl<'a> FileSteps<'a> {
         };
         let position = position.saturating_add(image.before[number]);
         // Who is left out is not waited for; nor is what the task itself did before an exec.
-        let Some(task) = image.tasks[number].filter(|&task| !in_run || task != self.task) else { return Ok(()) };
+        let Some(task) = image.tasks[number].filter(|&task| !in_run || task != self.task) else {
+            match &mut self.held {
+                Some(held) => held.moves = true,
+                None => self.ready.push_back(Marked::Moves),
+            }
+            return Ok(());
+        };
         let wait = Step::Wait { task, position, reason, polled: None };
         match &mut self.held {
             Some(held) if order > 0 => held.waits.push((order - 1, wait)),
             _ => {
                 self.flush_held();
                 self.flush_instructions();
-                self.ready.push_back(wait);
+                self.push(wait);
             }
         }
         Ok(())
@@ -172,18 +184,19 @@ impl<'a> FileSteps<'a> {
             Coded::Access { kind, address, size_bytes } => self.large_access(kind, self.address(address), size_bytes),
             Coded::Remote { kind, image, version, address, size_bytes } => {
                 let address = self.remote_address(image, version, address)?;
+                self.ready.push_back(Marked::Moves);
                 self.large_access(kind, address, size_bytes);
             }
             Coded::Unmap { start, bytes } => {
                 let parts = self.mapped.own_parts(start..start.saturating_add(bytes));
-                self.ready.extend(parts.into_iter().map(|range| Step::Unmap { range }));
+                parts.into_iter().for_each(|range| self.push(Step::Unmap { range }));
             }
             Coded::Clear { object, start, bytes } => {
                 let addresses = self.file.objects.addresses(object, start..start.saturating_add(bytes));
-                self.ready.extend(addresses.map(|range| Step::Unmap { range }));
+                self.ready.extend(addresses.map(|range| Marked::Step(Step::Unmap { range })));
             }
-            Coded::Idle { time_ns } => self.ready.push_back(Step::Idle { time_ns }),
-            Coded::Phase { number } => self.ready.push_back(Step::Phase { number }),
+            Coded::Idle { time_ns } => self.push(Step::Idle { time_ns }),
+            Coded::Phase { number } => self.push(Step::Phase { number }),
             Coded::Segment { .. } | Coded::Wait { .. } | Coded::Mappings { .. } => {}
         }
         Ok(())
@@ -204,7 +217,27 @@ impl<'a> FileSteps<'a> {
     fn large_access(&mut self, kind: AccessKind, address: u64, size_bytes: u64) {
         let size = u32::try_from(size_bytes).unwrap_or(u32::MAX).max(1);
         let instructions = size.div_ceil(LINE_BYTES);
-        self.ready.push_back(Step::access(StridedAccess { instructions, ..StridedAccess::new(kind, address, size) }));
+        self.push(Step::access(StridedAccess { instructions, ..StridedAccess::new(kind, address, size) }));
+    }
+
+    fn push(&mut self, step: Step) {
+        self.ready.push_back(Marked::Step(step));
+    }
+
+    /// Says where the task enters its MPI library, looks for messages and leaves.
+    fn mark(&mut self, owner: Owner) {
+        let marked = match (owner, self.in_mpi) {
+            (Owner::Common, _) | (Owner::Program, false) | (Owner::Mpi, true) => return,
+            (Owner::Program, true) => Marked::Leaves,
+            (Owner::Mpi, false) => Marked::Enters,
+            (Owner::Progress, _) => Marked::Looks,
+        };
+        self.flush_instructions();
+        if marked == Marked::Looks && !self.in_mpi {
+            self.ready.push_back(Marked::Enters);
+        }
+        self.in_mpi = marked != Marked::Leaves;
+        self.ready.push_back(marked);
     }
 
     fn flush_held(&mut self) {
@@ -215,7 +248,7 @@ impl<'a> FileSteps<'a> {
 
     fn flush_instructions(&mut self) {
         if self.instructions > 0 {
-            self.ready.push_back(Step::Compute { instructions: self.instructions });
+            self.push(Step::Compute { instructions: self.instructions });
             self.instructions = 0;
         }
     }
@@ -224,6 +257,10 @@ impl<'a> FileSteps<'a> {
     fn tell(&mut self, mut held: Held) -> Vec<(u64, i64)> {
         let file = self.file;
         let segment = &file.segments[self.image()][held.number as usize];
+        self.mark(segment.owner);
+        if held.moves {
+            self.ready.push_back(Marked::Moves);
+        }
         self.code(segment);
         if segment.accesses.is_empty() {
             self.instructions += held.times.saturating_mul(segment.instructions.into());
@@ -236,7 +273,7 @@ impl<'a> FileSteps<'a> {
             while left > 0 {
                 let iterations = self.together(segment, &held.addresses, left);
                 let accesses = self.accesses(segment, &held.addresses, 0..segment.accesses.len(), 0);
-                self.ready.push_back(Step::Loop { accesses, iterations });
+                self.push(Step::Loop { accesses, iterations });
                 for (address, stride) in &mut held.addresses {
                     *address = address.wrapping_add_signed(stride.wrapping_mul(iterations as i64));
                 }
@@ -250,7 +287,7 @@ impl<'a> FileSteps<'a> {
             let order = usize::try_from(order).unwrap_or(all).min(all);
             self.some(segment, &held.addresses, done..order);
             done = order.max(done);
-            self.ready.push_back(wait);
+            self.push(wait);
         }
         self.some(segment, &held.addresses, done..all);
         held.addresses
@@ -275,7 +312,7 @@ impl<'a> FileSteps<'a> {
         let lead = u32::try_from(self.instructions).unwrap_or(u32::MAX);
         self.instructions -= u64::from(lead);
         let accesses = self.accesses(segment, addresses, which, lead);
-        self.ready.push_back(Step::Loop { accesses, iterations: 1 });
+        self.push(Step::Loop { accesses, iterations: 1 });
     }
 
     fn accesses(
@@ -310,7 +347,7 @@ impl<'a> FileSteps<'a> {
         for page in first..=last.min(first + 1) {
             if self.code_page != Some(page) {
                 self.flush_instructions();
-                self.ready.push_back(Step::Code { page });
+                self.push(Step::Code { page });
                 self.code_page = Some(page);
             }
         }
@@ -326,8 +363,8 @@ fn own(image: u64) -> u64 {
     image << IMAGE_SHIFT
 }
 
-impl Steps for FileSteps<'_> {
-    fn next_step(&mut self) -> Result<Option<Step>> {
+impl MarkedSteps for FileSteps<'_> {
+    fn next_marked(&mut self) -> Result<Option<Marked>> {
         while self.ready.is_empty() {
             if !self.advance()? {
                 return Ok(None);

@@ -47,6 +47,9 @@ pub struct ExperimentCommand {
     /// The folder with the NAS parallel benchmarks for OpenMP: mg.S, mg.W and others
     #[arg(long, value_name = "DIR")]
     npb_omp: Option<PathBuf>,
+    /// The folder with the NAS parallel benchmarks for MPI: mg.S.16, mg.S.32 and others, which mpirun starts
+    #[arg(long, value_name = "DIR")]
+    npb_mpi: Option<PathBuf>,
     /// The folder with the programs of Splash-3: codes/ of its sources, built
     #[arg(long, value_name = "DIR")]
     splash: Option<PathBuf>,
@@ -171,7 +174,7 @@ impl ExperimentCommand {
 
     /// The folders of suites that were named, with the options that name them.
     fn suites(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
-        [("npb-omp", &self.npb_omp), ("splash", &self.splash)]
+        [("npb-omp", &self.npb_omp), ("npb-mpi", &self.npb_mpi), ("splash", &self.splash)]
             .into_iter()
             .filter_map(|(suite, folder)| Some((suite, folder.as_ref()?)))
     }

@@ -4,7 +4,7 @@ use super::Outcome;
 use crate::exit::{End, Failure};
 use crate::json::JsonFileArgs;
 use crate::output::{note, print};
-use crate::recording;
+use crate::recording::{self, Region};
 use cohabit_access::file::RecordingFile;
 use cohabit_access::{Recording, check};
 use cohabit_model::Error;
@@ -19,6 +19,8 @@ Examples:
   cohabit record -o r.rec -- ./solver input   every load and store, task by task
   cohabit record --roi -o r.rec -- ./solver   only between markers (cohabit.h)
   cohabit record -o r.rec -- mpirun -n 4 CMD  every rank on this node
+  cohabit record --roi=mpi -o r.rec -- mpirun -n 4 CMD
+      what the ranks do between MPI_Init and MPI_Finalize
   cohabit record --check r.rec                whether a recording is sound
 
 What is kept is each task's own sequence, and the order among tasks that the
@@ -35,9 +37,10 @@ pub struct Record {
     /// Bytes of memory in which what two tasks do is ordered: a power of two from 32 to 4096
     #[arg(long, value_name = "N", default_value = "64", value_parser = block_bytes)]
     block: u32,
-    /// Record only between the markers in the program (cohabit_roi_begin and _end in cohabit.h)
-    #[arg(long)]
-    roi: bool,
+    /// Record only a region: between the markers in the program (cohabit_roi_begin and _end in cohabit.h), or, with =mpi, from where
+    /// MPI_Init returns to where MPI_Finalize is called
+    #[arg(long, value_name = "REGION", num_args = 0..=1, require_equals = true, default_missing_value = "markers")]
+    roi: Option<Region>,
     /// Read a recording and say whether it is sound, and what it holds
     #[arg(long, value_name = "R", conflicts_with_all = ["output", "roi", "command"])]
     check: Option<PathBuf>,

@@ -10,6 +10,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// What lets Open MPI start more ranks than there are cores: 4 and 5. MPICH does.
+const MORE_RANKS_THAN_CORES: [(&str, &str); 2] =
+    [("OMPI_MCA_rmaps_base_oversubscribe", "1"), ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe")];
+
 /// Where programs are, and which.
 pub struct Inputs {
     /// `--program`; empty: all that there are.
@@ -38,7 +42,7 @@ enum Source {
     /// A recording that was named: what [`open_recording`] takes.
     Recording(String),
     /// A program of a suite, whose recordings are kept by the number of tasks.
-    Suite { program: suite::Program, class: String, recordings: PathBuf, folder: Option<PathBuf> },
+    Suite { program: suite::Program, ranks: bool, class: String, recordings: PathBuf, folder: Option<PathBuf> },
 }
 
 impl Program {
@@ -46,23 +50,34 @@ impl Program {
     pub fn recording(&self, tasks: usize) -> String {
         match &self.source {
             Source::Recording(path) => path.clone(),
-            Source::Suite { program, class, recordings, .. } => {
+            Source::Suite { program, ranks, class, recordings, .. } => {
                 let tasks = program.tasks(tasks);
-                recordings.join(format!("{}.{class}.{tasks}.rec", program.name)).to_string_lossy().into_owned()
+                let end = if *ranks { "mpi.rec" } else { "rec" };
+                recordings.join(format!("{}.{class}.{tasks}.{end}", program.name)).to_string_lossy().into_owned()
             }
         }
     }
 
-    /// What makes a recording of so many tasks, if the program is there.
+    /// What is recorded for so many tasks, if the program is there.
     fn command(&self, tasks: usize) -> Option<Command> {
-        let Source::Suite { program, class, folder, .. } = &self.source else { return None };
-        let file = folder.as_ref()?.join(program.file(class));
+        let Source::Suite { program, ranks, class, folder, .. } = &self.source else { return None };
         let tasks = program.tasks(tasks);
+        let file = folder.as_ref()?.join(program.file(class, tasks));
         file.is_file().then(|| {
-            let mut command = Command::new(file);
-            command.args(program.arguments(class, tasks)).env("OMP_NUM_THREADS", tasks.to_string());
+            let mut command = Command::new(if *ranks { Path::new("mpirun") } else { file.as_path() });
+            if *ranks {
+                command.args(["-n", &tasks.to_string()]).arg(&file).envs(MORE_RANKS_THAN_CORES);
+            } else {
+                command.env("OMP_NUM_THREADS", tasks.to_string());
+            }
+            command.args(program.arguments(class, tasks));
             command
         })
+    }
+
+    /// The part of its run that is recorded.
+    fn region(&self) -> Option<&'static str> {
+        matches!(self.source, Source::Suite { ranks: true, .. }).then_some("--roi=mpi")
     }
 }
 
@@ -75,10 +90,12 @@ impl Inputs {
     pub fn programs(&self, experiment: &Experiment, on: &[String]) -> Result<Vec<Program>> {
         let of_suite = |name: &str| -> Result<Option<Program>> {
             let known = suite::program(&experiment.suites, name)?;
-            let folder = suite::suite_of(&experiment.suites, name).and_then(|suite| self.suites.get(suite)).cloned();
+            let of = suite::suite_of(&experiment.suites, name);
+            let ranks = of.is_some_and(|suite| suite::named(suite).is_ok_and(|suite| suite.ranks));
+            let folder = of.and_then(|suite| self.suites.get(suite)).cloned();
             let scale = known.scale(&self.class, &experiment.class)?;
             let (class, recordings) = (self.class.clone(), self.recordings.clone());
-            let source = Source::Suite { program: known, class, recordings, folder };
+            let source = Source::Suite { program: known, ranks, class, recordings, folder };
             let program = Program { name: name.to_owned(), scale, source };
             let is_there = |machine: &String| {
                 let tasks = experiment.tasks_on(machine);
@@ -138,7 +155,7 @@ pub fn recorded(program: &Program, tasks: usize) -> Result<Box<dyn Recording>> {
     let name = program.recording(tasks);
     let path = Path::new(&name);
     if let (false, Some(command)) = (path.is_file(), program.command(tasks)) {
-        record(&command, path)?;
+        record(&command, program.region(), path)?;
     }
     let recording = open_recording(&name)?;
     let found = recording.tasks().len();
@@ -151,14 +168,14 @@ pub fn recorded(program: &Program, tasks: usize) -> Result<Box<dyn Recording>> {
     Ok(recording)
 }
 
-fn record(command: &Command, to: &Path) -> Result<()> {
+fn record(command: &Command, region: Option<&str>, to: &Path) -> Result<()> {
     if let Some(folder) = to.parent() {
         std::fs::create_dir_all(folder).map_err(|error| cohabit_model::file::cannot_write(folder, &error))?;
     }
     let program = Path::new(command.get_program());
     note(&format!("recording {}, into {}", program.display(), to.display()));
     let mut record = Command::new(std::env::current_exe().map_err(Error::from)?);
-    record.args(["--quiet", "record", "-o"]).arg(to).arg("--").arg(program).args(command.get_args());
+    record.args(["--quiet", "record"]).args(region).arg("-o").arg(to).arg("--").arg(program).args(command.get_args());
     record.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     record.stdin(Stdio::null()).stdout(Stdio::null());
     let ran = record.output().map_err(Error::from)?;

@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod recorded;
 mod traces;
 mod worlds;
 

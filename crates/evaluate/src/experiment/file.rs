@@ -213,7 +213,8 @@ macro_rules! given {
 }
 
 /// Every experiment there is.
-pub static EXPERIMENTS: &[Given] = given!["tlb2012", "cdsm2015", "deloc2020", "complace", "beyond"];
+pub static EXPERIMENTS: &[Given] =
+    given!["tlb2012", "cdsm2015", "cdsm2015-mpi", "deloc2020", "deloc2020-mpi", "complace", "beyond"];
 
 impl Experiment {
     /// The experiment of a name.

@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Suite {
+    /// Its programs are of MPI: their tasks are ranks.
+    #[serde(default)]
+    pub ranks: bool,
     /// Its programs.
     pub program: Vec<Program>,
 }
@@ -22,7 +25,7 @@ pub struct Suite {
 pub struct Program {
     /// Its name.
     pub name: String,
-    /// Where it is in the suite's folder; by default its name and class, `mg.S`.
+    /// Where it is in the suite's folder; by default its name and class, `mg.S`. `{class}` and `{tasks}` stand for these.
     pub file: Option<String>,
     /// Its arguments by class; `{tasks}` stands for the number of tasks.
     #[serde(default)]
@@ -30,6 +33,9 @@ pub struct Program {
     /// Whether it takes numbers of tasks that are powers of two only.
     #[serde(default)]
     pub power_of_two: bool,
+    /// Whether it takes square numbers of tasks only.
+    #[serde(default)]
+    pub square: bool,
     /// What its working set grows with.
     pub size: BTreeMap<String, f64>,
     /// How often it goes over that.
@@ -53,6 +59,7 @@ impl Scale {
 /// Every suite there is: its name, and its file.
 pub static SUITES: &[(&str, &str)] = &[
     ("npb-omp", include_str!("../../../../testdata/experiments/npb-omp.toml")),
+    ("npb-mpi", include_str!("../../../../testdata/experiments/npb-mpi.toml")),
     ("splash", include_str!("../../../../testdata/experiments/splash.toml")),
 ];
 
@@ -89,8 +96,11 @@ pub fn suite_of<'a>(suites: &'a [String], name: &str) -> Option<&'a str> {
 
 impl Program {
     /// Where it is in the suite's folder.
-    pub fn file(&self, class: &str) -> String {
-        self.file.clone().unwrap_or_else(|| format!("{}.{class}", self.name))
+    pub fn file(&self, class: &str, tasks: usize) -> String {
+        match &self.file {
+            Some(file) => file.replace("{class}", class).replace("{tasks}", &tasks.to_string()),
+            None => format!("{}.{class}", self.name),
+        }
     }
 
     /// Its arguments for so many tasks.
@@ -101,7 +111,11 @@ impl Program {
 
     /// How many tasks it takes where there is room for so many.
     pub fn tasks(&self, room: usize) -> usize {
-        if self.power_of_two && room > 0 { 1 << room.ilog2() } else { room }
+        match room {
+            1.. if self.power_of_two => 1 << room.ilog2(),
+            1.. if self.square => room.isqrt().pow(2),
+            _ => room,
+        }
     }
 
     /// How much smaller class `ours` is than class `paper`; never larger.
@@ -147,11 +161,17 @@ mod tests {
     fn programs_know_their_files_and_arguments() {
         let suites = ["npb-omp".to_owned(), "splash".to_owned()];
         let mg = program(&suites, "mg").unwrap();
-        assert_eq!((mg.file("W"), mg.arguments("W", 8), mg.tasks(56)), ("mg.W".to_owned(), vec![], 56));
+        assert_eq!((mg.file("W", 8), mg.arguments("W", 8), mg.tasks(56)), ("mg.W".to_owned(), vec![], 56));
         let ocean = program(&suites, "ocean").unwrap();
         assert!(ocean.arguments("S", 32).contains(&"-p32".to_owned()));
         assert_eq!([1, 2, 31, 32, 56].map(|room| ocean.tasks(room)), [1, 2, 16, 32, 32]);
         assert_eq!((suite_of(&suites, "ocean"), suite_of(&suites, "x")), (Some("splash"), None));
-        assert!(program(&suites[..1], "ocean").is_err() && named("npb-mpi").is_err());
+        let ranks = ["npb-mpi".to_owned()];
+        let (bt, cg) = (program(&ranks, "bt").unwrap(), program(&ranks, "cg").unwrap());
+        assert_eq!([1, 2, 15, 16, 32].map(|room| bt.tasks(room)), [1, 1, 9, 16, 25]);
+        assert_eq!([1, 15, 32].map(|room| cg.tasks(room)), [1, 8, 32]);
+        assert_eq!(cg.file("S", 16), "cg.S.16");
+        assert!(named("npb-mpi").unwrap().ranks && !named("npb-omp").unwrap().ranks);
+        assert!(program(&suites[..1], "ocean").is_err() && named("hpcc").is_err());
     }
 }

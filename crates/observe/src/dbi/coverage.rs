@@ -76,6 +76,9 @@ fn never_counted(images: &[Image], run: &Run) -> Option<String> {
         Some(_) => "--roi-signal: anything: the program never got the signal, so nothing was counted (send it while the program runs, or leave \
                     --roi-signal out)"
             .to_owned(),
+        None if run.options.region_of_mpi => "--roi=mpi: anything: the program never called an MPI_Init that a library exports, so nothing was \
+                    counted (link it with MPI dynamically, or leave --roi out)"
+            .to_owned(),
         None => "--roi: anything: the program never began a region of interest, so nothing was counted (mark one with cohabit_roi_begin and \
                  cohabit_roi_end of cohabit.h, or leave --roi out)"
             .to_owned(),
@@ -126,7 +129,11 @@ fn cut_short(images: &[Image], tasks: &Tasks) -> Vec<String> {
 
 /// The share of the processes' time in which accesses were counted.
 fn sample_rate(images: &[Image], tasks: &Tasks, run: &Run) -> f64 {
-    if run.options.burst.is_none() && !run.options.region && run.options.region_signal.is_none() {
+    if run.options.burst.is_none()
+        && !run.options.region
+        && !run.options.region_of_mpi
+        && run.options.region_signal.is_none()
+    {
         return 1.0;
     }
     let (mut on_ns, mut all_ns) = (0.0, 0.0);

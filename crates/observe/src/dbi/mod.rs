@@ -55,6 +55,8 @@ pub struct Options {
     pub hot: bool,
     /// Count only within the program's own markers (`cohabit.h`).
     pub region: bool,
+    /// And between MPI_Init and MPI_Finalize: a region that begins where the one returns, and ends where the other is called.
+    pub region_of_mpi: bool,
     /// A signal to the program that begins and ends counting, in turn.
     pub region_signal: Option<i32>,
     /// Count for the first time, not for the second, over and over.
@@ -83,6 +85,7 @@ impl Default for Options {
             sharing: false,
             hot: false,
             region: false,
+            region_of_mpi: false,
             region_signal: None,
             burst: None,
             record: None,

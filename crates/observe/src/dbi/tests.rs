@@ -216,19 +216,21 @@ fn what_was_not_seen_is_said() {
 
 #[test]
 fn a_region_that_never_began_is_said_unless_one_process_began_it() {
-    for (unused, signal, said) in [
-        ([true, true], None, Some("--roi: anything")),
-        ([true, true], Some(12), Some("--roi-signal: anything")),
+    for (unused, signal, of_mpi, said) in [
+        ([true, true], None, false, Some("--roi: anything")),
+        ([true, true], Some(12), false, Some("--roi-signal: anything")),
+        ([true, true], None, true, Some("--roi=mpi: anything")),
         // A shell that starts the program has no markers.
-        ([true, false], None, None),
-        ([false, false], None, None),
+        ([true, false], None, false, None),
+        ([false, false], None, true, None),
     ] {
         let part = |pid: u32, unused: bool| {
             let mut part = PartBuilder::new(pid, 1, u64::from(pid)).task(None, "a");
             part.head.flags = if unused { COHABIT_FLAG_ROI_UNUSED } else { 0 };
             part
         };
-        let options = Options { region: signal.is_none(), region_signal: signal, ..Options::default() };
+        let region = signal.is_none() && !of_mpi;
+        let options = Options { region, region_of_mpi: of_mpi, region_signal: signal, ..Options::default() };
         let coverage = merged(vec![part(5, unused[0]), part(6, unused[1])], &options).meta.coverage;
         let found = coverage.not_seen.iter().find(|line| line.starts_with("--"));
         assert_eq!(found.map(|line| line.split(": the").next().unwrap()), said);

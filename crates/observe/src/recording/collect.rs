@@ -3,6 +3,7 @@
 use super::abi;
 use super::image::{ImageFile, Kind};
 use super::kept::Kept;
+use super::mpi_code::Known;
 use crate::dbi::image::Image as PartImage;
 use crate::dbi::part::text;
 use crate::dbi::tasks::{Tasks, identify};
@@ -65,6 +66,7 @@ fn describe(parts: &Parts, found: &Tasks, kept: &Kept, files: &[ImageFile]) -> M
         not_seen: parts.not_seen.clone(),
     };
     let mut made = vec![0u64; meta.tasks.len()];
+    let mut known = Known::default();
     for ((image, file), ids) in parts.images.iter().zip(files).zip(&found.ids) {
         let tasks: Vec<Option<u32>> = ids.iter().map(|&id| kept.number(id)).collect();
         if tasks.iter().any(Option::is_some) {
@@ -85,6 +87,7 @@ fn describe(parts: &Parts, found: &Tasks, kept: &Kept, files: &[ImageFile]) -> M
             number: file.number,
             in_run: image.tasks.iter().map(|task| task.common.map_or(0, |number| number + 1)).collect(),
             mappings: 0,
+            mpi: known.mpi_code(&image.modules),
         });
     }
     starts(&mut meta, files);

@@ -9,5 +9,6 @@ pub(crate) mod abi;
 mod collect;
 mod image;
 mod kept;
+mod mpi_code;
 
 pub(crate) use collect::{Parts, collect};
