@@ -24,7 +24,7 @@ const MOST_ROWS: usize = 1 << 16;
 pub struct Communication {
     /// First reads of each value, `[writer][reader]`.
     pub messages: Matrix,
-    /// The same reads, each from any task that holds the value then ([`crate::transfers`]), `[holder][reader]`.
+    /// The same reads, each from any task that holds the value then (the detector `transfers`), `[holder][reader]`.
     pub transfers: Matrix,
     /// Bytes that each task accesses.
     pub accessed_bytes: Vec<u64>,
