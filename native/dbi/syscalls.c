@@ -267,6 +267,44 @@ is_idle(int number)
     }
 }
 
+/* Whether the task may sleep in it for long; one that only looks does not. */
+static bool
+may_sleep(int number, const uint64_t *argument)
+{
+    switch (number) {
+    case __NR_poll: return argument[2] != 0;
+    case __NR_epoll_wait:
+    case __NR_epoll_pwait: return argument[3] != 0;
+    case __NR_futex:
+    case __NR_read:
+    case __NR_readv:
+    case __NR_write:
+    case __NR_writev:
+    case __NR_recvfrom:
+    case __NR_recvmsg:
+    case __NR_sendto:
+    case __NR_sendmsg:
+    case __NR_connect:
+    case __NR_accept:
+    case __NR_accept4:
+    case __NR_wait4:
+    case __NR_waitid:
+    case __NR_pause:
+    case __NR_rt_sigsuspend:
+    case __NR_semop:
+    case __NR_semtimedop:
+    case __NR_msgrcv:
+    case __NR_msgsnd:
+    case __NR_flock:
+    case __NR_fcntl:
+    case __NR_execve:
+    case __NR_execveat:
+    case __NR_exit:
+    case __NR_exit_group: return true;
+    default: return is_idle(number);
+    }
+}
+
 /* DynamoRIO ends a program that cannot have the address space it needs, with a line that says neither why nor what to do. */
 static void
 warn_of_limit(const char *path)
@@ -294,7 +332,7 @@ event_before(void *drcontext, int number)
         me->syscall_args[i] = dr_syscall_get_param(drcontext, i);
     mappings_before(me, number, me->syscall_args);
     recorder_shared_position(me);
-    recorder_shared_away(me, number != __NR_sched_yield);
+    recorder_shared_away(me, may_sleep(number, me->syscall_args));
     if (me->recorder != NULL && is_idle(number))
         me->idle_since_ns = system_monotonic_ns();
     if (number == __NR_clone3)
@@ -320,7 +358,7 @@ event_after(void *drcontext, int number)
     task_t *me = slots_current_task();
     vectors_suspect(me);
     recorder_shared_away(me, false);
-    if (me->recorder != NULL && counting_on() && is_idle(number))
+    if (me->recorder != NULL && counting_on() && is_idle(number) && may_sleep(number, me->syscall_args))
         recorder_idle(me, system_monotonic_ns() - me->idle_since_ns);
     dr_syscall_result_info_t info = { sizeof(info) };
     dr_syscall_get_result_ex(drcontext, &info);
