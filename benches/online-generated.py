@@ -2,7 +2,8 @@
 """How soon online detection tells the pairs of generated programs apart.
 
     benches/online-generated.py [--half open|held] [--cases N] [--seed S] [--seconds T] [--only KEY=VALUE ...]
-                                [--attach] [--user] [--options "..."] [--keep FOLDER] [CASE ...]
+                                [--attach] [--user] [--options "..."] [--keep FOLDER] [--arm NAME=[BINARY] [OPTIONS] ...]
+                                [--idle S] [CASE ...]
 
 A case is a point of the space below, written like its name, `ring-8-10-8192-barrier-registers-threads`: pattern, tasks, percent of
 their CPU time in the exchange, lines passed on in a round, how they wait, what they work on by themselves, threads or processes
@@ -14,6 +15,10 @@ ordinary user's (perf events). Who communicates is known. Printed, a line a case
 every pair that communicates has had more events than every pair that does not, until the end; the least of the one and the most
 of the other after three seconds; and Pearson's correlation over the pairs with the lines that they exchange, after 3, 5 and 10 s.
 Pairs that all communicate cannot be told apart: for them, and where none does, what can be said is left out.
+
+--arm, several times, runs each case once by each of them, in an order that is drawn: with these options, by another cohabit where the first word
+is a path; the last line of each is its name and what all its cases come to. --idle waits up to S seconds before each run until others use less than a quarter of
+a PU (what has a lower priority does not count). `--arm all= --arm "watched=--without watched"` ... leaves kinds of evidence out, one each time.
 
 Needs NumPy, build/workloads/exchange, and COHABIT (default: target/release/cohabit).
 """
@@ -72,21 +77,41 @@ def correlation(a, b):
     return float("nan") if spread == 0 else float(np.corrcoef(a[pairs], b[pairs])[0, 1])
 
 
-def run(case, arguments, room):
+def others_use():
+    """Of a PU, what processes use that have the usual priority or a higher one."""
+    def used():
+        found = {}
+        for file in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                words = file.read_text().rsplit(") ", 1)[1].split()
+            except OSError:
+                continue
+            nice, policy = int(words[16]), int(words[38])
+            if nice <= 0 and policy not in (os.SCHED_IDLE, os.SCHED_BATCH):
+                found[file] = int(words[11]) + int(words[12])
+        return found
+
+    before = used()
+    time.sleep(0.3)
+    return sum(now - before.get(file, 0) for file, now in used().items()) / os.sysconf("SC_CLK_TCK") / 0.3
+
+
+def run(case, arm, arguments, room):
     """The truth, and what was seen up to the end of each window of 100 ms; both symmetric, of the tasks that exchange."""
     words = [str(PROGRAM), case["pattern"], "--seed", str(arguments.seed), "--expect", str(room / "truth.csv")]
     for key in ["tasks", "share", "lines", "wait", "work", "kind"]:
         words += [f"--{key}", str(case[key])]
-    seconds = max(arguments.seconds, max(TIMES)) if arguments.seconds is None else arguments.seconds
-    options = ["--dry-run", "--window", "100ms", "-o", str(room / "p.npz"), "--json", str(room / "r.json"), *shlex.split(arguments.options)]
+    seconds = arguments.seconds
+    binary, *options = arm
+    options = ["--dry-run", "--window", "100ms", "-o", str(room / "p.npz"), "--json", str(room / "r.json"), *shlex.split(arguments.options), *options]
     user = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"] if arguments.user else []
     program = None
     if arguments.attach:
         program = subprocess.Popen([*user, *words, "--seconds", str(seconds + 4)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(2)
-        line = [*user, "timeout", "-s", "INT", str(seconds + 0.5), COHABIT, "attach", *options, str(program.pid)]
+        line = [*user, "timeout", "-s", "INT", str(seconds + 0.5), binary, "attach", *options, str(program.pid)]
     else:
-        line = [*user, COHABIT, "run", *options, "--", *words, "--seconds", str(seconds)]
+        line = [*user, binary, "run", *options, "--", *words, "--seconds", str(seconds)]
     try:
         ran = subprocess.run(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=room)
     finally:
@@ -138,51 +163,76 @@ def main():
     parser.add_argument("--attach", action="store_true")
     parser.add_argument("--user", action="store_true")
     parser.add_argument("--options", default="", help="more options of cohabit")
+    parser.add_argument("--arm", action="append", metavar="NAME=[BINARY] [OPTIONS]")
+    parser.add_argument("--idle", type=float, default=0, metavar="S")
     parser.add_argument("--keep", metavar="FOLDER", help="what cohabit has written of each case")
     parser.add_argument("cases_named", nargs="*", metavar="CASE")
     arguments = parser.parse_args()
+    arms = {}
+    for text in arguments.arm or ["="]:
+        arm, _, words = text.partition("=")
+        words = shlex.split(words)
+        arms[arm] = words if words and "/" in words[0] else [COHABIT, *words]
     if arguments.user:
         # Where another user can read them.
         shared = Path(tempfile.mkdtemp())
         shared.chmod(0o755)
-        global COHABIT, PROGRAM
-        COHABIT, PROGRAM = (shutil.copy(file, shared) for file in [COHABIT, PROGRAM])
+        global PROGRAM
+        PROGRAM = shutil.copy(PROGRAM, shared)
+        arms = {arm: [shutil.copy(words[0], shared / f"cohabit{number}"), *words[1:]] for number, (arm, words) in enumerate(arms.items())}
     print("| case | events | told apart after, s | 3 s: least of those that communicate, most of the others | r, 3 s | 5 s | 10 s | cohabit's CPU, % |")
     print("|---|---|---|---|---|---|---|---|")
-    summary, correlations = [], {at: [] for at in TIMES}
+    summary, correlations = {arm: [] for arm in arms}, {arm: {at: [] for at in TIMES} for arm in arms}
+    order = random.Random(arguments.seed)
     for case in drawn(arguments):
-        with tempfile.TemporaryDirectory() as folder:
-            room = Path(folder)
-            room.chmod(0o777)
-            truth, seen, window, document, said = run(case, arguments, room)
-            if arguments.keep:
-                keep = Path(arguments.keep) / name(case)
-                keep.mkdir(parents=True, exist_ok=True)
-                for file in ["p.npz", "r.json", "truth.csv"]:
-                    shutil.copy(room / file, keep / file)
-                (keep / "said").write_text(said)
-        pairs = np.triu_indices(len(truth), 1)
-        talks = truth[pairs] > 0
-        after = told_apart(truth, seen, window)
-        at_three = seen[min(len(seen) - 1, int(TIMES[0] / window) - 1)][pairs]
-        extremes = [f"{of.min() if least else of.max():.0f}" if of.size else "-" for of, least in [(at_three[talks], True), (at_three[~talks], False)]]
-        found = []
-        for at in TIMES:
-            r = correlation(seen[min(len(seen) - 1, int(at / window) - 1)], truth) if at <= arguments.seconds else float("nan")
-            # What has no events tells nothing, which is a correlation of none.
-            if truth[pairs].std() > 0 and at <= arguments.seconds:
-                correlations[at].append(0.0 if np.isnan(r) else r)
-            found.append("-" if np.isnan(r) else f"{r:.3f}")
-        if after is not None:
-            summary.append(after)
-        time_s = document.get("seconds", arguments.seconds) or arguments.seconds
-        share = 100 * document.get("own_cpu_seconds", 0) / time_s / min(os.cpu_count(), case["tasks"])
-        text = "-" if after is None else "never" if after == float("inf") else f"{after:.1f}"
-        print(f"| {name(case)} | {int(seen[-1][pairs].sum())} | {text} | {', '.join(extremes)} | {' | '.join(found)} | {share:.2f} |", flush=True)
-    if summary:
-        told = {at: sum(after <= at for after in summary) for at in TIMES}
-        print(f"\ntold apart after {', '.join(f'{at} s: {told[at]} of {len(summary)}' for at in TIMES)}; correlation, median and share of at least 0.9: " +
-              ", ".join(f"{at} s: {np.median(of):.3f}, {np.mean(np.array(of) >= 0.9):.2f}" for at, of in correlations.items() if of))
+        for arm in order.sample(list(arms), len(arms)):
+            deadline = time.monotonic() + arguments.idle
+            while time.monotonic() < deadline and others_use() > 0.25:
+                pass
+            after, of = measure(case, arm, arms[arm], arguments)
+            if after is not None:
+                summary[arm].append(after)
+            for at, r in of.items():
+                correlations[arm][at].append(r)
+    print()
+    for arm in arms:
+        told = {at: sum(after <= at for after in summary[arm]) for at in TIMES}
+        said = [f"told apart after {', '.join(f'{at} s: {told[at]} of {len(summary[arm])}' for at in TIMES)}"] if summary[arm] else []
+        found = [f"{at} s: {np.median(of):.3f}, {np.mean(np.array(of) >= 0.9):.2f}" for at, of in correlations[arm].items() if of]
+        said += [f"correlation, median and share of at least 0.9: {', '.join(found)}"] if found else []
+        print(f"{arm}: {'; '.join(said)}" if arm else "; ".join(said))
+
+
+def measure(case, arm, words, arguments):
+    """Runs a case by an arm and prints its line: after how many seconds its pairs are told apart, and the correlation after each time."""
+    with tempfile.TemporaryDirectory() as folder:
+        room = Path(folder)
+        room.chmod(0o777)
+        truth, seen, window, document, said = run(case, words, arguments, room)
+        if arguments.keep:
+            keep = Path(arguments.keep) / arm / name(case)
+            keep.mkdir(parents=True, exist_ok=True)
+            for file in ["p.npz", "r.json", "truth.csv"]:
+                shutil.copy(room / file, keep / file)
+            (keep / "said").write_text(said)
+    pairs = np.triu_indices(len(truth), 1)
+    talks = truth[pairs] > 0
+    after = told_apart(truth, seen, window)
+    at_three = seen[min(len(seen) - 1, int(TIMES[0] / window) - 1)][pairs]
+    extremes = [f"{of.min() if least else of.max():.0f}" if of.size else "-" for of, least in [(at_three[talks], True), (at_three[~talks], False)]]
+    found, correlations = [], {}
+    for at in TIMES:
+        r = correlation(seen[min(len(seen) - 1, int(at / window) - 1)], truth) if at <= arguments.seconds else float("nan")
+        # What has no events tells nothing, which is a correlation of none.
+        if truth[pairs].std() > 0 and at <= arguments.seconds:
+            correlations[at] = 0.0 if np.isnan(r) else r
+        found.append("-" if np.isnan(r) else f"{r:.3f}")
+    time_s = document.get("seconds", arguments.seconds) or arguments.seconds
+    share = 100 * document.get("own_cpu_seconds", 0) / time_s / min(os.cpu_count(), case["tasks"])
+    text = "-" if after is None else "never" if after == float("inf") else f"{after:.1f}"
+    title = f"{arm}: {name(case)}" if arm else name(case)
+    print(f"| {title} | {int(seen[-1][pairs].sum())} | {text} | {', '.join(extremes)} | {' | '.join(found)} | {share:.2f} |", flush=True)
+    return after, correlations
 
 
 main()

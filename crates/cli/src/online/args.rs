@@ -2,6 +2,7 @@
 
 use crate::number;
 use cohabit_online::allowance::OVERHEAD_PERCENT;
+use cohabit_online::evidence::Kind;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,6 +34,9 @@ pub struct OnlineArgs {
     /// allowed however little is in use, and all of it within --overhead
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
     pub fault_budget: f64,
+    /// Leave kinds of evidence out (for experiments: what each of them contributes)
+    #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',', hide = true)]
+    pub without: Vec<LeftOut>,
     /// End the observation, as Ctrl-C does, as soon as it is known of every pair of tasks whether it communicates
     #[arg(long)]
     pub until_sure: bool,
@@ -55,6 +59,39 @@ pub enum ExtraFaults {
     Messages,
     /// None: the program's own faults only
     None,
+}
+
+/// `--without`: a kind of evidence by its name, or a part of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum LeftOut {
+    /// Hint faults and first touches
+    Used,
+    /// The agent's write protection
+    Written,
+    /// Watchpoints
+    Watched,
+    /// Samples as events; they still say where to watch
+    Sampled,
+    /// Of samples, those after switches
+    Switches,
+}
+
+impl OnlineArgs {
+    /// Whether something is not left out.
+    pub fn has(&self, kind: LeftOut) -> bool {
+        !self.without.contains(&kind)
+    }
+
+    /// Whether evidence of a kind counts.
+    pub fn counts(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Used => self.has(LeftOut::Used),
+            Kind::Written => self.has(LeftOut::Written),
+            Kind::Watched => self.has(LeftOut::Watched),
+            Kind::Sampled | Kind::Met => self.has(LeftOut::Sampled),
+            Kind::Passed => true,
+        }
+    }
 }
 
 fn block_bytes(text: &str) -> Result<u32, String> {

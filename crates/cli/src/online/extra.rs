@@ -2,14 +2,14 @@
 //! and watchpoints.
 
 use super::Log;
-use super::args::{ExtraFaults, OnlineArgs};
+use super::args::{ExtraFaults, LeftOut, OnlineArgs};
 use super::hints::Hints;
 use super::tasks::Tasks;
 use cohabit_online::allowance::own_time;
 use cohabit_online::evidence::{Evidence, Kind};
 use cohabit_online::faults::{ARM_EVERY, Agent, LEAST_A_TASK, Others, PageAllowance, PageBudget, Watched};
 use cohabit_online::ledger::Ledger;
-use cohabit_online::sampling::{Sighting, Sums, Telling};
+use cohabit_online::sampling::{Sighting, Sums, Switches, Telling};
 use cohabit_online::threads;
 use cohabit_online::watch::{self, Watcher};
 use std::collections::BTreeMap;
@@ -60,6 +60,10 @@ pub struct Extra {
     samples: Telling,
     /// Those that come at regular times, alone: where they tell too little, others are taken shortly after switches.
     regular: Telling,
+    /// Whether these show more than the others.
+    switches: Switches,
+    /// Whether they may be taken.
+    may_sample_switches: bool,
 }
 
 impl Extra {
@@ -74,15 +78,17 @@ impl Extra {
     ) -> Self {
         let hints = match args.faults {
             ExtraFaults::Auto if !may_change => Hints::none(args.overhead),
+            _ if !args.has(LeftOut::Used) => Hints::none(args.overhead),
             which => Hints::start(which, args.overhead, samples, ledger, log),
         };
         say_what_faults_miss(args.faults, log);
         let times = if hints.are_there() || samples { 1.0 } else { WITHOUT_HINT_FAULTS };
-        let watcher = watcher(args.faults, args.overhead * times, samples, log);
+        let watcher =
+            if args.has(LeftOut::Watched) { watcher(args.faults, args.overhead * times, samples, log) } else { None };
         let others = if hints.are_there() || watcher.is_some() { Others::Few } else { Others::None };
         Self {
             watcher,
-            agent: agent(args.faults, runs_program, log),
+            agent: if args.has(LeftOut::Written) { agent(args.faults, runs_program, log) } else { None },
             percent: args.fault_budget,
             pages: PageBudget::new(args.fault_budget),
             allowance: PageAllowance::new(others, args.overhead),
@@ -95,6 +101,8 @@ impl Extra {
             ranks_are_counted: false,
             samples: Telling::new(samples, LOOK_EVERY),
             regular: Telling::new(samples, LOOK_SOON),
+            switches: Switches::default(),
+            may_sample_switches: samples && args.has(LeftOut::Switches),
         }
     }
 
@@ -102,12 +110,24 @@ impl Extra {
     pub fn ran(&mut self, ran: Duration, sampled: Sums) {
         self.ran = ran;
         self.regular.look(ran, sampled.telling);
+        self.switches.look(ran, &sampled);
         self.samples.look(ran, sampled.telling + sampled.telling_after_switches);
     }
 
-    /// Whether samples are to be taken after switches too.
+    /// Whether samples are to be taken after switches too: where the others tell too little, and, until it is known who communicates, where
+    /// they show more of that.
     pub fn wants_switches(&self) -> bool {
-        self.regular.are_taken() && !self.regular.tells()
+        self.may_sample_switches && (self.needs_switches() || !self.is_sure && self.switches.are_wanted(self.ran))
+    }
+
+    /// Whether samples at regular times tell too little.
+    pub fn needs_switches(&self) -> bool {
+        !self.regular.tells()
+    }
+
+    /// Whether samples after switches show more than the others.
+    pub fn switches_show_more(&self) -> bool {
+        self.switches.are_worth()
     }
 
     /// What the environment of a program needs for the agent.

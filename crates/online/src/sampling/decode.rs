@@ -10,7 +10,7 @@ use iced_x86::{
 };
 use std::collections::{BTreeSet, HashMap};
 
-/// Accesses that are taken of one moment (benches/online.md).
+/// Accesses that are taken of one moment (benches/online-seen.md).
 pub(super) const ACCESSES: usize = 8;
 /// Instructions that are looked at: what follows them is another moment.
 const INSTRUCTIONS: usize = 48;
@@ -35,6 +35,8 @@ pub(super) struct Access {
     /// How many bytes, at least 1.
     pub(super) bytes: u64,
     pub(super) writes: bool,
+    /// One instruction that writes what it makes of what is there.
+    pub(super) updates: bool,
 }
 
 /// What a task is about to do.
@@ -215,7 +217,8 @@ impl Known {
         let address = memory.try_virtual_address(0, value);
         let address = address.filter(|address| (FIRST_ADDRESS..USER_ADDRESSES).contains(address))?;
         let bytes = (memory.memory_size().size() as u64).max(1);
-        Some(Access { address, bytes, writes: writes(memory.access()) })
+        let (reads, writes) = (reads(memory.access()), writes(memory.access()));
+        Some(Access { address, bytes, writes, updates: reads && writes })
     }
 
     fn value(&self, register: Register) -> Option<u64> {

@@ -18,7 +18,7 @@ pub use decode::Code;
 use decode::{Access, Decode, Moment};
 pub use delays::{DELAYS, DRAWN, Delays};
 use neighbourhoods::{LINE_BYTES, Neighbour, Neighbourhoods};
-pub use rate::{By, Telling, between};
+pub use rate::{By, Switches, Telling, between};
 use scales::{MEETING, Scales};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -60,6 +60,10 @@ pub struct Sums {
     pub after_switches: u64,
     /// See there.
     pub telling_after_switches: u64,
+    /// Of both, those that found a task where others were seen as often as itself: near memory that it shares.
+    pub meeting: u64,
+    /// See there.
+    pub meeting_after_switches: u64,
     /// The accesses that all showed.
     pub accesses: u64,
     /// Pairs of tasks credited.
@@ -75,6 +79,9 @@ pub struct Sighting {
     pub address: u64,
     /// Whether it was about to write there.
     pub writes: bool,
+    /// Whether one instruction was to write what it makes of what is there, as at locks, barriers and counters: each who does has it from
+    /// one other, whoever was there before.
+    pub updates: bool,
     /// How many samples nearest to it were looked at, and how many of these were of other tasks: the more of them, the likelier it is that
     /// others use the place.
     pub near: (u32, u32),
@@ -139,7 +146,8 @@ impl Sampler {
         sums.waiting +=
             written.map(|&(place, access)| self.waits.writes(task, Span::of(place, access.bytes))).sum::<u64>();
         let addresses: Vec<u64> = accesses.iter().map(|(_, access)| access.address).collect();
-        let accesses: Vec<_> = accesses.into_iter().map(|(place, access)| (place, access.writes)).collect();
+        let accesses: Vec<_> =
+            accesses.into_iter().map(|(place, access)| (place, access.writes, access.updates)).collect();
         *telling += u64::from(!accesses.is_empty());
         sums.accesses += accesses.len() as u64;
         let lines = lines(&accesses, &addresses);
@@ -162,11 +170,22 @@ impl Sampler {
         if let (Some(line), Some((_, near))) = (lines.first(), seen.first()) {
             let near = &near[..LOOKED_AT.min(near.len())];
             let others = near.iter().filter(|near| near.task != task).count();
+            let meeting = match taken {
+                Taken::Regularly => &mut self.sums.meeting,
+                Taken::AfterSwitch => &mut self.sums.meeting_after_switches,
+            };
+            *meeting += u64::from(others > 0 && 2 * others >= near.len());
             if self.sightings.len() == SIGHTINGS {
                 self.sightings.pop_front();
             }
             let near = (near.len() as u32, others as u32);
-            self.sightings.push_back(Sighting { task, address: line.address, writes: line.writes, near });
+            self.sightings.push_back(Sighting {
+                task,
+                address: line.address,
+                writes: line.writes,
+                updates: line.updates,
+                near,
+            });
         }
         !accesses.is_empty()
     }
@@ -208,21 +227,25 @@ fn mask(bytes: u64) -> u64 {
     if bytes < 8 { (1 << (8 * bytes)) - 1 } else { u64::MAX }
 }
 
-/// Accesses to a cache line: where the first was in its memory, and for the program, and whether any writes.
+/// Accesses to a cache line: where the first was in its memory, and for the program, and whether any writes, or updates.
 struct Line {
     place: (u64, u64),
     address: u64,
     writes: bool,
+    updates: bool,
 }
 
 /// Accesses to places of memories, at these addresses of the program, with those of a line made one.
-fn lines(accesses: &[((u64, u64), bool)], addresses: &[u64]) -> Vec<Line> {
+fn lines(accesses: &[((u64, u64), bool, bool)], addresses: &[u64]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::with_capacity(accesses.len());
-    for (&(place, writes), &address) in accesses.iter().zip(addresses) {
+    for (&(place, writes, updates), &address) in accesses.iter().zip(addresses) {
         let is_same = |line: &&mut Line| line.place.0 == place.0 && line.place.1 / LINE_BYTES == place.1 / LINE_BYTES;
         match lines.iter_mut().find(is_same) {
-            Some(line) => line.writes |= writes,
-            None => lines.push(Line { place, address, writes }),
+            Some(line) => {
+                line.writes |= writes;
+                line.updates |= updates;
+            }
+            None => lines.push(Line { place, address, writes, updates }),
         }
     }
     lines

@@ -1,5 +1,6 @@
 //! How often samples are taken, and whether they tell anything.
 
+use super::Sums;
 use crate::allowance::OVERHEAD_PERCENT;
 use std::time::Duration;
 
@@ -78,6 +79,51 @@ impl Telling {
     }
 }
 
+/// Whether samples after switches are worth their interrupts beside those that come at regular times: where tasks wait for one another in the
+/// kernel, they go on with what others have left for them. So they are tried, and tried again now and then.
+#[derive(Debug, Default)]
+pub struct Switches {
+    /// What there was when they were last looked at.
+    since: Sums,
+    is_worth: bool,
+    /// When they are tried again, in running time, where they are not.
+    again_at: Duration,
+}
+
+/// So many samples after switches say whether more are worth it.
+const TRIED: u64 = 50;
+/// They have to find tasks near others so many times as often as the others do, or they are not tried again before the tasks have run so long.
+const AS_OFTEN: f64 = 2.0;
+const AGAIN: Duration = Duration::from_secs(8);
+
+impl Switches {
+    /// Looks again. `ran` is how long the tasks have run.
+    pub fn look(&mut self, ran: Duration, sums: &Sums) {
+        let since = |now: u64, before: u64| now.saturating_sub(before) as f64;
+        let taken = sums.after_switches.saturating_sub(self.since.after_switches);
+        if taken < TRIED {
+            return;
+        }
+        let meeting = since(sums.meeting_after_switches, self.since.meeting_after_switches) / taken as f64;
+        let regularly = since(sums.meeting, self.since.meeting) / since(sums.samples, self.since.samples).max(1.0);
+        self.is_worth = meeting > 0.0 && meeting >= AS_OFTEN * regularly;
+        if !self.is_worth {
+            self.again_at = ran + AGAIN;
+        }
+        self.since = *sums;
+    }
+
+    /// Whether they are to be taken.
+    pub fn are_wanted(&self, ran: Duration) -> bool {
+        self.is_worth || ran >= self.again_at
+    }
+
+    /// Whether they have been found to be worth it.
+    pub fn are_worth(&self) -> bool {
+        self.is_worth
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,5 +150,26 @@ mod tests {
         let mut without = Telling::new(false, 2 * second);
         without.look(second * 100, 0);
         assert!(!without.tells());
+    }
+
+    #[test]
+    fn samples_after_switches_are_tried_and_kept_where_they_show_more() {
+        let (second, mut switches) = (Duration::from_secs(1), Switches::default());
+        let mut sums = Sums::default();
+        let mut look = |ran: u32, (regular, of_them), (after, of_these)| {
+            (sums.samples, sums.meeting) = (sums.samples + regular, sums.meeting + of_them);
+            sums.after_switches += after;
+            sums.meeting_after_switches += of_these;
+            switches.look(second * ran, &sums);
+            (switches.are_wanted(second * ran), switches.are_worth())
+        };
+        assert_eq!(look(0, (0, 0), (0, 0)), (true, false));
+        // Too few to say; then a third of them meet, and a tenth of the others.
+        assert_eq!(look(1, (200, 20), (30, 10)), (true, false));
+        assert_eq!(look(2, (200, 20), (30, 10)), (true, true));
+        // What counts is what came since: half as many more are not enough; and none at all.
+        assert_eq!(look(3, (200, 60), (60, 27)), (false, false));
+        assert_eq!((look(10, (200, 0), (0, 0)).0, look(11, (200, 0), (0, 0)).0), (false, true));
+        assert_eq!(look(12, (0, 0), (60, 0)), (false, false));
     }
 }

@@ -37,7 +37,7 @@ fn samples_of_the_same_place_are_events() {
     assert_eq!(sample(1, 5, 0x1000), []);
     assert_eq!(sample(2, 3, 0x1000), [(3, 5, 1)]);
     assert_eq!(sample(3, 7, 0), []);
-    assert_eq!(sampler.sums, Sums { samples: 3, telling: 2, accesses: 2, events: 1, ..Sums::default() });
+    assert_eq!(sampler.sums, Sums { samples: 3, telling: 2, meeting: 1, accesses: 2, events: 1, ..Sums::default() });
     // Those after switches are counted by themselves.
     let after = (Duration::from_secs(3), Taken::AfterSwitch);
     assert!(sampler.add(after, 3, &at(0x8000), &STORE, |address| Some((1, address)), NO_VALUE));
@@ -137,10 +137,16 @@ fn samples_are_recent_until_there_are_enough_of_them() {
 
 #[test]
 fn accesses_of_a_line_are_one() {
-    let accesses = [((1, 0x1008), false), ((1, 0x103f), true), ((2, 0x1008), false), ((1, 0x1040), false)];
+    let accesses = [
+        ((1, 0x1008), false, false),
+        ((1, 0x103f), true, true),
+        ((2, 0x1008), false, false),
+        ((1, 0x1040), true, false),
+    ];
     let addresses: Vec<u64> = (0..accesses.len() as u64).collect();
-    let found: Vec<_> = lines(&accesses, &addresses).into_iter().map(|line| (line.place, line.writes)).collect();
-    assert_eq!(found, [((1, 0x1008), true), ((2, 0x1008), false), ((1, 0x1040), false)]);
+    let found = lines(&accesses, &addresses).into_iter().map(|line| (line.place, line.writes, line.updates));
+    let lines_found = [((1, 0x1008), true, true), ((2, 0x1008), false, false), ((1, 0x1040), true, false)];
+    assert_eq!(found.collect::<Vec<_>>(), lines_found);
     assert_eq!(lines(&accesses, &addresses)[0].address, 0);
 }
 
@@ -209,10 +215,13 @@ fn where_tasks_were_seen_is_told_once_and_who_else_is_near() {
         sampler.add(at, task, &super::tests::at(0x1000), &code, |address| Some((1, address + 7)), NO_VALUE);
         sampler.take_sightings()
     };
-    let seen = |task, writes, near| vec![Sighting { task, address: 0x1000, writes, near }];
+    let seen = |task, writes, near| vec![Sighting { task, address: 0x1000, writes, updates: false, near }];
     assert_eq!(sample(1, 3, STORE), seen(3, true, (0, 0)));
     assert_eq!(sample(2, 5, LOAD), seen(5, false, (1, 1)));
     assert_eq!(sample(3, 5, STORE), seen(5, true, (2, 1)));
+    // lock xadd [rbx], rax
+    let updates = Code { start: 0x40_1000, bytes: &[0xf0, 0x48, 0x0f, 0xc1, 0x03] };
+    assert!(sample(4, 3, updates)[0].updates);
     for second in 0..3 * SIGHTINGS as u64 {
         let at = (Duration::from_secs(10 + second), Taken::Regularly);
         sampler.add(at, 3, &super::tests::at(second << 22), &STORE, |address| Some((1, address)), NO_VALUE);

@@ -3,8 +3,8 @@
 //!
 //! For a window of time the same few addresses are watched in all tasks that can use them: those where a sample has seen a task lately and
 //! others are likely to come (`chosen`), or, where there are none, addresses drawn at random from the memory that is in use (`memory`). Each task that does is stopped there once, in the kernel, for about a microsecond, and those that were are credited with
-//! one another; where a task was seen to write, they with that one, and where it was seen to read, it with those that write there: who only
-//! reads what others read as well gets nothing from them. So pairs come in proportion to the memory that they share, readers included, without privilege, in
+//! one another, each with one or two others; where a task was seen to write, they with that one, and where it was seen to read, it with those that write there: who only
+//! reads what others read as well gets nothing from them; where it updates what is there (a lock, a barrier, a counter), it has that from one of them. So pairs come in proportion to the memory that they share, readers included, without privilege, in
 //! programs that were not started by cohabit too, and at a rate that is ours: what page faults do not do all at once.
 //!
 //! What it takes, the watching itself and what the tasks lose by it (`price`), is measured, and the windows are so far apart that it
@@ -18,10 +18,10 @@ mod price;
 use crate::allowance::{Allowance, own_time};
 use crate::evidence::{Evidence, Kind};
 use crate::sampling::Sighting;
-use chosen::Chosen;
+use chosen::{Chosen, Draw};
 use cohabit_host::perf_event::{Stops, Watchpoints, files_allowed, nothing, refused};
 use cohabit_model::Error;
-use length::{LENGTHS, Lengths};
+use length::{LENGTHS, Lengths, Takes};
 use memory::{Memories, Place};
 use price::Price;
 use std::collections::BTreeMap;
@@ -40,11 +40,16 @@ const BETWEEN: Duration = Duration::from_millis(2);
 /// The same where the program loses more in a window than may be taken, in lengths of it: what there is at first is not all for the
 /// beginning.
 const APART: u32 = 3;
+/// What is taken for the time that goes by between two windows at most, in seconds, and in lengths of the first.
+const LONGEST_APART: f64 = 10.0;
+const MOST_APART: f64 = 1000.0;
 /// How long to wait where nothing was found that could be watched, at least and at most.
 const NOTHING_THERE: Duration = Duration::from_millis(100);
 const REST: Duration = Duration::from_secs(2);
 /// How soon to look again where watching has taken what it may.
-const LATER: Duration = Duration::from_millis(100);
+const LATER: Duration = Duration::from_millis(25);
+/// How long a task that takes turns with others on a PU has it, at most, before it is another's; where it is given up sooner, less.
+const LONGEST_TURN: Duration = Duration::from_millis(5);
 /// Of the time that the followed tasks run, what watching may take where all may take one percent, and for how long a time that may be
 /// taken at once.
 const SHARE: f64 = 0.005;
@@ -84,6 +89,8 @@ pub struct Watcher {
     share: f64,
     allowance: Allowance,
     window: Option<Window>,
+    /// How long a task had a PU on average in the last window in which any was given one.
+    turn: Option<Duration>,
     next: Duration,
     pus: usize,
     random: fastrand::Rng,
@@ -108,25 +115,34 @@ struct Window {
     cost: Duration,
 }
 
+/// What a window has taken: of cohabit's own time and of that of the tasks, which ran so long meanwhile. And what it has shown.
+struct Cost {
+    own: Duration,
+    lost: Duration,
+    ran: Duration,
+    /// Places at which tasks met.
+    met: u64,
+}
+
 /// A place that is watched.
 #[derive(Debug)]
 struct Drawn {
     place: Place,
-    /// Where a task was seen there by a sample: its process, and what was seen. It is one of those that use the place.
-    sighting: Option<(i32, Sighting)>,
+    /// Where samples have led there.
+    chosen: Option<Draw>,
 }
 
 /// What was seen of a place that was watched: by whom before, and who used it meanwhile.
 struct Used {
-    sighting: Option<(i32, Sighting)>,
+    chosen: Option<Draw>,
     by: Vec<u32>,
 }
 
 impl Drawn {
     /// Of a task that was seen to read, those that write there are its partners.
     fn stops(&self) -> Stops {
-        match self.sighting {
-            Some((_, sighting)) if !sighting.writes => Stops::Writes,
+        match self.chosen {
+            Some(Draw::Seen(_, sighting)) if !sighting.writes => Stops::Writes,
             _ => Stops::Accesses,
         }
     }
@@ -159,6 +175,7 @@ impl Watcher {
             share,
             allowance: Allowance::new(share, SAVED),
             window: None,
+            turn: None,
             next: Duration::ZERO,
             pus: std::thread::available_parallelism().map_or(1, usize::from),
             random: fastrand::Rng::new(),
@@ -177,14 +194,19 @@ impl Watcher {
     /// the followed tasks have run since any.
     pub fn step(&mut self, now: Duration, ran: Duration, living: impl Iterator<Item = Living>) -> Duration {
         if let Some(window) = self.window.take_if(|window| now >= window.ends()) {
-            let (began, length, shown) = (window.began, window.length, self.sums.events);
-            let (cost, ran) = self.end(now, window);
-            self.allowance.take(cost);
+            let (began, length, shown, places) = (window.began, window.length, self.sums.events, window.places.len());
+            let Cost { own, lost, ran, met } = self.end(now, window);
+            self.allowance.take(own + lost);
             let apart = if self.price.lost > self.share { APART * LENGTHS[length] } else { BETWEEN };
             self.next = now + apart.max(BETWEEN);
-            // From the beginning of one window to that of the next the tasks will run so much longer than in this one.
-            let times = cost.as_secs_f64() / (self.share * ran.as_secs_f64()).max(1e-9);
-            self.lengths.learn(length, self.sums.events - shown, (now - began).mul_f64(times.clamp(1.0, 1000.0)));
+            // How long the tasks have to run, at the rate of this window, until it may be taken again.
+            let (seconds, ran) = ((now - began).as_secs_f64(), ran.as_secs_f64());
+            let until = |cost: Duration| cost.as_secs_f64() / (self.share * ran / seconds).max(1e-9);
+            let takes = Takes {
+                once: until(own).min(LONGEST_APART),
+                each_second: (until(lost) / seconds).clamp(1.0, MOST_APART),
+            };
+            self.lengths.learn(length, self.sums.events - shown, (met, places as u64), takes);
         } else if self.window.is_none() && now >= self.next {
             if self.allowance.debt(ran) > 0.0 {
                 self.next = now + LATER;
@@ -238,8 +260,12 @@ impl Watcher {
         }
         let count = places.len() as u64;
         let watched = self.random.choose_multiple(living, most_tasks().min(living.len()));
-        let length = self.lengths.choose(living.len().div_ceil(self.pus), &mut self.random);
-        let window = Window::open((now, length), places, watched.into_iter().copied());
+        let window = Window::open(now, places, watched.into_iter().copied());
+        // As long as they have run so far, at first.
+        let turn = self.turn.or_else(|| mean(window.before.0, window.before.1)).unwrap_or(LONGEST_TURN);
+        let turn = turn.min(LONGEST_TURN);
+        let length = self.lengths.choose(living.len().div_ceil(self.pus), turn, &mut self.random);
+        let window = Window { length, ..window };
         let cost = own_time().saturating_sub(before);
         if window.tasks.len() < 2 {
             return Err(cost);
@@ -251,51 +277,64 @@ impl Watcher {
 
     /// A place where a task was seen, or else any.
     fn draw(&mut self, now: Duration, living: &[Living], processes: &BTreeMap<i32, usize>) -> Option<Drawn> {
-        while let Some((process, sighting)) = self.chosen.draw(now, &mut self.random) {
+        while let Some(chosen) = self.chosen.draw(now, &mut self.random) {
+            let (process, address) = chosen.place();
             if !processes.contains_key(&process) {
+                self.chosen.forget(process);
                 continue;
             }
-            let place = self.memories.at(now, process, sighting.address, processes)?;
-            return Some(Drawn { place, sighting: Some((process, sighting)) });
+            let place = self.memories.at(now, process, address, processes)?;
+            return Some(Drawn { place, chosen: Some(chosen) });
         }
         let process = self.random.choice(living)?.process;
         let place = self.memories.draw(now, process, processes, &mut self.random)?;
-        Some(Drawn { place, sighting: None })
+        Some(Drawn { place, chosen: None })
     }
 
-    /// Credits those who used a place with one another; what all of it has taken, and how long the tasks have run meanwhile.
-    fn end(&mut self, now: Duration, window: Window) -> (Duration, Duration) {
+    /// Credits those who used a place with one another; what all of it has taken.
+    fn end(&mut self, now: Duration, window: Window) -> Cost {
         let before = own_time();
         let (ran, turns) = turns(&window.tasks);
         let (ran, turns) = (ran.saturating_sub(window.before.0), turns.saturating_sub(window.before.1));
-        let cost = window.cost;
-        for Used { sighting, by: mut used } in window.close() {
+        self.turn = mean(ran, turns).or(self.turn);
+        let (cost, mut met) = (window.cost, 0);
+        for Used { chosen, by: mut used } in window.close() {
             self.sums.used += u64::from(!used.is_empty());
             used.sort_unstable();
             let mut credit = |a: u32, b: u32| {
                 *self.seen.entry((a.min(b), a.max(b))).or_default() += 1;
                 self.sums.events += 1;
             };
-            match sighting {
-                Some((process, sighting)) => {
-                    let others = || used.iter().copied().filter(|&task| task != sighting.task);
-                    others().for_each(|task| credit(sighting.task, task));
-                    self.chosen.learn(now, process, sighting.address, others().next().is_some());
+            let is_shared = match chosen {
+                Some(Draw::Seen(_, sighting)) => {
+                    used.retain(|&task| task != sighting.task);
+                    if sighting.updates {
+                        // What it finds there is of one of them.
+                        self.random.shuffle(&mut used);
+                        used.truncate(1);
+                    }
+                    used.iter().for_each(|&task| credit(sighting.task, task));
+                    !used.is_empty()
                 }
-                None => {
-                    let pairs =
-                        used.iter().enumerate().flat_map(|(at, &a)| used[at + 1..].iter().map(move |&b| (a, b)));
-                    pairs.for_each(|(a, b)| credit(a, b));
+                // What is passed on there goes from one to each of the others, or on from each: one fewer than there are.
+                _ => {
+                    self.random.shuffle(&mut used);
+                    used.windows(2).for_each(|pair| credit(pair[0], pair[1]));
+                    used.len() > 1
                 }
+            };
+            met += u64::from(is_shared);
+            if let Some(chosen) = chosen {
+                self.chosen.learn(now, chosen.place(), is_shared);
             }
         }
-        (cost + own_time().saturating_sub(before) + self.price.lost(ran, turns), ran)
+        Cost { own: cost + own_time().saturating_sub(before), lost: self.price.lost(ran, turns), ran, met }
     }
 }
 
 impl Window {
     /// Watches places in the tasks that have them.
-    fn open((began, length): (Duration, usize), places: Vec<Drawn>, tasks: impl Iterator<Item = Living>) -> Self {
+    fn open(began: Duration, places: Vec<Drawn>, tasks: impl Iterator<Item = Living>) -> Self {
         let mut watched: Vec<Watched> = Vec::new();
         for Living { task, tid, process } in tasks {
             let there = |place: usize| Some((place, (*places[place].place.get(&process)?, places[place].stops())));
@@ -312,7 +351,7 @@ impl Window {
             }
         }
         let before = turns(&watched);
-        Self { began, length, places, tasks: watched, before, cost: Duration::ZERO }
+        Self { began, length: 0, places, tasks: watched, before, cost: Duration::ZERO }
     }
 
     fn ends(&self) -> Duration {
@@ -321,7 +360,7 @@ impl Window {
 
     /// Of each place, who was seen there before, and who used it meanwhile.
     fn close(self) -> Vec<Used> {
-        let of_nobody = |drawn: Drawn| Used { sighting: drawn.sighting, by: Vec::new() };
+        let of_nobody = |drawn: Drawn| Used { chosen: drawn.chosen, by: Vec::new() };
         let mut users: Vec<Used> = self.places.into_iter().map(of_nobody).collect();
         for Watched { task, mut points, places, .. } in self.tasks {
             let used = points.used().into_iter().flatten();
@@ -346,6 +385,11 @@ fn none_to_be_had(error: io::Error) -> Error {
 /// Tasks that can be watched with the files that this process may open.
 fn most_tasks() -> usize {
     ((files_allowed() as f64 * FILES) as usize / (PLACES + 1)).clamp(2, MOST_TASKS)
+}
+
+/// How long a turn was on average.
+fn mean(ran: Duration, turns: u64) -> Option<Duration> {
+    ran.checked_div(u32::try_from(turns).ok()?)
 }
 
 /// How long tasks have run, and how often they have been given a PU, all together (Documentation/scheduler/sched-stats.rst).

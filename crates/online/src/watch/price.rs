@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// What a switch between tasks takes longer while they are watched (benches/online.md).
+/// What a switch between tasks takes longer while they are watched (benches/online-seen.md).
 const SWITCH: Duration = Duration::from_nanos(2500);
 /// Of the time that a program runs, how much it is in stores that cross a cache line, about (benches/online.md).
 const CROSSING: f64 = 0.01;

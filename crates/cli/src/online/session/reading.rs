@@ -22,6 +22,7 @@ impl Session {
             seen.extend(self.extra.take_watched(now));
             self.take_messages(now, &mut seen);
         }
+        seen.retain(|seen| self.args.counts(seen.kind));
         self.extra.saw(&seen);
         counters.events += self.extra.watched().events;
         let pairs = self.weigher.weigh(now, &seen);

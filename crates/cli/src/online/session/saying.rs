@@ -89,9 +89,11 @@ impl Session {
     }
 }
 
-/// That samples are taken shortly after switches too, and what the others show that tell too little.
-pub(super) fn switches_too(sampled: Sums) -> &'static str {
-    if sampled.waiting > sampled.samples / 2 {
+/// That samples are taken shortly after switches too, and what the others show that tell too little, where these are needed.
+pub(super) fn switches_too(sampled: Sums, are_needed: bool) -> &'static str {
+    if !are_needed {
+        "samples shortly after tasks are given a PU, too: they find them near others' memory at least twice as often"
+    } else if sampled.waiting > sampled.samples / 2 {
         "samples shortly after switches to tasks too, while the others mostly find them waiting"
     } else {
         "samples shortly after switches to tasks too, while the others tell too little"
@@ -105,8 +107,12 @@ mod tests {
     #[test]
     fn nobody_is_said_to_wait_where_no_sample_shows_it() {
         for (samples, waiting, says_so) in [(0, 0, false), (100, 0, false), (100, 40, false), (100, 60, true)] {
-            let text = switches_too(Sums { samples, waiting, ..Sums::default() });
-            assert_eq!(text.contains("waiting"), says_so, "{samples} {waiting}");
+            let sums = Sums { samples, waiting, ..Sums::default() };
+            assert_eq!(switches_too(sums, true).contains("waiting"), says_so, "{samples} {waiting}");
+            // Where they are not needed, nothing is missing, and nothing is said to be.
+            assert!(
+                !switches_too(sums, false).contains("waiting") && !switches_too(sums, false).contains("too little")
+            );
         }
     }
 }

@@ -30,10 +30,17 @@ impl Session {
     /// Has samples taken after switches while the others tell too little. Where that cannot be had, the rest goes on.
     pub(super) fn sample_switches(&mut self, now: Duration) {
         let wanted = self.extra.wants_switches() && !self.no_switches;
+        let (needs, shows_more) = (self.extra.needs_switches(), self.extra.switches_show_more());
         let (what, text) = match self.source.sample_switches(wanted) {
             Ok(false) => return,
-            Ok(true) if std::mem::replace(&mut self.said_switches, true) => return,
-            Ok(true) => ("source", switches_too(self.counters.sampled).to_owned()),
+            // Not while they are only tried.
+            Ok(true) if !needs && !shows_more || std::mem::replace(&mut self.said_switches, true) => return,
+            Ok(true) => ("source", switches_too(self.counters.sampled, needs).to_owned()),
+            // Where they are only tried, nothing is missed.
+            Err(_) if !needs => {
+                self.no_switches = true;
+                return;
+            }
             Err(error) => {
                 self.no_switches = true;
                 ("warning", format!("no samples after switches to tasks: {}", error.cause))
