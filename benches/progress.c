@@ -1,6 +1,6 @@
-/* How far an OpenMP program has come: preloaded by online-within.py, it writes down each parallel region that GNU's runtime
- * begins, with the CPU time that the process has used by then and the time of day. A program that iterates begins the same
- * regions in each iteration, so that CPU time per iteration can be told for any part of a run. */
+/* How far an OpenMP program has come: preloaded by online-within.py, it writes down each parallel region that GNU's
+ * runtime begins, with the CPU time that the process has used by then and the time of day. A program that iterates
+ * begins the same regions in each iteration, so that CPU time per iteration can be told for any part of a run. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -29,7 +29,8 @@
 #define COHABIT_ROWS_PER_DIRECTORY 128u
 #define COHABIT_DIRECTORIES (COHABIT_ROWS / COHABIT_ROWS_PER_DIRECTORY)
 #define COHABIT_NO_TASK 0xffffffffu
-/* Parts that a transfer is counted in: those of up to 15 holders are whole. The same as in crates/detect/src/transfers.rs. */
+/* Parts that a transfer is counted in: those of up to 15 holders are whole. The same as in
+ * crates/detect/src/transfers.rs. */
 #define COHABIT_TRANSFER_PARTS 360360u
 
 /* Size of the file "common" beside the parts: what the processes of a run know together of the memory that they share
@@ -53,21 +54,23 @@
 #define COHABIT_FLAG_HOT 32u        /* hot blocks were followed */
 #define COHABIT_FLAG_ALONE 64u      /* memory shared with other processes was counted as if it were not */
 #define COHABIT_FLAG_SEGMENTS 128u  /* more of such memory was touched than COHABIT_COMMON_SEGMENTS hold: that is not counted */
-/* Code lies in memory that others may write to unseen, and was not compared with what it was translated from: what ran may be
- * old code. */
+/* Code lies in memory that others may write to unseen, and was not compared with what it was translated from: what ran
+ * may be old code. */
 #define COHABIT_FLAG_STALE_CODE 256u
 /* What tasks may exchange data through that is no memory: made, or opened, in this image. */
 #define COHABIT_FLAG_SOCKETS 512u
 #define COHABIT_FLAG_PIPES 1024u  /* pipes and message queues */
 #define COHABIT_FLAG_FILES 2048u  /* a file was opened to be written */
-/* Windows are of instructions: `window_ticks` is so many of a task, and a row is in the window of its reader's count. */
+/* Windows are of instructions: `window_ticks` is so many of a task, and a row is in the window of its reader's
+ * count. */
 #define COHABIT_FLAG_INSTRUCTIONS 4096u
 
 /* What one task exchanged with one partner. Rows belong to the counting task: `messages` and `bytes` to the reader
  * (partner = writer), `invalidations` to the writer (partner = holder of the copy that went stale), `sharing` to the
  * later of two tasks to touch a block in a window (partner = the earlier): the symmetric matrix is, at both [a][b] and
- * [b][a], the sum of a's cell for b and b's cell for a; `transfers` to the reader (partner = a task that held the value when
- * it was read, the writer or an earlier reader; in COHABIT_TRANSFER_PARTS, of a message as many for each of them). */
+ * [b][a], the sum of a's cell for b and b's cell for a; `transfers` to the reader (partner = a task that held the value
+ * when it was read, the writer or an earlier reader; in COHABIT_TRANSFER_PARTS, of a message as many for each of
+ * them). */
 typedef struct {
     uint64_t messages;
     uint64_t bytes;
@@ -85,7 +88,8 @@ typedef struct {
 
 /* One row of the series: what `writer` gave the owner of the list in one window. */
 typedef struct {
-    /* Window number, in units of window_ticks << window_shift: since the start of the image, or of the reader's count. */
+    /* Window number, in units of window_ticks << window_shift: since the start of the image, or of the reader's
+     * count. */
     uint64_t bin;
     uint64_t messages;
     uint64_t bytes;
@@ -121,8 +125,9 @@ typedef struct {
 } cohabit_task_t;
 
 /* What one execution of a basic block adds: blocks alike in this share one counter, so that the number of counters
- * stays small however much code is translated. The first counters of a task are sums themselves: loads, stores and bytes
- * of blocks that came when the table of shapes was full, and the instructions of all blocks, where windows are of these. */
+ * stays small however much code is translated. The first counters of a task are sums themselves: loads, stores and
+ * bytes of blocks that came when the table of shapes was full, and the instructions of all blocks, where windows are of
+ * these. */
 typedef struct {
     uint32_t loads;
     uint32_t stores;
@@ -163,8 +168,8 @@ typedef struct {
 } cohabit_stream_t;
 
 /* Kinds; the first three are one access of `size` bytes by `task`. A clear says that the memory from
- * `address` on, `size` blocks, starts as if nobody had touched it; one of size 0 that all memory does. An only says that
- * from here on just the `size` bytes from `address` on are counted, beside the ranges named before. */
+ * `address` on, `size` blocks, starts as if nobody had touched it; one of size 0 that all memory does. An only says
+ * that from here on just the `size` bytes from `address` on are counted, beside the ranges named before. */
 #define COHABIT_ACCESS_READ 1u
 #define COHABIT_ACCESS_WRITE 2u
 #define COHABIT_ACCESS_READ_WRITE 3u
@@ -275,7 +280,8 @@ typedef struct {
     /* Since when counting is on beyond what on_ns holds (CLOCK_MONOTONIC); 0: it is off, or always on. */
     uint64_t on_since_ns;
     uint64_t stack_top; /* an address in the first frames of the stack that the kernel made for the image; 0: not known */
-    /* When the process was started, in clock ticks since the machine's start (proc_pid_stat(5), starttime); 0: not known. */
+    /* When the process was started, in clock ticks since the machine's start (proc_pid_stat(5), starttime); 0: not
+     * known. */
     uint64_t born;
     uint64_t objects;       /* offset of the newest cohabit_object_t */
     uint64_t hot_messages;  /* of all objects */

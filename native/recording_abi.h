@@ -75,8 +75,8 @@ typedef struct {
     uint32_t anchors;
     uint32_t accesses;
 } cohabit_segment_t;
-/* From this version of the process's mappings on the addresses are bytes of an object that other processes may have mapped
- * too: the same number for the same object in the whole run. Object 0: memory of the process's own again. */
+/* From this version of the process's mappings on the addresses are bytes of an object that other processes may have
+ * mapped too: the same number for the same object in the whole run. Object 0: memory of the process's own again. */
 typedef struct {
     uint64_t version;
     uint64_t start;

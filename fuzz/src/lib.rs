@@ -1,5 +1,5 @@
-//! What is done with hostile bytes, a function a reader: none may panic, whatever they are. What is read must also be what
-//! it says it is, and come back when it is written. `cargo fuzz run TARGET` searches for bytes that break this
+//! What is done with hostile bytes, a function a reader: none may panic, whatever they are. What is read must also be
+//! what it says it is, and come back when it is written. `cargo fuzz run TARGET` searches for bytes that break this
 //! (fuzz_targets/); `cargo test -p cohabit --test fuzz` feeds the seeds in testdata/fuzz on any Rust.
 
 use cohabit_access::Recording;

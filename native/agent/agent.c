@@ -65,8 +65,8 @@ static int is_trusted(int socket)
     return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && (peer.uid == 0 || peer.uid == geteuid());
 }
 
-/* Hands a userfaultfd of this process to cohabit. The receiver learns the process id from the socket. Nothing is waited for: where
- * cohabit is stopped, or others crowd its socket, this process goes on without. */
+/* Hands a userfaultfd of this process to cohabit. The receiver learns the process id from the socket. Nothing is waited
+ * for: where cohabit is stopped, or others crowd its socket, this process goes on without. */
 static void announce(void)
 {
     int fd = open_userfaultfd();
@@ -92,8 +92,8 @@ static void announce(void)
         close(fd);
 }
 
-/* Forks that announce their children: so many at once, and so many a second. Children of programs that fork faster live too short
- * for anything to be seen of them, and announcing each would take longer than the fork. */
+/* Forks that announce their children: so many at once, and so many a second. Children of programs that fork faster live
+ * too short for anything to be seen of them, and announcing each would take longer than the fork. */
 #define FORKS_AT_ONCE 128
 #define FORKS_PER_SECOND 32
 

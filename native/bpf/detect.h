@@ -1,13 +1,13 @@
 /* The detector: the block table and the matrix of CDSM (sections 2.1 and 2.3), in BPF maps.
  *
- * A block's line is found by the hash of its key. A task that faults is credited with every task that has faulted on the
- * block since the task itself last did, as far as the block remembers (its last four tasks). CDSM credits all that are
- * remembered; then two tasks that left a block would be credited for ever by two others that use it now, because
+ * A block's line is found by the hash of its key. A task that faults is credited with every task that has faulted on
+ * the block since the task itself last did, as far as the block remembers (its last four tasks). CDSM credits all that
+ * are remembered; then two tasks that left a block would be credited for ever by two others that use it now, because
  * nobody pushes them out.
  *
- * A page that was write-protected faults once, wherever it is written to first. Blocks would rarely meet, and whole pages
- * would take neighbours in memory for partners. So such a page is one block of the table, which remembers from where to
- * where in it each task has written: tasks are credited with one another where these spans overlap.
+ * A page that was write-protected faults once, wherever it is written to first. Blocks would rarely meet, and whole
+ * pages would take neighbours in memory for partners. So such a page is one block of the table, which remembers from
+ * where to where in it each task has written: tasks are credited with one another where these spans overlap.
  *
  * crates/online/src/faults/table.rs is the same in Rust, and a test compares the two.
  *
@@ -52,9 +52,9 @@ static __always_inline void count(cohabit_u32 counter, cohabit_u64 by)
         *value += by;
 }
 
-/* Comparisons as numbers, without branches: the kernel's verifier follows every way through a program. The compiler would make
- * branches of them again if it saw that a sign is all that is wanted, and newer kernels (6.18) go two ways at a word that is masked
- * with 0 or -1, so numbers are multiplied by 0 or 1. */
+/* Comparisons as numbers, without branches: the kernel's verifier follows every way through a program. The compiler
+ * would make branches of them again if it saw that a sign is all that is wanted, and newer kernels (6.18) go two ways
+ * at a word that is masked with 0 or -1, so numbers are multiplied by 0 or 1. */
 static __always_inline cohabit_u64 sign(cohabit_u64 word)
 {
     __asm__ __volatile__("" : "+r"(word));
@@ -92,17 +92,17 @@ static __always_inline cohabit_u64 mix(cohabit_u64 x)
 
 #define PAGE_SHIFT 12
 
-/* Consecutive pages of which the blocks are in consecutive lines of the table: programs touch memory in order, and a line of its own
- * for each page, anywhere in the table, is a miss in caches and TLB each time. */
+/* Consecutive pages of which the blocks are in consecutive lines of the table: programs touch memory in order, and a
+ * line of its own for each page, anywhere in the table, is a miss in caches and TLB each time. */
 #define NEIGHBOURS_LOG2 6
 #define NEIGHBOURS_MASK ((1ull << NEIGHBOURS_LOG2) - 1)
 /* Bits of a key that no number has: of a shared object; of who writes next. */
 #define SHARED_KEY (1ull << 63)
 #define WRITTEN_KEY (1ull << 62)
 
-/* The key of the block that holds a byte of an address space or an object, `memory`, in blocks (or pages) of 1 << shift bytes. The
- * low bits are the page's, for its place among its neighbours; 56 bits above them are mixed of all the rest, of what memory it is too.
- * Of a million blocks two have the same key once in some ten million runs. */
+/* The key of the block that holds a byte of an address space or an object, `memory`, in blocks (or pages) of 1 << shift
+ * bytes. The low bits are the page's, for its place among its neighbours; 56 bits above them are mixed of all the rest,
+ * of what memory it is too. Of a million blocks two have the same key once in some ten million runs. */
 static __always_inline cohabit_u64 key_of(cohabit_u64 memory, cohabit_u64 byte, cohabit_u32 shift)
 {
     cohabit_u64 in_page = chosen(is_less(shift, PAGE_SHIFT), 0, PAGE_SHIFT - shift);
@@ -189,9 +189,9 @@ static __always_inline cohabit_u32 way_of(struct cohabit_block_line *line, cohab
     return chosen(*found, way, holds);
 }
 
-/* The way of the line at `index` for `key`, taken for it where it had none; COHABIT_WAYS where there is nothing left to do. Two tasks
- * may come for the same new block at the same time: the one that is later finds the key there, and forgets nothing. Like credit(),
- * verified once. */
+/* The way of the line at `index` for `key`, taken for it where it had none; COHABIT_WAYS where there is nothing left to
+ * do. Two tasks may come for the same new block at the same time: the one that is later finds the key there, and
+ * forgets nothing. Like credit(), verified once. */
 __attribute__((noinline)) cohabit_u32 own_way(cohabit_u32 index, cohabit_u64 key, cohabit_u64 task, cohabit_u64 block)
 {
     struct cohabit_block_line *line = bpf_map_lookup_elem(&blocks, &index);
@@ -219,7 +219,8 @@ __attribute__((noinline)) cohabit_u32 own_way(cohabit_u32 index, cohabit_u64 key
     return COHABIT_WAYS;
 }
 
-/* Credits the task in `slot` with those of the recent tasks that are ahead of its own place and whose spans its own overlaps. */
+/* Credits the task in `slot` with those of the recent tasks that are ahead of its own place and whose spans its own
+ * overlaps. */
 __attribute__((noinline)) int credit_recent(cohabit_u64 recent, cohabit_u64 spans, cohabit_u64 own, cohabit_u64 place, cohabit_u64 slot_and_kind)
 {
     cohabit_u32 slot = slot_and_kind >> 1, kind = slot_and_kind & 1;
@@ -237,7 +238,8 @@ __attribute__((noinline)) int credit_recent(cohabit_u64 recent, cohabit_u64 span
     return 0;
 }
 
-/* A task in `slot` has touched the block of `key`, or block `block` of the page of `key`. Like credit(), verified once. */
+/* A task in `slot` has touched the block of `key`, or block `block` of the page of `key`. Like credit(), verified
+ * once. */
 __attribute__((noinline)) int touch(cohabit_u64 key, cohabit_u64 block, cohabit_u32 slot, cohabit_u32 kind)
 {
     cohabit_u32 index = key & settings.line_mask;

@@ -1,5 +1,6 @@
-/* Page faults of the followed tasks, who starts and ends (CDSM sections 2.3 and 4), and samples of what tasks do, as eBPF
- * programs on BTF tracepoints: no module, no kprobe. x86 and RISC-V: other architectures have no tracepoint for a user's page fault.
+/* Page faults of the followed tasks, who starts and ends (CDSM sections 2.3 and 4), and samples of what tasks do, as
+ * eBPF programs on BTF tracepoints: no module, no kprobe. x86 and RISC-V: other architectures have no tracepoint for a
+ * user's page fault.
  *
  * What is not needed in the fault is not done in it: names, mappings, slots and aging are user space's
  * (crates/online/src/faults).
@@ -105,8 +106,8 @@ __attribute__((noinline)) cohabit_u64 shared_key(cohabit_u32 process, cohabit_u6
     struct cohabit_ranges *ranges = bpf_map_lookup_elem(&shared, &process);
     if (!ranges)
         return 0;
-    /* How many ranges start at or before the address. Without branches, as in detect.h: the verifier follows every way through a
-     * program, and with them there are so many that loading it took a second. */
+    /* How many ranges start at or before the address. Without branches, as in detect.h: the verifier follows every way
+     * through a program, and with them there are so many that loading it took a second. */
     cohabit_u64 count = ranges->count, low = 0;
 #pragma unroll
     for (int step = COHABIT_RANGES_LOG2; step >= 0; step--) {
@@ -157,8 +158,8 @@ int BPF_PROG(on_fault, unsigned long address, void *registers, unsigned long err
         key = key_of(mix(process), address, shift);
         key += key == 0;
     }
-    /* Write protection shows who writes next, hint faults and first touches who uses the memory next. Each kind has a history of
-     * its own: a pair of one and the other says more about who writes than about who shares. */
+    /* Write protection shows who writes next, hint faults and first touches who uses the memory next. Each kind has a
+     * history of its own: a pair of one and the other says more about who writes than about who shares. */
     touch(key | written * WRITTEN_KEY, block, *slot, written ? COHABIT_WRITTEN : COHABIT_USED);
     return 0;
 }
@@ -289,7 +290,8 @@ int unfollow(struct cohabit_follow *task)
     return end_task(task->tid, task->process);
 }
 
-/* Whose memory a system call is about. Its argument is an id in the caller's namespace; the kernel has found the task here. */
+/* Whose memory a system call is about. Its argument is an id in the caller's namespace; the kernel has found the task
+ * here. */
 SEC("?fentry/mm_access")
 int BPF_PROG(on_reach, struct task_struct *task)
 {
@@ -299,8 +301,8 @@ int BPF_PROG(on_reach, struct task_struct *task)
     return 0;
 }
 
-/* What a task has copied from or to another process, which touches no page that both map: MPI libraries pass large messages so. Who of
- * the other process the bytes are from is not known: its main thread is taken. */
+/* What a task has copied from or to another process, which touches no page that both map: MPI libraries pass large
+ * messages so. Who of the other process the bytes are from is not known: its main thread is taken. */
 static __always_inline int copied(long bytes)
 {
     cohabit_u32 tid = bpf_get_current_pid_tgid();
@@ -358,16 +360,17 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 /* A timer that was set for later is not taken for this interrupt. */
 #define EARLY_NS 1000
 
-/* Half of a time to one and a half times that, on average just that. Threads that take turns on a PU, a tick each, would be met at the
- * same place of their round again and again if samples came after equally many ticks: some of them always, others never. */
+/* Half of a time to one and a half times that, on average just that. Threads that take turns on a PU, a tick each,
+ * would be met at the same place of their round again and again if samples came after equally many ticks: some of them
+ * always, others never. */
 static __always_inline cohabit_u64 about(cohabit_u64 nanoseconds, cohabit_u32 random)
 {
     return (nanoseconds >> 1) + (nanoseconds >> 10) * (random >> 22);
 }
 
-/* The timer's interrupt, which comes HZ times a second on every PU that has something to do. It tells what a task is about to do
- * for next to nothing, as no interrupt is added, unless it was set after a switch. Which memory that is, user space finds out. Not loaded
- * unless it is wanted. */
+/* The timer's interrupt, which comes HZ times a second on every PU that has something to do. It tells what a task is
+ * about to do for next to nothing, as no interrupt is added, unless it was set after a switch. Which memory that is,
+ * user space finds out. Not loaded unless it is wanted. */
 SEC("?tp_btf/local_timer_entry")
 int BPF_PROG(on_timer, int vector)
 {
@@ -451,9 +454,9 @@ int ready_timer(struct cohabit_timer *which)
     return bpf_timer_set_callback(&timer->timer, expired) ? COHABIT_NOT_READY : COHABIT_READY;
 }
 
-/* Sets the timer for shortly after a switch to a followed task. One that waits for others goes on as soon as it runs again, so that this
- * is when it uses what they have left, and the rest of its time it waits. Attached only where the timer's other interrupts find
- * tasks waiting. */
+/* Sets the timer for shortly after a switch to a followed task. One that waits for others goes on as soon as it runs
+ * again, so that this is when it uses what they have left, and the rest of its time it waits. Attached only where the
+ * timer's other interrupts find tasks waiting. */
 SEC("?tp_btf/sched_switch")
 int BPF_PROG(on_switch, int preempted, struct task_struct *previous, struct task_struct *next)
 {
@@ -481,7 +484,8 @@ int BPF_PROG(on_switch, int preempted, struct task_struct *previous, struct task
     return 0;
 }
 
-/* Hands the detector one fault, so that a test can compare it with the one in Rust (BPF_PROG_TEST_RUN). Loaded for that only. */
+/* Hands the detector one fault, so that a test can compare it with the one in Rust (BPF_PROG_TEST_RUN). Loaded for that
+ * only. */
 SEC("?syscall")
 int replay(struct cohabit_replay *fault)
 {

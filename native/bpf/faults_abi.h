@@ -19,8 +19,8 @@ typedef unsigned long long cohabit_u64;
 /* Slots of tasks that live, or whose counts have not been collected yet. A slot is used again after all others. */
 #define COHABIT_MAX_SLOTS 65535u
 
-/* Where in a page a task of a block's recent ones has faulted: the first and the last of the page's blocks, 8 bits each, in
- * the order of the tasks. Blocks have 16 bytes and more, so that a page has 256 at most. */
+/* Where in a page a task of a block's recent ones has faulted: the first and the last of the page's blocks, 8 bits
+ * each, in the order of the tasks. Blocks have 16 bytes and more, so that a page has 256 at most. */
 #define COHABIT_SPAN_BITS 8u
 
 /* Blocks that share one line of the table. */
@@ -94,8 +94,8 @@ struct cohabit_ranges {
     struct cohabit_range range[COHABIT_MAX_RANGES]; /* ascending, disjoint */
 };
 
-/* Bytes of code that come with a sample: half of them before the instruction that the task runs next, where a loop may have begun.
- * Only a few from there on where that much reaches into a page that is not there. */
+/* Bytes of code that come with a sample: half of them before the instruction that the task runs next, where a loop may
+ * have begun. Only a few from there on where that much reaches into a page that is not there. */
 #define COHABIT_CODE_BYTES 256u
 #define COHABIT_CODE_BYTES_AT_LEAST 16u
 #define COHABIT_REGISTERS 16u

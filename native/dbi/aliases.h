@@ -1,8 +1,9 @@
-/* Code that is rewritten by another way than by stores to where it lies, which is all that DynamoRIO notices: through a second
- * mapping of the same memory, by another process that has it mapped, or by the kernel (/proc/PID/mem, process_vm_writev).
+/* Code that is rewritten by another way than by stores to where it lies, which is all that DynamoRIO notices: through a
+ * second mapping of the same memory, by another process that has it mapped, or by the kernel (/proc/PID/mem,
+ * process_vm_writev).
  *
- * Code in memory that can be mapped twice is compared, whenever a block of it is entered, with what it was translated from;
- * what the kernel writes is flushed. That other processes' code is written to is said in the part.
+ * Code in memory that can be mapped twice is compared, whenever a block of it is entered, with what it was translated
+ * from; what the kernel writes is flushed. That other processes' code is written to is said in the part.
  */
 #ifndef COHABIT_ALIASES_H
 #define COHABIT_ALIASES_H

@@ -1,9 +1,9 @@
 /* The table of live allocations (allocations.h). Compiled without vector registers: objects are looked up from the slow
  * path.
  *
- * Entries are sorted by their length into levels, each level four times as long as the one below, and hang in buckets by
- * level and by where they start in units of the level's length. So whoever holds an address starts in the same unit or
- * the one before, at every level, and no bucket has many.
+ * Entries are sorted by their length into levels, each level four times as long as the one below, and hang in buckets
+ * by level and by where they start in units of the level's length. So whoever holds an address starts in the same unit
+ * or the one before, at every level, and no bucket has many.
  */
 #include "allocations.h"
 #include "system.h"

@@ -31,7 +31,8 @@ typedef struct {
     uint32_t stack;
 } allocation_t;
 
-/* The allocation that an address lies in; a heap block rather than the mapping around it. False where it lies in none. */
+/* The allocation that an address lies in; a heap block rather than the mapping around it. False where it lies in
+ * none. */
 bool allocations_find(uint64_t address, allocation_t *found);
 const frames_t *allocations_stack(uint32_t number);
 

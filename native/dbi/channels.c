@@ -1,5 +1,5 @@
-/* Channels that are no memory (channels.h). What counts is that one is made or opened within the run: a standard output that is a
- * pipe to somebody else's program connects no tasks of this one. */
+/* Channels that are no memory (channels.h). What counts is that one is made or opened within the run: a standard output
+ * that is a pipe to somebody else's program connects no tasks of this one. */
 #include "channels.h"
 #include "part.h"
 #include "system.h"

@@ -1,5 +1,5 @@
-/* What tasks may exchange data through that is no memory, and so is not counted: sockets, pipes, files. That there was such a
- * channel is noted in the part, so that nobody takes silence in memory for silence. */
+/* What tasks may exchange data through that is no memory, and so is not counted: sockets, pipes, files. That there was
+ * such a channel is noted in the part, so that nobody takes silence in memory for silence. */
 #ifndef COHABIT_CHANNELS_H
 #define COHABIT_CHANNELS_H
 

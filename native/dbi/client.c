@@ -123,7 +123,8 @@ event_exit(void)
     drmgr_exit();
 }
 
-/* The program does not run unobserved: it ends before its first instruction, with the status of a profiler that failed. */
+/* The program does not run unobserved: it ends before its first instruction, with the status of a profiler that
+ * failed. */
 static void
 fail(const char *why)
 {

@@ -3,7 +3,8 @@
  * Code is translated with checks while counting is on and without while it is off, so that what is not counted runs
  * at DynamoRIO's own speed; a change flushes all translated code, by the way that stops all threads for it: after the
  * other one (dr_delay_flush_region), programs with signals crashed. Memory starts clean each time: who wrote a value
- * while nobody looked is not known. While counting is off, what code does that was not flushed yet is ignored (modes.h).
+ * while nobody looked is not known. While counting is off, what code does that was not flushed yet is ignored
+ * (modes.h).
  */
 #include "counting.h"
 #include "modes.h"

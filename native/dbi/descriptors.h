@@ -1,5 +1,5 @@
-/* close_range(2), of which DynamoRIO looks at every number in the range, open or not: from 3 to the greatest number there is
- * that takes a minute, or for ever. */
+/* close_range(2), of which DynamoRIO looks at every number in the range, open or not: from 3 to the greatest number
+ * there is that takes a minute, or for ever. */
 #ifndef COHABIT_DESCRIPTORS_H
 #define COHABIT_DESCRIPTORS_H
 

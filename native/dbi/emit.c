@@ -43,7 +43,8 @@ emit_return(void *dc, instrlist_t *block, instr_t *where, reg_id_t to, instr_t *
         instrlist_insert_mov_instr_addr(dc, fine, NULL, opnd_create_reg(to), block, where, NULL, NULL);
 }
 
-/* The operand of a shadow word: `index` is (address + bias) >> shift, and the bias makes that an eighth of its place. */
+/* The operand of a shadow word: `index` is (address + bias) >> shift, and the bias makes that an eighth of its
+ * place. */
 static opnd_t
 word_at(reg_id_t index)
 {

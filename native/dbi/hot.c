@@ -1,13 +1,13 @@
 /* Sampling messages (hot.h). Compiled without vector registers.
  *
- * Each task looks at its first messages one by one, so that short runs are known too, and at one in COHABIT_HOT_INTERVAL on average later:
- * a fixed step would keep time with the program's loops. Each message looked at stands for as many as the interval at
- * which it was taken, and is counted to its data object.
+ * Each task looks at its first messages one by one, so that short runs are known too, and at one in
+ * COHABIT_HOT_INTERVAL on average later: a fixed step would keep time with the program's loops. Each message looked at
+ * stands for as many as the interval at which it was taken, and is counted to its data object.
  *
  * Candidates for hot blocks live in a table with one place for each hash of a block, where another block's sample takes
- * away and replaces what has none left (the majority vote of Boyer and Moore, a place at a time; see Misra and Gries for
- * many). A candidate with a certain share of all messages so far gets a record and is followed. So do some blocks of each
- * object, however its messages are spread.
+ * away and replaces what has none left (the majority vote of Boyer and Moore, a place at a time; see Misra and Gries
+ * for many). A candidate with a certain share of all messages so far gets a record and is followed. So do some blocks
+ * of each object, however its messages are spread.
  */
 #include "hot.h"
 #include "follow.h"

@@ -11,7 +11,8 @@ void hot_fork(void);
 /* A message that is looked at. */
 void hot_take_sample(task_t *me, uint64_t block, uint64_t address, bool may_follow);
 
-/* A message was counted through a block, by a read at `address`. Blocks of memory that processes share are not followed. */
+/* A message was counted through a block, by a read at `address`. Blocks of memory that processes share are not
+ * followed. */
 static inline void
 hot_sample(task_t *me, uint64_t block, uint64_t address, bool may_follow)
 {

@@ -1,7 +1,8 @@
-/* Starts a program under the profiler: cohabit-dbi-launch DYNAMORIO_ROOT CLIENT CLIENT_OPTIONS DR_OPTIONS -- PROGRAM ARGV0...
+/* Starts a program under the profiler: cohabit-dbi-launch DYNAMORIO_ROOT CLIENT CLIENT_OPTIONS DR_OPTIONS -- PROGRAM
+ * ARGV0...
  *
- * It becomes the program (exec), so that process id, parent, terminal and exit status are the program's own. Exit status
- * where that fails: 125 the profiler cannot start, 126 the program cannot be run, 127 it was not found.
+ * It becomes the program (exec), so that process id, parent, terminal and exit status are the program's own. Exit
+ * status where that fails: 125 the profiler cannot start, 126 the program cannot be run, 127 it was not found.
  */
 #include "dr_api.h"
 #include "dr_config.h"

@@ -1,8 +1,8 @@
 /* Code of unrolled loops (loop_emit.h).
  *
  * The check ahead looks at every word of the shadow that the iterations can ask for, and gathers in one register what
- * is missing: the bits of the mask that are not set, or the difference from the exact word. The registers it borrows are
- * given back before it branches: each part of the loop finds the program's own.
+ * is missing: the bits of the mask that are not set, or the difference from the exact word. The registers it borrows
+ * are given back before it branches: each part of the loop finds the program's own.
  */
 #include "loop_emit.h"
 #include "emit.h"

@@ -1,7 +1,7 @@
 /* Which addresses are memory shared between processes (mappings.h). Compiled without vector registers.
  *
- * The mappings lie in a table sorted by address. It is never changed: a change writes the other of two tables and turns to
- * it, so that whoever looks something up needs no lock, and a child that is forked in between finds a whole one.
+ * The mappings lie in a table sorted by address. It is never changed: a change writes the other of two tables and turns
+ * to it, so that whoever looks something up needs no lock, and a child that is forked in between finds a whole one.
  */
 #include "mappings.h"
 #include "common.h"

@@ -1,6 +1,6 @@
-/* Memory that other processes can map too: MAP_SHARED of files (POSIX shared memory and memfd are files) and of nothing,
- * which children inherit, and System V segments. Told apart by what is mapped, so that it is the same memory wherever
- * processes have it mapped, and however often.
+/* Memory that other processes can map too: MAP_SHARED of files (POSIX shared memory and memfd are files) and of
+ * nothing, which children inherit, and System V segments. Told apart by what is mapped, so that it is the same memory
+ * wherever processes have it mapped, and however often.
  *
  * The words of such blocks in the process's own shadow stay zero: then every check fails, and the slow path, where it
  * finds a zero, asks here. Other memory has a zero only before it is touched first, and so pays nothing.

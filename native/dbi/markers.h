@@ -10,8 +10,8 @@ uint32_t marker_of(instr_t *instr);
 
 /* Inserts what the marker asks for. */
 void marker_insert(void *drcontext, instrlist_t *block, instr_t *instr);
-/* Inserts the begin or end of a region before `instr`. The program goes on at `next`, which may be that instruction: a region that
- * has begun does not begin again. */
+/* Inserts the begin or end of a region before `instr`. The program goes on at `next`, which may be that instruction: a
+ * region that has begun does not begin again. */
 void marker_insert_region(void *drcontext, instrlist_t *block, instr_t *instr, app_pc next, bool begins);
 
 #endif

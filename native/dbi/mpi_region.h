@@ -1,5 +1,5 @@
-/* What an MPI program does between MPI_Init and MPI_Finalize as the region of interest: it begins where the one returns to its
- * caller, and ends where the other is called. The functions are found by the names that libraries export. */
+/* What an MPI program does between MPI_Init and MPI_Finalize as the region of interest: it begins where the one returns
+ * to its caller, and ends where the other is called. The functions are found by the names that libraries export. */
 #ifndef COHABIT_MPI_REGION_H
 #define COHABIT_MPI_REGION_H
 

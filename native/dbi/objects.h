@@ -4,7 +4,8 @@
 
 #include "part.h"
 
-/* What lies at an address: its record's offset in the part, 0 where the part is full, and the allocation, 0 for none. */
+/* What lies at an address: its record's offset in the part, 0 where the part is full, and the allocation, 0 for
+ * none. */
 typedef struct {
     uint64_t record;
     uint64_t allocation;

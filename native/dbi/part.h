@@ -101,8 +101,8 @@ uint32_t part_shape(uint32_t loads, uint32_t stores, uint32_t bytes);
 /* The cell of `me` for a partner; NULL when the file cannot grow. */
 cohabit_cell_t *part_cell(task_t *me, uint32_t partner);
 
-/* Instructions of the task up to the end of the block it is in, where windows are of instructions. Counted on from those of the task
- * that made it. */
+/* Instructions of the task up to the end of the block it is in, where windows are of instructions. Counted on from
+ * those of the task that made it. */
 uint64_t *part_instructions(const task_t *me);
 
 /* Counts a message from `writer` read by `me`, in total and in the window under way. */

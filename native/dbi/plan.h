@@ -55,7 +55,8 @@ bool plan_is_special(instr_t *instr);
 /* A bit test whose bit may lie far from its operand. */
 bool plan_is_far_bit(instr_t *instr);
 
-/* Whether the instruction touches memory in a way that counts (not a prefetch, a cache flush or an address no access). */
+/* Whether the instruction touches memory in a way that counts (not a prefetch, a cache flush or an address no
+ * access). */
 bool plan_counts(instr_t *instr);
 
 /* Whether accesses must not move across the instruction: it is atomic or a fence. */

@@ -37,8 +37,8 @@ bool word_has_room(word_t word, word_t mask);
 void reader_set_visit(word_t word, void (*visit)(void *context, uint32_t reader), void *context);
 /* What is done with the word that a new reader found, while no record of it changes. */
 typedef void (*reader_joins_t)(void *context, uint32_t writer, word_t before);
-/* Adds a reader to the set of a word that was just loaded as `word`. Where ADDED `writer` is set, and `joins`, which may be NULL,
- * called. */
+/* Adds a reader to the set of a word that was just loaded as `word`. Where ADDED `writer` is set, and `joins`, which
+ * may be NULL, called. */
 reader_result_t reader_set_add(word_t *at, word_t word, uint32_t task, word_t mask, uint32_t *writer,
                                reader_joins_t joins, void *context);
 

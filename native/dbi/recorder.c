@@ -1,4 +1,5 @@
-/* Recording (recorder.h): the file, the tasks' buffers, and the order among tasks. Compiled without vector registers. */
+/* Recording (recorder.h): the file, the tasks' buffers, and the order among tasks. Compiled without vector
+ * registers. */
 #include "recorder.h"
 #include "dr_api.h"
 #include "options.h"
@@ -20,8 +21,8 @@ static struct {
     uint64_t reserved;
     int fd;
     int lock;
-    /* Task and position of the write that took each block last: task << POSITION_BITS | position; 0: none. Where tasks wait
-     * at the block, of its last write. */
+    /* Task and position of the write that took each block last: task << POSITION_BITS | position; 0: none. Where tasks
+     * wait at the block, of its last write. */
     uint64_t *writes;
     cohabit_chunk_t *definitions;
     uint64_t segments; /* that this process knows: its parent may have more in the file that both have mapped for a moment */
@@ -399,8 +400,8 @@ recorder_writes(task_t *me, uint64_t block)
         me->recorder->atomic_shared = false;
         me->recorder->atomic_order = me->order;
     }
-    /* Who wrote the block before comes first: what of it this task does not write it may read later, as if it were its own
-     * value, and whoever waits for this task waits for all of them. */
+    /* Who wrote the block before comes first: what of it this task does not write it may read later, as if it were its
+     * own value, and whoever waits for this task waits for all of them. */
     uint64_t own = (uint64_t)me->id << POSITION_BITS | mark | recorder_position(me);
     uint64_t before = __atomic_exchange_n(write, own, __ATOMIC_ACQ_REL);
     if ((before & ~WAITED_AT) != 0 && before >> POSITION_BITS != me->id)

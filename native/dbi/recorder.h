@@ -1,13 +1,13 @@
 /* Recording what each task does, for the simulator and for detectors (recording_abi.h).
  *
  * Inserted code leaves the number of each segment that runs, and the addresses of its anchors, in a buffer of the task:
- * no lock, no call (recorder_emit.c). What it does else, waits and system calls among it, is put between these by the slow
- * path. A full buffer is coded into the task's chunk of the file (recorder_code.c).
+ * no lock, no call (recorder_emit.c). What it does else, waits and system calls among it, is put between these by the
+ * slow path. A full buffer is coded into the task's chunk of the file (recorder_code.c).
  *
  * The order among tasks: where the slow path sees a task read for the first time what another wrote, the reader waits
- * for the position that the writer had then (shadow.h knows the writer, a table beside it the position). Both are in the
- * past of the read, so waits never form a circle. A task that is preempted between a check and its load may read what was
- * written meanwhile, and not be seen to wait: it is when it reads the block next.
+ * for the position that the writer had then (shadow.h knows the writer, a table beside it the position). Both are in
+ * the past of the read, so waits never form a circle. A task that is preempted between a check and its load may read
+ * what was written meanwhile, and not be seen to wait: it is when it reads the block next.
  */
 #ifndef COHABIT_RECORDER_H
 #define COHABIT_RECORDER_H
@@ -37,8 +37,8 @@ void recorder_forked(task_t *me, uint32_t pid);
 void recorder_reads(task_t *me, uint32_t writer, uint64_t block);
 /* The task is about to write to the block, which it did not own, or to one that tasks wait at. */
 void recorder_writes(task_t *me, uint64_t block);
-/* Whether tasks wait for one another at the block: it was accessed by an atomic instruction. Each write to such a block is of
- * interest, plain stores that give a lock back among them: its word never says that it is exactly one task's. */
+/* Whether tasks wait for one another at the block: it was accessed by an atomic instruction. Each write to such a block
+ * is of interest, plain stores that give a lock back among them: its word never says that it is exactly one task's. */
 bool recorder_waited_at(const task_t *me, uint64_t block);
 /* An access that no segment has: by an instruction of which only the run can tell, or by the kernel. */
 void recorder_access(task_t *me, uint64_t address, uint64_t bytes, access_kind_t kind);
@@ -46,8 +46,9 @@ void recorder_unmapped(uint64_t start, uint64_t bytes);
 void recorder_idle(task_t *me, uint64_t ns);
 void recorder_phase(task_t *me, uint64_t number);
 
-/* Behind an atomic instruction, what inserted code calls (slots.h). The check came before the instruction, and so in another order
- * than the instructions of several tasks may have had: whoever said before now that he is at the block comes first. */
+/* Behind an atomic instruction, what inserted code calls (slots.h). The check came before the instruction, and so in
+ * another order than the instructions of several tasks may have had: whoever said before now that he is at the block
+ * comes first. */
 void recorder_behind_atomic(task_t *me, uint64_t address, uint64_t group);
 
 /* A segment's number, the same for equal ones; COHABIT_RECORDING_MAX_SEGMENTS where there is no room. */

@@ -5,7 +5,8 @@
 #include "recorder.h"
 
 /* An entry of a task's buffer is a word and what follows it. The low bits of the word say what it is; the rest of a
- * segment's is its number, and the addresses of its anchors follow. An event's has its first number, and so many follow. */
+ * segment's is its number, and the addresses of its anchors follow. An event's has its first number, and so many
+ * follow. */
 #define ENTRY_BITS 8
 #define ENTRY_SEGMENT 0u /* else COHABIT_EVENT_... */
 #define ENTRY_MAX_WORDS 6u

@@ -7,7 +7,8 @@
 #include "system.h"
 #include <sys/uio.h>
 
-/* Processes by their number, in a table that is sought through from pid % IMAGES on; and the number of images, before it. */
+/* Processes by their number, in a table that is sought through from pid % IMAGES on; and the number of images, before
+ * it. */
 typedef struct {
     uint64_t pid_and_number; /* pid << 32 | number of its image + 1; 0: free */
     uint64_t mappings;       /* the version of its mappings */
@@ -23,8 +24,8 @@ typedef struct {
     uint64_t stands;   /* the step at which somebody found that it does not go on */
     uint64_t away;     /* it may sleep */
 } in_run_t;
-/* Accesses that a task may be ahead of others, and how long one that does not go on is waited for: it was killed, or what it waits
- * for is no system call. */
+/* Accesses that a task may be ahead of others, and how long one that does not go on is waited for: it was killed, or
+ * what it waits for is no system call. */
 #define AHEAD 4096u
 #define PATIENCE_NS 1000000000u
 #define LOOK_AGAIN_NS 50000u
@@ -91,7 +92,8 @@ recorder_shared_position(task_t *me)
         __atomic_store_n(me->recorder->in_run, *me->recorder->position, __ATOMIC_RELEASE);
 }
 
-/* The task of another process that has done least, of those that go on; NULL: none of them has done less than `step`. */
+/* The task of another process that has done least, of those that go on; NULL: none of them has done less than
+ * `step`. */
 static in_run_t *
 slowest(const task_t *me, uint64_t step)
 {
@@ -207,8 +209,9 @@ recorder_cleared(task_t *me, uint64_t object, uint64_t start, uint64_t end)
         recorder_add_event(me, COHABIT_EVENT_CLEAR, start, numbers, 2);
 }
 
-/* What the tasks of an image did before their last system calls has been done: one of them told this task, through whatever
- * channel, that the memory is ready. Where that channel is memory, what it did since is waited for too, there. */
+/* What the tasks of an image did before their last system calls has been done: one of them told this task, through
+ * whatever channel, that the memory is ready. Where that channel is memory, what it did since is waited for too,
+ * there. */
 static void
 wait_for_image(task_t *me, uint32_t image)
 {

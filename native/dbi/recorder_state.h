@@ -16,8 +16,8 @@ struct recorder {
     uint64_t *position; /* behind that segment */
     uint64_t *buffer;
     bool ending; /* what is done is the last */
-    /* Where an atomic instruction is under way: the position of the block's last writer, whether its number is that in the run,
-     * and the access's number in the segment. */
+    /* Where an atomic instruction is under way: the position of the block's last writer, whether its number is that in
+     * the run, and the access's number in the segment. */
     uint64_t *atomic_write;
     bool atomic_shared;
     uint32_t atomic_order;

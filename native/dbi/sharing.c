@@ -1,9 +1,9 @@
 /* Counting sharing (sharing.h). Compiled without vector registers.
  *
- * A task that comes to a block counts one for each task that was there before it in the window. Where tasks of different
- * layouts meet, the word points to a record, a bit for each task; the block keeps it until all words are cleared,
- * which happens whenever the numbers of windows are used up. Then nobody may be half way through a transition, so
- * those are counted while they last, in places apart so that tasks do not wait for one another's cache lines.
+ * A task that comes to a block counts one for each task that was there before it in the window. Where tasks of
+ * different layouts meet, the word points to a record, a bit for each task; the block keeps it until all words are
+ * cleared, which happens whenever the numbers of windows are used up. Then nobody may be half way through a transition,
+ * so those are counted while they last, in places apart so that tasks do not wait for one another's cache lines.
  */
 #include "sharing.h"
 #include "modes.h"

@@ -1,7 +1,8 @@
 /* The symbols of data in modules (statics.h). Compiled without vector registers: they are looked up from the slow path.
  *
  * Only the modules' segments that are mapped for writing count: what nobody can write communicates nothing. Symbols are
- * those of the file's symbol table (ELF; .symtab, or .dynsym in a stripped file). Names are looked for later, by address.
+ * those of the file's symbol table (ELF; .symtab, or .dynsym in a stripped file). Names are looked for later, by
+ * address.
  */
 #include "statics.h"
 #include "system.h"

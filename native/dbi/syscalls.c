@@ -305,7 +305,8 @@ may_sleep(int number, const uint64_t *argument)
     }
 }
 
-/* DynamoRIO ends a program that cannot have the address space it needs, with a line that says neither why nor what to do. */
+/* DynamoRIO ends a program that cannot have the address space it needs, with a line that says neither why nor what to
+ * do. */
 static void
 warn_of_limit(const char *path)
 {

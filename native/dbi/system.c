@@ -209,7 +209,8 @@ system_process_start(void)
         return 0;
     long bytes = call6(__NR_read, fd, (long)line, sizeof(line), 0, 0, 0);
     call6(__NR_close, fd, 0, 0, 0, 0, 0);
-    /* The name, in brackets, may hold anything, brackets and spaces too: the fields from 3 on stand behind the last bracket. */
+    /* The name, in brackets, may hold anything, brackets and spaces too: the fields from 3 on stand behind the last
+     * bracket. */
     long at = bytes - 1;
     while (at >= 0 && line[at] != ')')
         at--;

@@ -49,8 +49,8 @@ uint64_t system_monotonic_ns(void);
 uint32_t system_parent_pid(void);
 /* When the process was started, in clock ticks since the machine's start; 0 where it cannot be told. */
 uint64_t system_process_start(void);
-/* Copies those variables of the environment that the program was given whose names begin as one of `prefixes` (NULL ends them):
- * NAME=VALUE and a NUL each, as many as fit. */
+/* Copies those variables of the environment that the program was given whose names begin as one of `prefixes` (NULL
+ * ends them): NAME=VALUE and a NUL each, as many as fit. */
 void system_environment(const char *const *prefixes, char *to, size_t bytes);
 uint32_t system_thread_id(void);
 /* An address at the upper end of the stack that the kernel gave the program; 0 where it cannot be told. */

@@ -12,8 +12,8 @@ void tasks_makes(const task_t *me);
 /* A thread, or a child that shares the memory, was made by a system call of the calling thread's. */
 void tasks_made(void);
 
-/* Before a thread ends: DynamoRIO ends the process with the last thread that it knows of, and one that was made just now it does
- * not know yet. Waits until all have begun. */
+/* Before a thread ends: DynamoRIO ends the process with the last thread that it knows of, and one that was made just
+ * now it does not know yet. Waits until all have begun. */
 void tasks_wait_begun(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* Transfers: a message shared out among all that hold the value when it is read, the writer and those that have read it before. So
- * readers that are together are worth something: the second finds the value where the first has brought it.
+/* Transfers: a message shared out among all that hold the value when it is read, the writer and those that have read it
+ * before. So readers that are together are worth something: the second finds the value where the first has brought it.
  */
 #ifndef COHABIT_TRANSFERS_H
 #define COHABIT_TRANSFERS_H

@@ -14,7 +14,8 @@ word_of_block(uint64_t block)
 /* Whether communication through the block is to be counted (cohabit_only). */
 bool transition_counted(uint64_t block);
 
-/* A reader that is `context` comes to those that hold the value: its message, if it counts, is shared out among them. */
+/* A reader that is `context` comes to those that hold the value: its message, if it counts, is shared out among
+ * them. */
 void transition_transfers(void *context, uint32_t writer, word_t before);
 
 /* A read. Where ADDED, `writer` is whose value it was, COHABIT_NO_TASK for nobody's. Never RETRY. */

@@ -6,11 +6,11 @@
  *
  * cohabit_phase also tells a `cohabit run --mapping` with a mapping for each phase that one begins, under Linux on any
  * processor. Elsewhere that costs a look at a variable. The protocol, for other languages: the environment variable
- * COHABIT_PHASES names a file, which is mapped shared (4,096 bytes). Of its 64-bit integers, in the machine's byte order, the
- * second takes the phase's number, then the first is increased by 1, atomically, and whoever waits for its lower half is
- * woken (futex(2), not FUTEX_PRIVATE_FLAG). Threads are moved a moment later, and the third is then what the first was: a
- * program that must know waits for that, and no longer than it can bear, as cohabit may be gone. Without the variable, or
- * where the file cannot be had, nothing happens.
+ * COHABIT_PHASES names a file, which is mapped shared (4,096 bytes). Of its 64-bit integers, in the machine's byte
+ * order, the second takes the phase's number, then the first is increased by 1, atomically, and whoever waits for its
+ * lower half is woken (futex(2), not FUTEX_PRIVATE_FLAG). Threads are moved a moment later, and the third is then what
+ * the first was: a program that must know waits for that, and no longer than it can bear, as cohabit may be gone.
+ * Without the variable, or where the file cannot be had, nothing happens.
  *
  *     #include <cohabit.h>
  *

@@ -10,10 +10,10 @@
  *         cohabit_progress(1);      // once a step, by one thread of each process; any unit of work
  *     }
  *
- * The protocol, for other languages: the environment variable COHABIT_PROGRESS names a file, which is mapped shared. Its
- * first two 64-bit integers, in the machine's byte order, are added to atomically: to the first the units of work done, to
- * the second 1. Several times a second is often enough to be judged by, and a thousand times costs nothing that can be
- * measured. Without the variable, or where the file cannot be had, nothing happens.
+ * The protocol, for other languages: the environment variable COHABIT_PROGRESS names a file, which is mapped shared.
+ * Its first two 64-bit integers, in the machine's byte order, are added to atomically: to the first the units of work
+ * done, to the second 1. Several times a second is often enough to be judged by, and a thousand times costs nothing
+ * that can be measured. Without the variable, or where the file cannot be had, nothing happens.
  */
 #ifndef COHABIT_PROGRESS_H
 #define COHABIT_PROGRESS_H

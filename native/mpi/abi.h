@@ -14,8 +14,8 @@
 #define COHABIT_MPI_PART_MAGIC 0x31545241504d4343ull     /* "CCMPART1" */
 #define COHABIT_MPI_GATHERED_MAGIC 0x3144485447414d43ull /* "CMAGTHD1" */
 #define COHABIT_MPI_VERSION 5u
-/* Displacements of NOPs around each call of MPI (as in native/include/cohabit.h): to the exact profiler they say that the
- * memory shared between processes is MPI's there, and carries messages that are counted here. */
+/* Displacements of NOPs around each call of MPI (as in native/include/cohabit.h): to the exact profiler they say that
+ * the memory shared between processes is MPI's there, and carries messages that are counted here. */
 #define COHABIT_MPI_MARK_BEGIN 0x0c0ab175
 #define COHABIT_MPI_MARK_END 0x0c0ab176
 #define COHABIT_MPI_CHUNK_BYTES (256u << 10)
@@ -42,8 +42,8 @@
 #define COHABIT_MPI_KEY_WORLD_SHIFT 10u
 #define COHABIT_MPI_KEY_RANK_SHIFT 24u
 #define COHABIT_MPI_MAX_WORLDS (1u << 14)
-/* Bits 56-63: which thread made the call, a place in the part's table of threads from 1 on; 0 where threads are not told
- * apart, or are more than the table has places for. */
+/* Bits 56-63: which thread made the call, a place in the part's table of threads from 1 on; 0 where threads are not
+ * told apart, or are more than the table has places for. */
 #define COHABIT_MPI_KEY_THREAD_SHIFT 56u
 #define COHABIT_MPI_MAX_CALLERS 250u
 
@@ -55,8 +55,8 @@
 #define COHABIT_MPI_KIND_PUT 2u        /* one-sided, from this rank to the peer */
 #define COHABIT_MPI_KIND_GOT 3u        /* one-sided, from the peer to this rank */
 
-/* A bit of cohabit_mpi_cell.before: of a collective that goes step by step, in each of which every rank sends one message and waits
- * for one. */
+/* A bit of cohabit_mpi_cell.before: of a collective that goes step by step, in each of which every rank sends one
+ * message and waits for one. */
 #define COHABIT_MPI_STEPS (1u << 31)
 
 typedef struct {
@@ -70,12 +70,12 @@ typedef struct {
     uint32_t reserved;
 } cohabit_mpi_cell_t;
 
-/* A round: what a rank sends before it waits for others again. Rounds that have a call site, a peer and a size class in common
- * are one. Round 0 is that of all for which there was no more room. */
+/* A round: what a rank sends before it waits for others again. Rounds that have a call site, a peer and a size class in
+ * common are one. Round 0 is that of all for which there was no more room. */
 #define COHABIT_MPI_MAX_ROUNDS 1024u
 
-/* What was exchanged from one place in the code with one peer, in messages of one size class. What collectives send is kept for
- * all peers together (peer 0 of this world), unless COHABIT_MPI_FLAG_SITES is set. */
+/* What was exchanged from one place in the code with one peer, in messages of one size class. What collectives send is
+ * kept for all peers together (peer 0 of this world), unless COHABIT_MPI_FLAG_SITES is set. */
 typedef struct {
     uint64_t key;     /* plus 1; 0: empty */
     uint64_t address; /* that the call returns to */
@@ -105,8 +105,8 @@ typedef struct {
     cohabit_mpi_row_t rows[COHABIT_MPI_ROWS_PER_PAGE];
 } cohabit_mpi_page_t;
 
-/* What the rank did with messages, one after another. The key is of size class 0, with what was done in its place: a message sent,
- * one to be received, or a wait. Who sends or receives may wait for it at once. */
+/* What the rank did with messages, one after another. The key is of size class 0, with what was done in its place: a
+ * message sent, one to be received, or a wait. Who sends or receives may wait for it at once. */
 typedef struct {
     uint64_t key;
     uint64_t bytes; /* sent; of a wait: the number of the operation that is waited for */
@@ -142,8 +142,8 @@ typedef struct {
     uint32_t reserved;
 } cohabit_mpi_world_t;
 
-/* A thread: where threads are placed, the n-th that the program made, 0 being the first; where they are told apart, the n-th
- * that a message is counted for, and only tid is set. */
+/* A thread: where threads are placed, the n-th that the program made, 0 being the first; where they are told apart, the
+ * n-th that a message is counted for, and only tid is set. */
 typedef struct {
     uint32_t tid;      /* 0: not started */
     uint32_t pu;       /* that it was to be put on */

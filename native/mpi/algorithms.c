@@ -414,8 +414,8 @@ unfold(const folded_t *folded, int rank, bool low_stays)
     return rank < folded->rest ? rank * 2 + (low_stays ? 0 : 1) : rank + folded->rest;
 }
 
-/* Items [first, last) of `count` dealt to a power of two of ranks: the first ones get one more, or (not `fair`) the last
- * one all that is left over. */
+/* Items [first, last) of `count` dealt to a power of two of ranks: the first ones get one more, or (not `fair`) the
+ * last one all that is left over. */
 static uint64_t
 dealt(uint64_t count, int ranks, int first, int last, bool fair)
 {

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Where a rank stands in a communicator, and what is told of each message that it sends. Where `post` is not NULL it is told of
- * each that the rank is ready to receive (which is not sent where it would be empty), and `wait` where the rank goes on only
- * when all that it has sent and posted in this call is over. */
+/* Where a rank stands in a communicator, and what is told of each message that it sends. Where `post` is not NULL it is
+ * told of each that the rank is ready to receive (which is not sent where it would be empty), and `wait` where the rank
+ * goes on only when all that it has sent and posted in this call is over. */
 typedef struct {
     int size;
     int rank;
@@ -52,7 +52,8 @@ void allgather_ring(const place_t *at, const counts_t *counts, uint64_t segment_
 void alltoall_bruck(const place_t *at, uint64_t bytes);
 void alltoall_pairwise(const place_t *at, uint64_t bytes);
 void alltoall_linear(const place_t *at, const counts_t *counts, bool itself);
-/* To the rank after, then the one after that, each when the message before it is sent and what comes meanwhile is there. */
+/* To the rank after, then the one after that, each when the message before it is sent and what comes meanwhile is
+ * there. */
 void alltoall_steps(const place_t *at, const counts_t *counts);
 /* From rank 0 on; the other way from the one before this. */
 void alltoall_ascending(const place_t *at, const counts_t *counts);

@@ -3,8 +3,8 @@
  * The choices are MPICH's automatic ones for a communicator whose ranks are on one node, as they were seen in what it
  * really sends (scripts/mpich-collectives.sh). Some blocking collectives have a step within the node besides: the root
  * is always the first rank there. Open MPI chooses otherwise: there the monitoring component's totals are what counts,
- * and this decomposition says when and in which sizes. All-to-alls go by Open MPI's own choices (coll/tuned's fixed rules, the same in
- * 4.1.4 and 5.0.7), because the order of their messages matters (docs/estimator.md).
+ * and this decomposition says when and in which sizes. All-to-alls go by Open MPI's own choices (coll/tuned's fixed
+ * rules, the same in 4.1.4 and 5.0.7), because the order of their messages matters (docs/estimator.md).
  */
 #include "decompose.h"
 #include <stdlib.h>
@@ -240,8 +240,8 @@ count_allgatherv(MPI_Comm comm, uint64_t sent_bytes, counts_t received)
 }
 
 #if defined(OPEN_MPI)
-/* Up to how many ranks, and then by bytes for each of the others: Bruck's algorithm below, one rank after another from .. to ..; else all at
- * once, beginning with the rank before. */
+/* Up to how many ranks, and then by bytes for each of the others: Bruck's algorithm below, one rank after another from
+ * .. to ..; else all at once, beginning with the rank before. */
 static const struct {
     int size;
     uint64_t bruck_below, pairwise_from, pairwise_below;
@@ -428,7 +428,8 @@ count_scan(MPI_Comm comm, uint64_t count, MPI_Datatype type, bool node_step)
     }
 }
 
-/* The neighbours that this rank sends to, in the order of the counts, and after them those that send to it; NULL for none. */
+/* The neighbours that this rank sends to, in the order of the counts, and after them those that send to it; NULL for
+ * none. */
 static int *
 neighbours(MPI_Comm comm, const peers_t *peers, int *count, int *sources)
 {

@@ -1,9 +1,10 @@
 /* Gathers the parts of a world into one file through MPI itself, when all ranks are in MPI_Finalize.
  *
- * A binomial tree of the ranks that have the library (joined.c), so that no rank has more partners than the logarithm of the
- * world; parts are passed on in pieces, so that no rank holds more than one piece. A child waits to be asked: who is not asked
- * within the deadline (the other may have been killed) leaves its part where it is, and the program goes on. On several hosts,
- * which may not all see the marks, all ranks are in the tree, and those that have none are waited for a moment only.
+ * A binomial tree of the ranks that have the library (joined.c), so that no rank has more partners than the logarithm
+ * of the world; parts are passed on in pieces, so that no rank holds more than one piece. A child waits to be asked:
+ * who is not asked within the deadline (the other may have been killed) leaves its part where it is, and the program
+ * goes on. On several hosts, which may not all see the marks, all ranks are in the tree, and those that have none are
+ * waited for a moment only.
  */
 #include "library.h"
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* Which ranks have this library in them: a byte for each in a file beside the one for the gathered parts.
  *
- * A rank marks itself before MPI_Init, in which all wait for all, so that whoever looks later finds every mark. A rank without the
- * library (static, or started without our environment) has none, and who gathers need not wait for it.
+ * A rank marks itself before MPI_Init, in which all wait for all, so that whoever looks later finds every mark. A rank
+ * without the library (static, or started without our environment) has none, and who gathers need not wait for it.
  */
 #include "library.h"
 #include <fcntl.h>

@@ -5,9 +5,10 @@
  *
  * Environment, set by `cohabit profile`: COHABIT_MPI_PARTS, the directory for part files, made on each host;
  * COHABIT_MPI_GATHERED, the file for all parts of the world; COHABIT_MPI_ZERO_NS, CLOCK_REALTIME where the series
- * begins; COHABIT_MPI_WINDOW_NS (0: no series); COHABIT_MPI_SERIES_BOUND, rows a rank; COHABIT_MPI_ROUNDS; COHABIT_MPI_SITES;
- * COHABIT_MPI_CALLERS; COHABIT_MPI_TRACE.
- * `cohabit run` without a profile sets COHABIT_MPI_PARTS alone, and reads the part again and again; with one it sets COHABIT_MPI_PLACEMENT: where the rank is when MPI_Init returns and how it ends is kept, and nothing is counted; and
+ * begins; COHABIT_MPI_WINDOW_NS (0: no series); COHABIT_MPI_SERIES_BOUND, rows a rank; COHABIT_MPI_ROUNDS;
+ * COHABIT_MPI_SITES; COHABIT_MPI_CALLERS; COHABIT_MPI_TRACE.
+ * `cohabit run` without a profile sets COHABIT_MPI_PARTS alone, and reads the part again and again; with one it sets
+ * COHABIT_MPI_PLACEMENT: where the rank is when MPI_Init returns and how it ends is kept, and nothing is counted; and
  * COHABIT_MPI_THREADS where ranks have threads to be placed (threads.c).
  */
 #include "calls.h"

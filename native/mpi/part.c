@@ -1,4 +1,5 @@
-/* The part file (abi.h): growth, cells, call sites and rounds, the series. Callers hold the library's lock where there are threads.
+/* The part file (abi.h): growth, cells, call sites and rounds, the series. Callers hold the library's lock where there
+ * are threads.
  *
  * A part has to be whole at every moment, since the rank may be killed at any: what a reader follows is written first
  * and made reachable after.

@@ -16,8 +16,8 @@ void *part_at(uint64_t offset);
 uint64_t part_allocate(uint64_t bytes);
 /* Starts the series: bin 0 is at `ticks_zero`. */
 void part_start_series(uint64_t zero_ticks, uint64_t window_ticks, uint64_t bound_rows);
-/* Counts `messages` messages of `bytes` bytes each for a key of size class 0 at time `now`, so many others having been sent in the
- * round before. */
+/* Counts `messages` messages of `bytes` bytes each for a key of size class 0 at time `now`, so many others having been
+ * sent in the round before. */
 void part_count(uint64_t key, uint64_t bytes, uint64_t messages, uint32_t before, uint64_t now);
 /* The row of a key and an address; NULL where there is none yet. */
 cohabit_mpi_site_t *part_find_site(uint64_t key, uint64_t address);

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unwind.h>
 
-/* How the program's return address is found: it is the caller's, or, where MPI's own Fortran or C++ layer is between, lies on the
- * stack at a distance from our frame that is the same for each call from there. Found by unwinding once. */
+/* How the program's return address is found: it is the caller's, or, where MPI's own Fortran or C++ layer is between,
+ * lies on the stack at a distance from our frame that is the same for each call from there. Found by unwinding once. */
 enum { UNKNOWN, OWN, ON_STACK, VARIES };
 typedef struct {
     void *caller;
@@ -96,8 +96,8 @@ site(void)
     }
 }
 
-/* The same number for the same place in all processes of a program, wherever it is loaded. Code that is in no file, as what is
- * compiled while the program runs, is elsewhere in each process: all of it is one place. */
+/* The same number for the same place in all processes of a program, wherever it is loaded. Code that is in no file, as
+ * what is compiled while the program runs, is elsewhere in each process: all of it is one place. */
 static uint64_t
 place_of(uintptr_t address)
 {

@@ -3,10 +3,11 @@
  *
  * COHABIT_MPI_THREADS names a file with a line for each rank: the PUs (OS indices) of its threads in the order in which
  * the program makes them, the first thread first. pthread_create is taken by the one who preloads this library: the
- * n-th thread is numbered by its creator and puts itself on its PU, then runs. The first thread keeps all PUs of the rank
- * until it is no longer alone, so that runtimes which count the processors they may use see those (as `cohabit run` does
- * with threads that it traces). Threads that MPI makes for itself are not counted; they and threads beyond the file's get
- * the affinity that the rank had. A thread whose creator has set an affinity for it (OMP_PLACES) keeps that one.
+ * n-th thread is numbered by its creator and puts itself on its PU, then runs. The first thread keeps all PUs of the
+ * rank until it is no longer alone, so that runtimes which count the processors they may use see those (as `cohabit
+ * run` does with threads that it traces). Threads that MPI makes for itself are not counted; they and threads beyond
+ * the file's get the affinity that the rank had. A thread whose creator has set an affinity for it (OMP_PLACES) keeps
+ * that one.
  */
 #include "library.h"
 #include <dlfcn.h>

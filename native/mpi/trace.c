@@ -1,8 +1,10 @@
-/* What this rank does with messages, in its order (abi.h): what it sends, what it is ready to receive, and what it waits for.
+/* What this rank does with messages, in its order (abi.h): what it sends, what it is ready to receive, and what it
+ * waits for.
  *
- * The first operations of a run are kept, as many as there is room for. An operation that cannot be told ends the trace there. Of a
- * request it is kept which operation it stands for, by its handle: MPI uses handles again, so that there are no more of them than the
- * program has requests at a time. Not where several threads may be in MPI at a time: then a rank has no one order.
+ * The first operations of a run are kept, as many as there is room for. An operation that cannot be told ends the trace
+ * there. Of a request it is kept which operation it stands for, by its handle: MPI uses handles again, so that there
+ * are no more of them than the program has requests at a time. Not where several threads may be in MPI at a time: then
+ * a rank has no one order.
  */
 #include "library.h"
 #include <stdlib.h>

@@ -137,7 +137,8 @@ impl Topology {
     }
 }
 
-/// What J counts: what is asked for, else bytes for ranks where they are known, transfers where the profile has them, and messages.
+/// What J counts: what is asked for, else bytes for ranks where they are known, transfers where the profile has them,
+/// and messages.
 fn weight_of<'a>(given: Option<&str>, profile: &'a cohabit_model::Profile) -> PyResult<(Weight, &'a Matrix)> {
     let of_ranks = matches!(profile.meta.kind, Kind::Ranks | Kind::Hybrid);
     let known = profile.bytes.entries() > 0 || profile.messages.entries() == 0;
@@ -231,8 +232,8 @@ fn map_tasks(
     Ok(mapping.to_json())
 }
 
-/// J of each placement, and the seconds that communication is estimated to take, where the topology says how fast its ports
-/// are; the first of all is the linear placement. A placement is the PU of each task by its name.
+/// J of each placement, and the seconds that communication is estimated to take, where the topology says how fast its
+/// ports are; the first of all is the linear placement. A placement is the PU of each task by its name.
 #[pyfunction]
 fn evaluate(
     python: Python<'_>,

@@ -1,18 +1,18 @@
-/* Two threads communicate through data of one kind, as often as known and in a known way: what `cohabit profile --hot` is
- * held against. They take turns, so that nothing depends on time.
+/* Two threads communicate through data of one kind, as often as known and in a known way: what `cohabit profile --hot`
+ * is held against. They take turns, so that nothing depends on time.
  *
  *     hot STORAGE PATTERN [--lines L] [--rounds R]
  *
- * STORAGE: heap, global, stack, mapping, nodes (each allocated by the first thread and freed by the second, as in a channel;
- * needed only), symbols (a byte and the counters, two symbols in one line: one line whatever L is; counters only).
- * PATTERN, of each line in each round, the first thread before the second:
+ * STORAGE: heap, global, stack, mapping, nodes (each allocated by the first thread and freed by the second, as in a
+ * channel; needed only), symbols (a byte and the counters, two symbols in one line: one line whatever L is; counters
+ * only). PATTERN, of each line in each round, the first thread before the second:
  *     needed    the first writes a word, the second reads it
  *     counters  each adds to a word of its own
  *     constant  the first writes a word, the second reads another, which nobody writes
  *     padded    each adds to a word of its own, in lines of its own
  *
- * Writes to standard output `object,messages,sharing`: what the name of the object begins with, how many messages go through
- * it, and whether that is `true` or `false` sharing, or `none` where it is no message at all.
+ * Writes to standard output `object,messages,sharing`: what the name of the object begins with, how many messages go
+ * through it, and whether that is `true` or `false` sharing, or `none` where it is no message at all.
  */
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,5 +1,5 @@
-/* Processes in a ring, each of which copies from the next one's memory by process_vm_readv(2), as MPI libraries do with large messages: no
- * page is shared between them.
+/* Processes in a ring, each of which copies from the next one's memory by process_vm_readv(2), as MPI libraries do with
+ * large messages: no page is shared between them.
  *
  * Usage: copies [PROCESSES [ROUNDS [BYTES [MILLISECONDS]]]]   (the last: before they begin)
  */

@@ -1,21 +1,25 @@
-/* Tasks that exchange lines of memory in a pattern and work by themselves between that, for benches/online-generated.py: a program for
- * every point of a space of patterns, sizes, ways to wait and kinds of work. Who communicates with whom is printed before it begins.
+/* Tasks that exchange lines of memory in a pattern and work by themselves between that, for
+ * benches/online-generated.py: a program for every point of a space of patterns, sizes, ways to wait and kinds of work.
+ * Who communicates with whom is printed before it begins.
  *
- * Usage: exchange PATTERN [--tasks N] [--share PERCENT] [--lines L] [--wait HOW] [--work WHERE] [--kind KIND] [--seed S]
+ * Usage: exchange PATTERN [--tasks N] [--share PERCENT] [--lines L] [--wait HOW] [--work WHERE] [--kind KIND] [--seed
+ * S]
  *                         [--seconds T] [--expect FILE]
  *
- * PATTERN   ring, pairs, blocks (all to all among four), all-to-one, stencil (the four neighbours on a grid, both ways), none
- * --share   of a task's CPU time, how much the exchange takes: private work is made as long as that needs
- * --lines   cache lines that a task passes on in a round, in equal parts for each that it passes them to; each part is memory of
+ * PATTERN   ring, pairs, blocks (all to all among four), all-to-one, stencil (the four neighbours on a grid, both
+ * ways), none --share   of a task's CPU time, how much the exchange takes: private work is made as long as that needs
+ * --lines   cache lines that a task passes on in a round, in equal parts for each that it passes them to; each part is
+ * memory of
  *           its own, that nobody else reads
  * --wait    barrier (of all), flag (spins and yields), futex, queue (of two slots, with mutex and condition variable)
- * --work    registers, count (up to a bound in memory, another one each round), clock (reads the time until enough has passed),
+ * --work    registers, count (up to a bound in memory, another one each round), clock (reads the time until enough has
+ * passed),
  *           cache (16 KiB of its own), memory (8 MiB of its own)
- * --kind    threads (the main one is task 0) or processes (children, of which the first is task 1: the parent only waits)
- * --seed    deals the roles to the tasks, and the parts to places in memory
+ * --kind    threads (the main one is task 0) or processes (children, of which the first is task 1: the parent only
+ * waits) --seed    deals the roles to the tasks, and the parts to places in memory
  *
- * On standard output, or in FILE, for every pair that communicates: source,destination,lines a round. At the end, on standard error,
- * rounds and what share of the CPU time the exchange was.
+ * On standard output, or in FILE, for every pair that communicates: source,destination,lines a round. At the end, on
+ * standard error, rounds and what share of the CPU time the exchange was.
  */
 #include <errno.h>
 #include <limits.h>
@@ -352,7 +356,8 @@ static void place_edges(uint64_t *state)
             edges[order[i]].slots[slot] = at;
 }
 
-/* How many units of private work make the exchange take its share; both are timed here, on memory that is used and then given back. */
+/* How many units of private work make the exchange take its share; both are timed here, on memory that is used and then
+ * given back. */
 static void calibrate(void)
 {
     size_t bytes = (size_t)lines * LINE;

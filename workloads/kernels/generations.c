@@ -1,6 +1,6 @@
-/* Tasks that come and go without pause: eight lines of tasks, of which two and two share memory. Each task counts on every page of
- * its pair, starts its successor and ends; every fiftieth is a process, the others are threads. Prints the number of tasks,
- * and ends with status 0 if memory holds what they all counted.
+/* Tasks that come and go without pause: eight lines of tasks, of which two and two share memory. Each task counts on
+ * every page of its pair, starts its successor and ends; every fiftieth is a process, the others are threads. Prints
+ * the number of tasks, and ends with status 0 if memory holds what they all counted.
  *
  * Usage: generations SECONDS [MICROSECONDS BETWEEN A TASK'S STEPS]
  */

@@ -1,5 +1,5 @@
-/* Four threads that communicate in pairs (0 and 2, 1 and 3) and report their progress (cohabit_progress.h): as long as they
- * may run on several PUs they come along; a thread that is held on one PU sleeps between its steps. So a move that
+/* Four threads that communicate in pairs (0 and 2, 1 and 3) and report their progress (cohabit_progress.h): as long as
+ * they may run on several PUs they come along; a thread that is held on one PU sleeps between its steps. So a move that
  * looks like a gain hurts. Every second each goes to where its partner is not and is free again at once: where the
  * scheduler has the pairs together by chance, there is nothing to gain. Ends when it was moved and let go again, with
  * status 0; after SECONDS (60) with status 1.

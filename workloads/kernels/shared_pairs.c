@@ -1,5 +1,5 @@
-/* Processes that communicate in pairs through shared memory: process i and i^1 use the same pages of one mapping, each at
- * another address. Checks its sums; --pairs N processes are 2 N, --rounds R.
+/* Processes that communicate in pairs through shared memory: process i and i^1 use the same pages of one mapping, each
+ * at another address. Checks its sums; --pairs N processes are 2 N, --rounds R.
  *
  * Usage: shared_pairs [PAIRS [ROUNDS [PAGES]]]
  */

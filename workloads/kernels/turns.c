@@ -1,5 +1,6 @@
-/* Threads on one PU, in pairs, each of which works by turns on memory of its own, some 40 us at a time, and waits in a loop for its partner:
- * nearly all of the time, as the partner does not run then. Whoever interrupts a thread finds it waiting.
+/* Threads on one PU, in pairs, each of which works by turns on memory of its own, some 40 us at a time, and waits in a
+ * loop for its partner: nearly all of the time, as the partner does not run then. Whoever interrupts a thread finds it
+ * waiting.
  *
  * Usage: turns [PAIRS [SECONDS]]
  */

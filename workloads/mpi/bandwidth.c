@@ -1,6 +1,6 @@
-/* What pairs of ranks (0 and 1, 2 and 3, ...) get through at the same time, by message length, as NetPIPE finds it: `bandwidth one|both`.
- * `one`: messages go to and fro, one at a time; `both`: both ranks of a pair send at once. A line a length: bytes, and Mbit/s of all
- * pairs together. */
+/* What pairs of ranks (0 and 1, 2 and 3, ...) get through at the same time, by message length, as NetPIPE finds it:
+ * `bandwidth one|both`. `one`: messages go to and fro, one at a time; `both`: both ranks of a pair send at once. A line
+ * a length: bytes, and Mbit/s of all pairs together. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

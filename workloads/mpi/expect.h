@@ -1,5 +1,5 @@
-/* What a rank knows that it sends: rows of a file EXPECT.RANK, `source destination messages bytes` in ranks of the world
- * (`w<NUMBER>:RANK` in another world), which tests compare with the profile. */
+/* What a rank knows that it sends: rows of a file EXPECT.RANK, `source destination messages bytes` in ranks of the
+ * world (`w<NUMBER>:RANK` in another world), which tests compare with the profile. */
 #ifndef EXPECT_H
 #define EXPECT_H
 

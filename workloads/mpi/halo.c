@@ -1,5 +1,6 @@
-/* A stencil on a periodic grid of ranks that says how long it takes: `halo [ROUNDS [BYTES [DIMENSIONS]]]`. In each round
- * every rank exchanges BYTES with each of its neighbours, all at once. The grid is MPI_Dims_create's, row by row. */
+/* A stencil on a periodic grid of ranks that says how long it takes: `halo [ROUNDS [BYTES [DIMENSIONS]]]`. In each
+ * round every rank exchanges BYTES with each of its neighbours, all at once. The grid is MPI_Dims_create's, row by
+ * row. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* Ranks with threads whose communication is known: `hybrid FILE [THREADS [ROUNDS [BYTES [all]]]]`.
  *
- * In each round every thread of a rank stores 8 bytes into each of its 4 blocks of 64, all threads of the rank meet, each
- * loads the blocks of the thread behind it, and all meet again; then the first thread sends BYTES to the next rank. So a
- * thread gives the one before it 4 values of 8 bytes a round, and a rank the next one message. Only the blocks are
- * counted as memory (cohabit_only); in the same round each rank also stores into a block of a file that all ranks have
- * mapped, and loads that of the rank behind it: one value between first threads. With `all` every thread sends BYTES of its
- * own each round (MPI_THREAD_MULTIPLE). */
+ * In each round every thread of a rank stores 8 bytes into each of its 4 blocks of 64, all threads of the rank meet,
+ * each loads the blocks of the thread behind it, and all meet again; then the first thread sends BYTES to the next
+ * rank. So a thread gives the one before it 4 values of 8 bytes a round, and a rank the next one message. Only the
+ * blocks are counted as memory (cohabit_only); in the same round each rank also stores into a block of a file that all
+ * ranks have mapped, and loads that of the rank behind it: one value between first threads. With `all` every thread
+ * sends BYTES of its own each round (MPI_THREAD_MULTIPLE). */
 #include "../../native/include/cohabit.h"
 #include <mpi.h>
 #include <pthread.h>

@@ -58,8 +58,8 @@ stencil_3d(int rounds)
     stencil(3, rounds);
 }
 
-/* What is sent at different times, from different places and from one: with both neighbours of a row that has ends, to the
- * next one alone, and with each other rank whose number differs in one bit, one after the other. */
+/* What is sent at different times, from different places and from one: with both neighbours of a row that has ends, to
+ * the next one alone, and with each other rank whose number differs in one bit, one after the other. */
 static void
 phases(int rounds)
 {
@@ -267,8 +267,8 @@ threads(int rounds)
         sends(around(me + 1), 10 * rounds, 100 + thread);
 }
 
-/* Threads that send at once, with nothing that orders them: new sizes and peers in all of them, persistent requests that
- * are made, started and freed, and messages to many ranks. */
+/* Threads that send at once, with nothing that orders them: new sizes and peers in all of them, persistent requests
+ * that are made, started and freed, and messages to many ranks. */
 enum { CROWD = 4 };
 
 static void *

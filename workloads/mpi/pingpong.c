@@ -1,6 +1,6 @@
-/* ns a message between ranks 0 and 1, or of one rank with itself: `pingpong BYTES MESSAGES`. Prints wall and CPU time of a
- * message, as rank 0 saw them. Two ranks spin, so that with a processor each the two times are alike; one waits for
- * nobody, so that its CPU time tells what three calls (Irecv, Send, Wait) cost on a busy machine too. */
+/* ns a message between ranks 0 and 1, or of one rank with itself: `pingpong BYTES MESSAGES`. Prints wall and CPU time
+ * of a message, as rank 0 saw them. Two ranks spin, so that with a processor each the two times are alike; one waits
+ * for nobody, so that its CPU time tells what three calls (Irecv, Send, Wait) cost on a busy machine too. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

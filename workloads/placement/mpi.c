@@ -1,5 +1,5 @@
-/* mpi [N]: each rank prints its affinity as it is after MPI_Init; with N threads a rank, each thread prints its own, under
- * the number rank * N + thread. */
+/* mpi [N]: each rank prints its affinity as it is after MPI_Init; with N threads a rank, each thread prints its own,
+ * under the number rank * N + thread. */
 #include "affinity.h"
 #include <mpi.h>
 #include <pthread.h>

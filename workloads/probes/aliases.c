@@ -1,5 +1,5 @@
-/* Code written by the program itself, called, and rewritten by another way than a store to where it lies: through a second
- * mapping of the memory, and through /proc/self/mem. */
+/* Code written by the program itself, called, and rewritten by another way than a store to where it lies: through a
+ * second mapping of the memory, and through /proc/self/mem. */
 #include "probe.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* 4,096 threads in all, up to 32 alive at a time. Each reads what its predecessor wrote, and one line that the main thread
- * wrote at the start and that every one of them, long dead or not, reads for the first time. */
+/* 4,096 threads in all, up to 32 alive at a time. Each reads what its predecessor wrote, and one line that the main
+ * thread wrote at the start and that every one of them, long dead or not, reads for the first time. */
 #include "probe.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* Programs ask for Valgrind by a sequence of instructions that does nothing elsewhere, and run otherwise under it (hwloc,
- * allocators, spin locks): the question must get the answer it gets natively. */
+/* Programs ask for Valgrind by a sequence of instructions that does nothing elsewhere, and run otherwise under it
+ * (hwloc, allocators, spin locks): the question must get the answer it gets natively. */
 #include "probe.h"
 
 #define RUNNING_ON_VALGRIND 0x1001

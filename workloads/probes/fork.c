@@ -1,5 +1,5 @@
-/* fork from a program with threads; both processes go on with threads of their own. In the child the thread that forked is
- * the main thread (spawn index 0). */
+/* fork from a program with threads; both processes go on with threads of their own. In the child the thread that forked
+ * is the main thread (spawn index 0). */
 #include "probe.h"
 
 #include <sys/wait.h>

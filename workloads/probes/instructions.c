@@ -1,6 +1,6 @@
-/* A thread that reads a value after every million of its own instructions: by turns of a loop that touches no memory and of one that
- * walks through it. The first thread has made five million before it starts the other. Here both are on one clock, if a thread's
- * count goes on from that of the thread that made it. */
+/* A thread that reads a value after every million of its own instructions: by turns of a loop that touches no memory
+ * and of one that walks through it. The first thread has made five million before it starts the other. Here both are on
+ * one clock, if a thread's count goes on from that of the thread that made it. */
 #include "probe.h"
 
 #define ROUNDS 20

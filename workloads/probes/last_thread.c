@@ -1,5 +1,5 @@
-/* The first thread ends the moment that it has made another, which goes on and ends the program: no thread is counted as the
- * last one while another is on its way. */
+/* The first thread ends the moment that it has made another, which goes on and ends the program: no thread is counted
+ * as the last one while another is on its way. */
 #include "probe.h"
 
 #include <pthread.h>

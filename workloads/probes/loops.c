@@ -165,7 +165,8 @@ static void expect(size_t i, size_t k)
 static void *volatile wide;
 static unsigned char *stops; /* a block for each wait */
 
-/* Adds up a walk of 4 bytes a step, with one branch, until `stop` is set or the memory ends; over again where it does. */
+/* Adds up a walk of 4 bytes a step, with one branch, until `stop` is set or the memory ends; over again where it
+ * does. */
 static void walk_until(const unsigned char *stop)
 {
     unsigned char *at, *end;

@@ -1,5 +1,5 @@
-/* Threads and children that the kernel refuses to make, by each of the calls that make them; then those that it makes, signal
- * handlers, and the end. */
+/* Threads and children that the kernel refuses to make, by each of the calls that make them; then those that it makes,
+ * signal handlers, and the end. */
 #include "probe.h"
 
 #include <linux/sched.h>

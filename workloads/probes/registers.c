@@ -1,6 +1,6 @@
-/* General registers and arithmetic flags stay what they were across loads and stores that communicate: carries that wait
- * for the next addition, comparisons decided several accesses later, counts in rcx, a full set of registers. How much its
- * threads communicate depends on their timing: no matrix is stated. */
+/* General registers and arithmetic flags stay what they were across loads and stores that communicate: carries that
+ * wait for the next addition, comparisons decided several accesses later, counts in rcx, a full set of registers. How
+ * much its threads communicate depends on their timing: no matrix is stated. */
 #include "probe.h"
 
 #include <stdio.h>

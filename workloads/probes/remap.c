@@ -1,5 +1,6 @@
-/* Addresses used twice are not communication: memory that is unmapped, mapped over, moved, thrown away or grown anew starts
- * clean, for its writer and for the holders of copies. Each way to renew a page goes through the same sequence. */
+/* Addresses used twice are not communication: memory that is unmapped, mapped over, moved, thrown away or grown anew
+ * starts clean, for its writer and for the holders of copies. Each way to renew a page goes through the same
+ * sequence. */
 #include "probe.h"
 
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
-/* A signal handler's accesses are its thread's: thread 0 writes a line and signals thread 1, whose handler reads it while
- * the thread itself computes. */
+/* A signal handler's accesses are its thread's: thread 0 writes a line and signals thread 1, whose handler reads it
+ * while the thread itself computes. */
 #include "probe.h"
 
 #include <pthread.h>
@@ -33,8 +33,8 @@ static void body(unsigned thread)
     for (unsigned line = 0; thread == 0 && line < SIGNALS; line++) {
         store8(data + line * BLOCK, line + 1);
         pthread_kill(reader, SIGUSR1);
-        /* DynamoRIO may keep a signal back that comes while it runs code of a client, as long as a thread stays in one loop (its issue
-         * 569): seldom, but for ever. Another signal, which nobody handles, makes it look. */
+        /* DynamoRIO may keep a signal back that comes while it runs code of a client, as long as a thread stays in one
+         * loop (its issue 569): seldom, but for ever. Another signal, which nobody handles, makes it look. */
         for (time_t since = time(NULL); handled == line; sched_yield())
             if (time(NULL) - since > PATIENCE) {
                 pthread_kill(reader, SIGWINCH);

@@ -1,5 +1,5 @@
-/* What system calls read in user memory counts for the thread that calls: thread 0 writes buffers, thread 1 gives them to
- * the kernel. One call is one access of as many bytes as the kernel took. */
+/* What system calls read in user memory counts for the thread that calls: thread 0 writes buffers, thread 1 gives them
+ * to the kernel. One call is one access of as many bytes as the kernel took. */
 #include "probe.h"
 
 #include <fcntl.h>

@@ -1,5 +1,6 @@
-/* What system calls write in user memory counts for the thread that calls: thread 0 has the kernel fill buffers, thread 1
- * reads one word of each line. A call that fails writes nothing, and one that gives less than was asked, only that. */
+/* What system calls write in user memory counts for the thread that calls: thread 0 has the kernel fill buffers, thread
+ * 1 reads one word of each line. A call that fails writes nothing, and one that gives less than was asked, only
+ * that. */
 #include "probe.h"
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
-/* Vector registers keep their upper parts across legacy SSE code, whatever comes in between: calls, system calls, signals,
- * thread switches, freshly written code, loads and stores that communicate. Legacy SSE instructions leave the upper parts
- * alone by definition, so a profiler that clears them for speed must know they are clear already. How much its
- * threads communicate depends on their timing: no matrix is stated. */
+/* Vector registers keep their upper parts across legacy SSE code, whatever comes in between: calls, system calls,
+ * signals, thread switches, freshly written code, loads and stores that communicate. Legacy SSE instructions leave the
+ * upper parts alone by definition, so a profiler that clears them for speed must know they are clear already. How much
+ * its threads communicate depends on their timing: no matrix is stated. */
 #include "probe.h"
 
 #include <signal.h>
@@ -75,8 +75,8 @@ __attribute__((noinline)) static void work_avx512(const struct work *work)
                      : CLOBBERS);
 }
 
-/* Writes `movabs $address, %rax; movsd (%rax), %xmm3; addsd %xmm3, %xmm4; ret`, legacy SSE, with NOPs in front whose number
- * changes with `round`, so that many rounds run code never seen before. */
+/* Writes `movabs $address, %rax; movsd (%rax), %xmm3; addsd %xmm3, %xmm4; ret`, legacy SSE, with NOPs in front whose
+ * number changes with `round`, so that many rounds run code never seen before. */
 enum { VARIANTS = 64 };
 static void emit(unsigned char *code, unsigned round, const unsigned char *address)
 {

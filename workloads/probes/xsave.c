@@ -42,7 +42,8 @@ int main(void)
     probe_threads(4, body);
     probe_expect(1, 3, TOUCHED, 8 * TOUCHED, 0);
     probe_expect(0, 3, AREA_BLOCKS - TOUCHED, 8 * (AREA_BLOCKS - TOUCHED), 0);
-    /* The header as a whole, the x87's two parts [0, 24) and [32, 160), SSE's [160, 416): what is first in each block. */
+    /* The header as a whole, the x87's two parts [0, 24) and [32, 160), SSE's [160, 416): what is first in each
+     * block. */
     probe_expect(1, 2, TOUCHED, 64 + 24 + 64 + 32 + 3 * 64 + 32, 0);
     return probe_finish("xsave");
 }

@@ -18,9 +18,9 @@
  *
  * Workers map at other addresses, and from another offset on, than each other. With --exec they are programs of their
  * own by exec; with --kill the last worker is killed (SIGKILL) before the last round of loads. With --everything no
- * range of memory is named to cohabit. What is expected is written to FILE: process id and thread (0: its first) of both
- * ends, messages, bytes, invalidations; and before that where the data is: `shared` and its first byte in the file or the
- * segment, or `private` and its address, and how many bytes it has. */
+ * range of memory is named to cohabit. What is expected is written to FILE: process id and thread (0: its first) of
+ * both ends, messages, bytes, invalidations; and before that where the data is: `shared` and its first byte in the file
+ * or the segment, or `private` and its address, and how many bytes it has. */
 #include <cohabit.h>
 #include <errno.h>
 #include <fcntl.h>

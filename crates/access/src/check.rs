@@ -1,7 +1,7 @@
 //! Whether a recording is sound: what every reader of one relies on.
 //!
-//! Positions agree with what the tasks say they made, no access is empty, and the waits can all be kept: there is an order of
-//! all tasks' steps in which each finds done what it waits for.
+//! Positions agree with what the tasks say they made, no access is empty, and the waits can all be kept: there is an
+//! order of all tasks' steps in which each finds done what it waits for.
 
 use crate::order::in_turns;
 use crate::{Recording, Step};

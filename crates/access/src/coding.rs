@@ -1,7 +1,8 @@
-//! What a task does, coded as what differs from a prediction (docs/formats.md, "Recording"; native/dbi/recorder_code.c codes).
+//! What a task does, coded as what differs from a prediction (docs/formats.md, "Recording"; native/dbi/recorder_code.c
+//! codes).
 //!
-//! For each segment it is remembered which one came after it, and for each of its anchors the last address and the stride;
-//! what comes as predicted takes a part of a bit.
+//! For each segment it is remembered which one came after it, and for each of its anchors the last address and the
+//! stride; what comes as predicted takes a part of a bit.
 
 use crate::AccessKind;
 use crate::segment::{Segment, kind_of};

@@ -1,13 +1,14 @@
 //! Ranks of MPI that wait, found by the progress function of their library.
 //!
-//! A rank that waits for a message calls its library's progress function again and again, and how often says how busy the recorded
-//! machine was. What the rank does from one call of it to the next, within one call of MPI, is a *look*. [`Looks`] leaves out
-//! looks that found nothing ([`Step::Polled`] counts them, so that positions stay), and says of waits within MPI which address
-//! is polled. Whoever reads the steps makes the polling again from the time that it gives the ranks.
+//! A rank that waits for a message calls its library's progress function again and again, and how often says how busy
+//! the recorded machine was. What the rank does from one call of it to the next, within one call of MPI, is a *look*.
+//! [`Looks`] leaves out looks that found nothing ([`Step::Polled`] counts them, so that positions stay), and says of
+//! waits within MPI which address is polled. Whoever reads the steps makes the polling again from the time that it
+//! gives the ranks.
 //!
-//! A look found nothing if it waits for nobody, copies nothing from another process, writes nothing that processes share, and
-//! does what an earlier one of the rank did, at the same addresses. What moves a message does none of that. A wait belongs to the
-//! look that it is in: that look stays, and all that comes behind it until the next.
+//! A look found nothing if it waits for nobody, copies nothing from another process, writes nothing that processes
+//! share, and does what an earlier one of the rank did, at the same addresses. What moves a message does none of that.
+//! A wait belongs to the look that it is in: that look stays, and all that comes behind it until the next.
 
 use crate::{Reason, Step, Steps};
 use cohabit_model::Result;
@@ -27,8 +28,8 @@ pub(crate) enum Marked {
     Enters,
     /// It calls the progress function.
     Looks,
-    /// What it does here matters to others, whatever steps come of it: a wait for a task that is left out, a copy from another
-    /// process's memory or to it.
+    /// What it does here matters to others, whatever steps come of it: a wait for a task that is left out, a copy from
+    /// another process's memory or to it.
     Moves,
     /// It is in the program again.
     Leaves,

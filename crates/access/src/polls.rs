@@ -1,13 +1,13 @@
 //! Waits that poll, found in what a task did.
 //!
-//! How often a waiting task looks at a flag says how busy the recorded machine was, and nothing of the program. So what is
-//! read again and again until another task's write is seen is no sequence of accesses but a wait: [`Polls`] leaves the
-//! repetitions out ([`Step::Polled`] counts them, so that positions stay), and says of the wait which address is polled.
-//! Whoever reads the steps makes the polling again from the time that it gives the tasks.
+//! How often a waiting task looks at a flag says how busy the recorded machine was, and nothing of the program. So what
+//! is read again and again until another task's write is seen is no sequence of accesses but a wait: [`Polls`] leaves
+//! the repetitions out ([`Step::Polled`] counts them, so that positions stay), and says of the wait which address is
+//! polled. Whoever reads the steps makes the polling again from the time that it gives the tasks.
 //!
-//! Polling is found by what it does: a unit of at most [`LONGEST_UNIT`] steps, its addresses constant, comes four times and
-//! more, and then, at most [`NEAR`] steps on (a program that has spun for long enough asks the kernel to be woken), a wait
-//! for another task at a block that the unit reads. Repetitions without such a wait stay as they are.
+//! Polling is found by what it does: a unit of at most [`LONGEST_UNIT`] steps, its addresses constant, comes four times
+//! and more, and then, at most [`NEAR`] steps on (a program that has spun for long enough asks the kernel to be woken),
+//! a wait for another task at a block that the unit reads. Repetitions without such a wait stay as they are.
 
 use crate::{Step, Steps, StridedAccess};
 use cohabit_model::Result;

@@ -54,7 +54,8 @@ pub enum Reason {
 
 /// What a task does next.
 ///
-/// A task's *position* is the number of accesses it has made so far: [`Step::access_count`] of each step is added to it.
+/// A task's *position* is the number of accesses it has made so far: [`Step::access_count`] of each step is added to
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// `iterations` times all of `accesses`, in turns. A single access is a loop of one iteration.
@@ -85,8 +86,8 @@ pub enum Step {
         /// The address that is read again and again meanwhile; none where the task sleeps.
         polled: Option<u64>,
     },
-    /// So many accesses of the recorded run, which only read again what the task polls for in the wait that comes next: they
-    /// count for positions, and are made again by whoever makes the wait.
+    /// So many accesses of the recorded run, which only read again what the task polls for in the wait that comes next:
+    /// they count for positions, and are made again by whoever makes the wait.
     Polled {
         /// How many.
         accesses: u64,

@@ -20,8 +20,8 @@ pub fn kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
     KINDS.into_iter()
 }
 
-/// `ring:8`, `ring:8:64` (each task writes 64 KiB a round, else 16) or `ring:8:64:20` (20 rounds, else 10): in each round
-/// a task writes a block of its own in steps of 8 bytes, and reads those of the tasks that it communicates with.
+/// `ring:8`, `ring:8:64` (each task writes 64 KiB a round, else 16) or `ring:8:64:20` (20 rounds, else 10): in each
+/// round a task writes a block of its own in steps of 8 bytes, and reads those of the tasks that it communicates with.
 ///
 /// # Errors
 /// Where the text is none of these.

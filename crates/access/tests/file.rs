@@ -61,7 +61,8 @@ fn write(path: &Path, accesses: [u64; 2], steps: &[(u32, u64, &Coded)]) {
     write_mapped(path, accesses, steps, &[], None);
 }
 
-/// With changes of what is mapped (version, first address and the one behind the last, object, offset), and where MPI is.
+/// With changes of what is mapped (version, first address and the one behind the last, object, offset), and where MPI
+/// is.
 fn write_mapped(
     path: &Path,
     accesses: [u64; 2],

@@ -1,7 +1,7 @@
 //! Puts tasks on their PUs.
 //!
-//! [`launch()`] starts an unmodified program with each thread on its PU before the thread's first instruction; it changes
-//! the affinity of the launched threads and nothing else.
+//! [`launch()`] starts an unmodified program with each thread on its PU before the thread's first instruction; it
+//! changes the affinity of the launched threads and nothing else.
 //! [`export`] writes a mapping for launchers, as a file. [`usage`] says what a program took.
 
 pub mod export;

@@ -1,5 +1,5 @@
-//! Where the memory of a program that is to be started comes from: on which NUMA nodes (set_mempolicy(2), which what is started
-//! inherits).
+//! Where the memory of a program that is to be started comes from: on which NUMA nodes (set_mempolicy(2), which what is
+//! started inherits).
 
 use cohabit_host::CpuMask;
 use cohabit_model::{Error, Result};

@@ -1,7 +1,8 @@
 //! What shells complete: commands, options and their values, and of files those that an argument can be.
 //!
-//! The shell asks this program, by the environment variable [`ASKED_BY`] (clap_complete's engine, which is called unstable: its
-//! version is held by Cargo.lock, and what a shell is told, `cohabit completions`, is installed with the program that answers).
+//! The shell asks this program, by the environment variable [`ASKED_BY`] (clap_complete's engine, which is called
+//! unstable: its version is held by Cargo.lock, and what a shell is told, `cohabit completions`, is installed with the
+//! program that answers).
 
 use crate::Cli;
 use clap::{Arg, Command, CommandFactory};
@@ -14,7 +15,8 @@ use std::path::Path;
 /// The variable that names the shell which asks; the words to complete are the arguments.
 const ASKED_BY: &str = "COHABIT_COMPLETE";
 
-/// zsh reads the script as the body of the function `_cohabit` when it first completes: without this, that one time in vain.
+/// zsh reads the script as the body of the function `_cohabit` when it first completes: without this, that one time in
+/// vain.
 const AUTOLOADED: &str = "
 if [ \"$funcstack[1]\" = \"_cohabit\" ]; then
     _clap_dynamic_completer_cohabit \"$@\"
@@ -62,7 +64,8 @@ const VALUES: &[(&str, Values)] = &[
 /// Answers a shell that asks what a command line could go on with; false where none does.
 pub fn answered() -> bool {
     let asked = CompleteEnv::with_factory(|| with_values(Cli::command())).var(ASKED_BY);
-    // A word that cannot be completed, or a shell that is not known, is no reason to break the line that is being typed.
+    // A word that cannot be completed, or a shell that is not known, is no reason to break the line that is being
+    // typed.
     asked.try_complete(std::env::args_os(), std::env::current_dir().ok().as_deref()).unwrap_or(true)
 }
 

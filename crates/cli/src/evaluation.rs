@@ -1,4 +1,5 @@
-//! What `cohabit evaluate` says: a line a mapping, what communication waits for, and whether to leave the default mapping.
+//! What `cohabit evaluate` says: a line a mapping, what communication waits for, and whether to leave the default
+//! mapping.
 
 use crate::number;
 use crate::words::tasks_of;
@@ -44,7 +45,8 @@ pub struct Evaluation<'a> {
 }
 
 impl Evaluation<'_> {
-    /// What each mapping is predicted to save, of the run where its share of time in MPI is known, else of the communication.
+    /// What each mapping is predicted to save, of the run where its share of time in MPI is known, else of the
+    /// communication.
     fn predictions(&self) -> Option<Vec<Prediction>> {
         let share = mpi_share(self.profile).unwrap_or(1.0);
         let default = self.mappings[0].time.as_ref()?;

@@ -5,8 +5,8 @@ use cohabit_model::profile::Kind;
 use cohabit_model::{Error, Profile, Result, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Keeps the tasks of a profile that share memory to one host: the PUs of all others are forbidden. Returns what is to be said
-/// of that; none where there is one host, or the tasks are ranks.
+/// Keeps the tasks of a profile that share memory to one host: the PUs of all others are forbidden. Returns what is to
+/// be said of that; none where there is one host, or the tasks are ranks.
 ///
 /// # Errors
 /// Where tasks are pinned to several hosts.

@@ -1,5 +1,5 @@
-//! `--json FILE`: what a command found, for programs. Every document has `"format": 1`; docs/json.md describes them, and
-//! docs/schema.json for programs.
+//! `--json FILE`: what a command found, for programs. Every document has `"format": 1`; docs/json.md describes them,
+//! and docs/schema.json for programs.
 
 #[cfg(debug_assertions)]
 mod schema;

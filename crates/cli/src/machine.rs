@@ -86,7 +86,8 @@ impl LevelCostArgs {
         }
     }
 
-    /// The topology of a mapping's text, with the distances that were asked for, else those that the mapping was made with.
+    /// The topology of a mapping's text, with the distances that were asked for, else those that the mapping was made
+    /// with.
     ///
     /// # Errors
     /// Where it is no topology, or the costs do not fit it.

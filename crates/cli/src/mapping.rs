@@ -37,7 +37,8 @@ pub struct MappingArgs {
     /// Seed of whatever is random: the same seed gives the same mapping
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// What the distance cost counts [default: bytes for MPI ranks; for threads and processes transfers, where the profile has them, else messages]
+    /// What the distance cost counts [default: bytes for MPI ranks; for threads and processes transfers, where the
+    /// profile has them, else messages]
     #[arg(long, value_name = "WHAT", value_parser = ["messages", "bytes", "transfers"])]
     weight: Option<String>,
     /// What is to be small (docs/estimator.md, docs/time.md)
@@ -78,7 +79,8 @@ pub struct Made {
     pub weight: Matrix,
     /// What the mapper was asked for.
     pub options: Options,
-    /// What communication is estimated to take so, and with the linear mapping, where the topology says how fast its ports are.
+    /// What communication is estimated to take so, and with the linear mapping, where the topology says how fast its
+    /// ports are.
     pub times: Option<[comparison::Cost; 2]>,
     /// What is traded where congestion was to be small: of this mapping, of packed and of scatter.
     pub trades: Option<[congestion::Trade; 3]>,
@@ -292,7 +294,8 @@ impl MappingArgs {
         !self.pin.is_empty()
     }
 
-    /// What the rule that fast cores come first costs in J, where some tasks could be nearer to each other on slower ones.
+    /// What the rule that fast cores come first costs in J, where some tasks could be nearer to each other on slower
+    /// ones.
     ///
     /// # Errors
     /// Where the mapper fails.
@@ -434,7 +437,8 @@ pub fn transfers(profile: &Profile) -> Result<&Matrix> {
     })
 }
 
-/// Bytes for ranks, where they are known (page faults tell of no bytes); else transfers, where these are; else messages.
+/// Bytes for ranks, where they are known (page faults tell of no bytes); else transfers, where these are; else
+/// messages.
 pub fn default_weight(profile: &Profile) -> Weight {
     let of_ranks = matches!(profile.meta.kind, Kind::Ranks | Kind::Hybrid);
     let is_unknown = profile.bytes.entries() == 0 && profile.messages.entries() > 0;

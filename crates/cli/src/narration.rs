@@ -1,5 +1,5 @@
-//! What `cohabit profile` tells on standard error: what runs and where its profile goes, on a terminal how long that has
-//! taken so far (`cohabit record` tells that too), and at the end what was found and what to type next.
+//! What `cohabit profile` tells on standard error: what runs and where its profile goes, on a terminal how long that
+//! has taken so far (`cohabit record` tells that too), and at the end what was found and what to type next.
 
 use crate::output::{is_quiet, is_verbose, note};
 use crate::picture::text::{clean, grouped, short};
@@ -31,8 +31,8 @@ struct Begun {
 }
 
 impl Narration {
-    /// Of a run that has not begun, and what is to be called when it does: `how` it is observed, as in `runs under the profiler`,
-    /// and what its tasks are called, one and several.
+    /// Of a run that has not begun, and what is to be called when it does: `how` it is observed, as in `runs under the
+    /// profiler`, and what its tasks are called, one and several.
     pub fn new(command: &str, how: &str, noun: [&'static str; 2], output: &Path) -> (Self, OnBegin) {
         let begun = Arc::new(Mutex::new(None));
         let line = format!("{} {how}; its profile goes to {}", clean(command), clean(&output.display().to_string()));
@@ -93,8 +93,8 @@ impl Begun {
     }
 }
 
-/// Tells how far a run is, ever less often. These are whole lines: one that is drawn over would be torn by what the program
-/// writes to the same terminal.
+/// Tells how far a run is, ever less often. These are whole lines: one that is drawn over would be torn by what the
+/// program writes to the same terminal.
 fn tell(began: Instant, so_far: &SoFar, noun: [&str; 2], until_done: &Receiver<()>) {
     let mut next = FIRST;
     while until_done.recv_timeout(next.saturating_sub(began.elapsed())) == Err(RecvTimeoutError::Timeout) {

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 /// Numbers that are tried.
 const MOST: u32 = 100_000;
 
-/// Gives what is there under `path` another name too, `NAME-1.ENDING` or the next that is free, and returns that; none where
-/// there is nothing. The file may then be replaced (by a rename, as [`cohabit_model::file::write_whole`] does).
+/// Gives what is there under `path` another name too, `NAME-1.ENDING` or the next that is free, and returns that; none
+/// where there is nothing. The file may then be replaced (by a rename, as [`cohabit_model::file::write_whole`] does).
 ///
 /// # Errors
 /// Where no other name can be made: nothing has changed then.

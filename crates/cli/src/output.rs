@@ -98,8 +98,8 @@ pub fn die_of_closed_pipes() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
-/// Makes a write beyond the allowed size of files (ulimit -f) fail, so that it is told, instead of ending cohabit without a
-/// word. A handler that does nothing, which programs that are started do not inherit: they are ended as ever.
+/// Makes a write beyond the allowed size of files (ulimit -f) fail, so that it is told, instead of ending cohabit
+/// without a word. A handler that does nothing, which programs that are started do not inherit: they are ended as ever.
 pub fn outlive_file_limits() {
     extern "C" fn nothing(_: libc::c_int) {}
     // SAFETY: sets a disposition before any other thread exists; the handler touches nothing.

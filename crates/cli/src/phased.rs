@@ -165,8 +165,8 @@ mod tests {
         found
     }
 
-    /// In the simulator, which knows nothing of these estimates, a run that changes its mapping between phases takes less than
-    /// with the one mapping where it was to change, and never longer by more than moves were taken to cost.
+    /// In the simulator, which knows nothing of these estimates, a run that changes its mapping between phases takes
+    /// less than with the one mapping where it was to change, and never longer by more than moves were taken to cost.
     #[test]
     fn mappings_of_phases_hold_in_the_simulator() {
         let machine = Machine::load("purple").unwrap();

@@ -22,7 +22,8 @@ pub struct Progress {
     shown: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-/// Does `work` under a line of progress that says `what` is done; with `--verbose` a note says afterwards how long it took.
+/// Does `work` under a line of progress that says `what` is done; with `--verbose` a note says afterwards how long it
+/// took.
 pub fn during<T>(what: &str, work: impl FnOnce() -> T) -> T {
     let (shown, began) = (Progress::of(what, None), Instant::now());
     let done = work();
@@ -33,7 +34,8 @@ pub fn during<T>(what: &str, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// The same where it is known how many parts the work has: `work` says each that is done, and the line how long the others take.
+/// The same where it is known how many parts the work has: `work` says each that is done, and the line how long the
+/// others take.
 pub fn counted<T>(what: &str, work: impl FnOnce(&(dyn Fn(usize, usize) + Sync)) -> T) -> T {
     let parts = Arc::new(Parts::default());
     let shown = Progress::of(what, Some(Arc::clone(&parts)));

@@ -30,7 +30,8 @@ const LINE_BYTES: u64 = 64;
 /// A recording that is there, or a program of which one is made.
 #[derive(clap::Args, Debug, Default)]
 pub struct RecordingArgs {
-    /// The recording (`cohabit record`), or one that is made up: synthetic:KIND:TASKS[:KIB[:ROUNDS]], KIND being ring, pairs, distant, all or alone
+    /// The recording (`cohabit record`), or one that is made up: synthetic:KIND:TASKS[:KIB[:ROUNDS]], KIND being ring,
+    /// pairs, distant, all or alone
     #[arg(value_name = "R")]
     recording: Option<String>,
     /// Record this program first, into a file that is deleted at the end
@@ -179,7 +180,8 @@ fn works_while_waiting(recording: &RecordingFile) -> bool {
 /// Accesses that are read before it is said how far the reading is.
 const SAID_EVERY: u64 = 1 << 20;
 
-/// Does `work`, which reads `recording` so many times, under a line that says how far it is and how long the rest takes.
+/// Does `work`, which reads `recording` so many times, under a line that says how far it is and how long the rest
+/// takes.
 pub fn read_under_progress<T>(
     what: &str,
     recording: &dyn Recording,
@@ -234,8 +236,8 @@ impl Steps for CountedSteps<'_> {
     }
 }
 
-/// What happens at the same time: clusters of its windows, as DeLoc finds them, with what is exchanged in each: transfers, or messages.
-/// Empty where nothing is communicated.
+/// What happens at the same time: clusters of its windows, as DeLoc finds them, with what is exchanged in each:
+/// transfers, or messages. Empty where nothing is communicated.
 ///
 /// # Errors
 /// They cannot be found.
@@ -269,8 +271,8 @@ mod tests {
     use cohabit_access::file::{FORMAT, Image, Meta, MpiCode, Writer};
     use std::sync::Mutex;
 
-    /// Of a launcher's command the tasks are ranks; of one that only mentions it they are not. Where the progress function of their
-    /// library is known their waiting is.
+    /// Of a launcher's command the tasks are ranks; of one that only mentions it they are not. Where the progress
+    /// function of their library is known their waiting is.
     #[test]
     fn ranks_are_known_by_the_command_and_their_waiting_by_their_library() {
         let folder = tempfile::tempdir().unwrap();

@@ -75,7 +75,8 @@ impl ClusterArgs {
     }
 }
 
-/// For each column of `wide` windows the part of the run that most of its messages are of; none where most are of no part.
+/// For each column of `wide` windows the part of the run that most of its messages are of; none where most are of no
+/// part.
 pub fn part_of_columns(profile: &Profile, timeline: &Timeline, wide: u64, count: usize) -> Vec<Option<usize>> {
     let mut spans: Vec<(u64, u64, usize)> = Vec::new();
     for (part, period) in timeline.periods.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Time as trace events, the JSON that Perfetto and chrome://tracing read ("Trace Event Format", Google, 2016): counters (`C`),
-//! slices (`X`), moments (`i`) and names of tracks (`M`); times in microseconds.
+//! Time as trace events, the JSON that Perfetto and chrome://tracing read ("Trace Event Format", Google, 2016):
+//! counters (`C`), slices (`X`), moments (`i`) and names of tracks (`M`); times in microseconds.
 //!
 //! This is no exporter of `apply`: those write where tasks go, and this writes what happened when.
 

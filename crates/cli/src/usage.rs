@@ -35,7 +35,8 @@ pub fn command_named(arguments: impl Iterator<Item = OsString>) -> Option<String
     None
 }
 
-/// What a command line says of colours, before it is known to be right: the last `--color` ahead of the program's words.
+/// What a command line says of colours, before it is known to be right: the last `--color` ahead of the program's
+/// words.
 pub fn colour_named(arguments: impl Iterator<Item = OsString>) -> ColorChoice {
     let words: Vec<String> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
     let own = words.iter().position(|word| word == "--").map_or(&words[..], |end| &words[..end]);

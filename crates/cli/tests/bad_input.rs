@@ -1,5 +1,5 @@
-//! Every bad input has one clear line and the right status: 1 for a failure, 2 for wrong usage, and where a program runs
-//! 125 for cohabit's own failure, 126 for a program that cannot be run, 127 for none.
+//! Every bad input has one clear line and the right status: 1 for a failure, 2 for wrong usage, and where a program
+//! runs 125 for cohabit's own failure, 126 for a program that cannot be run, 127 for none.
 
 mod common;
 
@@ -77,7 +77,8 @@ fn programs_that_cannot_be_run() {
     ] {
         room.run(&format!("profile -- {program}")).assert_fails(status, cause);
         room.run(&format!("run -q --profile p.npz -- {program}")).assert_fails(status, cause);
-        // Nothing is said of watching what cannot be run. (What the kernel alone refuses is only known when it is started.)
+        // Nothing is said of watching what cannot be run. (What the kernel alone refuses is only known when it is
+        // started.)
         if program != "./lost-interpreter" {
             room.run(&format!("run -- {program}")).assert_fails(status, cause);
         }

@@ -100,7 +100,8 @@ fn dropped(tag: &str) -> u64 {
 
 #[test]
 fn nothing_is_dropped_unless_queues_are_given() {
-    // Two megabytes at once, which is much faster than the port takes them, and more than a socket would hold by default.
+    // Two megabytes at once, which is much faster than the port takes them, and more than a socket would hold by
+    // default.
     let send = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); \
                 s.setsockopt(socket.SOL_SOCKET, 32, 8 << 20); \
                 [s.sendto(bytes(1000), ('n2', 9)) for _ in range(2000)]";

@@ -1,4 +1,5 @@
-//! `cohabit compare` and `cohabit tune`, on programs whose time depends on where they may run: nothing here hangs on a clock.
+//! `cohabit compare` and `cohabit tune`, on programs whose time depends on where they may run: nothing here hangs on a
+//! clock.
 
 mod common;
 
@@ -7,8 +8,8 @@ use serde_json::Value;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// Says that it took less under the mapping, where it may use one PU, than under the system, where it may use several. How long it
-/// really takes is the machine's affair.
+/// Says that it took less under the mapping, where it may use one PU, than under the system, where it may use several.
+/// How long it really takes is the machine's affair.
 const FASTER_WHEN_BOUND: &str = "#!/bin/sh
 while read -r name value; do case $name in Cpus_allowed_list:) pus=$value;; esac; done </proc/$$/status
 case $pus in *[-,]*) echo took 9; echo rate 10;; *) echo took 3; echo rate 30;; esac

@@ -1,5 +1,6 @@
-//! Inputs at the edge of sense, through the whole tool: nothing to map, one task, weights near 2^64, more pins than PUs,
-//! everything forbidden. Either there is an obvious answer, or one line that says what is wrong; never a panic, and J is exact.
+//! Inputs at the edge of sense, through the whole tool: nothing to map, one task, weights near 2^64, more pins than
+//! PUs, everything forbidden. Either there is an obvious answer, or one line that says what is wrong; never a panic,
+//! and J is exact.
 
 mod common;
 

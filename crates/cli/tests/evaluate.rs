@@ -86,8 +86,8 @@ fn time_gain_and_bottleneck_are_those_worked_by_hand() {
 #[test]
 fn bursts_are_phases() {
     let room = room();
-    // A message takes 0.6 s under the linear mapping. In windows of a second each is a burst, and all are alike; in shorter
-    // ones all ten are on their way before the first is through.
+    // A message takes 0.6 s under the linear mapping. In windows of a second each is a burst, and all are alike; in
+    // shorter ones all ten are on their way before the first is through.
     for (window_ms, options, weight) in [(1000, " --bursts", 10.0), (50, " --bursts", 1.0), (1000, "", 1.0)] {
         let mut profile = read_profile(&room.path("p.npz")).unwrap();
         profile.meta.window_ns = window_ms * 1_000_000;

@@ -1,5 +1,5 @@
-//! The readers under hostile bytes, on any Rust: the seeds of the fuzzer and mutations of them, the same ones every time.
-//! fuzz/ searches further; COHABIT_FUZZ_ROUNDS makes this test do so (mutations of each seed, 30 by default).
+//! The readers under hostile bytes, on any Rust: the seeds of the fuzzer and mutations of them, the same ones every
+//! time. fuzz/ searches further; COHABIT_FUZZ_ROUNDS makes this test do so (mutations of each seed, 30 by default).
 
 #[path = "../../../fuzz/src/lib.rs"]
 mod targets;

@@ -1,4 +1,5 @@
-//! What `cohabit map` says besides J: which cores come first, where threads cannot go, and when its own estimate is against it.
+//! What `cohabit map` says besides J: which cores come first, where threads cannot go, and when its own estimate is
+//! against it.
 
 mod common;
 
@@ -165,9 +166,9 @@ fn what_happens_at_once_is_kept_apart() {
     assert!(ran.stdout.contains("\n1 cluster (") && room.path("x.svg").exists(), "{}{}", ran.stdout, ran.stderr);
 }
 
-/// A profile of eight threads in windows of 1 ms: in each stretch of ten, phase by phase as they are given, thread t writes
-/// `messages` values a window that its partner of that phase reads; neighbours in phase 1, those four away in phase 2. The
-/// program names its phases, or does not.
+/// A profile of eight threads in windows of 1 ms: in each stretch of ten, phase by phase as they are given, thread t
+/// writes `messages` values a window that its partner of that phase reads; neighbours in phase 1, those four away in
+/// phase 2. The program names its phases, or does not.
 fn alternating(room: &Room, name: &str, phases: &[u64], messages: u64, marked: bool) {
     let task = |id: u32| -> Task {
         serde_json::from_value(serde_json::json!({"id": id, "kind": "thread", "name": "", "spawn_index": id})).unwrap()

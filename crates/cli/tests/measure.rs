@@ -1,5 +1,5 @@
-//! `cohabit measure`: figures depend on the machine and the moment; that they are there, are positive, and become a cluster
-//! file that reads back, does not.
+//! `cohabit measure`: figures depend on the machine and the moment; that they are there, are positive, and become a
+//! cluster file that reads back, does not.
 
 mod common;
 

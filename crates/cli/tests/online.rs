@@ -87,7 +87,8 @@ fn processes_that_share_memory_are_seen() {
     assert_eq!(document["moves"], 0);
 }
 
-/// Runs a program online, as a user without rights; none, said aloud, where that cannot be, or that user may not use perf events.
+/// Runs a program online, as a user without rights; none, said aloud, where that cannot be, or that user may not use
+/// perf events.
 fn as_ordinary_user(test: &str, room: &Room, program: &Path, options: &[&str], arguments: &[&str]) -> Option<Ran> {
     if !is_root() {
         println!("skipped: {test}: only root can become another user");
@@ -230,8 +231,8 @@ fn a_move_after_which_the_program_does_less_is_undone() {
     assert!(text.contains("progress is"), "{text}");
 }
 
-/// Threads that communicate with their neighbours, and then with those two away: they are moved again. On two PUs, where partners are
-/// on the same one.
+/// Threads that communicate with their neighbours, and then with those two away: they are moved again. On two PUs,
+/// where partners are on the same one.
 #[test]
 fn a_program_that_changes_its_pattern_is_mapped_again() {
     let _alone = alone();
@@ -315,7 +316,8 @@ fn what_processes_copy_from_one_another_is_seen() {
     }
 }
 
-/// A program that uses 200 MB again and again has a hint fault a page in every pass of the kernel's, more than they may take.
+/// A program that uses 200 MB again and again has a hint fault a page in every pass of the kernel's, more than they may
+/// take.
 #[test]
 fn hint_faults_pause_where_they_would_take_too_much() {
     let _alone = alone();

@@ -1,5 +1,5 @@
-//! Online detection of MPI ranks: cohabit around the launcher, and between the launcher and the ranks, where one on each
-//! node leads.
+//! Online detection of MPI ranks: cohabit around the launcher, and between the launcher and the ranks, where one on
+//! each node leads.
 
 mod common;
 
@@ -144,8 +144,8 @@ fn threads_of_ranks_are_named_by_both() {
     }
 }
 
-/// What ranks send is counted in them while they run, whatever it goes through: below cohabit, with one below each rank's launcher, and where a
-/// script calls that.
+/// What ranks send is counted in them while they run, whatever it goes through: below cohabit, with one below each
+/// rank's launcher, and where a script calls that.
 #[test]
 fn messages_of_ranks_are_counted() {
     let test = "messages_of_ranks_are_counted";

@@ -1,4 +1,5 @@
-//! `cohabit plot`, `report` and `perfetto`: every picture in every format, the page in a browser, and what cannot be drawn.
+//! `cohabit plot`, `report` and `perfetto`: every picture in every format, the page in a browser, and what cannot be
+//! drawn.
 
 mod common;
 

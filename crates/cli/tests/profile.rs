@@ -169,7 +169,8 @@ fn tasks_that_talk_through_pipes_are_not_called_silent() {
     }
 }
 
-/// A program that is in one phase and then in another: what it announces is profiled, mapped phase by phase, and followed.
+/// A program that is in one phase and then in another: what it announces is profiled, mapped phase by phase, and
+/// followed.
 #[test]
 fn phases_of_a_program_are_profiled_mapped_and_followed() {
     let Some(room) = Room::to_profile("phases are followed from the profile to the run") else { return };

@@ -1,5 +1,5 @@
-//! Real programs under `cohabit profile`: the same end and the same answer as natively. What they are and what is compared
-//! is in scripts/programs.sh; what is not installed is skipped aloud.
+//! Real programs under `cohabit profile`: the same end and the same answer as natively. What they are and what is
+//! compared is in scripts/programs.sh; what is not installed is skipped aloud.
 //! A JVM is left to the script: it does not yet run to its end every time (docs/programs.md).
 
 mod common;

@@ -1,5 +1,5 @@
-//! What online detection says where it is not allowed what it would like, and that it falls back: each denial is made for
-//! one command, in a mount namespace or with capabilities dropped.
+//! What online detection says where it is not allowed what it would like, and that it falls back: each denial is made
+//! for one command, in a mount namespace or with capabilities dropped.
 
 mod common;
 
@@ -13,8 +13,8 @@ fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Runs a shell script that ends in cohabit's command line, `$COHABIT`, in a mount namespace of its own; none, said aloud,
-/// where there can be none.
+/// Runs a shell script that ends in cohabit's command line, `$COHABIT`, in a mount namespace of its own; none, said
+/// aloud, where there can be none.
 fn apart(test: &str, room: &Room, script: &str) -> Option<Ran> {
     let possible =
         is_root() && Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|ended| ended.success());
@@ -71,8 +71,8 @@ fn a_container_without_capabilities() {
     assert!(doctor.stdout.contains("limited  eBPF"), "{}", doctor.stdout);
 }
 
-/// The kernel that refuses under lockdown says EPERM and nothing more; here it refuses for want of capabilities, and the
-/// file that tells of a lockdown is put where the kernel would have it.
+/// The kernel that refuses under lockdown says EPERM and nothing more; here it refuses for want of capabilities, and
+/// the file that tells of a lockdown is put where the kernel would have it.
 #[test]
 fn a_kernel_that_is_locked_down() {
     let test = "a_kernel_that_is_locked_down";

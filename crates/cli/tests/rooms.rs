@@ -1,4 +1,5 @@
-//! Engines know only the nouns, stages these two, and only the command line knows the stages (ARCHITECTURE.md, invariant 2).
+//! Engines know only the nouns, stages these two, and only the command line knows the stages (ARCHITECTURE.md,
+//! invariant 2).
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! `cohabit run -- mpirun ...`: ranks are where the mapping says, by what they see themselves; and what goes wrong is said.
+//! `cohabit run -- mpirun ...`: ranks are where the mapping says, by what they see themselves; and what goes wrong is
+//! said.
 
 mod common;
 
@@ -360,8 +361,8 @@ fn an_mpi_without_our_library_is_run_and_not_read_back() {
     }
 }
 
-/// Runs it, again where it did not end. None, said aloud, where it never ended and `alone`, the same ranks without cohabit,
-/// does not always end either.
+/// Runs it, again where it did not end. None, said aloud, where it never ended and `alone`, the same ranks without
+/// cohabit, does not always end either.
 fn over_hosts(test: &str, command: &mut Command, alone: &mut Command) -> Option<Ran> {
     let ran = until_it_ends(command);
     if !is_late(&ran) {

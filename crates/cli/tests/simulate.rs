@@ -37,7 +37,8 @@ fn pairs_are_best_side_by_side() {
     room.run("simulate synthetic:pairs:8 --machine harpertown --memory bind:9").assert_fails(2, "node 9");
 }
 
-/// All tasks read what each writes, so that readers that are together need a value once: mappers know it by transfers and not by messages.
+/// All tasks read what each writes, so that readers that are together need a value once: mappers know it by transfers
+/// and not by messages.
 #[test]
 fn mappers_are_told_of_readers_that_read_the_same() {
     let room = Room::new();
@@ -66,7 +67,8 @@ fn show_takes_what_comes_from_memory_from_a_simulation() {
     assert_eq!(room.run("import four.csv -o p.npz").status, Some(0));
     let simulated = room.run("simulate synthetic:pairs:4:16:4 --machine purple --mapper scatter packed --json s.json");
     assert_eq!(simulated.status, Some(0), "{}", simulated.stderr);
-    // An imported matrix says nothing of accesses; the source is named in JSON all the same, and in the text only beside a figure.
+    // An imported matrix says nothing of accesses; the source is named in JSON all the same, and in the text only
+    // beside a figure.
     let shown = room.run("show p.npz --simulated s.json --json show.json");
     assert_eq!(shown.status, Some(0), "{}", shown.stderr);
     assert!(!shown.stdout.contains("simulated:"), "{}", shown.stdout);

@@ -132,7 +132,8 @@ fn ranks_that_slurm_starts_are_seen() {
         if !under.is_there() {
             continue;
         }
-        // Two ranks on each host, neighbours on different ones; and what srun passes on when it is told to pass on little.
+        // Two ranks on each host, neighbours on different ones; and what srun passes on when it is told to pass on
+        // little.
         let path = format!("--export=PATH={}", std::env::var("PATH").unwrap());
         for options in [&["--distribution=cyclic"][..], &["--distribution=cyclic", &path]] {
             let Some(profile) = under.profile(options, "ring") else { break };

@@ -1,18 +1,19 @@
 //! Clusters of windows (DeLoc, section II-C): weighted k-means on time, k by the Bayesian information criterion.
 //!
 //! The paper gives no formula for its criterion. Taken is that of X-means (Pelleg and Moore, ICML 2000, which the paper
-//! cites): one variance for all clusters, a mixing term, 2k parameters. Its samples are the windows with events: with events
-//! as samples a constant series would have as many clusters as allowed, and with windows it has one. The mixing term counts
-//! windows too (by shares of events, scattered ones would get clusters of their own); the variance is of events, that of the
-//! maximum likelihood, and an event is taken to lie anywhere in its window (Sheppard's correction, 1/12), so that a cluster
-//! of one window has a likelihood too. All terms but the parameters' then cancel where a constant series is divided evenly.
+//! cites): one variance for all clusters, a mixing term, 2k parameters. Its samples are the windows with events: with
+//! events as samples a constant series would have as many clusters as allowed, and with windows it has one. The mixing
+//! term counts windows too (by shares of events, scattered ones would get clusters of their own); the variance is of
+//! events, that of the maximum likelihood, and an event is taken to lie anywhere in its window (Sheppard's correction,
+//! 1/12), so that a cluster of one window has a likelihood too. All terms but the parameters' then cancel where a
+//! constant series is divided evenly.
 
 use crate::noise;
 use crate::optimum::{Prefix, optima};
 use crate::windows::{Scaled, Sums, Windows};
 
-/// Windows, or runs of windows, among which the optimum is found; of more windows some are taken together, and the borders
-/// are moved to where they belong afterwards.
+/// Windows, or runs of windows, among which the optimum is found; of more windows some are taken together, and the
+/// borders are moved to where they belong afterwards.
 const ITEMS: usize = 1 << 15;
 /// Times that borders are moved, at most.
 const MOVES: usize = 200;
@@ -24,8 +25,8 @@ pub(crate) const WITHIN: f64 = 1.0 / 12.0;
 pub struct Options {
     /// Clusters at most; 0 is taken for 1.
     pub most: usize,
-    /// Whether there is a uniform component beside the clusters: ours, not the paper's. Then clusters may differ in length,
-    /// and what is scattered between them belongs to none.
+    /// Whether there is a uniform component beside the clusters: ours, not the paper's. Then clusters may differ in
+    /// length, and what is scattered between them belongs to none.
     pub noise: bool,
 }
 
@@ -55,8 +56,8 @@ pub struct Clustering {
     pub clusters: usize,
     /// What equation 1 comes to: squared windows, summed over all events of clusters.
     pub objective: f64,
-    /// By how much the optimum's may be less, at most, for as many clusters; 0: this is the optimum. Not known of clusters
-    /// with noise, which equation 1 does not have.
+    /// By how much the optimum's may be less, at most, for as many clusters; 0: this is the optimum. Not known of
+    /// clusters with noise, which equation 1 does not have.
     pub loss: f64,
     /// The criterion of 1, 2 ... clusters: the most is best.
     pub criterion: Vec<f64>,
@@ -121,8 +122,8 @@ pub(crate) fn clusters_among(windows: &Windows, options: &Options, items: usize)
     }
 }
 
-/// Where items begin, and the end: every window is one where there are few enough; else windows in a row that are no more,
-/// and reach no farther, than twice the average.
+/// Where items begin, and the end: every window is one where there are few enough; else windows in a row that are no
+/// more, and reach no farther, than twice the average.
 fn edges(scaled: &Scaled, items: usize) -> Vec<usize> {
     let (times, count) = (&scaled.times, scaled.times.len());
     if count <= items {
@@ -164,10 +165,10 @@ impl Found {
         Self { starts: items.iter().map(|&item| edges[item]).collect(), sums, loss: 0.0 }
     }
 
-    /// The optimum of items taken as wholes, with its borders moved to half-way between the means of their clusters until
-    /// they stay (Lloyd). What that may lose: were every item at its own mean, the optimum would be `cost` less the items'
-    /// own scatter, and no clusters of the windows can be better than that by more than the items' scatter, as distances
-    /// in the space of all windows (triangle inequality).
+    /// The optimum of items taken as wholes, with its borders moved to half-way between the means of their clusters
+    /// until they stay (Lloyd). What that may lose: were every item at its own mean, the optimum would be `cost` less
+    /// the items' own scatter, and no clusters of the windows can be better than that by more than the items' scatter,
+    /// as distances in the space of all windows (triangle inequality).
     fn moved(mut self, scaled: &Scaled, cost: f64, prefix: &Prefix) -> Self {
         for _ in 0..MOVES {
             if !self.move_borders(scaled) {
@@ -262,7 +263,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
 
-        /// Among runs of windows the objective is at most what is said above the optimum, and every window has its cluster.
+        /// Among runs of windows the objective is at most what is said above the optimum, and every window has its
+        /// cluster.
         #[test]
         fn what_is_lost_is_no_more_than_is_said(
             series in prop::collection::vec((0_u64..4000, 1_u64..100), 1..400),

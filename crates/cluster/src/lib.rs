@@ -1,5 +1,5 @@
-//! When tasks communicate: clusters of a profile's time series (DeLoc, section II-C), windows that come again, and the phases
-//! that a program names, each with a matrix. Plain data in and out; it imports nouns only.
+//! When tasks communicate: clusters of a profile's time series (DeLoc, section II-C), windows that come again, and the
+//! phases that a program names, each with a matrix. Plain data in and out; it imports nouns only.
 
 pub mod kmeans;
 mod noise;

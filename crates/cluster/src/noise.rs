@@ -2,9 +2,9 @@
 //!
 //! A mixture of k normal distributions, each with a variance of its own, and one uniform component over the whole time
 //! (Banfield and Raftery, "Model-based Gaussian and non-Gaussian clustering", Biometrics 1993), by expectation
-//! maximisation from the partitions of k-means; k by the same criterion as there, with 3k parameters. Several components may
-//! make up one burst that is no bell: neighbours between which there is no dip are one cluster (Hennig, "Methods for merging
-//! Gaussian mixture components", 2010, the ridgeline ratio).
+//! maximisation from the partitions of k-means; k by the same criterion as there, with 3k parameters. Several
+//! components may make up one burst that is no bell: neighbours between which there is no dip are one cluster (Hennig,
+//! "Methods for merging Gaussian mixture components", 2010, the ridgeline ratio).
 
 use crate::kmeans::{Clustering, Run, WITHIN, sums};
 use crate::windows::{Scaled, Sums};

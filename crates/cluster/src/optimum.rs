@@ -1,6 +1,6 @@
-//! Weighted k-means in one dimension (DeLoc, equation 1), the optimum: clusters of the optimum are intervals, so dynamic
-//! programming over their last borders finds it (Wang and Song, "Ckmeans.1d.dp", R Journal 2011), here by divide and
-//! conquer, since the best border of a longer prefix is never before that of a shorter one: O(k n log n).
+//! Weighted k-means in one dimension (DeLoc, equation 1), the optimum: clusters of the optimum are intervals, so
+//! dynamic programming over their last borders finds it (Wang and Song, "Ckmeans.1d.dp", R Journal 2011), here by
+//! divide and conquer, since the best border of a longer prefix is never before that of a shorter one: O(k n log n).
 
 use crate::windows::Sums;
 
@@ -30,12 +30,13 @@ impl Prefix {
     }
 }
 
-/// The optimal partitions into 1 to `most` clusters: the first item of each cluster, and what equation 1 comes to. None has
-/// more clusters than there are items.
+/// The optimal partitions into 1 to `most` clusters: the first item of each cluster, and what equation 1 comes to. None
+/// has more clusters than there are items.
 pub(crate) fn optima(prefix: &Prefix, most: usize) -> Vec<(Vec<usize>, f64)> {
     let count = prefix.len();
     let most = most.min(count);
-    // costs[to] of the first `to` items, in one cluster more in each round; splits[k][to] is where the last of these begins.
+    // costs[to] of the first `to` items, in one cluster more in each round; splits[k][to] is where the last of these
+    // begins.
     let mut costs: Vec<f64> = (0..=count).map(|to| prefix.cost(0, to)).collect();
     let mut splits: Vec<Vec<u32>> = vec![vec![0; count + 1]];
     let mut found = Vec::with_capacity(most);
@@ -100,8 +101,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What equation 1 comes to as a fraction, by its definition: W^2 times the sum of w (t - S / W)^2, over W^2, and that
-    /// over all clusters brought to one denominator.
+    /// What equation 1 comes to as a fraction, by its definition: W^2 times the sum of w (t - S / W)^2, over W^2, and
+    /// that over all clusters brought to one denominator.
     fn exactly(items: &[(i64, i64)], starts: &[usize]) -> (i128, i128) {
         let ends = starts[1..].iter().copied().chain([items.len()]);
         let mut sum = (0_i128, 1_i128);
@@ -135,7 +136,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
-        /// All partitions are tried, in whole numbers: where one alone is the best, it is the one; else it is one of these.
+        /// All partitions are tried, in whole numbers: where one alone is the best, it is the one; else it is one of
+        /// these.
         #[test]
         fn the_partition_is_that_of_the_slow_optimum(
             items in prop::collection::btree_map(0_i64..60, 1_i64..12, 1..11),

@@ -79,8 +79,8 @@ pub fn preferred(profile: &Profile, options: &Options) -> Result<Timeline> {
     }
 }
 
-/// The parts of a run that a mapping each is made for: the phases that the program names, windows that come again where any
-/// does and they are not all alike, else clusters (docs/time.md has this order).
+/// The parts of a run that a mapping each is made for: the phases that the program names, windows that come again where
+/// any does and they are not all alike, else clusters (docs/time.md has this order).
 ///
 /// # Errors
 /// The profile has no time series.
@@ -96,8 +96,9 @@ pub fn for_mappings(profile: &Profile, options: &Options) -> Result<Timeline> {
     }
 }
 
-/// The parts in the order in which they come, each as often as it comes: places in [`Timeline::periods`]. Phases that the
-/// program names are in the order of its markers, also where they are shorter than a window; what is in no part is left out.
+/// The parts in the order in which they come, each as often as it comes: places in [`Timeline::periods`]. Phases that
+/// the program names are in the order of its markers, also where they are shorter than a window; what is in no part is
+/// left out.
 pub fn order(profile: &Profile, timeline: &Timeline) -> Vec<usize> {
     let mut order: Vec<usize> = match timeline.by {
         By::Markers => {
@@ -127,8 +128,8 @@ fn check(profile: &Profile) -> Result<()> {
     Ok(())
 }
 
-/// What is exchanged in the windows of each part, and which these are. What a task sends to itself is exchanged with nobody, and a
-/// window of nothing else has no events.
+/// What is exchanged in the windows of each part, and which these are. What a task sends to itself is exchanged with
+/// nobody, and a window of nothing else has no events.
 fn collect(
     profile: &Profile,
     count: usize,

@@ -1,6 +1,7 @@
-//! Windows in which the same pairs communicate, numbered in the order in which such windows first come: the phases of an
-//! iterative program, found as phase trackers do (Sherwood, Sair and Calder, "Phase tracking and prediction", ISCA 2003):
-//! the next window is of the known pattern nearest to it, by Manhattan distance of shares, or the first of a new one.
+//! Windows in which the same pairs communicate, numbered in the order in which such windows first come: the phases of
+//! an iterative program, found as phase trackers do (Sherwood, Sair and Calder, "Phase tracking and prediction", ISCA
+//! 2003): the next window is of the known pattern nearest to it, by Manhattan distance of shares, or the first of a new
+//! one.
 
 use cohabit_model::profile::SeriesRow;
 use std::collections::HashMap;

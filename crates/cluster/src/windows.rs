@@ -37,7 +37,8 @@ impl Windows {
         windows
     }
 
-    /// The events of all pairs of tasks in each window of a profile's series. What a task sends to itself is of no pair.
+    /// The events of all pairs of tasks in each window of a profile's series. What a task sends to itself is of no
+    /// pair.
     pub fn of_series(rows: &[SeriesRow]) -> Self {
         // The series is sorted by window.
         let sum = |rows: &[SeriesRow]| {
@@ -72,8 +73,8 @@ impl Windows {
         self.events.iter().map(|&events| u128::from(events)).sum()
     }
 
-    /// Times from the first window on and weights, both small enough for exact sums of squares: of more than 2^32 windows
-    /// two, four and so on count as one, and of more than 2^62 events the lowest bits are left out.
+    /// Times from the first window on and weights, both small enough for exact sums of squares: of more than 2^32
+    /// windows two, four and so on count as one, and of more than 2^62 events the lowest bits are left out.
     pub(crate) fn scaled(&self) -> Scaled {
         let (first, last) = (self.bins.first().copied().unwrap_or(0), self.bins.last().copied().unwrap_or(0));
         let time_shift = (0..64).find(|shift| (last - first) >> shift < LONGEST).expect("64 bits shifted by 32 fit");
@@ -127,8 +128,8 @@ impl Sums {
         if self.weight == 0 { 0.0 } else { self.first as f64 / self.weight as f64 }
     }
 
-    /// The weighted sum of squared distances from the mean. Sums are shifted to a whole number near the mean first, exactly,
-    /// so that nothing cancels.
+    /// The weighted sum of squared distances from the mean. Sums are shifted to a whole number near the mean first,
+    /// exactly, so that nothing cancels.
     pub fn scatter(self) -> f64 {
         if self.weight == 0 {
             return 0.0;

@@ -1,11 +1,11 @@
-//! CDSM's detection as printed (sections 2.2, 2.3 and 4): page faults, with more of them made by clearing what page tables
-//! hold, and for each block of 256 bytes a list of the 4 tasks that faulted there last.
+//! CDSM's detection as printed (sections 2.2, 2.3 and 4): page faults, with more of them made by clearing what page
+//! tables hold, and for each block of 256 bytes a list of the 4 tasks that faulted there last.
 //!
-//! Each task has a page table of its own here, where threads of a process share one: a task faults at its first access of a
-//! page, and again after its entry was cleared. Every 10 ms entries are cleared, up to 1 % of the pages in use a second, going
-//! on where the last walk ended. All who are in the list are credited (the paper's rule; online detection credits those only
-//! that came since). This arm has the paper's constants; the product's online detection, most of whose evidence are timer
-//! samples, is another one.
+//! Each task has a page table of its own here, where threads of a process share one: a task faults at its first access
+//! of a page, and again after its entry was cleared. Every 10 ms entries are cleared, up to 1 % of the pages in use a
+//! second, going on where the last walk ended. All who are in the list are credited (the paper's rule; online detection
+//! credits those only that came since). This arm has the paper's constants; the product's online detection, most of
+//! whose evidence are timer samples, is another one.
 
 use crate::hashing::{Blocks, forget};
 use crate::{Counts, Detected, Detector, Row, Setting};

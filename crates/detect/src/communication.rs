@@ -1,7 +1,7 @@
 //! Who communicates in a recording, by the definition, and when: what mappers need of it.
 //!
-//! There is no clock in a recording. A window is so many accesses of all tasks together, in one of the orders that the recording
-//! allows: what is in one window may happen at the same time.
+//! There is no clock in a recording. A window is so many accesses of all tasks together, in one of the orders that the
+//! recording allows: what is in one window may happen at the same time.
 
 use crate::compare::TURN_ACCESSES;
 use crate::exact::Exact;

@@ -42,8 +42,8 @@ pub fn compare(recording: &dyn Recording, setting: &Setting) -> Result<Vec<Found
     compare_some(recording, setting, &|_| true)
 }
 
-/// Feeds it to the detectors that are `wanted`, by name. Where exact communication or sharing is not among them, nothing agrees
-/// with it.
+/// Feeds it to the detectors that are `wanted`, by name. Where exact communication or sharing is not among them,
+/// nothing agrees with it.
 ///
 /// # Errors
 /// As [`compare`].
@@ -155,7 +155,8 @@ mod tests {
         }
     }
 
-    /// One stretch in so many: of two tasks that pass a line to and fro all the time, that part of what all of it shows.
+    /// One stretch in so many: of two tasks that pass a line to and fro all the time, that part of what all of it
+    /// shows.
     #[test]
     fn sampled_detectors_see_their_part() {
         let recording = cohabit_access::synthetic::parse("pairs:2:64:50").unwrap();

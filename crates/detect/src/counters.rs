@@ -1,15 +1,15 @@
-//! Communication from what a processor's counters sample of loads: the online way that COMPLACE's authors miss a comparison
-//! with (VII).
+//! Communication from what a processor's counters sample of loads: the online way that COMPLACE's authors miss a
+//! comparison with (VII).
 //!
-//! Azimi et al. (Operating Systems Review 43, 2, 2009) take the address of each n-th load that another core's cache served,
-//! count by thread and line, leave out lines that more than half of the threads were sampled at (barriers), and call the
-//! scalar product of two threads' counts their similarity. That is what is counted here, by all lines instead of 256 chosen
-//! ones, and of few samples too. The other rows take each n-th load of 30 cycles and more, the threshold of COMPLACE's samples (V): what the caches of its own core
-//! do not serve.
+//! Azimi et al. (Operating Systems Review 43, 2, 2009) take the address of each n-th load that another core's cache
+//! served, count by thread and line, leave out lines that more than half of the threads were sampled at (barriers), and
+//! call the scalar product of two threads' counts their similarity. That is what is counted here, by all lines instead
+//! of 256 chosen ones, and of few samples too. The other rows take each n-th load of 30 cycles and more, the threshold
+//! of COMPLACE's samples (V): what the caches of its own core do not serve.
 //!
-//! Each task has a core, whose caches are one here, of [`Setting::cache`]; a store takes all other copies away. *Served by
-//! another cache* is a load of a line that another core has changed and still holds: a clean one comes from the cache that
-//! all share.
+//! Each task has a core, whose caches are one here, of [`Setting::cache`]; a store takes all other copies away. *Served
+//! by another cache* is a load of a line that another core has changed and still holds: a clean one comes from the
+//! cache that all share.
 
 use crate::hashing::{Blocks, forget_each, touched};
 use crate::lru::{Lru, Touch};
@@ -187,8 +187,8 @@ impl Counters {
     }
 }
 
-/// What a line adds to the scalar product of each pair. Nothing where most tasks were sampled at it; two are a pair, of however
-/// few tasks.
+/// What a line adds to the scalar product of each pair. Nothing where most tasks were sampled at it; two are a pair, of
+/// however few tasks.
 fn add_products(counts: &mut Counts, samples: &[(u32, u64)]) {
     if samples.len() > 2.max(counts.tasks / 2) {
         return;
@@ -239,7 +239,8 @@ mod tests {
         (found.looked, found.matrix.get(0, 1))
     }
 
-    /// By hand: two tasks that pass a line to and fro; readers of what a third wrote; and nothing that is each one's own.
+    /// By hand: two tasks that pass a line to and fro; readers of what a third wrote; and nothing that is each one's
+    /// own.
     #[test]
     fn loads_of_what_another_core_has_changed_are_sampled() {
         let to_and_fro = [(0, ReadWrite, 7), (1, ReadWrite, 7)];

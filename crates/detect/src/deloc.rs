@@ -1,5 +1,6 @@
-//! Communication as DeLoc defines it (II-B.2), read literally: two consecutive accesses of a line, a write by one task and a
-//! read by another. Only the reader that comes directly after the write counts, where COMPROF counts the first read of each.
+//! Communication as DeLoc defines it (II-B.2), read literally: two consecutive accesses of a line, a write by one task
+//! and a read by another. Only the reader that comes directly after the write counts, where COMPROF counts the first
+//! read of each.
 
 use crate::hashing::{Blocks, forget, touched};
 use crate::{Counts, Detected, Detector, Row, Setting};

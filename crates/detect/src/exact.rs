@@ -1,5 +1,5 @@
-//! Communication as COMPROF defines it (section III, counted at the read): a write, then the first read of that value by each
-//! other task. The quick twin of [`crate::reference`].
+//! Communication as COMPROF defines it (section III, counted at the read): a write, then the first read of that value
+//! by each other task. The quick twin of [`crate::reference`].
 
 use crate::hashing::{Blocks, forget, touched};
 use crate::{Counts, Detected, Detector, Row, Setting};

@@ -1,10 +1,11 @@
 //! Who holds the same value: a block's last writer and all who read it since, readers with readers too.
 //!
-//! A value that n tasks hold goes from one to another n - 1 times, if they are all apart, and once less for each that is with
-//! one who has it already, whether that is the writer or another reader. Exact communication counts the writer with each reader,
-//! and so values readers that are together at nothing. Here each of the n (n - 1) / 2 pairs gets the same part of the n - 1
-//! transfers, 2 / n: a net as a clique, as circuits are partitioned (Alpert and Kahng, Integration 19, 1995, section 2.1). What
-//! nobody has written yet comes from memory, once for each place that has no holder: it counts alike.
+//! A value that n tasks hold goes from one to another n - 1 times, if they are all apart, and once less for each that
+//! is with one who has it already, whether that is the writer or another reader. Exact communication counts the writer
+//! with each reader, and so values readers that are together at nothing. Here each of the n (n - 1) / 2 pairs gets the
+//! same part of the n - 1 transfers, 2 / n: a net as a clique, as circuits are partitioned (Alpert and Kahng,
+//! Integration 19, 1995, section 2.1). What nobody has written yet comes from memory, once for each place that has no
+//! holder: it counts alike.
 
 use crate::hashing::{Blocks, touched};
 use crate::{Counts, Detected, Detector, Row, Setting};

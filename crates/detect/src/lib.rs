@@ -1,7 +1,7 @@
 //! Who communicates with whom, out of what tasks do to memory: a file a detector, a row each in [`DETECTORS`].
 //!
-//! Each is fed the same [`Event`]s, whatever they come from, and ends in a matrix `[source][destination]`. `compare` holds
-//! their matrices against exact communication and exact sharing.
+//! Each is fed the same [`Event`]s, whatever they come from, and ends in a matrix `[source][destination]`. `compare`
+//! holds their matrices against exact communication and exact sharing.
 
 mod cdsm;
 pub mod communication;
@@ -23,8 +23,8 @@ mod contract;
 use cohabit_access::order::Event;
 use cohabit_model::Matrix;
 
-/// What a detector is told before the first event. Times are counts of accesses of the whole run, there being no other clock in
-/// an access stream.
+/// What a detector is told before the first event. Times are counts of accesses of the whole run, there being no other
+/// clock in an access stream.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting {
     /// Tasks there are. Each has a core, a TLB and a page table of its own.
@@ -33,7 +33,8 @@ pub struct Setting {
     pub block_bytes: u64,
     /// Accesses of all tasks together that make a window, for what is counted by window.
     pub window_accesses: u64,
-    /// Cycles that an access takes, the instructions around it counted in: what turns the papers' intervals into accesses.
+    /// Cycles that an access takes, the instructions around it counted in: what turns the papers' intervals into
+    /// accesses.
     pub cycles_per_access: f64,
     /// By how much the papers' intervals are divided, the runs that can be recorded being shorter than theirs.
     pub time_scale: f64,
@@ -66,8 +67,8 @@ pub struct Tlb {
 }
 
 impl Setting {
-    /// The papers' own values for so many tasks: lines of 64 bytes, and the TLB of 64 entries in 4 ways with pages of 4 KiB
-    /// (TLB 2012, VI-A). The cache is the L2 of COMPLACE's
+    /// The papers' own values for so many tasks: lines of 64 bytes, and the TLB of 64 entries in 4 ways with pages of 4
+    /// KiB (TLB 2012, VI-A). The cache is the L2 of COMPLACE's
     /// machine (Broadwell: 256 KiB in 8 ways). Four cycles an access are our inference.
     pub fn new(tasks: usize) -> Self {
         Self {

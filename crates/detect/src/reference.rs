@@ -1,5 +1,6 @@
-//! The slow and obvious detector: "communication", "invalidation" and "sharing" as ARCHITECTURE.md and docs/profiler.md define them,
-//! spelled out with a map and a set. It is the twin that the inline detector in native/dbi is compared with, never the one that users run.
+//! The slow and obvious detector: "communication", "invalidation" and "sharing" as ARCHITECTURE.md and docs/profiler.md
+//! define them, spelled out with a map and a set. It is the twin that the inline detector in native/dbi is compared
+//! with, never the one that users run.
 //!
 //! Communication is COMPROF's (section III): a write, then the first read of that value by each other task.
 
@@ -114,8 +115,8 @@ impl ReferenceDetector {
         }
     }
 
-    /// Forgets the memory in `range`, because it was unmapped or mapped anew: whoever uses the addresses next finds them
-    /// as if nobody had touched them. Blocks that lie partly in it are forgotten whole.
+    /// Forgets the memory in `range`, because it was unmapped or mapped anew: whoever uses the addresses next finds
+    /// them as if nobody had touched them. Blocks that lie partly in it are forgotten whole.
     pub fn clear(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;

@@ -52,7 +52,8 @@ fn each_reader_counts_once_for_each_value() {
     check("0W0:8 0W0:8 1R0:8", &[(0, 1, 1)], &[(0, 1, 8)], &[]);
 }
 
-/// Six readers of a value, six times over: the first gets it from the writer, each other one of the k that hold it gives a k-th.
+/// Six readers of a value, six times over: the first gets it from the writer, each other one of the k that hold it
+/// gives a k-th.
 #[test]
 fn readers_get_a_value_from_all_that_hold_it() {
     let transfers = |text: &str| detect(&parse(text)).transfers.iter().collect::<Vec<_>>();

@@ -1,5 +1,5 @@
-//! Sharing: blocks that two tasks both touched within one window, summed over windows. What faults and TLBs can see at best,
-//! and their exact reference.
+//! Sharing: blocks that two tasks both touched within one window, summed over windows. What faults and TLBs can see at
+//! best, and their exact reference.
 
 use crate::hashing::{Blocks, touched};
 use crate::{Counts, Detected, Detector, Row, Setting};

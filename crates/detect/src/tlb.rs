@@ -1,9 +1,9 @@
 //! Communication from matching TLB entries (TLB 2012, sections III and IV).
 //!
-//! *Software-managed*: a counter a core counts all its misses, those of code too; where the n-th is of data, the other TLBs are
-//! searched for its page. *Hardware-managed*: every 10 million cycles all pairs of TLBs are compared. A match is one event of
-//! the pair. A search takes 231 cycles and a comparison of all pairs 84,297 on 8 cores (VI-C); by Table I these grow with P
-//! and with P^2 S.
+//! *Software-managed*: a counter a core counts all its misses, those of code too; where the n-th is of data, the other
+//! TLBs are searched for its page. *Hardware-managed*: every 10 million cycles all pairs of TLBs are compared. A match
+//! is one event of the pair. A search takes 231 cycles and a comparison of all pairs 84,297 on 8 cores (VI-C); by Table
+//! I these grow with P and with P^2 S.
 
 use crate::hashing::Blocks;
 use crate::lru::{Lru, Touch};
@@ -66,11 +66,12 @@ impl Core {
     }
 }
 
-/// Which cores hold each page, and in how many pages each pair matches: kept up at each change, so that neither a search nor a
-/// comparison of all pairs looks into the TLBs.
+/// Which cores hold each page, and in how many pages each pair matches: kept up at each change, so that neither a
+/// search nor a comparison of all pairs looks into the TLBs.
 struct Holders {
     cores: Blocks<Vec<u32>>,
-    /// By pair (low, high): pages that both hold, and the comparison from which on they do. None where nothing compares.
+    /// By pair (low, high): pages that both hold, and the comparison from which on they do. None where nothing
+    /// compares.
     matches: Option<Vec<(u64, u64)>>,
 }
 

@@ -1,8 +1,10 @@
-//! From whom a task may get a value when it reads it first: any task that holds it, the writer or one that has read it since.
+//! From whom a task may get a value when it reads it first: any task that holds it, the writer or one that has read it
+//! since.
 //!
-//! Exact communication counts the writer with each reader, and so values readers that are together at nothing. But the second of them
-//! finds the value where the first has brought it. Here the read is one transfer as well, of which each of the k tasks that hold the
-//! value at that moment gives a k-th: so there are as many transfers as messages, and where a value has one reader both are the same.
+//! Exact communication counts the writer with each reader, and so values readers that are together at nothing. But the
+//! second of them finds the value where the first has brought it. Here the read is one transfer as well, of which each
+//! of the k tasks that hold the value at that moment gives a k-th: so there are as many transfers as messages, and
+//! where a value has one reader both are the same.
 
 use crate::hashing::{Blocks, forget, touched};
 use crate::{Counts, Detected, Detector, Row, Setting};

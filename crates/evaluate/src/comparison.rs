@@ -1,5 +1,5 @@
-//! Mappings of one profile compared (IBM report, section 7.1): what each is estimated to cost, which port or switch it waits
-//! for, and what it gains over the default mapping.
+//! Mappings of one profile compared (IBM report, section 7.1): what each is estimated to cost, which port or switch it
+//! waits for, and what it gains over the default mapping.
 
 use cohabit_model::Hct;
 use cohabit_model::{Profile, Result};
@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 /// A gain below this share of the run is none: two runs of the same mapping differ by more.
 const LEAST_GAIN: f64 = 0.01;
 
-/// Nor is one below this share of the communication: mappings that are estimated nearer to each other than that are faster or
-/// slower by up to a tenth as it happens (benches/cluster.md).
+/// Nor is one below this share of the communication: mappings that are estimated nearer to each other than that are
+/// faster or slower by up to a tenth as it happens (benches/cluster.md).
 const LEAST_SAVED: f64 = 0.07;
 
 /// From this share on a replay is enough by itself; below it, the estimates by phases have to agree.

@@ -1,5 +1,5 @@
-//! Phases of a run (IBM report, 3.2): the run as one, a phase for each turn where tasks take turns, or the bursts that the
-//! time series shows.
+//! Phases of a run (IBM report, 3.2): the run as one, a phase for each turn where tasks take turns, or the bursts that
+//! the time series shows.
 
 use crate::turns::turns;
 use cohabit_model::pattern::Messages;
@@ -9,7 +9,8 @@ use cohabit_model::{Profile, Result};
 use cohabit_network::estimator::Growing;
 use cohabit_network::{Phase, Replay, Traffic};
 
-/// The share of all bytes that is in phases too small to be told apart, and of what is in a collective's but not sent by it.
+/// The share of all bytes that is in phases too small to be told apart, and of what is in a collective's but not sent
+/// by it.
 const ASIDE: f64 = 0.01;
 
 /// What is sent in a run: its [`usual`] phases, and its trace where it has one.
@@ -19,10 +20,10 @@ pub fn traffic(profile: &Profile) -> Traffic {
 
 /// Where tasks take turns, a phase for each turn: messages of different turns never wait for one another.
 ///
-/// Else the whole run as one phase, in which all messages may be on their way at once, and where the profile tells phases apart also
-/// each of these, all with weight 1/2: the run takes at least as long as the one, if no port is ever idle while it has to do, and
-/// as long as all the others together, if none begins before the one before it is over everywhere. Ranks that go ahead of others are
-/// between the two.
+/// Else the whole run as one phase, in which all messages may be on their way at once, and where the profile tells
+/// phases apart also each of these, all with weight 1/2: the run takes at least as long as the one, if no port is ever
+/// idle while it has to do, and as long as all the others together, if none begins before the one before it is over
+/// everywhere. Ranks that go ahead of others are between the two.
 pub fn usual(profile: &Profile) -> Vec<Phase> {
     let Some(turns) = turns(profile) else {
         let mut parts = told_apart(profile);
@@ -67,7 +68,8 @@ fn pattern<'a>(tasks: usize, rows: impl Iterator<Item = &'a PhaseRow> + Clone) -
     Pattern { tasks, messages: rows.map(|row| Messages::from(&row.size)).collect(), order, by }
 }
 
-/// How many phases these are of a run, each as often as it comes; the run as a whole is none of those that are told apart.
+/// How many phases these are of a run, each as often as it comes; the run as a whole is none of those that are told
+/// apart.
 pub fn count(phases: &[Phase]) -> f64 {
     match phases {
         [Phase { is_whole: true, .. }, parts @ ..] => parts.len() as f64,
@@ -75,7 +77,8 @@ pub fn count(phases: &[Phase]) -> f64 {
     }
 }
 
-/// The patterns of the profile's phases, in their order; those with the fewest bytes, [`ASIDE`] of all, are one, the last.
+/// The patterns of the profile's phases, in their order; those with the fewest bytes, [`ASIDE`] of all, are one, the
+/// last.
 fn told_apart(profile: &Profile) -> Vec<Pattern> {
     let bytes = |rows: &[PhaseRow]| rows.iter().map(|row| row.size.bytes as f64).sum::<f64>();
     let mut phases: Vec<(f64, &[PhaseRow])> =
@@ -100,11 +103,11 @@ fn told_apart(profile: &Profile) -> Vec<Pattern> {
     patterns
 }
 
-/// A phase for each burst: messages that are sent while others of it are still on their way, as the estimator has it under
-/// `mapping` (`mapping[task]` is a processing element of `hct`), which the run is taken to have had. Messages of different
-/// bursts never wait for one another. Where there are more than `most`, bursts are joined two by two until they are no
-/// more than that. Bursts that are alike are one phase that comes as often. A message's length is the average of its pair
-/// in the burst, for the series knows no sizes.
+/// A phase for each burst: messages that are sent while others of it are still on their way, as the estimator has it
+/// under `mapping` (`mapping[task]` is a processing element of `hct`), which the run is taken to have had. Messages of
+/// different bursts never wait for one another. Where there are more than `most`, bursts are joined two by two until
+/// they are no more than that. Bursts that are alike are one phase that comes as often. A message's length is the
+/// average of its pair in the burst, for the series knows no sizes.
 ///
 /// The phases are the [`usual`] ones where the profile has no time series of ranks (other series are stretched by what
 /// observes), and where all messages are one burst: as when it was observed on a faster network than this.
@@ -184,7 +187,8 @@ mod tests {
     use cohabit_model::hct::Port;
     use cohabit_model::profile::{Meta, SizeRow};
 
-    /// A profile of four ranks with these rows (window, source, destination, bytes), a message each; windows of a second.
+    /// A profile of four ranks with these rows (window, source, destination, bytes), a message each; windows of a
+    /// second.
     fn profile(rows: &[(u64, u32, u32, u64)]) -> Profile {
         let matrix = |of: fn(u64) -> u64| Matrix::from_triplets(4, rows.iter().map(|row| (row.1, row.2, of(row.3))));
         let mut profile =

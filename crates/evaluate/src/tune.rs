@@ -1,12 +1,13 @@
-//! Which of several placements is the best, and whether it is better than the system's: chosen by some blocks, shown by others.
+//! Which of several placements is the best, and whether it is better than the system's: chosen by some blocks, shown by
+//! others.
 //!
-//! The best of several looks better than it is: what was lucky is chosen. So what it gains is told from blocks that it was not
-//! chosen by, and their number is settled before the first of them.
+//! The best of several looks better than it is: what was lucky is chosen. So what it gains is told from blocks that it
+//! was not chosen by, and their number is settled before the first of them.
 
 use crate::compare::{Difference, Terms, blocks_needed, differences, least_blocks, log_ratios, signed_rank};
 
-/// Which way to verify, of blocks in which all ran: the one with the best centre; none where none is better than the first way by
-/// more than the floor. Ways count from the first, 0.
+/// Which way to verify, of blocks in which all ran: the one with the best centre; none where none is better than the
+/// first way by more than the floor. Ways count from the first, 0.
 pub fn chosen(blocks: &[Vec<f64>], terms: &Terms) -> Option<usize> {
     let ways = blocks.first().map_or(0, Vec::len);
     let sign = if terms.higher_is_better { -1.0 } else { 1.0 };
@@ -15,8 +16,8 @@ pub fn chosen(blocks: &[Vec<f64>], terms: &Terms) -> Option<usize> {
     (centre < -(1.0 + terms.floor).ln()).then_some(way)
 }
 
-/// How many blocks are to verify a way, from those that it was chosen by: as many as its gain needs to be told from the floor with
-/// room to spare, or the precision, whichever is fewer; at least three times as many as can show anything.
+/// How many blocks are to verify a way, from those that it was chosen by: as many as its gain needs to be told from the
+/// floor with room to spare, or the precision, whichever is fewer; at least three times as many as can show anything.
 pub fn blocks_to_verify(blocks: &[Vec<f64>], way: usize, precision: f64, terms: &Terms) -> usize {
     let logs = log_ratios(blocks, way);
     let gain = signed_rank::centre(&logs).abs() - (1.0 + terms.floor).ln();

@@ -1,7 +1,8 @@
 //! Tasks that take turns: programs whose data flows from task to task, so that some send only when others have sent.
 //!
-//! The IBM report's model is of programs in which all tasks communicate at the same time; one without such "non-concurrent
-//! communication" is its future work (section 9). Here it is recognised by the time series, and taken step by step.
+//! The IBM report's model is of programs in which all tasks communicate at the same time; one without such
+//! "non-concurrent communication" is its future work (section 9). Here it is recognised by the time series, and taken
+//! step by step.
 
 use cohabit_model::Profile;
 use cohabit_model::profile::Kind;
@@ -13,9 +14,9 @@ const ASIDE: f64 = 0.01;
 /// The share of bytes that have to be between tasks of which one sends after the other.
 const IN_TURNS: f64 = 0.99;
 
-/// When each task's turn is, 0 the first: one more than that of the last of those who send to it. None where tasks do not take
-/// turns, as where they exchange again and again, or that is not known: profiles of other tasks than ranks have series that
-/// what observes has stretched.
+/// When each task's turn is, 0 the first: one more than that of the last of those who send to it. None where tasks do
+/// not take turns, as where they exchange again and again, or that is not known: profiles of other tasks than ranks
+/// have series that what observes has stretched.
 pub fn turns(profile: &Profile) -> Option<Vec<usize>> {
     if profile.meta.kind != Kind::Ranks || profile.meta.window_ns == 0 {
         return None;

@@ -30,14 +30,15 @@ pub struct Verdict {
     pub advice: Advice,
 }
 
-/// What a profile's metrics advise, its pattern judged by `weight`: the one verdict of `show` and `map`. No profile has bytes from DRAM; a
-/// simulation of the program may have them.
+/// What a profile's metrics advise, its pattern judged by `weight`: the one verdict of `show` and `map`. No profile has
+/// bytes from DRAM; a simulation of the program may have them.
 pub fn advised(profile: &Profile, timeline: Option<&Timeline>, weight: &Matrix, dram_bytes: Option<u64>) -> Advice {
     advice(&Known { profile, timeline, dram_bytes }, weight)
 }
 
 impl Verdict {
-    /// The same, with what the profile advises: where no placement is better than another, that is to mend what is wrong, if anything.
+    /// The same, with what the profile advises: where no placement is better than another, that is to mend what is
+    /// wrong, if anything.
     pub fn advised(mut self, advice: Advice) -> Self {
         match advice {
             // Here the machine is known: which PUs stay idle matters, or the tasks are not all alike.
@@ -49,8 +50,8 @@ impl Verdict {
         self
     }
 
-    /// The same, of a profile in which tasks had `channels` that nobody looked into: but on a machine where it does not matter
-    /// where they run, nothing is known to be gained, which is not to say that nothing can be.
+    /// The same, of a profile in which tasks had `channels` that nobody looked into: but on a machine where it does not
+    /// matter where they run, nothing is known to be gained, which is not to say that nothing can be.
     pub fn beside(mut self, channels: &[String], tasks: usize, topology: &Topology) -> Self {
         if !self.can_gain && !channels.is_empty() && all_alike(tasks, topology).is_none() {
             let channels = channels.join(" and ");
@@ -98,8 +99,9 @@ pub fn all_alike(tasks: usize, topology: &Topology) -> Option<String> {
     Some(format!("all {pus} PUs are equally far from one another (distance {distance}{shared}), {so}"))
 }
 
-/// The node of the tree whose PUs serve each task as well as its own: the root, where no placement is better than another
-/// ([`hopeless`]). `placement` has an index into [`Topology::pus`] for each task, and those that are `fixed` stay there.
+/// The node of the tree whose PUs serve each task as well as its own: the root, where no placement is better than
+/// another ([`hopeless`]). `placement` has an index into [`Topology::pus`] for each task, and those that are `fixed`
+/// stay there.
 pub fn rooms(
     weight: &Matrix,
     usable: &Topology,

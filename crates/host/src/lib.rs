@@ -1,6 +1,6 @@
-//! What is asked of the machine under a program: where our parts are installed ([`install`]), signals that are passed on
-//! ([`signals`]), names for addresses ([`symbols`]), what perf_event_open(2) gives ([`perf_event`]), pages that are shared with programs
-//! ([`page`]), and affinities ([`affinity`]).
+//! What is asked of the machine under a program: where our parts are installed ([`install`]), signals that are passed
+//! on ([`signals`]), names for addresses ([`symbols`]), what perf_event_open(2) gives ([`perf_event`]), pages that are
+//! shared with programs ([`page`]), and affinities ([`affinity`]).
 
 pub mod affinity;
 pub mod install;

@@ -1,5 +1,5 @@
-//! A page that is shared with programs: they find it by a variable of their environment that names a file, and map it. It
-//! is a memfd, opened through /proc, so that no file is left behind.
+//! A page that is shared with programs: they find it by a variable of their environment that names a file, and map it.
+//! It is a memfd, opened through /proc, so that no file is left behind.
 
 use cohabit_model::{Error, Result};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};

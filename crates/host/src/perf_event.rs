@@ -1,5 +1,5 @@
-//! Perf events of threads that are followed (perf_event_open(2)): page faults with their addresses, accesses to an address, and
-//! instructions.
+//! Perf events of threads that are followed (perf_event_open(2)): page faults with their addresses, accesses to an
+//! address, and instructions.
 
 use cohabit_model::Error;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -49,7 +49,8 @@ const READS_AND_WRITES: u32 = 3;
 const SAMPLE_TYPE: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 3;
 /// PERF_SAMPLE_REGS_USER.
 const SAMPLE_REGISTERS: u64 = 1 << 12;
-/// The general registers and the instruction's address (asm/perf_regs.h), the order they come in being that of their bits.
+/// The general registers and the instruction's address (asm/perf_regs.h), the order they come in being that of their
+/// bits.
 const REGISTERS: u64 = 0x1ff | 0xff << 16;
 /// How many these are.
 pub const REGISTER_COUNT: usize = 17;
@@ -63,8 +64,8 @@ const TASK: u64 = 1 << 13;
 const COMM_EXEC: u64 = 1 << 24;
 const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 
-/// How many files this process may have open, each of which may be an event: as many as it may allow itself (RLIMIT_NOFILE's hard
-/// limit), from now on. What it starts later has that limit too, so only once the program runs.
+/// How many files this process may have open, each of which may be an event: as many as it may allow itself
+/// (RLIMIT_NOFILE's hard limit), from now on. What it starts later has that limit too, so only once the program runs.
 pub fn files_allowed() -> u64 {
     let (now, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1024, 1024));
     if now < most && setrlimit(Resource::RLIMIT_NOFILE, most, most).is_ok() { most } else { now }
@@ -83,8 +84,8 @@ pub fn page_faults(tid: i32, pu: i32) -> io::Result<File> {
     open(attributes, tid, pu)
 }
 
-/// Samples of one thread, and of all that it creates, on one PU (-1: on all): its registers each time that it has run so long there,
-/// unless the kernel runs for it.
+/// Samples of one thread, and of all that it creates, on one PU (-1: on all): its registers each time that it has run
+/// so long there, unless the kernel runs for it.
 pub fn registers(tid: i32, pu: i32, every: Duration) -> io::Result<File> {
     let attributes = Attributes {
         kind: SOFTWARE,
@@ -98,8 +99,8 @@ pub fn registers(tid: i32, pu: i32, every: Duration) -> io::Result<File> {
     open(attributes, tid, pu)
 }
 
-/// An event of a thread that counts nothing. While one is open the kernel does not switch its scheduler's part of perf events
-/// on and off with those that come and go: it patches its own code for that, and interrupts all PUs.
+/// An event of a thread that counts nothing. While one is open the kernel does not switch its scheduler's part of perf
+/// events on and off with those that come and go: it patches its own code for that, and interrupts all PUs.
 pub fn nothing(tid: i32) -> io::Result<File> {
     open(
         Attributes { kind: SOFTWARE, config: DUMMY, flags: EXCLUDE_KERNEL | DISABLED, ..Attributes::default() },
@@ -108,8 +109,8 @@ pub fn nothing(tid: i32) -> io::Result<File> {
     )
 }
 
-/// Bytes that a watchpoint stands for, and that its address is a multiple of: all that one of x86's debug registers can watch (Intel's
-/// manual, volume 3, "Breakpoint Field Recognition").
+/// Bytes that a watchpoint stands for, and that its address is a multiple of: all that one of x86's debug registers can
+/// watch (Intel's manual, volume 3, "Breakpoint Field Recognition").
 pub const WATCHED_BYTES: u64 = 8;
 
 /// What a watchpoint stops a thread at.
@@ -124,8 +125,8 @@ pub enum Stops {
 /// Accesses of one thread to a few addresses, system calls' excepted: which of them there are any to. A thread is
 /// stopped at its first access to each, and at no further one.
 ///
-/// One group, so that what interrupts a thread that runs is begun and read once for all: the leader counts nothing, and until
-/// it is enabled the others can be added without telling the PU.
+/// One group, so that what interrupts a thread that runs is begun and read once for all: the leader counts nothing, and
+/// until it is enabled the others can be added without telling the PU.
 #[derive(Debug)]
 pub struct Watchpoints {
     leader: File,
@@ -199,16 +200,17 @@ fn value(event: &mut File) -> Option<u64> {
     (length == value.len()).then(|| u64::from_ne_bytes(value))
 }
 
-/// Counts an event of whatever the calling thread, or one that it makes, starts from now on: the event is this thread's, where it
-/// never begins, since that executes nothing; its children's begin with their `execve`. `in_kernel`: also what happens there.
+/// Counts an event of whatever the calling thread, or one that it makes, starts from now on: the event is this
+/// thread's, where it never begins, since that executes nothing; its children's begin with their `execve`. `in_kernel`:
+/// also what happens there.
 pub fn of_children(kind: u32, config: u64, in_kernel: bool) -> io::Result<File> {
     let kernel = if in_kernel { 0 } else { EXCLUDE_KERNEL };
     let flags = kernel | DISABLED | INHERIT | ENABLE_ON_EXEC | EXCLUDE_HYPERVISOR;
     open(Attributes { kind, config, read_format: WITH_TIMES, flags, ..Attributes::default() }, 0, -1)
 }
 
-/// The count of an event of [`of_children`], for the whole time where it was counted for a part of it only; none where no counter
-/// was free.
+/// The count of an event of [`of_children`], for the whole time where it was counted for a part of it only; none where
+/// no counter was free.
 pub fn scaled_count(event: &mut File) -> Option<f64> {
     let mut bytes = [0; 24];
     event.read_exact(&mut bytes).ok()?;

@@ -39,7 +39,8 @@ impl Target {
         self.early.store(0, SeqCst);
     }
 
-    /// Passes a signal on, unless the terminal has sent it to the process as well. As a handler may: atomics and kill(2).
+    /// Passes a signal on, unless the terminal has sent it to the process as well. As a handler may: atomics and
+    /// kill(2).
     ///
     /// # Safety
     /// `info` is what the kernel gave the handler.

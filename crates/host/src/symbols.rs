@@ -75,8 +75,8 @@ impl Symbols {
         binary.place(linked).unwrap_or_else(|| Place { function: offset_in(&path, linked), line: String::new() })
     }
 
-    /// The data object at `address`; none where no file is mapped there. Where no symbol is known the file is the object,
-    /// with the address that its own tables have as the offset.
+    /// The data object at `address`; none where no file is mapped there. Where no symbol is known the file is the
+    /// object, with the address that its own tables have as the offset.
     pub fn data(&mut self, modules: &[Module], address: u64) -> Option<DataPlace> {
         let (path, linked) = locate(modules, address)?;
         let data = &self.binary(&path).data;

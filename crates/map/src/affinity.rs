@@ -1,5 +1,5 @@
-//! How much items communicate, where items are tasks at first and then groups of tasks: what the mappers that work from the
-//! PUs up compute with.
+//! How much items communicate, where items are tasks at first and then groups of tasks: what the mappers that work from
+//! the PUs up compute with.
 
 use crate::graph::{Graph, scaled};
 

@@ -1,8 +1,9 @@
-//! Finding out that tasks form blocks: groups of equally many that communicate with each other and hardly with others, as the threads
-//! of ranks do, or the ranks of nodes.
+//! Finding out that tasks form blocks: groups of equally many that communicate with each other and hardly with others,
+//! as the threads of ranks do, or the ranks of nodes.
 //!
-//! Tasks are merged along edges of falling weight (single linkage) into groups of up to a size. Where all groups end with just
-//! that size, with most of the weight in them, and every task communicates more in its group than out of it, they are blocks.
+//! Tasks are merged along edges of falling weight (single linkage) into groups of up to a size. Where all groups end
+//! with just that size, with most of the weight in them, and every task communicates more in its group than out of it,
+//! they are blocks.
 
 use crate::graph::Graph;
 use std::cmp::Reverse;
@@ -56,8 +57,9 @@ impl Blocks {
         groups.finish(size)
     }
 
-    /// Whether every task communicates more in its block than out of it, and all but one of each block much more. In a graph without
-    /// blocks groups of one size may come about as well, but some tasks at their borders then communicate with both sides alike.
+    /// Whether every task communicates more in its block than out of it, and all but one of each block much more. In a
+    /// graph without blocks groups of one size may come about as well, but some tasks at their borders then communicate
+    /// with both sides alike.
     fn hold_all(&self, graph: &Graph) -> bool {
         let mut go_between = vec![false; self.count()];
         self.of.iter().enumerate().all(|(task, &block)| {

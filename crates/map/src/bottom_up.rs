@@ -1,6 +1,6 @@
 //! From the PUs up: tasks are grouped into the smallest parts of the tree, these groups into the next larger parts, and
-//! so on to the root. What makes a good group is the mapper's; trees of any arity and parts of different sizes are dealt
-//! with here, the same for all of them.
+//! so on to the root. What makes a good group is the mapper's; trees of any arity and parts of different sizes are
+//! dealt with here, the same for all of them.
 
 use crate::Problem;
 use crate::affinity::Affinity;

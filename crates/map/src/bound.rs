@@ -1,7 +1,7 @@
 //! A lower bound of J: no mapping costs less, whatever the mapper.
 //!
-//! On a tree J telescopes over levels, so a bound of the weight cut at each level is one of J. Two are made for each and
-//! the greater counts. A task in a group of s slots keeps at most its s - 1 heaviest edges inside. And the cut into
+//! On a tree J telescopes over levels, so a bound of the weight cut at each level is one of J. Two are made for each
+//! and the greater counts. A task in a group of s slots keeps at most its s - 1 heaviest edges inside. And the cut into
 //! parts of sizes s1 >= s2 >= ... is at least half the sum of s_i * lambda_i, where lambda are the eigenvalues of the
 //! graph's Laplacian from the smallest up (Donath and Hoffman, 1973); it is computed for up to [`MOST_SPECTRAL`] slots.
 //! For other distances every task's heaviest partners are taken to be on the nearest slots.

@@ -433,7 +433,8 @@ proptest! {
 
 #[test]
 fn which_slots_stay_empty_is_searched_for_with_more_tasks_than_can_be_proven() {
-    // Pairs and triples that communicate, on subtrees that neither fills: none is to be parted, whatever else is asked for.
+    // Pairs and triples that communicate, on subtrees that neither fills: none is to be parted, whatever else is asked
+    // for.
     let fill = |size: u32, tasks: u32| {
         let volume = move |(a, b): &(u32, u32)| a / size == b / size && a != b;
         let entries = (0..tasks).flat_map(move |a| (0..tasks).map(move |b| (a, b))).filter(volume);

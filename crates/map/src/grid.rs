@@ -1,9 +1,10 @@
-//! Finding out that tasks communicate on a grid: a Cartesian product of paths and rings, as stencils do on regular domains.
+//! Finding out that tasks communicate on a grid: a Cartesian product of paths and rings, as stencils do on regular
+//! domains.
 //!
-//! Two neighbours of a task lie on different axes of a product exactly where they close a square with a fourth task, and
-//! opposite sides of a square are on one axis; what these two rules join are the axes (the product relation of Feder,
-//! "Product graph representations", 1992). Taking the edges of an axis away leaves its layers, whose order along the axis
-//! is the coordinate. What is found is checked edge by edge, so that it is a grid and nothing else.
+//! Two neighbours of a task lie on different axes of a product exactly where they close a square with a fourth task,
+//! and opposite sides of a square are on one axis; what these two rules join are the axes (the product relation of
+//! Feder, "Product graph representations", 1992). Taking the edges of an axis away leaves its layers, whose order along
+//! the axis is the coordinate. What is found is checked edge by edge, so that it is a grid and nothing else.
 
 use crate::graph::Graph;
 
@@ -174,7 +175,8 @@ impl Strong {
         Some(self.edges_of(a as usize)[at])
     }
 
-    /// The axis of each edge; none where there would be too many, or two tasks have more common neighbours than in a grid.
+    /// The axis of each edge; none where there would be too many, or two tasks have more common neighbours than in a
+    /// grid.
     fn axes(&self) -> Option<Vec<usize>> {
         let mut joined = Sets::new(self.count);
         for task in 0..self.starts.len() - 1 {

@@ -36,7 +36,8 @@ impl Levels {
         Some(Self::of_gaps(&(1..slots.len()).map(gap).collect::<Vec<_>>()))
     }
 
-    /// The levels of slots in a row of which each two neighbours are `gaps` apart, and any two the greatest gap between.
+    /// The levels of slots in a row of which each two neighbours are `gaps` apart, and any two the greatest gap
+    /// between.
     fn of_gaps(gaps: &[u64]) -> Self {
         let mut distance = gaps.to_vec();
         distance.sort_unstable_by(|a, b| b.cmp(a));
@@ -60,8 +61,8 @@ impl Levels {
         part
     }
 
-    /// The levels of blocks of `size` slots in a row, counted from the first; none where a block and a group overlap and neither
-    /// is within the other, or there are not two blocks.
+    /// The levels of blocks of `size` slots in a row, counted from the first; none where a block and a group overlap
+    /// and neither is within the other, or there are not two blocks.
     pub fn of_blocks(&self, size: usize) -> Option<Self> {
         let slots = self.groups.last()?.len();
         let mut blocks = Self { distance: Vec::new(), groups: Vec::new() };
@@ -116,8 +117,8 @@ impl Levels {
     }
 }
 
-/// The way to every slot in one number, so that two ways part at the first bit in which the numbers differ: the distance
-/// of two slots is an exclusive or, a count of leading zeros and a look into a table.
+/// The way to every slot in one number, so that two ways part at the first bit in which the numbers differ: the
+/// distance of two slots is an exclusive or, a count of leading zeros and a look into a table.
 #[derive(Debug, Clone)]
 pub struct Codes {
     code: Vec<u64>,

@@ -42,7 +42,8 @@ pub struct Problem<'a> {
     pub weight: &'a Matrix,
     /// Work of each task (bytes accessed, say), empty where unknown: how more tasks than PUs are balanced.
     pub load: &'a [u64],
-    /// What is exchanged at the same time: parts of the run ([`cohabit_model::timeline`]); empty where that is not known.
+    /// What is exchanged at the same time: parts of the run ([`cohabit_model::timeline`]); empty where that is not
+    /// known.
     pub periods: &'a [Period],
     /// Where the tasks may go.
     pub topology: &'a Topology,

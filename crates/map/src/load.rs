@@ -1,8 +1,8 @@
 //! More tasks than PUs, and the work of each is known: no PU may get more of it than a good balance allows.
 //!
-//! The measure is the longest-processing-time rule (Graham, "Bounds on multiprocessing timing anomalies", 1969): tasks by
-//! falling load, each to the PU that is done first. A mapping may exceed its busiest PU by a tenth; what exceeds more is
-//! repaired with the moves that cost least, and where these do not suffice the rule's own assignment is taken.
+//! The measure is the longest-processing-time rule (Graham, "Bounds on multiprocessing timing anomalies", 1969): tasks
+//! by falling load, each to the PU that is done first. A mapping may exceed its busiest PU by a tenth; what exceeds
+//! more is repaired with the moves that cost least, and where these do not suffice the rule's own assignment is taken.
 
 use crate::Problem;
 use crate::graph::Graph;
@@ -58,7 +58,8 @@ impl Balance {
         load as f64 / self.speeds[pu]
     }
 
-    /// The placement with its overloaded PUs relieved, each by the moves that cost least for the load that they take away.
+    /// The placement with its overloaded PUs relieved, each by the moves that cost least for the load that they take
+    /// away.
     pub fn repaired(&self, problem: &Problem, mut placement: Vec<usize>) -> Vec<usize> {
         let graph = Graph::new(problem.weight);
         let mut work = self.work(problem.load, &placement);

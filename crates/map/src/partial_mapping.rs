@@ -4,7 +4,8 @@ use crate::slots::Slots;
 use cohabit_model::Topology;
 use std::ops::Range;
 
-/// Which task has which slot, while a mapper that goes slot by slot is at work. Pinned tasks have theirs from the start.
+/// Which task has which slot, while a mapper that goes slot by slot is at work. Pinned tasks have theirs from the
+/// start.
 #[derive(Debug, Clone)]
 pub struct PartialMapping<'a> {
     slots: &'a Slots,

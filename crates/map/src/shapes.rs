@@ -32,8 +32,8 @@ impl Shapes {
         Some(Self { levels: all })
     }
 
-    /// The slots that so few tasks can do with: of the groups of one parent that look the same and may all be empty, as many
-    /// as there are tasks. The others could only change places with them.
+    /// The slots that so few tasks can do with: of the groups of one parent that look the same and may all be empty, as
+    /// many as there are tasks. The others could only change places with them.
     pub fn needed(&self, slots: &Slots) -> Vec<bool> {
         let mut needed = vec![true; slots.len()];
         let mut taken = vec![0; slots.spare.len()];
@@ -91,7 +91,8 @@ pub fn narrowed(topology: &Topology, slots: Slots) -> Slots {
     }
 }
 
-/// All that makes a difference between two groups: the distances within, speeds and kinds of cores, and how units lie in it.
+/// All that makes a difference between two groups: the distances within, speeds and kinds of cores, and how units lie
+/// in it.
 fn describe(group: &Range<usize>, parent: usize, topology: &Topology, slots: &Slots) -> Vec<u64> {
     let mut words = vec![group.len() as u64];
     for slot in group.clone() {

@@ -2,11 +2,11 @@
 //!
 //! Which PUs stay idle and how many tasks a crowded PU gets is settled here for every mapper. Slots are grouped in
 //! units; a unit has a number of slots that may stay empty, its `spare`, and the others must be taken:
-//! - tasks fit on the cores: a unit is a core with one slot; the fastest cores must be used, the slower ones idle first,
-//!   also where nothing is known but which kind of core is the faster one;
+//! - tasks fit on the cores: a unit is a core with one slot; the fastest cores must be used, the slower ones idle
+//!   first, also where nothing is known but which kind of core is the faster one;
 //! - tasks fit on the PUs: a unit is a core with a slot a PU; every core gets a task before any core gets two;
-//! - more tasks than PUs: a unit is a PU with its share of the tasks by its speed, rounded up; the rounding may stay empty,
-//!   first on the slower kinds of cores.
+//! - more tasks than PUs: a unit is a PU with its share of the tasks by its speed, rounded up; the rounding may stay
+//!   empty, first on the slower kinds of cores.
 //!
 //! Where tasks may share cores a unit is a PU, or a core that has to have a task since slower ones have.
 
@@ -139,8 +139,8 @@ impl Slots {
     }
 }
 
-/// One slot a PU: the fastest PUs that the tasks fit on, and where slower cores are among these, every faster core has to have a
-/// task.
+/// One slot a PU: the fastest PUs that the tasks fit on, and where slower cores are among these, every faster core has
+/// to have a task.
 fn sharing_units(usable: &Usable, topology: &Topology) -> Vec<Unit> {
     let cores = usable.cores(topology);
     let is_open = |pu: &&usize| usable.pinned[**pu] == 0;
@@ -203,7 +203,8 @@ fn core_units(usable: &Usable, topology: &Topology) -> Vec<Unit> {
     cores.into_iter().map(unit).collect()
 }
 
-/// A core's unit: a slot for each pinned task, up to `open` others on PUs without one, `must` of which have to be taken.
+/// A core's unit: a slot for each pinned task, up to `open` others on PUs without one, `must` of which have to be
+/// taken.
 fn unit_of_core(core: Vec<usize>, open: usize, must: usize, pinned: &[usize]) -> Unit {
     let mut left = open;
     let mut slots = Vec::with_capacity(core.len());
@@ -250,8 +251,8 @@ fn crowded_units(usable: &Usable, topology: &Topology) -> Vec<Unit> {
     shares.into_iter().enumerate().map(unit).collect()
 }
 
-/// Where all PUs count as equally fast, the rounding goes to the higher ranks first: what is left over after every PU has its
-/// share rounded down.
+/// Where all PUs count as equally fast, the rounding goes to the higher ranks first: what is left over after every PU
+/// has its share rounded down.
 fn round_by_rank(shares: &mut [(usize, usize)], speeds: &[f64], usable: &Usable, topology: &Topology) {
     if speeds.iter().any(|&speed| speed != speeds[0]) {
         return;

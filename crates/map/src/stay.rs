@@ -1,5 +1,5 @@
-//! Staying put: of all mappings that cost the same because the tree is symmetric, the one nearest to where the tasks are
-//! now, so that nobody migrates for a relabelling.
+//! Staying put: of all mappings that cost the same because the tree is symmetric, the one nearest to where the tasks
+//! are now, so that nobody migrates for a relabelling.
 //!
 //! Bottom up, for every group of the mapping and every group of the same shape where some of its tasks are at home, the
 //! most tasks that can stay if the one takes the place of the other: an assignment problem over the children.

@@ -90,7 +90,8 @@ fn slow_distance(topology: &Topology, a: usize, b: usize) -> u64 {
     if a == b { 0 } else { lowest.expect("the root holds every PU").cost }
 }
 
-/// Tasks in blocks under names at random, and the block of each. All of a block communicate much, and each block with the next.
+/// Tasks in blocks under names at random, and the block of each. All of a block communicate much, and each block with
+/// the next.
 pub fn in_blocks(blocks: usize, size: usize, random: &mut Random) -> (Matrix, Vec<u32>) {
     let mut name: Vec<u32> = (0..(blocks * size) as u32).collect();
     random.shuffle(&mut name);

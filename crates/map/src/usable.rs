@@ -20,7 +20,8 @@ impl Usable {
     /// Checks a problem.
     ///
     /// # Errors
-    /// A pin or a forbidden PU that does not exist, a task pinned twice, a pin to a PU that may not be used, no usable PU.
+    /// A pin or a forbidden PU that does not exist, a task pinned twice, a pin to a PU that may not be used, no usable
+    /// PU.
     pub fn new(problem: &Problem) -> Result<Self> {
         let (tasks, topology) = (problem.weight.tasks(), problem.topology);
         if !problem.load.is_empty() && problem.load.len() != tasks {
@@ -78,8 +79,8 @@ pub fn speed(topology: &Topology, pu: usize) -> f64 {
     if capacity.is_finite() && capacity > 0.0 { capacity.clamp(1e-3, 1.0) } else { 1.0 }
 }
 
-/// By what PUs are preferred where not all are used: speed, and where speeds are the same or nobody knows them the rank of
-/// the kind of core.
+/// By what PUs are preferred where not all are used: speed, and where speeds are the same or nobody knows them the rank
+/// of the kind of core.
 pub fn preference(topology: &Topology, pu: usize) -> (u64, u32) {
     // Speeds are positive, and the bits of such floats are ordered as they are.
     (speed(topology, pu).to_bits(), topology.pus[pu].core_kind)

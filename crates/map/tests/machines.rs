@@ -1,5 +1,5 @@
-//! `best` on the machines of testdata/topologies with 2 tasks to as many as there are PUs: no other mapper of the table finds a
-//! smaller J. benches/idle looks at more patterns, and at any machines.
+//! `best` on the machines of testdata/topologies with 2 tasks to as many as there are PUs: no other mapper of the table
+//! finds a smaller J. benches/idle looks at more patterns, and at any machines.
 
 #[path = "../benches/idle/patterns.rs"]
 mod patterns;

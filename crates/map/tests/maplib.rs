@@ -1,6 +1,6 @@
-//! Public matrices of 64 MPI ranks with the published hop-weighted costs of twelve mappings each on a 4x4x4 mesh: our J is
-//! the published one, and on that mesh, which is no tree, `best` finds none worse for BT-MZ; for CG, whose hypercube the
-//! published mapping fits by construction, it must come within a quarter. The files are not ours and lie beside
+//! Public matrices of 64 MPI ranks with the published hop-weighted costs of twelve mappings each on a 4x4x4 mesh: our J
+//! is the published one, and on that mesh, which is no tree, `best` finds none worse for BT-MZ; for CG, whose hypercube
+//! the published mapping fits by construction, it must come within a quarter. The files are not ours and lie beside
 //! the repository (or where `MAPLIB_DIR` says); without them the test says so and ends.
 
 use cohabit_map::{Options, Problem, lower_bound, mapper};

@@ -1,5 +1,5 @@
-//! How fast machines are simulated: millions of recorded accesses a second of one host core, decoding and all parts of the
-//! machine on.
+//! How fast machines are simulated: millions of recorded accesses a second of one host core, decoding and all parts of
+//! the machine on.
 //!
 //!     cargo bench -p cohabit-memory                                      made up: streams, private random, shared and written
 //!     cargo bench -p cohabit-memory -- r.rec --machine purple            a recording; task n on PU n
@@ -31,7 +31,8 @@ fn access(kind: AccessKind, base: u64, stride: i64) -> StridedAccess {
     StridedAccess { stride, instructions: 3, ..StridedAccess::new(kind, base, 8) }
 }
 
-/// Three streams of stride 8 through arrays of 1 MiB, which the neighbour's begin to overlap, again and again: as solvers on grids.
+/// Three streams of stride 8 through arrays of 1 MiB, which the neighbour's begin to overlap, again and again: as
+/// solvers on grids.
 fn streams(tasks: u64) -> InMemory {
     let rounds = ACCESSES / tasks / 3 / (1 << 17);
     let of = |task: u64| {

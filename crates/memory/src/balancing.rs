@@ -1,10 +1,10 @@
 //! The operating system balancing memory over NUMA nodes while the program runs, as Linux does (AutoNUMA).
 //!
-//! At a fixed rate pages are unmapped for sampling: whoever touches one next takes a hint fault, and pays for it. A page whose
-//! hint fault comes from the same node as the one before, and which is on another, moves to that node (the two-stage filter of
-//! `should_numa_migrate_memory`): its lines are read from the one memory and written to the other by the task that took the fault,
-//! which waits for it. Left out: groups of tasks, tasks that are moved to their memory, scan periods that adapt (the shortest
-//! one is taken), and what scanning itself takes.
+//! At a fixed rate pages are unmapped for sampling: whoever touches one next takes a hint fault, and pays for it. A
+//! page whose hint fault comes from the same node as the one before, and which is on another, moves to that node (the
+//! two-stage filter of `should_numa_migrate_memory`): its lines are read from the one memory and written to the other
+//! by the task that took the fault, which waits for it. Left out: groups of tasks, tasks that are moved to their
+//! memory, scan periods that adapt (the shortest one is taken), and what scanning itself takes.
 
 use crate::clock::{NS, Time, to_ns};
 use crate::engine::{Engine, Observer};
@@ -100,8 +100,8 @@ impl crate::coherence::Hierarchy<'_> {
         page << bits..(page + 1) << bits
     }
 
-    /// A core moves a page from one node to another: how long that takes. It asks for as many lines at a time as it has fill buffers;
-    /// nobody waits for what is written. What caches hold of the page is of its old place: it goes.
+    /// A core moves a page from one node to another: how long that takes. It asks for as many lines at a time as it has
+    /// fill buffers; nobody waits for what is written. What caches hold of the page is of its old place: it goes.
     pub fn migrate(&mut self, core: usize, page: u64, from: usize, to: usize, now: Time) -> Time {
         let (machine, lines) = (self.machine(), self.lines_of(page));
         let domain = machine.domain(core);
@@ -167,14 +167,15 @@ mod tests {
         // The first read comes at 1001, after a scan at 1000: a fault (300), then 150 from the other node.
         let first = balanced(1);
         assert_eq!((counts(&first), first.tasks[1].end_fs / NS), ((1, 0, 1, 0), 1001 + 300 + 150));
-        // The second at 2452, after a scan at 2000: a fault, and the page moves (700). Eight lines by two: four rounds of 151, as
-        // of two lines that are asked for at once one waits a ns for the controller (64 GB/s). Then its own memory: 100, and
-        // the 2 ns in which that still writes the last two lines.
+        // The second at 2452, after a scan at 2000: a fault, and the page moves (700). Eight lines by two: four rounds
+        // of 151, as of two lines that are asked for at once one waits a ns for the controller (64 GB/s). Then its own
+        // memory: 100, and the 2 ns in which that still writes the last two lines.
         let second = balanced(2);
         let (fault, copy) = (300, 700 + 4 * 151);
         assert_eq!((counts(&second), second.tasks[1].page_migrations), ((2, 1, 1, 1), 1));
         assert_eq!(second.tasks[1].end_fs / NS, 2452 + fault + copy + 100 + 2);
-        // What the copy took: eight lines from the one memory and to the other, beside two reads of the one and one of the other.
+        // What the copy took: eight lines from the one memory and to the other, beside two reads of the one and one of
+        // the other.
         let bytes: Vec<u64> = second.servers.iter().map(|server| server.usage.bytes).collect();
         let names: Vec<&str> = second.servers.iter().map(|server| server.name.as_str()).collect();
         assert_eq!(
@@ -209,7 +210,8 @@ mod tests {
         assert_eq!(report.total.page_migrations, 0);
     }
 
-    /// With nothing to move, nothing but the faults is paid; with one node, or scans after its end, a run is as by first touch.
+    /// With nothing to move, nothing but the faults is paid; with one node, or scans after its end, a run is as by
+    /// first touch.
     #[test]
     fn what_is_at_home_stays_there() {
         let alone: Vec<Step> = (0..20).flat_map(|n| [compute(500), read(n % 4)]).collect();

@@ -172,7 +172,8 @@ mod tests {
         for (replacement, gone) in [
             // After 0 1 2 3 0: 1 is the oldest; then 2 (for 1); then 3.
             (Lru, [None, None, None, None, None, Some(1), Some(2), Some(3)]),
-            // The tree points at way 2 after the second 0; at way 1 after 4 went there; way 1 holds 1, which is used: then 3.
+            // The tree points at way 2 after the second 0; at way 1 after 4 went there; way 1 holds 1, which is used:
+            // then 3.
             (TreePlru, [None, None, None, None, None, Some(2), None, Some(3)]),
         ] {
             assert_eq!(use_all(&mut Cache::new(1, 4, replacement), &walk), gone, "{replacement:?}");
@@ -183,7 +184,8 @@ mod tests {
     fn any_number_of_sets() {
         for sets in [1, 3, 12_288, 28_672] {
             let mut cache = Cache::new(sets, 2, Replacement::Lru);
-            // Three lines of one set: the first goes. A line of the next set disturbs nobody; of a single set, 6 comes twice.
+            // Three lines of one set: the first goes. A line of the next set disturbs nobody; of a single set, 6 comes
+            // twice.
             let lines = [5, 5 + sets, 6, 5 + 2 * sets];
             let wanted = [None, None, None, Some(5)];
             assert_eq!(use_all(&mut cache, &lines), wanted, "{sets} sets");

@@ -1,11 +1,11 @@
 //! Why lines were not in the caches where they were looked for: compulsory, capacity, conflict and coherence misses.
 //!
-//! The first three are Hill's ("Aspects of Cache Memory and Instruction Buffer Performance", 1987): a cache misses the first access
-//! to a line whatever its size; what a fully associative LRU cache of the same size would have had is a conflict; the rest
-//! is capacity. The fourth is a line that was lost to a write of others. Beside each cache there is a fully
-//! associative one to which the same happens: the same lines are used, put in, given away and taken away by writes. What an
-//! inclusive cache further out takes from those below it is not taken away here: it is room that was lacking for no reason of
-//! theirs, a conflict.
+//! The first three are Hill's ("Aspects of Cache Memory and Instruction Buffer Performance", 1987): a cache misses the
+//! first access to a line whatever its size; what a fully associative LRU cache of the same size would have had is a
+//! conflict; the rest is capacity. The fourth is a line that was lost to a write of others. Beside each cache there is
+//! a fully associative one to which the same happens: the same lines are used, put in, given away and taken away by
+//! writes. What an inclusive cache further out takes from those below it is not taken away here: it is room that was
+//! lacking for no reason of theirs, a conflict.
 //!
 //! Beside these, the three kinds of the TLB paper (III-A-1), which knows no fourth: [`ByCopies`].
 
@@ -100,8 +100,8 @@ impl<'a> Classifier<'a> {
         }
     }
 
-    /// A core looks for a line in its caches up to `levels` of them, which do not have it; `copied` says whether another cache of
-    /// a level has it. Before anything else happens.
+    /// A core looks for a line in its caches up to `levels` of them, which do not have it; `copied` says whether
+    /// another cache of a level has it. Before anything else happens.
     pub fn look_up(&mut self, core: usize, line: u64, levels: usize, copied: impl Fn(usize) -> bool) {
         if self.writers.get(&line).is_some_and(|&writer| writer != core) {
             self.writers.remove(&line);

@@ -1,6 +1,7 @@
 //! Simulated time: whole femtoseconds, so that sums do not depend on the order in which they are made.
 //!
-//! 64 bits hold five hours, a quarter of which can be simulated. Whatever would be later is [`NEVER`], and refused by the engine.
+//! 64 bits hold five hours, a quarter of which can be simulated. Whatever would be later is [`NEVER`], and refused by
+//! the engine.
 
 /// A moment, or a length of time, in fs.
 pub type Time = u64;

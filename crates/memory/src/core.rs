@@ -1,8 +1,8 @@
 //! What a core makes of one task's instructions: how fast they are begun, and what holds them up.
 //!
-//! Instructions are begun at a given rate, in order. A load that is not served by the L1 takes a fill buffer until its line
-//! is there; so many instructions as the window has are begun behind it, then the core waits for it. Stores wait in the
-//! store buffer: they take a fill buffer and hold up nobody.
+//! Instructions are begun at a given rate, in order. A load that is not served by the L1 takes a fill buffer until its
+//! line is there; so many instructions as the window has are begun behind it, then the core waits for it. Stores wait
+//! in the store buffer: they take a fill buffer and hold up nobody.
 
 use crate::clock::Time;
 

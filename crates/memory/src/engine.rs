@@ -1,9 +1,9 @@
 //! The simulation: each task in its own time, and in one order whatever is not a core's own affair.
 //!
-//! What a core's L1 and first TLB serve is done as soon as the task comes to it, up to [`Options::lookahead`] ahead of all others;
-//! everything else waits for its turn: the earliest first, the lowest PU among equals. So a copy that is taken away by
-//! another core's store may still be read for that long, and not longer. One host thread does one simulation: the result
-//! depends on nothing but the recording, the machine, the mapping and the options.
+//! What a core's L1 and first TLB serve is done as soon as the task comes to it, up to [`Options::lookahead`] ahead of
+//! all others; everything else waits for its turn: the earliest first, the lowest PU among equals. So a copy that is
+//! taken away by another core's store may still be read for that long, and not longer. One host thread does one
+//! simulation: the result depends on nothing but the recording, the machine, the mapping and the options.
 
 use crate::balancing::Scans;
 use crate::clock::{LONGEST, NEVER, NS, Time};

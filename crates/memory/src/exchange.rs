@@ -1,7 +1,7 @@
 //! The operating system moving tasks while they run: at a given time, what two PUs have changes places.
 //!
-//! A task comes to its new core with nothing in that core's caches and TLBs but what others have left there; loads under way
-//! are waited for, and a change of task is paid. Where one of the PUs is idle this is the move of one task.
+//! A task comes to its new core with nothing in that core's caches and TLBs but what others have left there; loads
+//! under way are waited for, and a change of task is paid. Where one of the PUs is idle this is the move of one task.
 
 use crate::clock::{NEVER, Time};
 use crate::engine::{Engine, Observer};

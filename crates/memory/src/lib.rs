@@ -1,7 +1,8 @@
 //! A machine that is not at hand: caches, coherence, TLBs and NUMA memory, driven by a recording.
 //!
-//! [`simulate`] takes a [`cohabit_access::Recording`], a [`Machine`] and a mapping, and says what each task would have met
-//! there ([`Report`]). It shares no code with the estimators. docs/simulator.md says what is modelled and what is not.
+//! [`simulate`] takes a [`cohabit_access::Recording`], a [`Machine`] and a mapping, and says what each task would have
+//! met there ([`Report`]). It shares no code with the estimators. docs/simulator.md says what is modelled and what is
+//! not.
 
 mod balancing;
 mod cache;

@@ -1,5 +1,5 @@
-//! Whose turn it is: the PU with the earliest time, the lowest number among equals. A tournament, so that a change costs
-//! a few comparisons.
+//! Whose turn it is: the PU with the earliest time, the lowest number among equals. A tournament, so that a change
+//! costs a few comparisons.
 
 use crate::clock::{NEVER, Time};
 

@@ -19,8 +19,8 @@ pub enum Placement {
     Interleave,
     /// All to one node.
     Bind(usize),
-    /// To the node of whoever touches them first, and then to that of whoever goes on touching them, as Linux balances memory
-    /// ([`crate::machine::System`]): so many times as fast as it does, because simulated runs are short.
+    /// To the node of whoever touches them first, and then to that of whoever goes on touching them, as Linux balances
+    /// memory ([`crate::machine::System`]): so many times as fast as it does, because simulated runs are short.
     AutoNuma(u32),
     /// Addresses to nodes as listed, all else to the node of whoever touches it first.
     Listed(Vec<(Range<u64>, usize)>),
@@ -103,8 +103,8 @@ impl Pages {
         self.node_of.contains_key(&page) && (self.hinted.is_empty() || !self.hinted.contains_key(&page))
     }
 
-    /// Unmaps the next `count` pages for sampling, in the order of their numbers from `from` on, and around; those that were not
-    /// yet.
+    /// Unmaps the next `count` pages for sampling, in the order of their numbers from `from` on, and around; those that
+    /// were not yet.
     pub fn hint(&mut self, from: &mut u64, count: usize) -> Vec<u64> {
         let mut pages: Vec<u64> = self.node_of.keys().copied().collect();
         pages.sort_unstable();
@@ -121,8 +121,8 @@ impl Pages {
         self.hinted.remove(&page);
     }
 
-    /// A page that may be unmapped for sampling is touched from a core near node `near`. Where it was: it is not any more, and
-    /// the node that it leaves for `near`, where it does.
+    /// A page that may be unmapped for sampling is touched from a core near node `near`. Where it was: it is not any
+    /// more, and the node that it leaves for `near`, where it does.
     pub fn take_hint(&mut self, page: u64, near: usize) -> Option<Option<usize>> {
         if self.hinted.is_empty() {
             return None;

@@ -1,7 +1,8 @@
 //! A server that works off one request after another: a memory controller, a direction of a link, a bus.
 //!
-//! The time of one request is fixed, so that requests that come at random wait as in an M/D/1 queue: rho / (2 mu (1 - rho)).
-//! Requests come in nearly the order of time; one that comes late in the order may use a time in which nothing was done.
+//! The time of one request is fixed, so that requests that come at random wait as in an M/D/1 queue: rho / (2 mu (1 -
+//! rho)). Requests come in nearly the order of time; one that comes late in the order may use a time in which nothing
+//! was done.
 
 use crate::clock::{self, Time};
 use crate::report::Usage;

@@ -1,7 +1,7 @@
 //! Which line of a full set goes, where that is not simply the last of a list ([`crate::machine::Replacement`]).
 
-/// Tree-PLRU of one set: bit `n` of the tree belongs to node `n` (the root is 1, below `n` are `2n` and `2n + 1`), and is
-/// set where the less recently used half is the upper one.
+/// Tree-PLRU of one set: bit `n` of the tree belongs to node `n` (the root is 1, below `n` are `2n` and `2n + 1`), and
+/// is set where the less recently used half is the upper one.
 pub(crate) fn tree_touch(tree: &mut u64, way: usize, ways: usize) {
     let leaves = ways.next_power_of_two();
     let mut node = leaves + way;

@@ -162,8 +162,8 @@ impl LevelMisses {
 /// Misses by the kinds of the TLB paper (III-A-1), which are read so: each miss is of one of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct ByCopies {
-    /// What was looked for had been taken away: a line by a write of others, a page of a TLB because its memory was given back or
-    /// moved.
+    /// What was looked for had been taken away: a line by a write of others, a page of a TLB because its memory was
+    /// given back or moved.
     pub invalidation: u64,
     /// Not that, and no other cache of the level has it: it is looked for the first time, or had to make room.
     pub capacity: u64,
@@ -442,8 +442,8 @@ impl Report {
         served(self.total.loads_served) + served(self.total.stores_served)
     }
 
-    /// Misses of all caches of a level: what was served further out. What another core behind the same last cache gives is
-    /// no miss of the last cache, which knows of it.
+    /// Misses of all caches of a level: what was served further out. What another core behind the same last cache gives
+    /// is no miss of the last cache, which knows of it.
     pub fn misses(&self, level: u8) -> u64 {
         let is_last = self.caches.last().is_some_and(|cache| cache.level == level);
         let beyond = |served: &Served| match served {

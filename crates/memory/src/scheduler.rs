@@ -1,7 +1,7 @@
 //! Which task is on which PU when there are more tasks than PUs.
 //!
-//! Tasks stay on the PU that the mapping gives them. A PU runs the task that has been ready for longest; it keeps the PU
-//! until it sleeps, ends, or its slice is over and another is ready. Whoever polls keeps the PU like whoever works.
+//! Tasks stay on the PU that the mapping gives them. A PU runs the task that has been ready for longest; it keeps the
+//! PU until it sleeps, ends, or its slice is over and another is ready. Whoever polls keeps the PU like whoever works.
 
 use crate::clock::Time;
 

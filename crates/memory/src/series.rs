@@ -1,7 +1,8 @@
 //! A run over time: what was done in each window of simulated time ([`crate::Options::window`]).
 //!
-//! What a task does from one turn to the next is spread evenly over the time that it takes; a turn is at most as long as what a
-//! task may run ahead, or one step. A server is at work when it is; what a request waits is counted where it comes.
+//! What a task does from one turn to the next is spread evenly over the time that it takes; a turn is at most as long
+//! as what a task may run ahead, or one step. A server is at work when it is; what a request waits is counted where it
+//! comes.
 
 use crate::clock::Time;
 use crate::report::{Served, ServedCounts};
@@ -236,7 +237,8 @@ mod tests {
         window = 0\nfill_buffers = 2\n[[cache]]\nlevel = 1\nshared_by = 'core'\nsize = 128\nways = 2\nlatency_cycles = 1\n\
         [transfer_ns]\nmachine = 50\n[memory]\nlatency_ns = { machine = 100 }\nbandwidth_gb_s = 6.4\n";
 
-    /// 250 instructions of 1 ns; then a load at 251 of 100 ns, 10 of which the controller is at work: windows of 100 ns.
+    /// 250 instructions of 1 ns; then a load at 251 of 100 ns, 10 of which the controller is at work: windows of 100
+    /// ns.
     #[test]
     fn windows_by_hand() {
         let read = Step::access(StridedAccess::new(AccessKind::Read, 64, 8));

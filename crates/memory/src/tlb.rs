@@ -97,7 +97,8 @@ impl Tlb {
 }
 
 impl Tlb {
-    /// Whether the page, which has just come into the first TLB of data, had been taken from it. None where nobody keeps that.
+    /// Whether the page, which has just come into the first TLB of data, had been taken from it. None where nobody
+    /// keeps that.
     pub fn had_lost_data(&mut self, key: u64) -> Option<bool> {
         self.lost.as_mut().map(|[data, _]| data.remove(&key).is_some())
     }

@@ -1,4 +1,5 @@
-//! A task's steps, as far as they are its core's own affair: loops through the L1, computing, and what else needs nobody.
+//! A task's steps, as far as they are its core's own affair: loops through the L1, computing, and what else needs
+//! nobody.
 
 use crate::clock::{NS, Time};
 use crate::engine::{Engine, Observer, Stop, count_miss};

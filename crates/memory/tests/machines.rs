@@ -132,8 +132,8 @@ fn what_cannot_be_simulated_is_refused() {
     }
 }
 
-/// One task, one cache: an independent program misses as often, loads and stores apart. tests/common/walk.c has only accesses
-/// that lie in one line, since valgrind's cachegrind counts an access of two lines as one miss at most.
+/// One task, one cache: an independent program misses as often, loads and stores apart. tests/common/walk.c has only
+/// accesses that lie in one line, since valgrind's cachegrind counts an access of two lines as one miss at most.
 #[test]
 fn a_cache_misses_as_often_as_in_cachegrind() {
     let skip = |reason: &str| println!("skipped: a_cache_misses_as_often_as_in_cachegrind: {reason}");

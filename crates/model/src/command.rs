@@ -1,5 +1,5 @@
-//! A command as the user names it: where execvp(3) would find it, why it cannot be run, and what running it would add to
-//! one's rights. Whoever starts programs asks here, so that they all answer alike.
+//! A command as the user names it: where execvp(3) would find it, why it cannot be run, and what running it would add
+//! to one's rights. Whoever starts programs asks here, so that they all answer alike.
 
 use crate::Error;
 use std::ffi::{CString, OsStr, OsString};

@@ -108,15 +108,16 @@ pub struct CodeSite {
     pub tasks: Vec<u32>,
 }
 
-/// True sharing, false sharing, or none where the reads that were looked at are too few or too mixed to tell: nine in ten
-/// of them are of the one kind.
+/// True sharing, false sharing, or none where the reads that were looked at are too few or too mixed to tell: nine in
+/// ten of them are of the one kind.
 pub fn sharing(true_reads: u64, false_reads: u64) -> Option<bool> {
     let reads = true_reads.saturating_add(false_reads);
     let other = u128::from(true_reads.min(false_reads));
     (reads >= READS_TO_TELL && 10 * other <= u128::from(reads)).then_some(true_reads > false_reads)
 }
 
-/// Wilson's interval for a share of which `part` of `whole` samples were seen, with 95 % confidence; from 0 to 1 of none.
+/// Wilson's interval for a share of which `part` of `whole` samples were seen, with 95 % confidence; from 0 to 1 of
+/// none.
 pub fn confidence(part: u64, whole: u64) -> (f64, f64) {
     if whole == 0 {
         return (0.0, 1.0);

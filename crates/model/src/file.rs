@@ -44,8 +44,9 @@ fn write_through(path: &Path, content: &[u8]) -> std::io::Result<()> {
     OpenOptions::new().write(true).open(path)?.write_all(content)
 }
 
-/// Makes sure, before hours of work, that a file can be written at `path` when they are over: by making the temporary file
-/// that will be used then, or where there is something that is no plain file, by asking whether it may be written to.
+/// Makes sure, before hours of work, that a file can be written at `path` when they are over: by making the temporary
+/// file that will be used then, or where there is something that is no plain file, by asking whether it may be written
+/// to.
 ///
 /// # Errors
 /// As [`write_whole`] would fail.
@@ -80,8 +81,8 @@ pub(crate) fn read_text_of(file: &File, path: &Path, limit: u64) -> Result<Strin
     read_open_within(file, path, |_| limit)
 }
 
-/// The same with a limit that its beginning says, up to [`BEGINNING`] bytes of it. What is no text is refused as soon as it is
-/// met, so that of an endless file no more is read than the limit.
+/// The same with a limit that its beginning says, up to [`BEGINNING`] bytes of it. What is no text is refused as soon
+/// as it is met, so that of an endless file no more is read than the limit.
 ///
 /// # Errors
 /// The path with what is wrong with it.
@@ -111,7 +112,8 @@ fn read_open_within(file: &File, path: &Path, limit: impl Fn(&str) -> u64) -> Re
     String::from_utf8(bytes).map_err(|_| Error::new("not text").at(path.display()))
 }
 
-/// How many of the bytes are text, those before `valid` being known to be; some of the last letter may be still to come.
+/// How many of the bytes are text, those before `valid` being known to be; some of the last letter may be still to
+/// come.
 fn valid_up_to(bytes: &[u8], valid: usize, is_whole: bool) -> Result<usize> {
     if valid == 0 && (bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff")) {
         return Err(Error::new("not text as it is read here: it is UTF-16").remedy("save it as UTF-8"));
@@ -157,7 +159,8 @@ struct Temporary {
 }
 
 impl Temporary {
-    /// Locked as long as it is there, so that others know that it is in use. What was abandoned beside it is removed first.
+    /// Locked as long as it is there, so that others know that it is in use. What was abandoned beside it is removed
+    /// first.
     fn beside(destination: &Path) -> std::io::Result<Self> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         if destination.file_name().is_none() {

@@ -1,8 +1,8 @@
 //! The hardware communication topology: a tree of processing elements and switches, joined by ports (IBM report, 3.1,
 //! Figure 2).
 //!
-//! Every element but the root has one port, to its parent. Outwards is from the element to its parent, inwards the other
-//! way; both at once cost no more than each. A switch may bound what goes through it in all.
+//! Every element but the root has one port, to its parent. Outwards is from the element to its parent, inwards the
+//! other way; both at once cost no more than each. A switch may bound what goes through it in all.
 
 use crate::{Error, Result};
 use std::collections::HashMap;
@@ -37,8 +37,8 @@ impl Bandwidth {
         Self::new(vec![(1.0, rate)])
     }
 
-    /// Bytes per second for messages of that length: between two points linear in the logarithm of the length, beyond the
-    /// first and the last as there. None where there is no limit.
+    /// Bytes per second for messages of that length: between two points linear in the logarithm of the length, beyond
+    /// the first and the last as there. None where there is no limit.
     pub fn at(&self, length: f64) -> Option<f64> {
         let next = self.0.partition_point(|point| point.0 <= length);
         match (next.checked_sub(1).map(|at| self.0[at]), self.0.get(next)) {
@@ -294,8 +294,8 @@ impl Hct {
     }
 }
 
-/// Ports through which the same messages go: those of a switch and of the only element below it, and where the root has two
-/// elements below it, what leaves one and what enters the other.
+/// Ports through which the same messages go: those of a switch and of the only element below it, and where the root has
+/// two elements below it, what leaves one and what enters the other.
 #[derive(Debug, Clone)]
 pub struct Wires {
     /// The highest such element by element.
@@ -393,8 +393,8 @@ mod tests {
     #[test]
     fn ports_of_one_wire_have_the_same_messages() {
         use Direction::{In, Out};
-        // Above the switch that parts ways, two chains of switches, one of which ends in two processing elements; with a third
-        // element there it is not the same messages that leave one and enter another.
+        // Above the switch that parts ways, two chains of switches, one of which ends in two processing elements; with
+        // a third element there it is not the same messages that leave one and enter another.
         for third in [false, true] {
             let mut tree = Hct::new(None).unwrap();
             let mut switch = |parent| tree.add_switch(parent, Port::default(), None).unwrap();

@@ -7,11 +7,11 @@ use crate::topology::NodeId;
 use crate::{Matrix, Topology};
 use std::collections::HashSet;
 
-/// For each task the node of the tree among whose allowed PUs it may move: as long as every task keeps to its own and no two
-/// are on one PU that were not before, J is at most what it is by `placement`.
+/// For each task the node of the tree among whose allowed PUs it may move: as long as every task keeps to its own and
+/// no two are on one PU that were not before, J is at most what it is by `placement`.
 ///
-/// All allowed PUs of such a node are of one core kind. A task in `fixed` has its PU's node, and so have all of them where
-/// distances are no tree's.
+/// All allowed PUs of such a node are of one core kind. A task in `fixed` has its PU's node, and so have all of them
+/// where distances are no tree's.
 ///
 /// # Panics
 /// If `placement` does not have one entry a task, or names a PU the topology lacks.
@@ -90,7 +90,8 @@ mod tests {
         for (machine, weight, placement, fixed, expected) in [
             // Each pair has an L3 of its own, and any of its PUs will do.
             ("l3:2 core:4 pu:1", &two_pairs, vec![0, 1, 4, 5], vec![], vec![0..4, 0..4, 4..8, 4..8]),
-            // The last pair is as far apart as can be: its tasks may go anywhere, but for where the first must keep together.
+            // The last pair is as far apart as can be: its tasks may go anywhere, but for where the first must keep
+            // together.
             ("l3:2 core:4 pu:1", &two_pairs, vec![0, 1, 3, 5], vec![], vec![0..4, 0..4, 0..4, 4..8]),
             ("l3:2 core:4 pu:1", &two_pairs, vec![0, 4, 1, 5], vec![], vec![0..8, 0..8, 0..8, 0..8]),
             // On one core, the pair must stay there.

@@ -46,8 +46,8 @@ pub struct Placed {
     pub parent: Option<u32>,
     /// OS index of the PU (hwloc P#).
     pub pu: u32,
-    /// OS indices of all PUs that serve as well, as a list (`0-3,8`): J does not rise while every task keeps to its own.
-    /// Empty: `pu` alone.
+    /// OS indices of all PUs that serve as well, as a list (`0-3,8`): J does not rise while every task keeps to its
+    /// own. Empty: `pu` alone.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub pus: String,
     /// Keys of a later version, kept as they were.

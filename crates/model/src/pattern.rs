@@ -1,4 +1,5 @@
-//! The application communication pattern: how many messages of which length go from which task to which (IBM report, 3.2).
+//! The application communication pattern: how many messages of which length go from which task to which (IBM report,
+//! 3.2).
 
 use crate::Profile;
 use crate::profile::{SentBy, SizeRow};
@@ -39,7 +40,8 @@ pub struct Pattern {
     pub tasks: usize,
     /// The messages, in any order.
     pub messages: Vec<Messages>,
-    /// Of each of `messages` its place among what its source sends at a time, 0 the first; empty where that is not known.
+    /// Of each of `messages` its place among what its source sends at a time, 0 the first; empty where that is not
+    /// known.
     pub order: Vec<u32>,
     /// Who sends it: in a collective tasks do nothing else.
     pub by: SentBy,

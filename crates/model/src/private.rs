@@ -1,5 +1,6 @@
-//! Files and folders that only this user can have made or changed, where other users of the machine may plant some: links,
-//! pipes that nobody answers, folders of their own. As OpenSSH has it for its keys (sshd_config(5), StrictModes).
+//! Files and folders that only this user can have made or changed, where other users of the machine may plant some:
+//! links, pipes that nobody answers, folders of their own. As OpenSSH has it for its keys (sshd_config(5),
+//! StrictModes).
 
 use crate::file::{cannot_read, read_text_of};
 use crate::{Error, Result};
@@ -82,8 +83,8 @@ fn opened(options: &mut OpenOptions, path: &Path) -> std::io::Result<File> {
     Err(std::io::Error::new(std::io::ErrorKind::PermissionDenied, "not a plain file of this user's"))
 }
 
-/// Locks (flock(2)) a file for as long as the returned is held, without waiting. What is locked is in use, by whomever: unlike a
-/// process id, this is known in every container and on every host that shares the file system.
+/// Locks (flock(2)) a file for as long as the returned is held, without waiting. What is locked is in use, by whomever:
+/// unlike a process id, this is known in every container and on every host that shares the file system.
 ///
 /// # Errors
 /// `EAGAIN` where somebody else holds it; others where files cannot be locked there.
@@ -91,9 +92,9 @@ pub fn try_lock(file: File) -> nix::Result<Flock<File>> {
     Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno)
 }
 
-/// Removes what this user's cohabits that were killed have left in a folder under names that begin with `prefix`: files, and folders
-/// with a file `lock` in them, that were made to be locked by who uses them and are locked by nobody. `spare` may know more of
-/// them. Returns what was removed.
+/// Removes what this user's cohabits that were killed have left in a folder under names that begin with `prefix`:
+/// files, and folders with a file `lock` in them, that were made to be locked by who uses them and are locked by
+/// nobody. `spare` may know more of them. Returns what was removed.
 pub fn remove_abandoned(folder: &Path, prefix: &str, spare: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let ours = entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(prefix.as_bytes()));
@@ -124,10 +125,10 @@ pub fn read_text(path: &Path, limit: u64) -> Result<String> {
     read_text_of(&file, path, limit)
 }
 
-/// Where a path leads, the links in it followed, its last part too, as the kernel does with fs.protected_symlinks (sysctl
-/// of Linux, Documentation/admin-guide/sysctl/fs.rst): in a folder where everybody may put files, a link of a user who is
-/// neither this one nor the folder's owner is not followed. What is there at the end, if anything is, is held to the same.
-/// The part from which on there is nothing is left as it is.
+/// Where a path leads, the links in it followed, its last part too, as the kernel does with fs.protected_symlinks
+/// (sysctl of Linux, Documentation/admin-guide/sysctl/fs.rst): in a folder where everybody may put files, a link of a
+/// user who is neither this one nor the folder's owner is not followed. What is there at the end, if anything is, is
+/// held to the same. The part from which on there is nothing is left as it is.
 ///
 /// # Errors
 /// Permission is denied where somebody else has planted something; too many links.

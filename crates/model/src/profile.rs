@@ -68,7 +68,8 @@ pub struct Task {
     /// The MPI world it is in: 0 is the first, others were spawned ([`Meta::worlds`]).
     #[serde(default, skip_serializing_if = "is_default")]
     pub world: u32,
-    /// The processors it was allowed when MPI had begun, as the kernel writes lists (`0-3,8`); empty where that is not known.
+    /// The processors it was allowed when MPI had begun, as the kernel writes lists (`0-3,8`); empty where that is not
+    /// known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cpus: String,
     /// MPI made this thread for itself.
@@ -288,7 +289,8 @@ pub struct SizeRow {
     pub bytes: u64,
 }
 
-/// What two tasks exchange in one phase, in messages of one size class. Messages of different phases do not wait for one another.
+/// What two tasks exchange in one phase, in messages of one size class. Messages of different phases do not wait for
+/// one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PhaseRow {
     /// Which phase, counted from 0 in the order in which ranks came to them.
@@ -329,8 +331,8 @@ pub struct Profile {
     pub invalidations: Option<Matrix>,
     /// Blocks both touched within a window, symmetric, where known.
     pub sharing: Option<Matrix>,
-    /// The reads counted in `messages`, each shared out among all that held the value then, the writer and earlier readers:
-    /// `[holder][reader]`; where known.
+    /// The reads counted in `messages`, each shared out among all that held the value then, the writer and earlier
+    /// readers: `[holder][reader]`; where known.
     pub transfers: Option<Matrix>,
     /// The series over time, sorted by bin, source, destination; empty where not recorded.
     pub series: Vec<SeriesRow>,

@@ -8,8 +8,8 @@ use crate::profile::{Meta, SeriesRow, merge_series};
 pub enum Window {
     /// So many ns, at the same time for all tasks.
     Time(u64),
-    /// So many instructions of each task by its own count. An event is in the window of the task that reads. Windows of one number
-    /// are at the same time only as far as tasks get on alike.
+    /// So many instructions of each task by its own count. An event is in the window of the task that reads. Windows of
+    /// one number are at the same time only as far as tasks get on alike.
     Instructions(u64),
 }
 
@@ -63,8 +63,8 @@ pub fn bound_series(mut rows: Vec<SeriesRow>, mut width: u64, bound: usize) -> (
     (rows, width)
 }
 
-/// Bounds the series of `profile`, whose windows are `width` wide, in the unit of `meta`'s; where they were or are doubled, `meta`
-/// gets the new width and keeps the one that was asked for ([`Meta::note_requested`]).
+/// Bounds the series of `profile`, whose windows are `width` wide, in the unit of `meta`'s; where they were or are
+/// doubled, `meta` gets the new width and keeps the one that was asked for ([`Meta::note_requested`]).
 pub fn bound_profile_series(profile: &mut Profile, width: u64, bound: usize) {
     let requested = profile.meta.window();
     let (rows, width) = bound_series(std::mem::take(&mut profile.series), width, bound);

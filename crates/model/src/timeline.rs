@@ -2,9 +2,9 @@
 //! (DeLoc's concurrent communications).
 //!
 //! Parts come from one of several sources. What the program says goes before what is inferred: its own phases
-//! ([`By::Markers`]), then clusters in time ([`By::Clusters`]). Windows that come again ([`By::Recurring`]) say what is alike, not
-//! what is at the same time: they go before clusters where a mapping is made for each phase, and are else taken where they are
-//! asked for (docs/time.md has the order).
+//! ([`By::Markers`]), then clusters in time ([`By::Clusters`]). Windows that come again ([`By::Recurring`]) say what is
+//! alike, not what is at the same time: they go before clusters where a mapping is made for each phase, and are else
+//! taken where they are asked for (docs/time.md has the order).
 
 use crate::Matrix;
 use crate::series::Window;
@@ -52,7 +52,8 @@ pub struct Timeline {
     pub by: By,
     /// What its windows are.
     pub window: Window,
-    /// The parts, in the order of their first windows. What is in none of them (scattered, before the first phase) is left out.
+    /// The parts, in the order of their first windows. What is in none of them (scattered, before the first phase) is
+    /// left out.
     pub periods: Vec<Period>,
 }
 
@@ -81,9 +82,9 @@ impl Group {
     }
 }
 
-/// The groups of a run by what is exchanged in each part of it, those with the greatest load first. Loads are of what is
-/// exchanged within the part, not in the whole run; groups and pairs alike keep the order of their numbers. Parts in which
-/// nothing is exchanged between different tasks are no groups.
+/// The groups of a run by what is exchanged in each part of it, those with the greatest load first. Loads are of what
+/// is exchanged within the part, not in the whole run; groups and pairs alike keep the order of their numbers. Parts in
+/// which nothing is exchanged between different tasks are no groups.
 pub fn groups<'a>(weights: impl IntoIterator<Item = &'a Matrix>) -> Vec<Group> {
     let group = |(period, weight): (usize, &Matrix)| {
         let mut sums: BTreeMap<(u32, u32), u64> = BTreeMap::new();

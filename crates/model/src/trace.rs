@@ -1,7 +1,7 @@
 //! What the tasks of a profile did with messages, one after another: who could send only when something had come.
 //!
-//! A [`Pattern`](crate::Pattern) says how much was sent, a trace what waited for what. It has no times: those are what a mapping decides
-//! (`cohabit_network::replay`).
+//! A [`Pattern`](crate::Pattern) says how much was sent, a trace what waited for what. It has no times: those are what
+//! a mapping decides (`cohabit_network::replay`).
 
 use crate::{Error, Result};
 use std::collections::HashMap;
@@ -52,8 +52,8 @@ impl Trace {
         self.messages.iter().map(|message| u128::from(message.bytes)).sum()
     }
 
-    /// How many of its operations each task can do: all, or those before one that waits for a message which is not sent until then. Sending
-    /// waits for nothing here.
+    /// How many of its operations each task can do: all, or those before one that waits for a message which is not sent
+    /// until then. Sending waits for nothing here.
     pub fn reach(&self) -> Vec<usize> {
         let mut sent = vec![false; self.messages.len()];
         let mut waiting: HashMap<u32, usize> = HashMap::new();
@@ -75,8 +75,8 @@ impl Trace {
         reached
     }
 
-    /// Checks that a message is sent once, by its source, and before the source waits for it; is posted by its destination, once at most;
-    /// is waited for by one of the two; and that no task waits for ever.
+    /// Checks that a message is sent once, by its source, and before the source waits for it; is posted by its
+    /// destination, once at most; is waited for by one of the two; and that no task waits for ever.
     ///
     /// # Errors
     /// Where it is not so.

@@ -1,4 +1,5 @@
-//! The cost estimator: how long a phase of concurrent communication takes on a tree of ports and switches, under a mapping.
+//! The cost estimator: how long a phase of concurrent communication takes on a tree of ports and switches, under a
+//! mapping.
 //!
 //! After the IBM report, section 5 and Figure 4; what is changed, and why, is in docs/estimator.md. In short: a task's
 //! messages go through a port one after another; different tasks' do so at once, as far as the port's maximum bandwidth
@@ -18,8 +19,9 @@ pub enum Resource {
     Switch(usize),
 }
 
-/// Which norm of all ports' and switches' times tells apart mappings with the same longest one (Awerbuch, Azar, Grove, Kao,
-/// Krishnan, Vitter, "Load balancing in the Lp norm", FOCS 1995): the fuller the others are as well, the larger it is.
+/// Which norm of all ports' and switches' times tells apart mappings with the same longest one (Awerbuch, Azar, Grove,
+/// Kao, Krishnan, Vitter, "Load balancing in the Lp norm", FOCS 1995): the fuller the others are as well, the larger it
+/// is.
 pub const NORM: i32 = 4;
 
 /// Estimates nearer to each other than this share are the same: it is the norm that tells such mappings apart.
@@ -30,9 +32,9 @@ pub const SAME: f64 = 0.01;
 pub struct Estimate {
     /// Seconds: the longest that a port or switch is busy.
     pub seconds: f64,
-    /// Seconds: the [`NORM`]-norm of how long each port and switch is busy; ports of one wire ([`Hct::wires`]) count once. Not in
-    /// the report; of mappings whose phases take as long, the one for which this is smaller is mostly faster
-    /// (benches/estimates.md).
+    /// Seconds: the [`NORM`]-norm of how long each port and switch is busy; ports of one wire ([`Hct::wires`]) count
+    /// once. Not in the report; of mappings whose phases take as long, the one for which this is smaller is mostly
+    /// faster (benches/estimates.md).
     pub norm_s: f64,
     /// What takes as long; none where nothing is sent through any port.
     pub bottleneck: Option<Resource>,

@@ -65,7 +65,8 @@ fn a_shared_port_bounds_what_each_alone_does_not() {
     let mapping = [near[0], near[1], far[0], far[1]];
     assert_seconds(&hct, &pattern(4, &[(0, 2, 200.0, 1)]), &mapping, 2.0);
     assert_seconds(&hct, &pattern(4, &[(0, 2, 200.0, 1), (1, 3, 200.0, 1)]), &mapping, 400.0 / 150.0);
-    // As printed, the figure lets a long task go for nothing after a short one: 300 bytes at 100 are 3 s, whatever else.
+    // As printed, the figure lets a long task go for nothing after a short one: 300 bytes at 100 are 3 s, whatever
+    // else.
     let uneven = pattern(4, &[(0, 2, 30.0, 10), (1, 3, 1.0, 1)]);
     assert_seconds(&hct, &uneven, &mapping, 3.0);
 }
@@ -113,8 +114,8 @@ fn a_mapping_that_does_not_fit_is_refused() {
     assert!(estimate(&hct, &pattern(4, &[(0, 4, 1.0, 1)]), &cpu).is_err());
 }
 
-/// The definition: for each port and switch, over all tasks and all their messages, whether the path has it. The seconds of
-/// each.
+/// The definition: for each port and switch, over all tasks and all their messages, whether the path has it. The
+/// seconds of each.
 fn slow(hct: &Hct, pattern: &Pattern, mapping: &[usize]) -> Vec<f64> {
     let mut busy = Vec::new();
     for element in 0..hct.elements() {

@@ -1,5 +1,6 @@
-//! What messages take on a network: the IBM report's cost estimator ([`estimator`]), what the order of messages adds to that
-//! ([`queues`]), a run done over again from its trace ([`replay`]), and what a whole run is estimated to take ([`run`](mod@run)).
+//! What messages take on a network: the IBM report's cost estimator ([`estimator`]), what the order of messages adds to
+//! that ([`queues`]), a run done over again from its trace ([`replay`]), and what a whole run is estimated to take
+//! ([`run`](mod@run)).
 //!
 //! Pure: nothing here starts a process, reads a clock or prints.
 

@@ -1,12 +1,13 @@
-//! A phase followed message by message: what waits in a port behind what came before it, which depends on the order in which tasks
-//! send.
+//! A phase followed message by message: what waits in a port behind what came before it, which depends on the order in
+//! which tasks send.
 //!
-//! Not in the IBM report, whose estimator ignores order (section 5) and what is said before a message is sent (its third footnote).
-//! Where every task sends to every other the estimator has most mappings alike; which ports stand idle at first and have too
-//! much to do later is a matter of who is sent to first. Here ports serve first what comes first and hold as much as waits. A message
-//! that is asked for first ([`Port::asks_from`](cohabit_model::hct::Port::asks_from)) is sent when the answer has come back, behind what
-//! the other task sends the same way. Where a collective goes step by step a task's next message waits for the one before it, and for
-//! what the task is sent meanwhile.
+//! Not in the IBM report, whose estimator ignores order (section 5) and what is said before a message is sent (its
+//! third footnote). Where every task sends to every other the estimator has most mappings alike; which ports stand idle
+//! at first and have too much to do later is a matter of who is sent to first. Here ports serve first what comes first
+//! and hold as much as waits. A message that is asked for first
+//! ([`Port::asks_from`](cohabit_model::hct::Port::asks_from)) is sent when the answer has come back, behind what the
+//! other task sends the same way. Where a collective goes step by step a task's next message waits for the one before
+//! it, and for what the task is sent meanwhile.
 
 use crate::Phase;
 use crate::estimator::{self, check};
@@ -28,8 +29,9 @@ const WINDOW: f64 = 128.0 * 1024.0;
 /// Of a question and of an answer.
 pub(crate) const CONTROL: f64 = 64.0;
 
-/// Tasks do not begin, and answer, at the same moment: up to so late, in times that a message takes. What they send is followed so many
-/// times, with other delays each time, and the mean counts: where all are in step, small things decide much.
+/// Tasks do not begin, and answer, at the same moment: up to so late, in times that a message takes. What they send is
+/// followed so many times, with other delays each time, and the mean counts: where all are in step, small things decide
+/// much.
 const LATE: f64 = 0.5;
 const RUNS: u64 = 8;
 
@@ -65,7 +67,8 @@ pub struct Followed {
 /// How long a phase takes under a mapping where messages wait for those before them: at least as long as
 /// [`crate::estimate`] says. None where the order of messages is not known ([`Pattern::order`]), or they are too many.
 ///
-/// The phase is taken to come as often as the pair with the most messages has any, with an equal share of every pair's each time.
+/// The phase is taken to come as often as the pair with the most messages has any, with an equal share of every pair's
+/// each time.
 ///
 /// # Errors
 /// As for [`crate::estimate`].
@@ -83,14 +86,16 @@ pub fn follow(hct: &Hct, pattern: &Pattern, mapping: &[usize]) -> Result<Option<
     Ok(Some(Followed { seconds: seconds.max(least), asks }))
 }
 
-/// How many pieces of messages are followed for an estimate of these phases; 0 where the order of messages is known of none.
+/// How many pieces of messages are followed for an estimate of these phases; 0 where the order of messages is known of
+/// none.
 pub fn work(phases: &[Phase]) -> f64 {
     let pieces = |phase: &Phase| flows(&phase.pattern).map_or(0.0, |(_, flows)| flows.iter().map(Flow::pieces).sum());
     let followed = phases.iter().map(pieces).filter(|&pieces: &f64| pieces <= MOST);
     RUNS as f64 * followed.sum::<f64>()
 }
 
-/// How often the phase comes, and what is sent each time, each source's messages in their order; none where that is not known.
+/// How often the phase comes, and what is sent each time, each source's messages in their order; none where that is not
+/// known.
 fn flows(pattern: &Pattern) -> Option<(f64, Vec<Flow>)> {
     if pattern.messages.is_empty() || pattern.order.len() != pattern.messages.len() {
         return None;

@@ -1,5 +1,6 @@
-//! Hand-worked cases, and a slow reference: where nothing is asked for and a message is in its port as a whole, each port's work is
-//! known when that of those before it is, so that ports can be gone through one after another, without a clock.
+//! Hand-worked cases, and a slow reference: where nothing is asked for and a message is in its port as a whole, each
+//! port's work is known when that of those before it is, so that ports can be gone through one after another, without a
+//! clock.
 
 use super::*;
 use cohabit_model::hct::Port;
@@ -100,7 +101,8 @@ fn answers_wait_behind_what_goes_the_same_way() {
 
 #[test]
 fn what_is_sent_later_waits_for_its_turn() {
-    // Of a long message no more than a window is in the port: a short one that is sent after it need not wait for all of it.
+    // Of a long message no more than a window is in the port: a short one that is sent after it need not wait for all
+    // of it.
     let (hct, mapping) = star(3, &Port::flat(WINDOW).unwrap());
     let seconds = in_step(&hct, &mapping, &pattern(3, &[(0, 1, 8 * WINDOW as u32, 1, 0), (0, 2, 1000, 1, 1)]));
     assert!((8.0..8.6).contains(&seconds), "{seconds}");
@@ -161,7 +163,8 @@ fn without_an_order_nothing_is_followed() {
 /// When a message comes to a port, how many it has behind it, and which flow it is of.
 type Coming = (f64, usize, usize);
 
-/// When all is through if ports are gone through one after another, outwards from the deepest, then inwards from the highest.
+/// When all is through if ports are gone through one after another, outwards from the deepest, then inwards from the
+/// highest.
 fn one_port_after_another(hct: &Hct, flows: &[Flow], mapping: &[usize]) -> f64 {
     let mut coming: BTreeMap<(i64, usize), Vec<Coming>> = BTreeMap::new();
     let paths: Vec<Vec<(i64, usize)>> = flows
@@ -199,8 +202,8 @@ fn one_port_after_another(hct: &Hct, flows: &[Flow], mapping: &[usize]) -> f64 {
     last
 }
 
-/// Three subnets of two hosts with two processing elements each; no two ports have the same rate, so that nothing comes at the
-/// same time as something else.
+/// Three subnets of two hosts with two processing elements each; no two ports have the same rate, so that nothing comes
+/// at the same time as something else.
 fn cluster(rates: &[u32]) -> (Hct, Vec<usize>) {
     let mut hct = Hct::new(None).unwrap();
     let mut rates = rates.iter().zip(1..).map(|(&rate, number)| f64::from(rate) + 0.001 * f64::from(number));

@@ -1,9 +1,10 @@
-//! A run done over again under another mapping, message by message: how long its communication takes where each task goes on only
-//! when what it waits for has come.
+//! A run done over again under another mapping, message by message: how long its communication takes where each task
+//! goes on only when what it waits for has come.
 //!
-//! Not in the IBM report, whose estimator ignores order and blocking (section 5). The profile's [trace](crate::Trace) says what each
-//! task does one after another; ports serve first what comes first. Computing takes no time: it is the same under every mapping. What
-//! is changed against hardware, and what it is worth, is in docs/estimator.md, "The replay".
+//! Not in the IBM report, whose estimator ignores order and blocking (section 5). The profile's [trace](crate::Trace)
+//! says what each task does one after another; ports serve first what comes first. Computing takes no time: it is the
+//! same under every mapping. What is changed against hardware, and what it is worth, is in docs/estimator.md, "The
+//! replay".
 
 use crate::estimator::check;
 use crate::queues::{CONTROL, Planned, What, delay};
@@ -15,17 +16,17 @@ use cohabit_model::{Profile, Result};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-/// Messages go through ports in pieces, each a frame. Of one message there are at most [`MOST_OF_ONE`], and fewer where there are more
-/// than [`MOST`] in all.
+/// Messages go through ports in pieces, each a frame. Of one message there are at most [`MOST_OF_ONE`], and fewer where
+/// there are more than [`MOST`] in all.
 const MOST_OF_ONE: f64 = 128.0;
 const MOST: f64 = 1e6;
 
-/// A task notices what comes later than it could, by up to the time that a piece takes. The run is done so many times, with other
-/// delays each time, and the mean counts; fewer times where there are many pieces.
+/// A task notices what comes later than it could, by up to the time that a piece takes. The run is done so many times,
+/// with other delays each time, and the mean counts; fewer times where there are many pieces.
 const RUNS: f64 = 4.0;
 
-/// Of a message's way only ports count that, with as much for each task behind them, take more than this share of the time that the
-/// slowest does.
+/// Of a message's way only ports count that, with as much for each task behind them, take more than this share of the
+/// time that the slowest does.
 const SHARE: f64 = 1.0 / 8.0;
 
 /// A trace made ready to be done over again.
@@ -94,8 +95,9 @@ impl Replay {
         self.runs as f64 * (pieces + operations as f64)
     }
 
-    /// Seconds that the run's communication takes under a mapping. Where tasks would wait for one another for ever, as those of a program
-    /// may that relies on MPI to take long messages before they are received, what is asked for is sent all the same.
+    /// Seconds that the run's communication takes under a mapping. Where tasks would wait for one another for ever, as
+    /// those of a program may that relies on MPI to take long messages before they are received, what is asked for is
+    /// sent all the same.
     ///
     /// # Errors
     /// The mapping does not have a processing element of `hct` for every task.
@@ -111,7 +113,8 @@ impl Replay {
 struct Ways {
     /// By connection: the ports that count, one for each wire, with seconds of a byte among others.
     ports: Vec<Vec<(usize, f64)>>,
-    /// By message: seconds by which it comes later than its last piece is through the last port, and whether it is asked for.
+    /// By message: seconds by which it comes later than its last piece is through the last port, and whether it is
+    /// asked for.
     lag_s: Vec<f64>,
     asks: Vec<bool>,
     /// The same of what asks, by connection.

@@ -1,5 +1,5 @@
-//! A slow reference: it looks through everything that is on its way for what happens next and for what a connection has where, and
-//! works out the way again at every port.
+//! A slow reference: it looks through everything that is on its way for what happens next and for what a connection has
+//! where, and works out the way again at every port.
 
 use super::tests::{exact, post, profile, replay, send, wait};
 use super::*;
@@ -386,8 +386,8 @@ impl<'a> Slow<'a> {
     }
 }
 
-/// Source, destination and bytes of a message; how many messages later it is posted, and how much later still its source and its
-/// destination wait for it, or never.
+/// Source, destination and bytes of a message; how many messages later it is posted, and how much later still its
+/// source and its destination wait for it, or never.
 type Sending = (usize, usize, u64, Option<usize>, Option<usize>, Option<usize>);
 
 fn sendings() -> impl Strategy<Value = Vec<Sending>> {
@@ -396,8 +396,8 @@ fn sendings() -> impl Strategy<Value = Vec<Sending>> {
     prop::collection::vec((0..6usize, 0..6usize, bytes, later(), later(), later()), 1..25)
 }
 
-/// What is done later is done in the order of all: whoever waits for a message finds it sent and posted. If waits are early they may
-/// come before the post, and tasks would wait for ever for what is asked for.
+/// What is done later is done in the order of all: whoever waits for a message finds it sent and posted. If waits are
+/// early they may come before the post, and tasks would wait for ever for what is asked for.
 fn program(tasks: usize, sendings: &[Sending], is_early: bool) -> Trace {
     let mut trace = Trace { messages: Vec::new(), operations: vec![Vec::new(); tasks] };
     for now in 0..sendings.len() + 8 {
@@ -423,8 +423,9 @@ fn program(tasks: usize, sendings: &[Sending], is_early: bool) -> Trace {
     trace
 }
 
-/// A star, or hosts of two processing elements each, all of whose ports have other rates, some of which are less for short messages.
-/// But two hosts have one kind of port, the same both ways: what leaves one enters the other. Ports inside are so many times as fast.
+/// A star, or hosts of two processing elements each, all of whose ports have other rates, some of which are less for
+/// short messages. But two hosts have one kind of port, the same both ways: what leaves one enters the other. Ports
+/// inside are so many times as fast.
 fn tree(hosts: usize, rates: &[u32], speed: f64, inside: f64, asks_from: Option<u64>) -> (Hct, Vec<usize>) {
     let asks_from = asks_from.map(|bytes| bytes as f64);
     let mut rates = rates.iter().zip(1..).map(|(&rate, number)| speed * (f64::from(rate) + 0.001 * f64::from(number)));

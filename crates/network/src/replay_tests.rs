@@ -235,7 +235,8 @@ fn what_tasks_would_wait_for_for_ever_is_sent_all_the_same() {
 
 #[test]
 fn what_goes_before_a_short_message_is_what_is_in_the_port() {
-    // A round trip takes so long here that no more than two frames are left in a port once one is known; a frame a second.
+    // A round trip takes so long here that no more than two frames are left in a port once one is known; a frame a
+    // second.
     let tree = star(4, &Port::flat(FRAME).unwrap());
     let (long, short) = (30 * FRAME as u64, FRAME as u64);
     // Who has the short one sends something so long that it comes last: it says when the short one came.
@@ -244,7 +245,8 @@ fn what_goes_before_a_short_message_is_what_is_in_the_port() {
     let rows = [(0, 1, long), (0, 3, short), (3, 2, long)];
     let operations: [&[Operation]; 4] = [&[send(0), send(1)], &[], &[], &[wait(1), send(2)]];
     assert_exact(&tree, &rows, &operations, 10.0 + 1.0 + 1.0 + answered);
-    // Sent when what task 2 sent has come, in twelve pieces: twelve frames of the long one are out, and two more in the port.
+    // Sent when what task 2 sent has come, in twelve pieces: twelve frames of the long one are out, and two more in the
+    // port.
     let rows = [(0, 1, long), (0, 3, short), (3, 2, long), (2, 0, 23 * short / 2)];
     let operations: [&[Operation]; 4] = [&[send(0), wait(3), send(1)], &[], &[send(3)], &[wait(1), send(2)]];
     assert_exact(&tree, &rows, &operations, 14.0 + 1.0 + 1.0 + answered);

@@ -1,10 +1,11 @@
 //! What a whole run is estimated to take: its phases, each as often as it comes (IBM report, 3.2).
 //!
-//! Where the profile has a trace, the run takes what doing that over again does ([`Replay`]), with a share for how full ports are.
+//! Where the profile has a trace, the run takes what doing that over again does ([`Replay`]), with a share for how full
+//! ports are.
 //!
-//! Else, a profile that tells phases apart does not say how far they overlap: ranks go ahead of one another. The run takes at least as long
-//! as all messages sent at once, and as the longest collective, order included; and at most as all phases one after the other. It is estimated half-way
-//! (benches/estimates.md, "Phases").
+//! Else, a profile that tells phases apart does not say how far they overlap: ranks go ahead of one another. The run
+//! takes at least as long as all messages sent at once, and as the longest collective, order included; and at most as
+//! all phases one after the other. It is estimated half-way (benches/estimates.md, "Phases").
 
 use crate::Replay;
 use crate::estimator::{Estimate, Total, estimate};
@@ -67,12 +68,12 @@ impl From<Vec<Phase>> for Traffic {
 pub struct Run {
     /// All phases, each as often as it comes; the seconds are those of the replay, where there is one.
     pub total: Total,
-    /// By phase, once each. Seconds are half-way between those of the last port, as if the order of messages did not matter, and those
-    /// of [`queues::follow`], of a collective that does not ask these; and of a whole run at least
+    /// By phase, once each. Seconds are half-way between those of the last port, as if the order of messages did not
+    /// matter, and those of [`queues::follow`], of a collective that does not ask these; and of a whole run at least
     /// those of the longest collective.
     pub phases: Vec<Estimate>,
-    /// The seconds if all phases were sent at once, and if none began before the last was over everywhere; both are those of all phases
-    /// where no parts of a whole run are told apart. Nothing of a replay is in them.
+    /// The seconds if all phases were sent at once, and if none began before the last was over everywhere; both are
+    /// those of all phases where no parts of a whole run are told apart. Nothing of a replay is in them.
     pub extremes_s: [f64; 2],
     /// Whether there is a replay.
     pub is_replayed: bool,

@@ -1,8 +1,8 @@
-//! How much of what one task sends another may be on its way at a time: one direction of a TCP connection, as Linux keeps it where
-//! ports drop nothing.
+//! How much of what one task sends another may be on its way at a time: one direction of a TCP connection, as Linux
+//! keeps it where ports drop nothing.
 //!
-//! It matters where connections share a port: a long message lets as much go before others as is in the port of it, and what is
-//! said about the next message waits behind what is in the sender's buffer of this one.
+//! It matters where connections share a port: a long message lets as much go before others as is in the port of it, and
+//! what is said about the next message waits behind what is in the sender's buffer of this one.
 
 use std::collections::VecDeque;
 
@@ -12,12 +12,13 @@ pub(crate) const FRAME: f64 = 1460.0;
 /// What may be on its way before anything is acknowledged (RFC 6928).
 pub(crate) const INITIAL: f64 = 10.0 * FRAME;
 
-/// The window grows by what is acknowledged (slow start, RFC 5681, 3.1), but to no more than so many times what has been on its way at
-/// a time (tcp_is_cwnd_limited).
+/// The window grows by what is acknowledged (slow start, RFC 5681, 3.1), but to no more than so many times what has
+/// been on its way at a time (tcp_is_cwnd_limited).
 pub(crate) const UNUSED: f64 = 2.0;
 
-/// A sender leaves so much in its port: what it sends in these seconds (small queues, tcp_small_queue_check), at two windows a
-/// round trip (tcp_update_pacing_rate), in each of two buffers (tcp_tso_autosize) of 64 KiB at most; and two frames always.
+/// A sender leaves so much in its port: what it sends in these seconds (small queues, tcp_small_queue_check), at two
+/// windows a round trip (tcp_update_pacing_rate), in each of two buffers (tcp_tso_autosize) of 64 KiB at most; and two
+/// frames always.
 pub(crate) const QUEUED_S: f64 = 2.0 * 2.0 / 1024.0;
 pub(crate) const QUEUED: [f64; 2] = [2.0 * FRAME, 2.0 * 65_536.0];
 

@@ -1,10 +1,10 @@
 //! MPI programs with threads: ranks and their threads in one profile, in one unit.
 //!
-//! The exact profiler follows the threads of all ranks, and the library for MPI ranks, preloaded into them, counts their
-//! messages. Within a call of MPI what a thread does in memory that processes share is MPI's transport: the profiler
-//! leaves that out (`native/mpi/abi.h`: the marks), so that a message counts once, however it travels: through shared
-//! memory, by cross-memory attach or over a network. A message counts as the values of so many blocks as it has bytes for,
-//! and goes from the first thread of its sender to the first of its receiver.
+//! The exact profiler follows the threads of all ranks, and the library for MPI ranks, preloaded into them, counts
+//! their messages. Within a call of MPI what a thread does in memory that processes share is MPI's transport: the
+//! profiler leaves that out (`native/mpi/abi.h`: the marks), so that a message counts once, however it travels: through
+//! shared memory, by cross-memory attach or over a network. A message counts as the values of so many blocks as it has
+//! bytes for, and goes from the first thread of its sender to the first of its receiver.
 
 use crate::mpi::Called;
 use crate::{dbi, mpi};
@@ -18,9 +18,10 @@ use std::ffi::OsString;
 const DETECTOR: &str = "dbi,mpi";
 /// MPI_THREAD_SERIALIZED; it and MPI_THREAD_MULTIPLE allow calls by other threads than the first.
 const SERIALIZED: u32 = 2;
-/// What ranks' libraries are asked for, where the user asks for nothing else. PMIx, by which Open MPI 5 starts ranks, wants
-/// its data at one address in all processes, where the profiler's memory may be; its other store has no such wish. UCX
-/// starts a thread for its virtual file system as it is loaded, before any call of MPI: it would count as the program's.
+/// What ranks' libraries are asked for, where the user asks for nothing else. PMIx, by which Open MPI 5 starts ranks,
+/// wants its data at one address in all processes, where the profiler's memory may be; its other store has no such
+/// wish. UCX starts a thread for its virtual file system as it is loaded, before any call of MPI: it would count as the
+/// program's.
 const ASKED_FOR: [(&str, &str); 2] = [("PMIX_MCA_gds", "hash"), ("UCX_VFS_ENABLE", "n")];
 const WHICH_THREAD: &str = "which thread of a rank sent and received its messages: its first is named for all";
 const WHICH_RECEIVER: &str = "which thread of a rank received its messages (but by one-sided calls), and in the time series also which \
@@ -57,8 +58,8 @@ fn asked_for() -> impl Iterator<Item = (OsString, OsString)> {
     asked_for.map(|(name, value)| (name.into(), value.into()))
 }
 
-/// Runs a launcher and records what its ranks do in memory, MPI's own transport among it (`options.recording`). The profile is
-/// that of all processes.
+/// Runs a launcher and records what its ranks do in memory, MPI's own transport among it (`options.recording`). The
+/// profile is that of all processes.
 ///
 /// # Errors
 /// Those of [`dbi::profile`]; there is no library for the launcher's MPI.
@@ -69,8 +70,8 @@ pub fn record(command: &[OsString], options: &dbi::Options) -> Result<dbi::Outco
     dbi::profile(&marked.words, &options)
 }
 
-/// The threads of `threads` that are of the ranks of `ranks`, with the communication of both. Messages go between the first
-/// threads of their ranks but where `called` knows another.
+/// The threads of `threads` that are of the ranks of `ranks`, with the communication of both. Messages go between the
+/// first threads of their ranks but where `called` knows another.
 pub fn join(threads: Profile, ranks: Profile, called: &[Called]) -> Profile {
     let numbering = Numbering::of(&threads, &ranks);
     let count = numbering.tasks.len();
@@ -165,8 +166,8 @@ struct Numbering {
 }
 
 impl Numbering {
-    /// Rank by rank, its threads in the order in which they were made. Threads that MPI made for itself are left out, and
-    /// so is what is no rank: the launcher. A rank that the profiler did not follow (on another host) is one task.
+    /// Rank by rank, its threads in the order in which they were made. Threads that MPI made for itself are left out,
+    /// and so is what is no rank: the launcher. A rank that the profiler did not follow (on another host) is one task.
     fn of(threads: &Profile, ranks: &Profile) -> Self {
         let (of_thread, of_process, of_tid) = Default::default();
         let mut found = Self { tasks: Vec::new(), of_thread, of_rank: Vec::new(), of_process, of_tid };
@@ -356,8 +357,9 @@ mod tests {
     }
     #[test]
     fn messages_go_to_the_threads_that_are_known() {
-        // Of the 10 messages of rank 0 to rank 1 its second thread (tid 12) sent 6, and a thread that nobody knows one; rank 1's
-        // (tid 14) fetched the 3 from itself to rank 0 for the other: a class beyond its row takes no more than there is.
+        // Of the 10 messages of rank 0 to rank 1 its second thread (tid 12) sent 6, and a thread that nobody knows one;
+        // rank 1's (tid 14) fetched the 3 from itself to rank 0 for the other: a class beyond its row takes no more
+        // than there is.
         let called = |source, destination, tid, sends, messages, bytes| Called {
             source,
             destination,

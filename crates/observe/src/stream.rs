@@ -1,5 +1,6 @@
-//! Reads access streams: what the exact profiler records with [`Options::record`](crate::dbi::Options::record), one file
-//! for each program image, every access in the order in which the detector took it (`native/abi.h`, `cohabit_stream_t`).
+//! Reads access streams: what the exact profiler records with [`Options::record`](crate::dbi::Options::record), one
+//! file for each program image, every access in the order in which the detector took it (`native/abi.h`,
+//! `cohabit_stream_t`).
 
 use crate::dbi::abi;
 use cohabit_access::{Access, AccessKind};

@@ -242,8 +242,9 @@ fn unrolled_loops_count_their_loads_and_stores() {
     assert!(counts[0][0] > 1000 && counts[0][1] > 1000, "{counts:?}");
 }
 
-/// A read after every million instructions of the reader's, by a loop that is unrolled and by one that is not, is in every tenth window
-/// of a hundred thousand. What is between two of them beside the million is a few hundred for all of the twenty.
+/// A read after every million instructions of the reader's, by a loop that is unrolled and by one that is not, is in
+/// every tenth window of a hundred thousand. What is between two of them beside the million is a few hundred for all of
+/// the twenty.
 #[test]
 fn windows_of_instructions_are_as_long_as_they_are_said_to_be() {
     const WIDTH: u64 = 100_000;
@@ -275,8 +276,8 @@ fn probes_with_windows_of_instructions() {
     assert_none(&failures);
 }
 
-/// A loop that works while it waits asks in every iteration what ends its wait, unrolled or not. It is nearly always its
-/// own 8 bytes that are counted, and not the byte that the probe reads afterwards.
+/// A loop that works while it waits asks in every iteration what ends its wait, unrolled or not. It is nearly always
+/// its own 8 bytes that are counted, and not the byte that the probe reads afterwards.
 #[test]
 fn loops_see_what_they_wait_for() {
     const WAITS: u64 = 32;

@@ -57,8 +57,8 @@ fn assert_shares(profile: &Profile, what: &str) {
     assert!(profile.meta.hot.iter().all(|hot| hot.messages <= data.messages), "{what}");
 }
 
-/// What sampling may be off by: the messages themselves are exact, which object they belong to is known of one in so many.
-/// Five standard deviations, so that it is not chance whether the test passes.
+/// What sampling may be off by: the messages themselves are exact, which object they belong to is known of one in so
+/// many. Five standard deviations, so that it is not chance whether the test passes.
 fn near(found: u64, known: u64, data: &Data) -> bool {
     let samples = (data.messages / data.interval).max(1) as f64;
     let share = known as f64 / data.messages as f64;

@@ -1,6 +1,7 @@
-//! A third opinion: the accesses that valgrind's lackey sees the workloads make, fed to the reference detector, give the
-//! matrices that the workloads say are known. Lackey does not see what system calls read and write, takes masked moves and
-//! bit strings apart into smaller accesses, and has no AVX-512: what probes those is left to the profiler's own tests.
+//! A third opinion: the accesses that valgrind's lackey sees the workloads make, fed to the reference detector, give
+//! the matrices that the workloads say are known. Lackey does not see what system calls read and write, takes masked
+//! moves and bit strings apart into smaller accesses, and has no AVX-512: what probes those is left to the profiler's
+//! own tests.
 
 mod common;
 
@@ -16,7 +17,8 @@ const BLOCK_BYTES: u64 = 64;
 /// What a log of `--trace-mem=yes --trace-sched=yes --trace-syscalls=yes` tells, line by line.
 struct Replay {
     detector: ReferenceDetector,
-    /// The thread that runs: valgrind runs one at a time and says which. It counts them from 1, in the order of creation.
+    /// The thread that runs: valgrind runs one at a time and says which. It counts them from 1, in the order of
+    /// creation.
     task: u32,
     heap_end: u64,
     accesses: u64,

@@ -1,5 +1,5 @@
-//! Processes that share memory: the exact profiler finds who communicated with whom in them, count for count, and so does
-//! the slow reference detector, fed the streams of all processes in one order.
+//! Processes that share memory: the exact profiler finds who communicated with whom in them, count for count, and so
+//! does the slow reference detector, fed the streams of all processes in one order.
 
 #[allow(dead_code)] // what other tests use of it
 mod common;
@@ -120,7 +120,8 @@ fn every_kind_of_memory() {
     ]);
 }
 
-/// `cohabit run` puts processes on their PUs in the order they are started in, which is not always the one they first run in.
+/// `cohabit run` puts processes on their PUs in the order they are started in, which is not always the one they first
+/// run in.
 #[test]
 fn processes_are_numbered_in_the_order_they_were_started_in() {
     let Some(binary) = workload() else { return };

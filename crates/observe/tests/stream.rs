@@ -1,5 +1,5 @@
-//! The slow reference detector, fed the stream of a run, finds what the inline detector found in that same run, count for
-//! count: communication, invalidations and sharing, in programs where nothing is known beforehand of either.
+//! The slow reference detector, fed the stream of a run, finds what the inline detector found in that same run, count
+//! for count: communication, invalidations and sharing, in programs where nothing is known beforehand of either.
 
 #[allow(dead_code)] // what other tests use of it
 mod common;

@@ -1,5 +1,6 @@
 //! The reference detector, fed the accesses of every workload, finds the matrix that the workload says is known: two
-//! statements of the same words, one in Rust that looks at accesses, one in C that follows from the pattern's structure.
+//! statements of the same words, one in Rust that looks at accesses, one in C that follows from the pattern's
+//! structure.
 
 mod common;
 

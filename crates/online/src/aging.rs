@@ -1,9 +1,10 @@
 //! The communication that counts now: events between pairs of tasks, fading. CDSM ages its matrix by 0.75 after a
 //! migration; here it fades by as much each second too, or a pattern that changes without a migration would never fade.
 //!
-//! Fading alone takes seconds to forget. So what came since each of the last looks is compared with what was there before it (`change`),
-//! and where tasks communicate otherwise than before, only what came since counts. For that, events of the last looks are counted in full: faded,
-//! those of a few seconds would be too few to say anything where few come, and faded counts spread less than chance has it.
+//! Fading alone takes seconds to forget. So what came since each of the last looks is compared with what was there
+//! before it (`change`), and where tasks communicate otherwise than before, only what came since counts. For that,
+//! events of the last looks are counted in full: faded, those of a few seconds would be too few to say anything where
+//! few come, and faded counts spread less than chance has it.
 
 use super::change::Change;
 use cohabit_model::Matrix;
@@ -31,8 +32,8 @@ pub(super) type Pairs = BTreeMap<(u32, u32), f64>;
 #[derive(Debug, Clone, Default)]
 pub struct AgedMatrix {
     all: Part,
-    /// Those that tell a change: those that came between the looks that found any, the earlier ones together, which fade; the last ones each;
-    /// and since.
+    /// Those that tell a change: those that came between the looks that found any, the earlier ones together, which
+    /// fade; the last ones each; and since.
     looks: VecDeque<Look>,
     recent: Part,
     change: Change,
@@ -132,8 +133,8 @@ impl AgedMatrix {
         }
     }
 
-    /// Looks whether tasks communicate otherwise than before, once enough has come since the last look to say so. If they do, what was
-    /// before is forgotten. Tasks that are new are no change.
+    /// Looks whether tasks communicate otherwise than before, once enough has come since the last look to say so. If
+    /// they do, what was before is forgotten. Tasks that are new are no change.
     pub fn look_for_change(&mut self) -> bool {
         let seen = &self.recent.pairs;
         if seen.is_empty() || self.recent.total() < LEAST_A_LOOK * tasks(seen).len() as f64 {
@@ -168,7 +169,8 @@ impl AgedMatrix {
         self.all.total()
     }
 
-    /// The time in which they came, faded as they are: of a second that was a second ago, 0.75; 3.5 in all after a while.
+    /// The time in which they came, faded as they are: of a second that was a second ago, 0.75; 3.5 in all after a
+    /// while.
     pub fn seconds(&self) -> f64 {
         self.all.seconds
     }

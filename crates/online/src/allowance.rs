@@ -1,11 +1,11 @@
-//! What a way of looking at programs may take of them: a share of the time that the followed tasks run, so that it costs no more,
-//! however the program and the machine are.
+//! What a way of looking at programs may take of them: a share of the time that the followed tasks run, so that it
+//! costs no more, however the program and the machine are.
 
 use nix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// What all ways of looking at programs may take of them, in percent, if nothing else is asked for. Of each way it is said what its
-/// share is where this is all.
+/// What all ways of looking at programs may take of them, in percent, if nothing else is asked for. Of each way it is
+/// said what its share is where this is all.
 pub const OVERHEAD_PERCENT: f64 = 1.0;
 
 /// Time that may be taken, by how long the followed tasks have run.
@@ -31,8 +31,8 @@ impl Allowance {
         self.debt += time.as_secs_f64();
     }
 
-    /// Seconds that have been taken beyond what is allowed, less than none where some are left. `ran` is how long the followed
-    /// tasks have run, counted from any moment.
+    /// Seconds that have been taken beyond what is allowed, less than none where some are left. `ran` is how long the
+    /// followed tasks have run, counted from any moment.
     pub fn debt(&mut self, ran: Duration) -> f64 {
         let before = self.ran.replace(ran).unwrap_or(ran);
         let allowed = |time: Duration| self.share * time.as_secs_f64();
@@ -69,7 +69,8 @@ mod tests {
         }
         // 1 % of 2,000 s, and what may be had at first.
         assert!(taken > 19 * second && taken < 21 * second, "{taken:?} in {goes}");
-        // A program that ran for hours before, and what was not taken while nothing was to be seen, are saved up for 5 s.
+        // A program that ran for hours before, and what was not taken while nothing was to be seen, are saved up for 5
+        // s.
         assert_eq!(allowance.debt(Duration::from_secs(50_000)), -0.05);
         allowance.set_share(0.001);
         assert_eq!(allowance.debt(Duration::from_secs(50_000)), -0.005);

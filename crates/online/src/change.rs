@@ -1,21 +1,21 @@
-//! Whether tasks communicate otherwise than before: samples of events in the order of time, and whether chance makes the later ones as
-//! different from the earlier ones as they are.
+//! Whether tasks communicate otherwise than before: samples of events in the order of time, and whether chance makes
+//! the later ones as different from the earlier ones as they are.
 
 use super::aging::{Pairs, are_enough};
 use std::collections::{BTreeMap, HashMap};
 
 /// A change is believed from this many standard deviations on.
 const DEVIATIONS: f64 = 4.0;
-/// How much of what was known of the spread is kept at each look, and the least and the most that one look may say: no less than chance
-/// makes of counts, for now and then it is a smaller one by chance.
+/// How much of what was known of the spread is kept at each look, and the least and the most that one look may say: no
+/// less than chance makes of counts, for now and then it is a smaller one by chance.
 const KEPT: f64 = 0.8;
 const SPREAD: (f64, f64) = (1.0, 10.0);
 
 /// Tells changes from chance.
 #[derive(Debug, Clone)]
 pub(super) struct Change {
-    /// How many times as far samples of one pattern are from one another as counts that are independent, squared: events come in bursts,
-    /// or are put together of parts that are seen one by one.
+    /// How many times as far samples of one pattern are from one another as counts that are independent, squared:
+    /// events come in bursts, or are put together of parts that are seen one by one.
     spread: f64,
 }
 
@@ -26,8 +26,9 @@ impl Default for Change {
 }
 
 impl Change {
-    /// Whether the pattern has changed between these samples, in the order of time, and if so, which is the first of the new one: that
-    /// from which on they are most unlike those before it. One sample after a change may be too small to tell.
+    /// Whether the pattern has changed between these samples, in the order of time, and if so, which is the first of
+    /// the new one: that from which on they are most unlike those before it. One sample after a change may be too small
+    /// to tell.
     pub(super) fn first_of_new(&mut self, samples: &[Pairs]) -> Option<usize> {
         let table = Table::of(samples);
         let (mut most, mut latest): (Option<(usize, f64)>, _) = (None, None);
@@ -39,7 +40,8 @@ impl Change {
             }
             latest = Some(chi_squared / freedom);
         }
-        // Learned from what came last, of changes too: a source that always looks like one is known as such after two or three.
+        // Learned from what came last, of changes too: a source that always looks like one is known as such after two
+        // or three.
         if let Some(now) = latest {
             self.spread = KEPT * self.spread + (1.0 - KEPT) * now.clamp(SPREAD.0, SPREAD.1);
         }
@@ -77,8 +79,9 @@ impl Table {
         Self { rows, tasks: tasks.len() }
     }
 
-    /// Pearson's chi-squared for the hypothesis that the first `at` samples and those after them are spread over the pairs alike, and its
-    /// degrees of freedom; none where that is none, or where there are too few events before or after.
+    /// Pearson's chi-squared for the hypothesis that the first `at` samples and those after them are spread over the
+    /// pairs alike, and its degrees of freedom; none where that is none, or where there are too few events before or
+    /// after.
     fn homogeneity(&self, at: usize) -> Option<(f64, f64)> {
         let parts = |events: &[f64]| [events[at - 1], events[events.len() - 1] - events[at - 1]];
         let (mut sums, mut there) = ([0.0; 2], [vec![false; self.tasks], vec![false; self.tasks]]);

@@ -1,5 +1,5 @@
-//! The kernel's debugfs, where NUMA balancing's scan rate is: where the machine has it, or else mounted for this process alone, at no
-//! place in the file system: fsmount(2)'s mount is reached by its descriptor and goes with it.
+//! The kernel's debugfs, where NUMA balancing's scan rate is: where the machine has it, or else mounted for this
+//! process alone, at no place in the file system: fsmount(2)'s mount is reached by its descriptor and goes with it.
 
 use std::ffi::CStr;
 use std::io;

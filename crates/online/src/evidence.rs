@@ -30,12 +30,13 @@ pub struct Row {
     pub about: &'static str,
     /// How many of its counts are an event; none where it is no event.
     pub of_an_event: Option<u64>,
-    /// Whether whoever it names has used the very same bytes: then it is off by chance alone. The others are held against it.
+    /// Whether whoever it names has used the very same bytes: then it is off by chance alone. The others are held
+    /// against it.
     pub is_exact: bool,
 }
 
-/// Bytes that are an event: between what they cost, some 40 us where they come from far away, and what the others stand for, an event of
-/// faults 10 us and one of samples 400.
+/// Bytes that are an event: between what they cost, some 40 us where they come from far away, and what the others stand
+/// for, an event of faults 10 us and one of samples 400.
 pub const EVENT_BYTES: u64 = 1 << 20;
 
 /// All kinds, in the order in which they have their numbers.

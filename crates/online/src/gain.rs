@@ -1,7 +1,7 @@
 //! What a mapping would gain over the present one, and whether what was seen is enough to say so.
 //!
-//! Events are a sample. Their counts are taken as Poisson: the gain D, a sum of weight times difference in distance, then
-//! has the variance of the sum of weight times the difference squared.
+//! Events are a sample. Their counts are taken as Poisson: the gain D, a sum of weight times difference in distance,
+//! then has the variance of the sum of weight times the difference squared.
 
 use super::aging::UNITS_PER_EVENT;
 use cohabit_model::{Matrix, Topology};

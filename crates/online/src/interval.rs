@@ -1,5 +1,5 @@
-//! When to look at the matrix again (CDSM, section 4): every 50 ms to 2 s, later while the mapping holds, sooner when it
-//! changes.
+//! When to look at the matrix again (CDSM, section 4): every 50 ms to 2 s, later while the mapping holds, sooner when
+//! it changes.
 
 use std::time::Duration;
 

@@ -146,8 +146,8 @@ impl Ledger {
         pus
     }
 
-    /// Changes a setting of the machine, having written down what it was. Where another cohabit has set it already, what
-    /// it was before that one counts.
+    /// Changes a setting of the machine, having written down what it was. Where another cohabit has set it already,
+    /// what it was before that one counts.
     ///
     /// # Errors
     /// Where it cannot be read or written; it is then as it was.

@@ -1,13 +1,14 @@
 //! Programs watched while they run, and moved (CDSM; METHOD.md).
 //!
-//! `faults` watches programs: in the kernel through eBPF (`native/bpf`) or by perf events, with the same detector in both
-//! languages (`faults::table`), sees what processes copy from one another, and takes the registers of tasks where a timer
-//! interrupts them. `sampling` makes accesses and events of these, `watch` sets watchpoints, `allowance` holds what is done to a
-//! share of the programs' time. All that shows anything shows `evidence`, of which `weigh` makes one count; `sure` says how sure that is.
+//! `faults` watches programs: in the kernel through eBPF (`native/bpf`) or by perf events, with the same detector in
+//! both languages (`faults::table`), sees what processes copy from one another, and takes the registers of tasks where
+//! a timer interrupts them. `sampling` makes accesses and events of these, `watch` sets watchpoints, `allowance` holds
+//! what is done to a share of the programs' time. All that shows anything shows `evidence`, of which `weigh` makes one
+//! count; `sure` says how sure that is.
 //!
-//! `policy` decides when to move and whether it is worth it (CDSM, sections 3 and 4), on `aging`, `change`, `gain`, `progress` and
-//! `interval`; all of these are pure. `placer` sets affinities, `settings` changes settings of the machine (`setting` names them), and
-//! both write down first in the `ledger` what is to be put back.
+//! `policy` decides when to move and whether it is worth it (CDSM, sections 3 and 4), on `aging`, `change`, `gain`,
+//! `progress` and `interval`; all of these are pure. `placer` sets affinities, `settings` changes settings of the
+//! machine (`setting` names them), and both write down first in the `ledger` what is to be put back.
 //!
 //! `perf_script` reads memory samples that perf(1) has taken.
 

@@ -1,10 +1,11 @@
-//! Memory samples as `perf script` prints them (perf-script(1)), of `perf mem record` with PEBS, IBS or SPE: which thread
-//! accessed which address. Tasks that touch the same cache line share it, by the block table of CDSM, symmetrically.
+//! Memory samples as `perf script` prints them (perf-script(1)), of `perf mem record` with PEBS, IBS or SPE: which
+//! thread accessed which address. Tasks that touch the same cache line share it, by the block table of CDSM,
+//! symmetrically.
 //!
 //! Of a line, the part before the time ends with the thread (`TID` or `PID/TID`, perhaps a PU in brackets), and the
-//! address is the first word after the event's name that is no `ip` in between: `perf script -F comm,pid,tid,time,event,addr`.
-//! An address with a symbol after it is that of the code (`ip`), and so is the only one of an event that counts time or
-//! instructions: such samples say nothing of who communicates.
+//! address is the first word after the event's name that is no `ip` in between: `perf script -F
+//! comm,pid,tid,time,event,addr`. An address with a symbol after it is that of the code (`ip`), and so is the only one
+//! of an event that counts time or instructions: such samples say nothing of who communicates.
 
 use crate::faults::table::{Table, private_key};
 use cohabit_formats::import::build::{Found, Imported};

@@ -1,8 +1,8 @@
-//! Puts threads on PUs while they run (sched_setaffinity(2)), leaves those alone that the program places itself, and puts
-//! every affinity back.
+//! Puts threads on PUs while they run (sched_setaffinity(2)), leaves those alone that the program places itself, and
+//! puts every affinity back.
 //!
-//! A new thread inherits the affinity of the one that creates it; what it inherits from one that was moved is taken off it
-//! again, so that it is free until it is placed itself.
+//! A new thread inherits the affinity of the one that creates it; what it inherits from one that was moved is taken off
+//! it again, so that it is free until it is placed itself.
 
 use super::ledger::{ChangedAffinity, Ledger, let_go};
 use super::threads::start_ticks;
@@ -41,8 +41,8 @@ impl Placer {
         Self { allowed: BTreeMap::new(), own: BTreeSet::new() }
     }
 
-    /// A thread is followed: `parent` created it, if that is known. Takes off it what it inherited from a parent that we
-    /// moved.
+    /// A thread is followed: `parent` created it, if that is known. Takes off it what it inherited from a parent that
+    /// we moved.
     ///
     /// # Errors
     /// Where the ledger cannot be written.
@@ -69,8 +69,9 @@ impl Placer {
         ledger.entry.affinities.remove(&tid);
     }
 
-    /// Looks at a thread's affinity. `usual` is what most threads of the program may use: one that may not use all of it, and
-    /// was not placed by us, was placed by the program or its launcher. So was one that is not where we put it any more, for good.
+    /// Looks at a thread's affinity. `usual` is what most threads of the program may use: one that may not use all of
+    /// it, and was not placed by us, was placed by the program or its launcher. So was one that is not where we put it
+    /// any more, for good.
     pub fn look(&mut self, ledger: &mut Ledger, tid: i32, usual: &CpuMask) -> Held {
         if self.own.contains(&tid) {
             return Held::Own;
@@ -85,7 +86,8 @@ impl Placer {
             self.own.insert(tid);
             return Held::Own;
         }
-        // One that may run on other PUs, as a rank that its launcher has bound to another package, is not taken from them.
+        // One that may run on other PUs, as a rank that its launcher has bound to another package, is not taken from
+        // them.
         if usual.pus().into_iter().all(|pu| now.contains(pu)) { Held::Free } else { Held::Own }
     }
 

@@ -1,8 +1,8 @@
-//! Whether to move the tasks, and when to look again (CDSM, section 4, and "do no harm"). Pure: time, the matrix, the tasks
-//! and the mapper come from outside, so that tests run it on simulated time.
+//! Whether to move the tasks, and when to look again (CDSM, section 4, and "do no harm"). Pure: time, the matrix, the
+//! tasks and the mapper come from outside, so that tests run it on simulated time.
 //!
-//! A mapping is applied where what was seen has structure, the gain is certain and worth the moves, and it was not tried
-//! before and found to hurt. After a move the program's progress is watched, and a move that hurts is undone.
+//! A mapping is applied where what was seen has structure, the gain is certain and worth the moves, and it was not
+//! tried before and found to hurt. After a move the program's progress is watched, and a move that hurts is undone.
 
 use super::aging::{AgedMatrix, LEAST_EVENTS_PER_TASK, UNITS_PER_EVENT};
 use super::gain::{Gain, structure};
@@ -17,14 +17,16 @@ use std::time::Duration;
 const DEVIATIONS: f64 = 3.0;
 /// Of the present distance cost, the least that has to be saved.
 const LEAST_SHARE: f64 = 0.05;
-/// What transfers of cache lines over the machine's longest distance take that one event of page faults or watchpoints stands for: 100,
-/// of 100 ns. A page faults once a scan and is used all the time in between; this is on the low side, so that gains are not overrated.
+/// What transfers of cache lines over the machine's longest distance take that one event of page faults or watchpoints
+/// stands for: 100, of 100 ns. A page faults once a scan and is used all the time in between; this is on the low side,
+/// so that gains are not overrated.
 const EVENT: Duration = Duration::from_micros(10);
-/// Of the time that a sample stands for, how much the program is taken to wait for such transfers where it uses memory with others:
-/// on the low side, too.
+/// Of the time that a sample stands for, how much the program is taken to wait for such transfers where it uses memory
+/// with others: on the low side, too.
 const WAITS: f64 = 0.1;
 
-/// What an event stands for, of `events` of which `sampled` come of samples, with `apart` of running time from one sample to the next.
+/// What an event stands for, of `events` of which `sampled` come of samples, with `apart` of running time from one
+/// sample to the next.
 pub fn time_of_event(events: f64, sampled: f64, apart: Duration) -> Duration {
     let sampled = if events > 0.0 { (sampled / events).clamp(0.0, 1.0) } else { 0.0 };
     EVENT.mul_f64(1.0 - sampled) + apart.mul_f64(WAITS * sampled)
@@ -34,8 +36,8 @@ const LONGEST_HORIZON: Duration = Duration::from_secs(60);
 /// How long progress is watched after a move, and how much of it is left out while caches fill.
 const WATCH: Duration = Duration::from_secs(2);
 const SETTLE: Duration = Duration::from_millis(100);
-/// Of the communication, in a hundred, how much a mapping has at the same distances as one that was tried to be as good as
-/// that.
+/// Of the communication, in a hundred, how much a mapping has at the same distances as one that was tried to be as good
+/// as that.
 const SAME: u128 = 95;
 /// Placements that hurt which are remembered.
 const REMEMBERED: usize = 16;
@@ -307,8 +309,8 @@ impl Policy {
     }
 }
 
-/// Whether every two of the PUs that may be used are equally far from one another. What a mapping then saves is only that tasks take
-/// turns on a PU, and that is worse than it looks.
+/// Whether every two of the PUs that may be used are equally far from one another. What a mapping then saves is only
+/// that tasks take turns on a PU, and that is worse than it looks.
 pub fn are_alike(topology: &Topology, forbidden: &[usize]) -> bool {
     let usable: Vec<usize> = topology.allowed().into_iter().filter(|pu| !forbidden.contains(pu)).collect();
     let mut distances: Box<dyn Iterator<Item = u64>> = match topology.matrix {
@@ -323,8 +325,9 @@ pub fn are_alike(topology: &Topology, forbidden: &[usize]) -> bool {
     distances.all(|distance| Some(distance) == first)
 }
 
-/// Whether a mapping puts a task beside another on a PU while one that may be used has none: then both wait for that PU, whatever
-/// the distances save. Those that the program holds where they are count, and nobody can help where they are.
+/// Whether a mapping puts a task beside another on a PU while one that may be used has none: then both wait for that
+/// PU, whatever the distances save. Those that the program holds where they are count, and nobody can help where they
+/// are.
 fn crowds(view: &View, placement: &[usize]) -> bool {
     let mut tasks = vec![0; view.topology.pus.len()];
     placement.iter().for_each(|&pu| tasks[pu] += 1);
@@ -359,8 +362,8 @@ fn saved_a_second(gain: Gain, view: &View) -> f64 {
     events / view.matrix.seconds().max(SHORTEST.as_secs_f64()) * view.event.as_secs_f64()
 }
 
-/// Whether a mapping keeps those who talk as far apart as one that was tried did: nearly all of the communication counts,
-/// for tasks that hardly talk are now here and now there.
+/// Whether a mapping keeps those who talk as far apart as one that was tried did: nearly all of the communication
+/// counts, for tasks that hardly talk are now here and now there.
 fn is_as_tried(topology: &Topology, tried: &BTreeMap<u32, usize>, mapping: &[(u32, usize)], weight: &Matrix) -> bool {
     let (mut same, mut all) = (0, 0);
     for (a, b, units) in weight.iter() {

@@ -1,7 +1,7 @@
 //! Whether a move hurt: the program's progress before it and after it.
 //!
-//! What the program itself counts is progress; instructions retired stand for it where there is a PMU. Without either, what
-//! the scheduler tells is all there is: time spent running and waiting for a PU.
+//! What the program itself counts is progress; instructions retired stand for it where there is a PMU. Without either,
+//! what the scheduler tells is all there is: time spent running and waiting for a PU.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -79,8 +79,8 @@ impl Progress {
         self.samples.push_back(sample);
     }
 
-    /// Whether what came of a move now could be told: there was time enough without it, and, where the program reports, there were
-    /// reports enough, or they are too rare to be waited for.
+    /// Whether what came of a move now could be told: there was time enough without it, and, where the program reports,
+    /// there were reports enough, or they are too rare to be waited for.
     pub fn is_known(&self) -> bool {
         let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else { return false };
         let mut reported = self.samples.iter().filter_map(|sample| sample.reported);

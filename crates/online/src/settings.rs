@@ -41,7 +41,8 @@ impl HintFaults {
         text.lines().find_map(|line| line.strip_prefix("numa_hint_faults ")?.trim().parse().ok())
     }
 
-    /// Stops them for a while, or goes on. Only where cohabit has turned them on, and for nobody but this one: whether it is so now.
+    /// Stops them for a while, or goes on. Only where cohabit has turned them on, and for nobody but this one: whether
+    /// it is so now.
     ///
     /// # Errors
     /// Where the switch cannot be read or written.

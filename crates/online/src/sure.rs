@@ -1,8 +1,8 @@
 //! How sure it is who communicates: of how many pairs of tasks it is known whether they do.
 //!
-//! A pair that communicates has about as many events as is usual among events (the mean over the events of how many their pair has). A pair is
-//! told apart where Poisson's limits for its own events, at 95 %, lie on one side of a third of that: it communicates, or it is silent.
-//! Counts have to be those of independent events (`weigh`).
+//! A pair that communicates has about as many events as is usual among events (the mean over the events of how many
+//! their pair has). A pair is told apart where Poisson's limits for its own events, at 95 %, lie on one side of a third
+//! of that: it communicates, or it is silent. Counts have to be those of independent events (`weigh`).
 
 /// One-sided limits at 95 %: standard deviations of a normal variate.
 const DEVIATIONS: f64 = 1.645;
@@ -18,7 +18,8 @@ pub struct Sureness {
     pub told: u64,
     /// All pairs.
     pub pairs: u64,
-    /// Seconds until the rest is, at the rate at which events came; none where that cannot be said, as of pairs at the border.
+    /// Seconds until the rest is, at the rate at which events came; none where that cannot be said, as of pairs at the
+    /// border.
     pub seconds_left: Option<f64>,
 }
 
@@ -49,7 +50,8 @@ impl Sureness {
     }
 }
 
-/// Whether Poisson's limits for so many events are on one side of the border (Garwood's, by the Wilson-Hilferty approximation).
+/// Whether Poisson's limits for so many events are on one side of the border (Garwood's, by the Wilson-Hilferty
+/// approximation).
 fn is_told(events: f64, border: f64) -> bool {
     if events < border { upper(events) < border } else { lower(events) > border }
 }

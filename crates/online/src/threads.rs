@@ -1,5 +1,5 @@
-//! What /proc tells of a thread that is mapped (proc_pid_stat(5), proc_pid_environ(5)): who it is, where it runs, how much,
-//! and which MPI rank it is part of.
+//! What /proc tells of a thread that is mapped (proc_pid_stat(5), proc_pid_environ(5)): who it is, where it runs, how
+//! much, and which MPI rank it is part of.
 
 use cohabit_model::launcher::RankPlace;
 use std::fs;

@@ -1,18 +1,19 @@
 //! Evidence of several kinds as one count of independent events for each pair.
 //!
-//! One principle: an event of any kind counts as many independent ones as it is worth, so that the sum over the kinds is a count with the
-//! uncertainty that chance leaves (Poisson's), whatever it is made of. With n events of a kind, spread over the pairs in parts s, parts of
-//! independent events would be off by chance, the sum of their variances being (1 - sum of s^2) / n. Two things make them worth
-//! less, and both are measured in the run:
+//! One principle: an event of any kind counts as many independent ones as it is worth, so that the sum over the kinds
+//! is a count with the uncertainty that chance leaves (Poisson's), whatever it is made of. With n events of a kind,
+//! spread over the pairs in parts s, parts of independent events would be off by chance, the sum of their variances
+//! being (1 - sum of s^2) / n. Two things make them worth less, and both are measured in the run:
 //!
-//! - **They come in bursts.** Within each reading the events of a pair differ from its part of all by more than chance has it; that many
-//!   times the variance of independent events is theirs (the index of dispersion, McCullagh and Nelder 1989, section 4.5.1: of a
-//!   multinomial with overdispersion the variances are a multiple of those without).
-//! - **They are off.** Faults show who comes first, samples who lies near whom. What their parts differ from those of the kinds that are exact, which
-//!   see the very same bytes used (`evidence`), by more than the chance of both explains, is their error, and stays however many there are.
+//! - **They come in bursts.** Within each reading the events of a pair differ from its part of all by more than chance
+//!   has it; that many times the variance of independent events is theirs (the index of dispersion, McCullagh and
+//!   Nelder 1989, section 4.5.1: of a multinomial with overdispersion the variances are a multiple of those without).
+//! - **They are off.** Faults show who comes first, samples who lies near whom. What their parts differ from those of
+//!   the kinds that are exact, which see the very same bytes used (`evidence`), by more than the chance of both
+//!   explains, is their error, and stays however many there are.
 //!
-//! So n events are worth as many as would be off as much by chance alone. While there is little that is exact, nothing is known to be
-//! off, and all count; of a kind that is off there comes a point at which more of it adds nothing.
+//! So n events are worth as many as would be off as much by chance alone. While there is little that is exact, nothing
+//! is known to be off, and all count; of a kind that is off there comes a point at which more of it adds nothing.
 
 use crate::aging::AGING;
 use crate::evidence::{Evidence, KINDS, Kind};
@@ -119,8 +120,9 @@ impl Tally {
         1.0 - self.pairs.values().map(|of_pair| (of_pair.events / self.events).powi(2)).sum::<f64>()
     }
 
-    /// How many times the variance of independent events is theirs, at least 1: over the readings, with all N events of each, of which a
-    /// pair has n and its part s on the whole, the sum of (n - N s)^2 over the sum of N (1 - sum of s^2).
+    /// How many times the variance of independent events is theirs, at least 1: over the readings, with all N events of
+    /// each, of which a pair has n and its part s on the whole, the sum of (n - N s)^2 over the sum of N (1 - sum of
+    /// s^2).
     fn dispersion(&self) -> f64 {
         let (mut crossed, mut squares) = (0.0, 0.0);
         for of_pair in self.pairs.values() {

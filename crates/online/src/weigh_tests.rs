@@ -10,7 +10,8 @@ fn seen(kind: Kind, pair: Pair, count: u64) -> Evidence {
 /// How many events of a kind, and what part of them each pair has.
 type OfKind<'a> = (Kind, u64, &'a [(Pair, f64)]);
 
-/// Independent events of pairs that have these parts, so many a reading, fed for so many readings of a tenth of a second.
+/// Independent events of pairs that have these parts, so many a reading, fed for so many readings of a tenth of a
+/// second.
 fn fed(weigher: &mut Weigher, readings: u32, kinds: &[OfKind]) {
     let mut random = fastrand::Rng::with_seed(7);
     for reading in 0..readings {

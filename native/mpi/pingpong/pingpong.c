@@ -5,8 +5,8 @@
  *   pingpong MS SIZE,SIZE... KIND:A-B,A-B ...    and measures; KIND is o (one way) or b (both ways)
  *
  * Rank 0 prints lines that begin with "cohabit-pingpong ": "host RANK NAME", "size RANKS", and "result EXPERIMENT SIZE
- * SECONDS SECONDS ...", seconds of a message for each pair of the experiment. MS is how long each figure is measured. Ranks
- * that wait sleep, for they may share processors with those that are measured. */
+ * SECONDS SECONDS ...", seconds of a message for each pair of the experiment. MS is how long each figure is measured.
+ * Ranks that wait sleep, for they may share processors with those that are measured. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,9 @@
-//! Where memory that several processes map lies in the recording: at one address, whatever address each of them has it at.
+//! Where memory that several processes map lies in the recording: at one address, whatever address each of them has it
+//! at.
 //!
-//! Each program image has a list of changes of what it maps ([`Change`]), and its tasks say from where on which version of that
-//! list holds for them. An *object* is what can be mapped: a file, a System V segment, shared memory without a name. Addresses of
-//! objects lie above those of all images.
+//! Each program image has a list of changes of what it maps ([`Change`]), and its tasks say from where on which version
+//! of that list holds for them. An *object* is what can be mapped: a file, a System V segment, shared memory without a
+//! name. Addresses of objects lie above those of all images.
 
 use cohabit_model::{Error, Result};
 use std::collections::HashMap;
@@ -50,7 +51,8 @@ pub(super) fn read_changes(from: &[u8]) -> Result<Vec<Change>> {
 /// Where each object lies in the recording.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Objects {
-    /// By number: the address of its byte 0 (which may lie below all addresses), and the addresses of what was mapped of it.
+    /// By number: the address of its byte 0 (which may lie below all addresses), and the addresses of what was mapped
+    /// of it.
     placed: HashMap<u64, (u64, Range<u64>)>,
     /// In the order of their addresses.
     order: Vec<u64>,

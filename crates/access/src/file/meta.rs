@@ -39,8 +39,8 @@ pub struct Image {
     /// Its number among those of the run, by which other images name it, + 1; 0: it has none (format 1).
     #[serde(default)]
     pub number: u32,
-    /// The numbers of its threads among those of the run, by which threads of other images wait for them; + 1, 0 of one that
-    /// has none (format 1: of all).
+    /// The numbers of its threads among those of the run, by which threads of other images wait for them; + 1, 0 of one
+    /// that has none (format 1: of all).
     #[serde(default)]
     pub in_run: Vec<u32>,
     /// How often what it maps of memory that processes share changes (format 1: never).

@@ -1,6 +1,6 @@
-//! A recording as a file (docs/formats.md, "Recording"): a zip whose members are `meta.json`, the segments of each program
-//! image, and the coded steps of each task, in stretches that can be decoded by themselves. Zip gives checksums, an index and
-//! the compression, and tools that look into it.
+//! A recording as a file (docs/formats.md, "Recording"): a zip whose members are `meta.json`, the segments of each
+//! program image, and the coded steps of each task, in stretches that can be decoded by themselves. Zip gives
+//! checksums, an index and the compression, and tools that look into it.
 
 mod mappings;
 mod meta;

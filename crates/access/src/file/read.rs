@@ -110,8 +110,8 @@ impl RecordingFile {
         &self.meta
     }
 
-    /// Memory that processes share, each piece of it by its addresses in the recording, with the address of the piece's first
-    /// byte (which may not have been mapped).
+    /// Memory that processes share, each piece of it by its addresses in the recording, with the address of the piece's
+    /// first byte (which may not have been mapped).
     pub fn shared_memory(&self) -> impl Iterator<Item = (u64, Range<u64>)> + '_ {
         self.objects.ranges()
     }

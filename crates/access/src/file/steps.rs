@@ -213,7 +213,8 @@ impl<'a> FileSteps<'a> {
         Ok(mapped.address(address))
     }
 
-    /// An access of any size, by the kernel or a string instruction: one access, and as many instructions as it has lines.
+    /// An access of any size, by the kernel or a string instruction: one access, and as many instructions as it has
+    /// lines.
     fn large_access(&mut self, kind: AccessKind, address: u64, size_bytes: u64) {
         let size = u32::try_from(size_bytes).unwrap_or(u32::MAX).max(1);
         let instructions = size.div_ceil(LINE_BYTES);

@@ -6,7 +6,8 @@ use std::io::{Seek, Write};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-/// How hard is compressed: a third of the time of the usual 6 for 5 % more bytes, where compressing is half of recording.
+/// How hard is compressed: a third of the time of the usual 6 for 5 % more bytes, where compressing is half of
+/// recording.
 const LEVEL: i64 = 3;
 
 /// Writes a recording. What is not finished is no recording.

@@ -1,5 +1,6 @@
 //! Cray MPICH's `MPICH_RANK_ORDER` (intro_mpi(3), MPICH_RANK_REORDER_METHOD): ranks in the order in which slots are
-//! filled, host by host. It says which ranks share a host and in what order; where on the host is the launcher's business.
+//! filled, host by host. It says which ranks share a host and in what order; where on the host is the launcher's
+//! business.
 
 use super::tasks::{joined, ranks};
 use super::{Exporter, Placement};

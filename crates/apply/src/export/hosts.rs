@@ -3,8 +3,8 @@
 use super::tasks::Rank;
 use cohabit_model::{Error, Result, Topology};
 
-/// The name of each rank's host. Where the topology is no cluster and the mapping names one host only, that is whichever
-/// machine the launcher is started on.
+/// The name of each rank's host. Where the topology is no cluster and the mapping names one host only, that is
+/// whichever machine the launcher is started on.
 ///
 /// # Errors
 /// A name that no launcher would read as one.

@@ -1,5 +1,5 @@
-//! Matrix Market exchange files (Boisvert, Pozo, Remington: "The Matrix Market exchange formats", NISTIR 5935): the matrix
-//! as it is, rows sources, columns destinations. `cohabit import` and scipy.io.mmread read it back.
+//! Matrix Market exchange files (Boisvert, Pozo, Remington: "The Matrix Market exchange formats", NISTIR 5935): the
+//! matrix as it is, rows sources, columns destinations. `cohabit import` and scipy.io.mmread read it back.
 
 use super::{Exporter, Placement};
 use cohabit_model::Result;

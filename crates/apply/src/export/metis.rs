@@ -1,5 +1,6 @@
-//! METIS's graph files (METIS manual 5.1, section 4.1.1): undirected, vertices from 1, weights of edges. Both directions
-//! of a pair are added. METIS counts in 32 bits, so larger weights are scaled down together, which a comment says.
+//! METIS's graph files (METIS manual 5.1, section 4.1.1): undirected, vertices from 1, weights of edges. Both
+//! directions of a pair are added. METIS counts in 32 bits, so larger weights are scaled down together, which a comment
+//! says.
 
 use super::{Exporter, Placement};
 use cohabit_model::Result;

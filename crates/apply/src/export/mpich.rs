@@ -1,5 +1,5 @@
-//! MPICH's Hydra: what each rank of a host is bound to (`mpiexec -bind-to -help`), and the machinefile ("Using the Hydra
-//! Process Manager": hosts, `binding=`).
+//! MPICH's Hydra: what each rank of a host is bound to (`mpiexec -bind-to -help`), and the machinefile ("Using the
+//! Hydra Process Manager": hosts, `binding=`).
 
 use super::hosts::names;
 use super::tasks::{joined, ranks};

@@ -1,5 +1,5 @@
-//! OMP_PLACES and OMP_PROC_BIND (OpenMP API 5.2, sections 21.1.6 and 21.1.7): thread i of a team goes to place i. As many
-//! places as threads, a PU that several threads share named several times.
+//! OMP_PLACES and OMP_PROC_BIND (OpenMP API 5.2, sections 21.1.6 and 21.1.7): thread i of a team goes to place i. As
+//! many places as threads, a PU that several threads share named several times.
 
 use super::script::environment;
 use super::tasks::threads;

@@ -1,7 +1,7 @@
 //! Rankfiles of Open MPI (mpirun(1) of 4.1, "Rankfiles"; of 5.0, "Rankfiles" in the PRRTE chapter).
 //!
-//! The syntax of a line is the same in both. In 4.x slots are logical unless `rmaps_rank_file_physical` is set, and then
-//! they are PUs by OS index. PRRTE, which starts the ranks of 5.x, knows logical slots only.
+//! The syntax of a line is the same in both. In 4.x slots are logical unless `rmaps_rank_file_physical` is set, and
+//! then they are PUs by OS index. PRRTE, which starts the ranks of 5.x, knows logical slots only.
 
 use super::hosts::names;
 use super::tasks::{Rank, joined, ranks};

@@ -24,8 +24,8 @@ pub struct Binder {
     pub move_thread: fn(u32) -> String,
 }
 
-/// For ranks, a script between the launcher and the program, which finds its rank in the environment; for the threads of
-/// one process, a script that pins those of a process that runs, by the order they were started in.
+/// For ranks, a script between the launcher and the program, which finds its rank in the environment; for the threads
+/// of one process, a script that pins those of a process that runs, by the order they were started in.
 ///
 /// # Errors
 /// Where the tasks are neither.
@@ -61,9 +61,9 @@ fn omp_places(threads: &[u32]) -> String {
     format!("OMP_PLACES='{}'", places.join(","))
 }
 
-/// Lines that make the threads of a process the script's parameters, in the order in which they were started: by their time
-/// of start (proc_pid_stat(5): field 22, the 20th after the name), and within one clock tick by their ids. These ascend
-/// until the highest has been given and then begin again, so that ids below the main thread's come last.
+/// Lines that make the threads of a process the script's parameters, in the order in which they were started: by their
+/// time of start (proc_pid_stat(5): field 22, the 20th after the name), and within one clock tick by their ids. These
+/// ascend until the highest has been given and then begin again, so that ids below the main thread's come last.
 const IN_ORDER_OF_START: &str = r#"# Pins the threads of a process that runs: sh FILE PID. They are taken in the order of their start.
 set -e
 main=$1
@@ -106,7 +106,8 @@ mod tests {
     #[test]
     fn threads_are_pinned_in_the_order_of_their_start() {
         let folder = tempfile::tempdir().unwrap();
-        // The name may hold what parts fields; the first started is the main thread, and ids have wrapped round after 32,767.
+        // The name may hold what parts fields; the first started is the main thread, and ids have wrapped round after
+        // 32,767.
         for (tid, name, started) in
             [(301, "b) S 1", 90), (302, "c", 90), (400, "d", 88), (32_766, "main", 80), (32_767, "a (x", 88)]
         {

@@ -13,9 +13,9 @@ pub struct Rank<'a> {
     pub host: &'a str,
     /// OS indices of the PUs of all its tasks, ascending.
     pub pus: Vec<u32>,
-    /// OS indices of the PUs that it may use, ascending: those of its tasks; of a rank with one task all that serve it as well
-    /// ([`Placed::pus`]), where there are more of them than tasks. Where there is none to spare, a PU each keeps the
-    /// scheduler from putting two ranks on one.
+    /// OS indices of the PUs that it may use, ascending: those of its tasks; of a rank with one task all that serve it
+    /// as well ([`Placed::pus`]), where there are more of them than tasks. Where there is none to spare, a PU each
+    /// keeps the scheduler from putting two ranks on one.
     pub room: Vec<u32>,
     /// The PU of each of its tasks, in the order in which they are started.
     pub threads: Vec<u32>,

@@ -1,8 +1,8 @@
 //! Who is who: the processes and threads of the run as they come and go, and the task each of them is.
 //!
-//! Processes are recognised by the program that they execute, where the plan knows it: wrappers and launchers in between
-//! are nobody. A process forked without exec runs its creator's program. Of several that run the same program the n-th is
-//! the n-th of the plan; one that comes when all of them run is a rival.
+//! Processes are recognised by the program that they execute, where the plan knows it: wrappers and launchers in
+//! between are nobody. A process forked without exec runs its creator's program. Of several that run the same program
+//! the n-th is the n-th of the plan; one that comes when all of them run is a rival.
 //!
 //! Knows nothing of how their starts were noticed, and changes nothing.
 
@@ -107,8 +107,8 @@ impl Census {
         }
     }
 
-    /// A process began, and executes `program`; without a creator it is the command (the first), or one whose creator is
-    /// not known.
+    /// A process began, and executes `program`; without a creator it is the command (the first), or one whose creator
+    /// is not known.
     pub(crate) fn process_started(&mut self, creator: Option<i32>, pid: i32, program: &str) -> Found {
         let index = self.processes.len() as u32;
         let created_by = creator.and_then(|creator| self.threads.get_mut(&creator)).map(|creator| {

@@ -1,6 +1,6 @@
-//! Where fewer threads run than the plan has, two of them may be on one PU while another is idle: a plan for more threads
-//! than PUs puts those on one that have most to do with one another. Such threads are let loose at once, and mapped again
-//! once it has settled which of them run.
+//! Where fewer threads run than the plan has, two of them may be on one PU while another is idle: a plan for more
+//! threads than PUs puts those on one that have most to do with one another. Such threads are let loose at once, and
+//! mapped again once it has settled which of them run.
 
 use super::plan::LaunchPlan;
 use cohabit_host::affinity::CpuMask;
@@ -109,8 +109,8 @@ impl Crowding {
     }
 }
 
-/// How many PUs can be busy at once with threads that are confined to these masks. The masks are parts of a tree: any two are
-/// apart, or one is within the other, so that it is right to serve the smallest first.
+/// How many PUs can be busy at once with threads that are confined to these masks. The masks are parts of a tree: any
+/// two are apart, or one is within the other, so that it is right to serve the smallest first.
 fn busy<'a>(masks: impl Iterator<Item = &'a CpuMask>) -> usize {
     let mut counts: HashMap<&CpuMask, usize> = HashMap::new();
     masks.for_each(|mask| *counts.entry(mask).or_default() += 1);

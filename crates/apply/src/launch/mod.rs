@@ -2,7 +2,8 @@
 //!
 //! The parts: [`plan`] says which thread goes where, `census` recognises the threads that start, `placement` sets and
 //! reads their affinity. Starts are noticed by `trace` (ptrace, before the first instruction) or by `watch` (/proc,
-//! a moment later). `phases` moves them where the program announces that another phase begins. `spawn` and `job_control` make the command run as if it had been started directly.
+//! a moment later). `phases` moves them where the program announces that another phase begins. `spawn` and
+//! `job_control` make the command run as if it had been started directly.
 
 mod census;
 mod crowding;
@@ -38,7 +39,8 @@ use supervise::Supervisor;
 /// How a launch is to be done.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Watch /proc even where tracing would work (under a debugger, or for programs that check whether they are traced).
+    /// Watch /proc even where tracing would work (under a debugger, or for programs that check whether they are
+    /// traced).
     pub watch_only: bool,
     /// Signals that this process gets are passed to the command, and it stops with the command. What a command line
     /// tool wants; it installs signal handlers for the time of the launch.
@@ -84,8 +86,9 @@ impl fmt::Debug for BeforeStart {
 /// One launch at a time in a process can pass signals; another at the same time says in its notes that it does not.
 ///
 /// # Errors
-/// [`CommandError::NotFound`] and [`CommandError::CannotRun`] for a command that did not start, [`CommandError::Failed`]
-/// for anything else, such as a PU that is not allowed here; the command has then not been started.
+/// [`CommandError::NotFound`] and [`CommandError::CannotRun`] for a command that did not start,
+/// [`CommandError::Failed`] for anything else, such as a PU that is not allowed here; the command has then not been
+/// started.
 pub fn launch(command: &[OsString], plan: &LaunchPlan, options: &Options) -> Result<Outcome, CommandError> {
     let program = Program::find(command)?;
     let original = CpuMask::of_thread(0).map_err(|error| failed("the affinity of cohabit", &error))?;

@@ -1,8 +1,9 @@
 //! Phases of the program while it runs: it announces them in a page that it shares with us (`cohabit_phase`,
 //! native/include/cohabit.h), and its threads are moved to where the phase has them.
 //!
-//! The program never waits for us: it writes two words and wakes whoever waits for them. So threads are moved a moment after a
-//! phase has begun, phases that come faster than that are left out, and a program whose cohabit is gone runs on.
+//! The program never waits for us: it writes two words and wakes whoever waits for them. So threads are moved a moment
+//! after a phase has begun, phases that come faster than that are left out, and a program whose cohabit is gone runs
+//! on.
 
 use super::PlacedReport;
 use super::lock;

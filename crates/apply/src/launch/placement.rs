@@ -3,12 +3,13 @@
 //! Three rules beyond "thread i goes to PU p":
 //! - A thread the plan does not know gets the affinity the command was started with where it has inherited a planned
 //!   thread's single PU; where the program chose its affinity, it keeps that.
-//! - A main thread whose process is to have more planned threads begins on its PU but, once the program is loaded, keeps
-//!   the whole affinity until the first of them starts: language and OpenMP runtimes count their processors in the
-//!   main thread's affinity, and would start one thread where the profile has many.
+//! - A main thread whose process is to have more planned threads begins on its PU but, once the program is loaded,
+//!   keeps the whole affinity until the first of them starts: language and OpenMP runtimes count their processors in
+//!   the main thread's affinity, and would start one thread where the profile has many.
 //! - A thread that cannot be placed is reported and left alone; so is a process that something else has bound, and one
 //!   that runs several times at once where the plan has it once.
-//! - No two threads share a PU while another is idle: where fewer run than are planned, they are let loose ([`Crowding`]).
+//! - No two threads share a PU while another is idle: where fewer run than are planned, they are let loose
+//!   ([`Crowding`]).
 
 use super::census::{Census, Found};
 use super::crowding::{Crowding, Spread};
@@ -80,8 +81,8 @@ impl Placement {
         }
     }
 
-    /// A process began and has not run yet: the command (the first), or one created by thread `creator`. It executes what
-    /// its creator does.
+    /// A process began and has not run yet: the command (the first), or one created by thread `creator`. It executes
+    /// what its creator does.
     pub(crate) fn process_started(&mut self, creator: Option<i32>, pid: i32) {
         let program = procfs::program(pid);
         let found = self.census.process_started(creator, pid, &program);
@@ -144,8 +145,8 @@ impl Placement {
         self.spread_out();
     }
 
-    /// Process `pid` turned out to be one of the plan, its program loaded. Its affinity is that of the command or one that we
-    /// have set, unless what started it has bound it (taskset, a launcher): that is then not ours to change.
+    /// Process `pid` turned out to be one of the plan, its program loaded. Its affinity is that of the command or one
+    /// that we have set, unless what started it has bound it (taskset, a launcher): that is then not ours to change.
     fn recognised(&mut self, creator: Option<i32>, pid: i32, task: Option<usize>) {
         let Ok(mask) = CpuMask::of_thread(pid) else { return };
         if mask != self.original && !self.is_inherited(creator, pid, &mask) {
@@ -280,8 +281,8 @@ impl Placement {
         }
     }
 
-    /// The program says that a phase begins: its threads go to where the plan has them in it, and those that start later as
-    /// well. In a phase that the plan does not have they stay.
+    /// The program says that a phase begins: its threads go to where the plan has them in it, and those that start
+    /// later as well. In a phase that the plan does not have they stay.
     pub(crate) fn phase_began(&mut self, number: u64) {
         let Some(seats) = self.plan.phases.get(&number) else {
             self.phases.unknown(number);
@@ -302,8 +303,8 @@ impl Placement {
         self.phases.carried_out(number, placed);
     }
 
-    /// The tasks that run, by their ids, where they are to be mapped again: they are loose, and have been the same since the
-    /// last time this was asked.
+    /// The tasks that run, by their ids, where they are to be mapped again: they are loose, and have been the same
+    /// since the last time this was asked.
     pub(crate) fn wants_mapping(&mut self) -> Option<Vec<u32>> {
         if !self.crowding.is_loose() {
             return None;

@@ -64,8 +64,8 @@ pub struct LaunchPlan {
 }
 
 impl LaunchPlan {
-    /// The plan that a mapping made on one machine amounts to, where the command may use the PUs `allowed`. A task that may
-    /// run on any of them is not in it.
+    /// The plan that a mapping made on one machine amounts to, where the command may use the PUs `allowed`. A task that
+    /// may run on any of them is not in it.
     ///
     /// # Errors
     /// When the mapping spans hosts, or its tasks cannot be told apart (see [`LaunchPlan::check`]).

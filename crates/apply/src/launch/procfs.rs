@@ -15,8 +15,8 @@ pub(crate) fn threads(pid: i32) -> Vec<i32> {
     in_order_of_start(tids.map(|tid| (started(pid, tid), tid)).collect(), pid)
 }
 
-/// Thread ids ascend until the highest there is has been given, and then begin again with the lowest that are free: of two
-/// that started within one clock tick, the first is the one that comes sooner after the main thread's, all around.
+/// Thread ids ascend until the highest there is has been given, and then begin again with the lowest that are free: of
+/// two that started within one clock tick, the first is the one that comes sooner after the main thread's, all around.
 fn in_order_of_start(mut threads: Vec<(u64, i32)>, main: i32) -> Vec<i32> {
     threads.sort_unstable_by_key(|&(started, tid)| (started, tid < main, tid));
     threads.into_iter().map(|(_, tid)| tid).collect()

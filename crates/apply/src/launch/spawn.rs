@@ -17,8 +17,8 @@ pub(crate) struct Gated {
 }
 
 impl Gated {
-    /// Forks. The child is in our process group, with our streams, limits and affinity, and with our environment but for
-    /// the variables that are named here.
+    /// Forks. The child is in our process group, with our streams, limits and affinity, and with our environment but
+    /// for the variables that are named here.
     pub(crate) fn new(program: &Program, variables: &[(String, OsString)]) -> io::Result<Self> {
         let environment = environment(variables);
         let environment = pointers(&environment);

@@ -217,7 +217,8 @@ fn named<'scope>(scope: &'scope Scope<'scope, '_>, work: impl FnOnce() + Send + 
     thread::Builder::new().name("cohabit-attend".to_owned()).spawn_scoped(scope, work).map(drop)
 }
 
-/// The CPU time of the calling thread: unlike the time that passes, what a look takes of the machine, however busy it is.
+/// The CPU time of the calling thread: unlike the time that passes, what a look takes of the machine, however busy it
+/// is.
 fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }

@@ -43,7 +43,8 @@ fn peek(pid: i32, options: i32) -> io::Result<i32> {
     peek_at(libc::P_PID, pid, options).map(|(_, code)| code)
 }
 
-/// Waits until any traced thread has something to report, without collecting it; whether that is the end of process `pid`.
+/// Waits until any traced thread has something to report, without collecting it; whether that is the end of process
+/// `pid`.
 pub(crate) fn await_any(pid: i32) -> io::Result<bool> {
     let (found, code) = peek_at(libc::P_ALL, 0, libc::__WALL | libc::__WNOTHREAD)?;
     Ok(found == pid && matches!(code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED))

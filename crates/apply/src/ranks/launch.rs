@@ -166,7 +166,8 @@ impl Building<'_> {
             self.variables.push(("SLURM_HOSTFILE".into(), file.into()));
             self.word(["--distribution=arbitrary".into()]);
         }
-        // A list has a PU a rank. Where hosts differ in what they have to spare, a PU each may still be the same on all.
+        // A list has a PU a rank. Where hosts differ in what they have to spare, a PU each may still be the same on
+        // all.
         let listed = self.ranks.iter().all(|rank| rank.room.len() == 1);
         let masks = if listed { None } else { self.export("slurm-mask-cpu").ok() };
         let binding = masks.map_or_else(

@@ -1,5 +1,5 @@
-//! MPI ranks placed by the launcher that people already use: our mapping in its own syntax, beside what its command line
-//! says ([`Given`]), and what the ranks should then see ([`Expected`]). The files are those of [`crate::export`].
+//! MPI ranks placed by the launcher that people already use: our mapping in its own syntax, beside what its command
+//! line says ([`Given`]), and what the ranks should then see ([`Expected`]). The files are those of [`crate::export`].
 
 mod compare;
 mod given;

@@ -31,8 +31,8 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 impl Events {
-    /// Of what the calling thread, or one that it makes, starts from now on. The events are this thread's, where they never begin
-    /// to count, since it executes nothing; its children's begin with their `execve`.
+    /// Of what the calling thread, or one that it makes, starts from now on. The events are this thread's, where they
+    /// never begin to count, since it executes nothing; its children's begin with their `execve`.
     pub(super) fn open() -> Self {
         let open = |&(name, kind, config): &(&'static str, u32, u64)| {
             (name, of_children(kind, config, kind == SOFTWARE).map_err(|error| reason(kind, &error)))

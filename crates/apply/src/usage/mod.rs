@@ -1,7 +1,8 @@
 //! What a program took: time, and what the system and the processor counted of it and of all that it started.
 //!
-//! Times, switches and faults are the kernel's (getrusage(2), `RUSAGE_CHILDREN`), and so those of processes that were waited for,
-//! here; [`events`] are perf events, [`energy`] is the counters of powercap. What is not known here is said with its reason.
+//! Times, switches and faults are the kernel's (getrusage(2), `RUSAGE_CHILDREN`), and so those of processes that were
+//! waited for, here; [`events`] are perf events, [`energy`] is the counters of powercap. What is not known here is said
+//! with its reason.
 
 mod energy;
 mod events;
@@ -50,7 +51,8 @@ impl Usage {
     }
 }
 
-/// Measures one program, which is started after this and waited for before [`Meter::stop`]: nothing else may be meanwhile.
+/// Measures one program, which is started after this and waited for before [`Meter::stop`]: nothing else may be
+/// meanwhile.
 #[derive(Debug)]
 pub struct Meter {
     events: Events,

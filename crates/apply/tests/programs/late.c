@@ -1,4 +1,5 @@
-/* FILE: creates one thread, and waits until it has its PU. That thread then creates another and a process: both begin with
+/* FILE: creates one thread, and waits until it has its PU. That thread then creates another and a process: both begin
+ * with
    the affinity that the main thread began with. One more pins itself and keeps that. Nothing here depends on how long anything
    takes. With a second argument those that come late wait for their affinity: nobody traces. */
 #include "record.h"

@@ -1,5 +1,5 @@
-/* FILE N PHASE...: N threads with the main one, which announces these phases one after the other. In each, once it has been
- * carried out, every thread looks at itself: lines "PLACE:THREAD", PLACE being which of the phases it is. */
+/* FILE N PHASE...: N threads with the main one, which announces these phases one after the other. In each, once it has
+ * been carried out, every thread looks at itself: lines "PLACE:THREAD", PLACE being which of the phases it is. */
 #include "record.h"
 #include <cohabit.h>
 

@@ -1,4 +1,5 @@
-//! Slurm on one host: a controller and two nodes with a configuration of their own, on the loopback, ended when dropped.
+//! Slurm on one host: a controller and two nodes with a configuration of their own, on the loopback, ended when
+//! dropped.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

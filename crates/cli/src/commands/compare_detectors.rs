@@ -36,7 +36,8 @@ pub struct CompareDetectors {
     recording: RecordingArgs,
     #[command(flatten)]
     machine: MachineArgs,
-    /// Simulate the mapping that each detector leads to on this machine (as `cohabit simulate --machine`), and map for it
+    /// Simulate the mapping that each detector leads to on this machine (as `cohabit simulate --machine`), and map for
+    /// it
     #[arg(long, value_name = "M", conflicts_with_all = ["topology", "level_costs"])]
     simulate: Option<String>,
     /// Bytes of a block, for detectors that look at blocks: a power of two from 16 to 4096

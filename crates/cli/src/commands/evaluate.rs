@@ -39,10 +39,12 @@ pub struct Evaluate {
     /// Mappings of the profile's tasks, as `cohabit map -o` writes them
     #[arg(long, value_name = "MAP", num_args = 1.., required = true)]
     mapping: Vec<PathBuf>,
-    /// What the distance cost counts [default: bytes for MPI ranks; for threads and processes transfers, where the profile has them, else messages]
+    /// What the distance cost counts [default: bytes for MPI ranks; for threads and processes transfers, where the
+    /// profile has them, else messages]
     #[arg(long, value_name = "WHAT", value_parser = ["messages", "bytes", "transfers"])]
     weight: Option<String>,
-    /// Take each burst of the profile's time series by itself: messages are sent in it while others of it are on their way
+    /// Take each burst of the profile's time series by itself: messages are sent in it while others of it are on their
+    /// way
     #[arg(long)]
     bursts: bool,
     #[command(flatten)]

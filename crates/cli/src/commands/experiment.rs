@@ -188,8 +188,8 @@ impl ExperimentCommand {
         }
     }
 
-    /// All cells that were asked for, and the machines. What is not of the suite has no smaller input than the paper's, and no
-    /// scaled caches.
+    /// All cells that were asked for, and the machines. What is not of the suite has no smaller input than the paper's,
+    /// and no scaled caches.
     fn all_cells(&self, experiment: &Experiment, programs: &[Program]) -> Result<(Vec<Cell>, Vec<String>), Failure> {
         let machines = if self.machine.is_empty() { &experiment.machines } else { &self.machine };
         for machine in machines {

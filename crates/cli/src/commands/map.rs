@@ -66,8 +66,8 @@ pub struct Map {
     machine: MachineArgs,
     #[command(flatten)]
     how: MappingArgs,
-    /// A mapping for each phase of the run where moving pays for itself; phases are those that the program names, else windows
-    /// that come again, else clusters in time (docs/time.md), or of the kind that is named
+    /// A mapping for each phase of the run where moving pays for itself; phases are those that the program names, else
+    /// windows that come again, else clusters in time (docs/time.md), or of the kind that is named
     #[arg(long, value_name = "BY", num_args = 0..=1, require_equals = true, default_missing_value = PREFERRED)]
     #[arg(value_parser = [PREFERRED, "markers", "recurring", "clusters"], hide_possible_values = true, conflicts_with = "export")]
     per_phase: Option<String>,

@@ -1,4 +1,5 @@
-//! `cohabit measure`: what messages take between PUs of this node, or between hosts through MPI, and a cluster file of it.
+//! `cohabit measure`: what messages take between PUs of this node, or between hosts through MPI, and a cluster file of
+//! it.
 
 use super::Outcome;
 use crate::exit::{End, Failure};

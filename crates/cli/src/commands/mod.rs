@@ -47,7 +47,8 @@ pub enum Command {
     Map(map::Map),
     /// Says what mappings of a profile are worth: distance cost, estimated time of communication, predicted gain
     Evaluate(evaluate::Evaluate),
-    /// Says what mappings of a recorded program are worth on a machine that is not at hand: caches, coherence and memory
+    /// Says what mappings of a recorded program are worth on a machine that is not at hand: caches, coherence and
+    /// memory
     Simulate(simulate::Simulate),
     /// Runs a program with each thread on its PU, or watches it and moves its threads
     Run(run::Run),

@@ -28,7 +28,8 @@ Each file counts its own time from 0.";
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Perfetto {
-    /// Profiles (.npz) with a time series, and what `cohabit run --json`, `attach` and `top` left of runs that were watched
+    /// Profiles (.npz) with a time series, and what `cohabit run --json`, `attach` and `top` left of runs that were
+    /// watched
     #[arg(value_name = "P", required = true)]
     inputs: Vec<PathBuf>,
     /// The trace, in Chrome's JSON; `-` is standard output

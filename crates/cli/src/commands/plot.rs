@@ -76,7 +76,8 @@ enum By {
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Plot {
-    /// The profile (.npz); for gains what `cohabit compare -o` kept, one or several; for detectors and simulation a document
+    /// The profile (.npz); for gains what `cohabit compare -o` kept, one or several; for detectors and simulation a
+    /// document
     #[arg(value_name = "P")]
     inputs: Vec<PathBuf>,
     /// What is drawn

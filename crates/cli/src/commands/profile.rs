@@ -106,7 +106,8 @@ pub struct Profile {
     /// Look for ON, then not for OFF, over and over (10ms,90ms): less slow, and no longer exact
     #[arg(long, value_name = "ON,OFF", value_parser = burst)]
     burst: Option<(Duration, Duration)>,
-    /// What looks at the program, dbi,mpi being both: the threads of ranks [default: mpi for mpirun, mpiexec and srun, else dbi]
+    /// What looks at the program, dbi,mpi being both: the threads of ranks [default: mpi for mpirun, mpiexec and srun,
+    /// else dbi]
     #[arg(long, value_name = "D", value_delimiter = ',')]
     detector: Vec<Detector>,
     /// Leave Open MPI's monitoring off: collectives are then decomposed by their usual algorithms only

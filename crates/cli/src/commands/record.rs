@@ -37,8 +37,8 @@ pub struct Record {
     /// Bytes of memory in which what two tasks do is ordered: a power of two from 32 to 4096
     #[arg(long, value_name = "N", default_value = "64", value_parser = block_bytes)]
     block: u32,
-    /// Record only a region: between the markers in the program (cohabit_roi_begin and _end in cohabit.h), or, with =mpi, from where
-    /// MPI_Init returns to where MPI_Finalize is called
+    /// Record only a region: between the markers in the program (cohabit_roi_begin and _end in cohabit.h), or, with
+    /// =mpi, from where MPI_Init returns to where MPI_Finalize is called
     #[arg(long, value_name = "REGION", num_args = 0..=1, require_equals = true, default_missing_value = "markers")]
     roi: Option<Region>,
     /// Read a recording and say whether it is sound, and what it holds

@@ -10,8 +10,8 @@ use cohabit_online::ledger;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Removes temporary files and folders that killed cohabits of this user have left in this folder, in shared memory and where
-/// temporary files go; these.
+/// Removes temporary files and folders that killed cohabits of this user have left in this folder, in shared memory and
+/// where temporary files go; these.
 pub(super) fn remove_leftovers() -> Vec<PathBuf> {
     let here = file::remove_abandoned(Path::new("."));
     here.into_iter().chain(dbi::remove_abandoned()).collect()

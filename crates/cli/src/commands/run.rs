@@ -54,8 +54,8 @@ say comes on standard error, each line beginning with 'cohabit:': threads that
 the profile does not know, threads that the program pins itself, and what could
 not be placed.";
 
-/// What says how to map, and so nothing to a mapping that is made; all but the first two also nothing to what is watched. (clap has
-/// no group of a struct that others are flattened into.)
+/// What says how to map, and so nothing to a mapping that is made; all but the first two also nothing to what is
+/// watched. (clap has no group of a struct that others are flattened into.)
 const MAPPING_ARGUMENTS: [&str; 15] = [
     "topology",
     "level_costs",

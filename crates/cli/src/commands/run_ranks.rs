@@ -52,7 +52,8 @@ struct Decision {
     _launch: Option<RankLaunch>,
 }
 
-/// Runs the launcher and ends as it ends. `closely`: each rank is bound to the one PU of the mapping, whatever that gains.
+/// Runs the launcher and ends as it ends. `closely`: each rank is bound to the one PU of the mapping, whatever that
+/// gains.
 pub(super) fn run(command: &[OsString], plan: Plan, closely: bool, json: &JsonFileArgs) -> Outcome {
     let launcher = mpi::launcher::version(command)?;
     let given = Given::read(launcher.0, command, |name| std::env::var_os(name))?;
@@ -119,7 +120,8 @@ fn decide(
             let topology = given.restrict(machine.load()?)?;
             let mut made = how.map(&profile, &topology, machine.level_costs()?)?;
             if let Some(reason) = no_gain(&profile, &topology, &made)? {
-                // On one machine launchers differ in what they do by themselves; over hosts all fill one after the other.
+                // On one machine launchers differ in what they do by themselves; over hosts all fill one after the
+                // other.
                 if topology.names.is_empty() || given.hosts.is_some() {
                     return Ok(unchanged(format!("{reason}; the launcher's own mapping stays")));
                 }
@@ -145,8 +147,8 @@ fn decide(
     })
 }
 
-/// Why the default mapping is as good, where it is: by estimated time where the cluster file says what that takes (7.1 of
-/// the IBM report), else by distance.
+/// Why the default mapping is as good, where it is: by estimated time where the cluster file says what that takes (7.1
+/// of the IBM report), else by distance.
 fn no_gain(profile: &Profile, topology: &Topology, made: &Made) -> Result<Option<String>> {
     let costs = costs(made, topology)?;
     let verdict = verdict(&made.weight, &usable(topology, &made.options), costs, &made.mapping.mapper);
@@ -211,7 +213,8 @@ fn more_threads(expected: &[Expected], ranks: &[mpi::Placed]) -> Vec<String> {
     ranks.iter().filter_map(more).collect()
 }
 
-/// A line for each rank that did not reach MPI_Finalize of its own: those that the launcher then ended are not worth one.
+/// A line for each rank that did not reach MPI_Finalize of its own: those that the launcher then ended are not worth
+/// one.
 fn ended_early(ranks: &[mpi::Placed]) -> Vec<String> {
     let aborted: Vec<String> = ranks
         .iter()

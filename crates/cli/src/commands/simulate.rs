@@ -68,8 +68,8 @@ pub struct Simulate {
     /// Mapping algorithms to try, on what the recording's tasks communicate [default: packed scatter best]
     #[arg(long, value_name = "A", num_args = 1.., value_delimiter = ',')]
     mapper: Vec<String>,
-    /// What mappers count of the recording's communication: messages, a value's writer with each reader, or transfers, by which readers
-    /// that are together need it once (docs/detectors.md)
+    /// What mappers count of the recording's communication: messages, a value's writer with each reader, or transfers,
+    /// by which readers that are together need it once (docs/detectors.md)
     #[arg(long, value_name = "WHAT", default_value = TRANSFERS, value_parser = [MESSAGES, TRANSFERS])]
     weight: String,
     /// Try the mappers that know this objective for it as well (`cohabit map --objective`)
@@ -78,10 +78,12 @@ pub struct Simulate {
     /// Try each mapper also where tasks may share cores while others are free (`cohabit map --share-cores`)
     #[arg(long)]
     share_cores: bool,
-    /// Where pages go: first-touch, interleave, bind:N, or autonuma[:FACTOR], moved after first touch as Linux does, FACTOR times as fast [default of it: 1000]
+    /// Where pages go: first-touch, interleave, bind:N, or autonuma[:FACTOR], moved after first touch as Linux does,
+    /// FACTOR times as fast [default of it: 1000]
     #[arg(long, value_name = "WHERE", default_value = "first-touch")]
     memory: String,
-    /// Tell misses apart: compulsory, capacity, conflict, coherence, and the TLB paper's kinds; takes twice as long or more
+    /// Tell misses apart: compulsory, capacity, conflict, coherence, and the TLB paper's kinds; takes twice as long or
+    /// more
     #[arg(long)]
     classify: bool,
     /// Count over time as well, in windows of so much simulated time, as in 100us: for --json and -o
@@ -90,7 +92,8 @@ pub struct Simulate {
     /// Write all counts of all mappings as arrays that numpy.load reads (.npz)
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Simulate all mappings again with each of the machine's parameters so many percent smaller and larger, and say whether their order stays
+    /// Simulate all mappings again with each of the machine's parameters so many percent smaller and larger, and say
+    /// whether their order stays
     #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true, default_missing_value = "20",
           value_parser = clap::value_parser!(u8).range(1..=90))]
     sensitivity: Option<u8>,
@@ -218,8 +221,8 @@ impl Simulate {
         Ok(placements)
     }
 
-    /// The ways to map that are tried: each mapper by distance, for the objective that was asked for where it knows that,
-    /// and both again with cores shared.
+    /// The ways to map that are tried: each mapper by distance, for the objective that was asked for where it knows
+    /// that, and both again with cores shared.
     fn arms(&self, names: &[String]) -> Result<Vec<Arm>> {
         let (distance, asked) = (objective(DISTANCE)?, objective(&self.objective)?);
         let mut arms = Vec::new();
@@ -250,8 +253,8 @@ fn need_communication(arms: &[Arm], nothing: &Matrix, topology: &Topology) -> Re
     Ok(Usable::new(&problem)?.crowded() || arms.iter().any(looks))
 }
 
-/// Bytes that each task reads from memory, in a first simulation: of the tasks as far apart as they can be, so that it is what comes
-/// from memory even then.
+/// Bytes that each task reads from memory, in a first simulation: of the tasks as far apart as they can be, so that it
+/// is what comes from memory even then.
 fn from_memory(recording: &dyn Recording, machine: &Machine, problem: &Problem, options: &Options) -> Result<Vec<u64>> {
     let apart = mapper("scatter")?.map(problem)?;
     let report = read_under_progress("simulating what comes from memory", recording, 1, |read| {

@@ -52,7 +52,8 @@ impl TopologyCommand {
     }
 }
 
-/// The fields of the document. They are made while they are written: all at once those of a million PUs would be gibibytes.
+/// The fields of the document. They are made while they are written: all at once those of a million PUs would be
+/// gibibytes.
 #[derive(Serialize)]
 struct Fields<'a> {
     branching: Vec<Value>,

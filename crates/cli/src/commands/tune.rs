@@ -138,7 +138,8 @@ impl Tune {
         let terms = self.measure.terms();
         let choosing = Wanted {
             blocks: None,
-            // As many as can show something of one arm; more where the time allows and the arms are near to one another.
+            // As many as can show something of one arm; more where the time allows and the arms are near to one
+            // another.
             precision: 2.0 * self.measure.precision,
             budget: self.measure.budget.mul_f64(TO_CHOOSE),
             warm_up: self.measure.warm_up,
@@ -203,7 +204,8 @@ impl Tune {
         })
     }
 
-    /// As many blocks as the rest of the time allows, by what a block of two took so far; never so few that they could show nothing.
+    /// As many blocks as the rest of the time allows, by what a block of two took so far; never so few that they could
+    /// show nothing.
     fn affordable(&self, blocks: usize, found: &Found, terms: &Terms) -> usize {
         let Some(results) = &found.selection else { return blocks };
         let runs: Vec<f64> = results.runs.iter().map(|run| run.usage.wall_s).collect();

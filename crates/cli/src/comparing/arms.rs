@@ -72,8 +72,8 @@ impl Arm {
     }
 }
 
-/// The system's placement and the mappings, each under each policy and with balancing as asked for: the first of each before
-/// the others, so that the first arm is the one that the others are held against.
+/// The system's placement and the mappings, each under each policy and with balancing as asked for: the first of each
+/// before the others, so that the first arm is the one that the others are held against.
 pub fn crossed(mappings: Vec<(String, Mapping)>, memory: &[MemoryArg], balancing: &[Switch]) -> Vec<Arm> {
     let placements = std::iter::once((SYSTEM.to_owned(), None))
         .chain(mappings.into_iter().map(|(name, mapping)| (name, Some(mapping))));

@@ -1,5 +1,5 @@
-//! A comparison in parts, each a command of its own for a job runner: a part (*cell*) is one block, which has each arm once, so
-//! that only runs of one host and one time are held against one another wherever the cells run.
+//! A comparison in parts, each a command of its own for a job runner: a part (*cell*) is one block, which has each arm
+//! once, so that only runs of one host and one time are held against one another wherever the cells run.
 
 use super::results::Results;
 use super::runner::Runner;

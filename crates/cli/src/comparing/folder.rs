@@ -39,7 +39,8 @@ impl Folder {
     }
 }
 
-/// What cohabit said last in a file, without its name; none where it said nothing. What follows in its own lines is the remedy.
+/// What cohabit said last in a file, without its name; none where it said nothing. What follows in its own lines is the
+/// remedy.
 pub fn last_cause(path: &Path) -> Option<String> {
     let text = String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned();
     text.lines().rev().find_map(|line| line.strip_prefix("cohabit: ")).map(str::to_owned)

@@ -1,8 +1,10 @@
-//! What `cohabit compare` and `cohabit tune` share: a program run in several ways, over and over, and what is said of that.
+//! What `cohabit compare` and `cohabit tune` share: a program run in several ways, over and over, and what is said of
+//! that.
 //!
-//! [`arms`] are the ways ([`candidates`] those that are worth trying), [`runner`] runs one of them once (by `cohabit run`, as anybody
-//! would), [`session`] runs them block by block and keeps every run in a file ([`results`], [`kept`]), [`cells`] are blocks that others
-//! run, [`outcome`] says what follows, and [`table`] and [`files`] write it down. The statistics are `cohabit_evaluate::compare`'s.
+//! [`arms`] are the ways ([`candidates`] those that are worth trying), [`runner`] runs one of them once (by `cohabit
+//! run`, as anybody would), [`session`] runs them block by block and keeps every run in a file ([`results`], [`kept`]),
+//! [`cells`] are blocks that others run, [`outcome`] says what follows, and [`table`] and [`files`] write it down. The
+//! statistics are `cohabit_evaluate::compare`'s.
 
 pub mod args;
 pub mod arms;

@@ -34,7 +34,8 @@ pub struct Results {
     pub by: By,
     /// Whether more of that is better.
     pub higher_is_better: bool,
-    /// How arms are placed and what each run reads: runs of different ones are not of one comparison. Empty in files before it.
+    /// How arms are placed and what each run reads: runs of different ones are not of one comparison. Empty in files
+    /// before it.
     #[serde(default)]
     pub treatment: String,
     /// How many blocks were settled before the first of them; none where what they show decides.
@@ -174,7 +175,8 @@ impl Results {
         blocks.into_values().filter_map(|block| block.into_iter().collect::<Option<Vec<usize>>>()).collect()
     }
 
-    /// The block to go on with: one that was cut off is not gone on with, since what was there meanwhile is not the same.
+    /// The block to go on with: one that was cut off is not gone on with, since what was there meanwhile is not the
+    /// same.
     pub fn next_block(&self) -> usize {
         self.runs.iter().filter(|run| !run.warm_up).map(|run| run.block + 1).max().unwrap_or(0)
     }

@@ -1,4 +1,5 @@
-//! What a run that was watched and moved left (`cohabit run --json` without a profile, `attach`, `top`): who was moved when.
+//! What a run that was watched and moved left (`cohabit run --json` without a profile, `attach`, `top`): who was moved
+//! when.
 
 use cohabit_model::{Error, Result};
 use serde::Deserialize;

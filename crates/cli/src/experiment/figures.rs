@@ -19,8 +19,8 @@ pub struct Figure {
     pub about: String,
 }
 
-/// Draws what detectors saw, of the last cell of detection of each program (the caches do not matter to detectors), into a
-/// folder called as the page is.
+/// Draws what detectors saw, of the last cell of detection of each program (the caches do not matter to detectors),
+/// into a folder called as the page is.
 ///
 /// # Errors
 /// A cell cannot be read, a picture not written.

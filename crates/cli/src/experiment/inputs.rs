@@ -82,8 +82,8 @@ impl Program {
 }
 
 impl Inputs {
-    /// The programs that were asked for; of the suites, those of which there is a program or a recording where none are named.
-    /// Only machines `on` count.
+    /// The programs that were asked for; of the suites, those of which there is a program or a recording where none are
+    /// named. Only machines `on` count.
     ///
     /// # Errors
     /// A program is nowhere.

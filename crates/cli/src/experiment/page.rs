@@ -24,8 +24,8 @@ pub struct Run<'a> {
     pub draws: u32,
     /// Cells that have run, of how many.
     pub cells: [usize; 2],
-    /// By program: how much smaller the working set and the run are than in the paper, and bytes of last caches (machine, as they
-    /// are, scaled).
+    /// By program: how much smaller the working set and the run are than in the paper, and bytes of last caches
+    /// (machine, as they are, scaled).
     pub scales: Vec<(String, f64, f64, Vec<CacheSizes>)>,
 }
 

@@ -89,7 +89,8 @@ struct One<'a> {
 }
 
 impl One<'_> {
-    /// Detection in one run under the operating system's placement: how long a cycle is in accesses follows from that run.
+    /// Detection in one run under the operating system's placement: how long a cycle is in accesses follows from that
+    /// run.
     fn detect(&self, mut found: Found) -> Result<Found> {
         let tasks = self.recording.tasks().len();
         found.pus = system::placement(tasks, &self.machine.topology, 0);
@@ -232,7 +233,8 @@ fn of_report(report: &Report) -> Values {
     values
 }
 
-/// Shares of loads by where they were served, in percent. Counters that sample loads of 30 cycles and more see those beyond the L2.
+/// Shares of loads by where they were served, in percent. Counters that sample loads of 30 cycles and more see those
+/// beyond the L2.
 fn of_loads(loads: &ServedCounts) -> Values {
     let percent = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
     let beyond = loads.total() - loads.l1 - loads.fill_buffer - loads.l2;

@@ -80,7 +80,8 @@ fn machines(results: &Results) -> Vec<(String, bool)> {
     found
 }
 
-/// What each arm came to, a table for each machine and scaling: the baseline's values with their spread, the others' changes.
+/// What each arm came to, a table for each machine and scaling: the baseline's values with their spread, the others'
+/// changes.
 pub fn of_arms(experiment: &Experiment, results: &Results) -> Vec<Table> {
     let table = |(machine, scaled): (String, bool)| {
         let places: Vec<&Place> =

@@ -1,6 +1,7 @@
-//! Whether a document is as docs/schema.json says, which is JSON Schema 2020-12: the part of it that is used there, since
-//! validators of all of it are large. It is asked of every document that a build with debug assertions writes, and so of all that
-//! tests make. A key that the schema does not name is an error here, where the schema itself leaves room for later versions.
+//! Whether a document is as docs/schema.json says, which is JSON Schema 2020-12: the part of it that is used there,
+//! since validators of all of it are large. It is asked of every document that a build with debug assertions writes,
+//! and so of all that tests make. A key that the schema does not name is an error here, where the schema itself leaves
+//! room for later versions.
 
 use serde_json::{Map, Value};
 use std::sync::LazyLock;

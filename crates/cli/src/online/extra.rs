@@ -1,5 +1,5 @@
-//! What shows more than the program's own page faults: extra faults, NUMA balancing's and the agent's, and how many there may be,
-//! and watchpoints.
+//! What shows more than the program's own page faults: extra faults, NUMA balancing's and the agent's, and how many
+//! there may be, and watchpoints.
 
 use super::Log;
 use super::args::{ExtraFaults, LeftOut, OnlineArgs};
@@ -24,15 +24,16 @@ const LITTLE_TO_FIND_OUT: Duration = Duration::from_secs(2);
 /// Pairs that hint faults or watchpoints have shown when the agent is not all there is to go by.
 const ENOUGH_OTHERS: u64 = 200;
 
-/// Of running time, how much there is from one look at all samples to the next, and at those that come at regular times: what these lack
-/// is made up for by others before anything else is.
+/// Of running time, how much there is from one look at all samples to the next, and at those that come at regular
+/// times: what these lack is made up for by others before anything else is.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 const LOOK_SOON: Duration = Duration::from_millis(500);
 
 /// How often it protects pages, at most, while samples tell enough: those that processes share.
 const SELDOM: Duration = Duration::from_millis(50);
 
-/// How many times as much watchpoints may take where there are neither hint faults nor samples: what these might have taken, too.
+/// How many times as much watchpoints may take where there are neither hint faults nor samples: what these might have
+/// taken, too.
 const WITHOUT_HINT_FAULTS: f64 = 1.5;
 
 /// What makes extra faults in a session, and watches.
@@ -55,8 +56,8 @@ pub struct Extra {
     has_several: bool,
     /// Whether these are MPI ranks of which all messages are known.
     pub ranks_are_counted: bool,
-    /// While samples tell what the programs do, nothing is watched, and no fault is caused but a few on memory that processes share: there
-    /// is little of it, messages go through it, and samples seldom find a task there.
+    /// While samples tell what the programs do, nothing is watched, and no fault is caused but a few on memory that
+    /// processes share: there is little of it, messages go through it, and samples seldom find a task there.
     samples: Telling,
     /// Those that come at regular times, alone: where they tell too little, others are taken shortly after switches.
     regular: Telling,
@@ -67,8 +68,9 @@ pub struct Extra {
 }
 
 impl Extra {
-    /// Gets ready what was asked for, as far as it works here, and says so. The agent is for programs that are run. `samples` is whether
-    /// the source of faults samples tasks, too, and `may_change` whether settings of the machine may be changed that nobody asked for.
+    /// Gets ready what was asked for, as far as it works here, and says so. The agent is for programs that are run.
+    /// `samples` is whether the source of faults samples tasks, too, and `may_change` whether settings of the machine
+    /// may be changed that nobody asked for.
     pub fn start(
         args: &OnlineArgs,
         runs_program: bool,
@@ -114,8 +116,8 @@ impl Extra {
         self.samples.look(ran, sampled.telling + sampled.telling_after_switches);
     }
 
-    /// Whether samples are to be taken after switches too: where the others tell too little, and, until it is known who communicates, where
-    /// they show more of that.
+    /// Whether samples are to be taken after switches too: where the others tell too little, and, until it is known who
+    /// communicates, where they show more of that.
     pub fn wants_switches(&self) -> bool {
         self.may_sample_switches && (self.needs_switches() || !self.is_sure && self.switches.are_wanted(self.ran))
     }
@@ -136,8 +138,8 @@ impl Extra {
         agent.into_iter().flatten().map(|(name, value)| (name.to_owned(), value))
     }
 
-    /// Looks at the programs again; to be called a few times a second. `faults` is how many there have been, `interval` the
-    /// mapping interval.
+    /// Looks at the programs again; to be called a few times a second. `faults` is how many there have been, `interval`
+    /// the mapping interval.
     pub fn refresh(&mut self, now: Duration, faults: u64, interval: Duration, tasks: &Tasks, log: &mut Log) {
         let shown = self.watched().events;
         let Some(agent) = &mut self.agent else { return };
@@ -211,7 +213,8 @@ impl Extra {
         self.watcher.as_ref().map(|watcher| watcher.sums).unwrap_or_default()
     }
 
-    /// Protects pages of programs with the agent, as far as the budget goes. When to come again, where there are such programs.
+    /// Protects pages of programs with the agent, as far as the budget goes. When to come again, where there are such
+    /// programs.
     pub fn protect(&mut self, now: Duration) -> Option<Duration> {
         let tells = self.samples.tells();
         let agent = self.agent.as_mut().filter(|agent| (!tells || self.has_several) && agent.has_processes())?;

@@ -37,8 +37,8 @@ impl Hints {
         Self { state: State::None, budget, next_look: Duration::ZERO, said_pause: false }
     }
 
-    /// Turns them on if they are asked for and there are no `samples`, which come first, and says what there is. All detection may take
-    /// so many percent of what the tasks run.
+    /// Turns them on if they are asked for and there are no `samples`, which come first, and says what there is. All
+    /// detection may take so many percent of what the tasks run.
     pub fn start(which: ExtraFaults, overhead_percent: f64, samples: bool, ledger: &mut Ledger, log: &mut Log) -> Self {
         let mut hints = Self::none(overhead_percent);
         if !matches!(which, ExtraFaults::Auto | ExtraFaults::Hint) {
@@ -60,8 +60,8 @@ impl Hints {
         self.state != State::None
     }
 
-    /// Turns them on where samples tell too little, and lets them pause where they take too much or samples tell enough again. `ran` is
-    /// how long the followed tasks have run.
+    /// Turns them on where samples tell too little, and lets them pause where they take too much or samples tell enough
+    /// again. `ran` is how long the followed tasks have run.
     pub fn limit(&mut self, now: Duration, ran: Duration, samples_tell: bool, ledger: &mut Ledger, log: &mut Log) {
         if now < self.next_look {
             return;

@@ -12,7 +12,8 @@ const MOST: usize = 10_000;
 pub struct Entry {
     /// Milliseconds since following began.
     pub time_ms: u64,
-    /// What kind of thing: `source`, `setting`, `changed`, `kept`, `moved`, `would-move`, `proved`, `undone`, `warning`, `restored`.
+    /// What kind of thing: `source`, `setting`, `changed`, `kept`, `moved`, `would-move`, `proved`, `undone`,
+    /// `warning`, `restored`.
     pub what: &'static str,
     /// In words.
     pub text: String,

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 /// How often what ranks have counted is read, at most.
 const EVERY: Duration = Duration::from_millis(200);
-/// What a message counts beside its bytes: a small one that comes from far away takes longer too, by some 0.4 us or more.
+/// What a message counts beside its bytes: a small one that comes from far away takes longer too, by some 0.4 us or
+/// more.
 const BYTES_OF_A_MESSAGE: u64 = 4096;
 const PRELOAD: &str = "LD_PRELOAD";
 
@@ -82,7 +83,8 @@ impl Messages {
         a != b && self.tasks.contains_key(&a) && self.tasks.contains_key(&b)
     }
 
-    /// What has been sent since it was last read, nothing where that is not long ago; and whether ranks are known that were not.
+    /// What has been sent since it was last read, nothing where that is not long ago; and whether ranks are known that
+    /// were not.
     pub fn take(&mut self, now: Duration, log: &mut Log) -> (Vec<Evidence>, bool) {
         if now < self.due {
             return (Vec::new(), false);

@@ -1,9 +1,9 @@
-//! One cohabit a node (CDSM, section 5.6.1). Where a launcher of MPI starts `cohabit run` for each rank, the first one on a
-//! node watches and places all ranks there: the others hand it their process, and become their programs.
+//! One cohabit a node (CDSM, section 5.6.1). Where a launcher of MPI starts `cohabit run` for each rank, the first one
+//! on a node watches and places all ranks there: the others hand it their process, and become their programs.
 //!
-//! They find one another in the folder of the user's ledgers, where nobody else can put anything: who has locked the job's file there
-//! leads, and listens at a socket beside it. The lock is gone with the one that leads. The file is named by the host and the job, so
-//! that jobs, and the hosts of an emulated cluster, stay apart.
+//! They find one another in the folder of the user's ledgers, where nobody else can put anything: who has locked the
+//! job's file there leads, and listens at a socket beside it. The lock is gone with the one that leads. The file is
+//! named by the host and the job, so that jobs, and the hosts of an emulated cluster, stay apart.
 
 use crate::exit::Failure;
 use crate::output::note;

@@ -1,4 +1,5 @@
-//! An online session: a source of faults, the policy, and moving, joined. One thread does it all, and sleeps in between.
+//! An online session: a source of faults, the policy, and moving, joined. One thread does it all, and sleeps in
+//! between.
 
 mod deciding;
 mod reading;
@@ -127,8 +128,8 @@ pub struct Snapshot<'a> {
 }
 
 impl Session {
-    /// Gets everything ready for a program that is to be run, or for those that run; nobody is followed yet. What killed cohabits have
-    /// left is put back first.
+    /// Gets everything ready for a program that is to be run, or for those that run; nobody is followed yet. What
+    /// killed cohabits have left is put back first.
     ///
     /// # Errors
     /// Where there is no source of faults, the topology cannot be read, or nothing can be written down.

@@ -12,9 +12,9 @@ pub fn asked_by() -> Option<i32> {
     Some(BY.load(Ordering::SeqCst)).filter(|&signal| signal != 0)
 }
 
-/// A flag that becomes true when this process is asked to end, from now on until it has ended: who asks twice does not stop it
-/// from putting everything back. Signals that are ignored (nohup) stay so. Where a program is run, those that come while it runs are
-/// its own, and the others are for this.
+/// A flag that becomes true when this process is asked to end, from now on until it has ended: who asks twice does not
+/// stop it from putting everything back. Signals that are ignored (nohup) stay so. Where a program is run, those that
+/// come while it runs are its own, and the others are for this.
 pub fn until_signalled() -> &'static AtomicBool {
     extern "C" fn asked(signal: i32) {
         let _ = BY.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);

@@ -29,7 +29,8 @@ pub struct Living {
     pub held: Held,
     /// How long it had run and waited for a PU when last looked at: what it would have run alone.
     wanted: Option<Duration>,
-    /// How long it wanted to run between the last two looks, in us: who shares a PU with many runs little, and is no lighter for it.
+    /// How long it wanted to run between the last two looks, in us: who shares a PU with many runs little, and is no
+    /// lighter for it.
     load: u64,
     /// How long it has run since it is followed.
     pub ran: Duration,
@@ -49,8 +50,8 @@ struct Process {
     asks: u32,
 }
 
-/// How often a process is asked for its rank when it is looked at, where it was none when it became its program: perf events tell
-/// of that before the kernel has given it its environment.
+/// How often a process is asked for its rank when it is looked at, where it was none when it became its program: perf
+/// events tell of that before the kernel has given it its environment.
 const ASKS: u32 = 3;
 
 /// A clock tick of proc_pid_stat(5), as Linux has it everywhere (USER_HZ).

@@ -1,5 +1,5 @@
-//! Events over time as columns, each in the colour of the part of the run that most of them are of (DeLoc, Figure 3): in the
-//! terminal and as SVG.
+//! Events over time as columns, each in the colour of the part of the run that most of them are of (DeLoc, Figure 3):
+//! in the terminal and as SVG.
 
 use super::palette::{CATEGORIES, NO_CATEGORY, Palette};
 use super::text::short;
@@ -64,7 +64,8 @@ impl Events {
         self.columns.iter().map(|column| column.0).max().unwrap_or(0).max(1)
     }
 
-    /// So many lines of columns, and the axis of time below them. Where there are no colours, columns are made of the part's letter.
+    /// So many lines of columns, and the axis of time below them. Where there are no colours, columns are made of the
+    /// part's letter.
     pub fn draw(&self, palette: Palette, height: usize) -> String {
         let (most, height) = (self.most(), height.max(2));
         let mut out = String::new();

@@ -1,5 +1,5 @@
-//! The machine as a tree of text: a line for each place, the distance of PUs that part there in front. Siblings that look
-//! alike are one line, and so is a node with those that are alone in it, so that a large machine fits a screen.
+//! The machine as a tree of text: a line for each place, the distance of PUs that part there in front. Siblings that
+//! look alike are one line, and so is a node with those that are alone in it, so that a large machine fits a screen.
 
 use super::label;
 use cohabit_model::Topology;
@@ -33,7 +33,8 @@ struct Picture<'a> {
 }
 
 impl Picture<'_> {
-    /// The lines of all that is below the last node of `node`'s chain. `single`: the lines above stand for one node each.
+    /// The lines of all that is below the last node of `node`'s chain. `single`: the lines above stand for one node
+    /// each.
     fn below(&mut self, node: NodeId, indent: &str, single: bool) {
         let end = self.end(node);
         let runs = self.runs.below(end);
@@ -65,8 +66,8 @@ impl Picture<'_> {
         self.text.push('\n');
     }
 
-    /// What some nodes hold: the hosts of switches, the names of hosts, else PUs, of each node for a few, of all together
-    /// for more.
+    /// What some nodes hold: the hosts of switches, the names of hosts, else PUs, of each node for a few, of all
+    /// together for more.
     fn held(&self, nodes: &[NodeId]) -> String {
         let names = &self.topology.names;
         if nodes.len() > 1 && nodes.iter().all(|node| names.contains_key(node)) {

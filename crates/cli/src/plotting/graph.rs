@@ -1,5 +1,5 @@
-//! Who communicates, as a graph: tasks on a circle, an edge between those that exchange at least a tenth of what the busiest pair
-//! does, ever wider and darker (COMPROF, Figure 1; both directions of a pair are one edge).
+//! Who communicates, as a graph: tasks on a circle, an edge between those that exchange at least a tenth of what the
+//! busiest pair does, ever wider and darker (COMPROF, Figure 1; both directions of a pair are one edge).
 
 use super::matrix::Order;
 use super::{Area, INK, TYPE, UNITS_A_MM, colour, drawn, failed, short, step, type_of};

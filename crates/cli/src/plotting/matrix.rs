@@ -1,4 +1,5 @@
-//! Who writes and who reads, as a heat map: logarithmic, what is nothing white, with a scale beside it (COMPROF, Figure 2).
+//! Who writes and who reads, as a heat map: logarithmic, what is nothing white, with a scale beside it (COMPROF, Figure
+//! 2).
 
 use super::{Area, INK, PALE, TYPE, UNITS_A_MM, colour, drawn, failed, short, step, type_of};
 use cohabit_model::{Matrix, Result};

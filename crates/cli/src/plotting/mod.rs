@@ -1,7 +1,9 @@
-//! `cohabit plot`: pictures for papers and pages, one look for all: 85 mm wide unless asked otherwise, type of 7 points, and
-//! a map of colours that is even to the eye and reads in grey (viridis, from light to dark, so that nothing is as light as paper).
+//! `cohabit plot`: pictures for papers and pages, one look for all: 85 mm wide unless asked otherwise, type of 7
+//! points, and a map of colours that is even to the eye and reads in grey (viridis, from light to dark, so that nothing
+//! is as light as paper).
 //!
-//! Each picture is drawn as SVG by plotters; [`output`] makes PNG and PDF of that. The terminal's own pictures are `picture`'s.
+//! Each picture is drawn as SVG by plotters; [`output`] makes PNG and PDF of that. The terminal's own pictures are
+//! `picture`'s.
 
 pub mod detectors;
 pub mod gains;

@@ -67,7 +67,8 @@ fn rgb([red, green, blue]: [u8; 3]) -> String {
     format!("#{red:02x}{green:02x}{blue:02x}")
 }
 
-/// Code through which tasks communicate: of memory who writes and who reads an object or block there, of ranks the calls of a pair.
+/// Code through which tasks communicate: of memory who writes and who reads an object or block there, of ranks the
+/// calls of a pair.
 fn places(observed: &Observed) -> Vec<Value> {
     let meta = &observed.profile.meta;
     let tasks = |sites: &[CodeSite]| {

@@ -1,5 +1,5 @@
-//! Words of HTML. Whatever comes from a file (names of tasks, functions, arms) is hostile until it went through [`text`] or
-//! [`json`]: nothing here takes markup from outside.
+//! Words of HTML. Whatever comes from a file (names of tasks, functions, arms) is hostile until it went through
+//! [`text`] or [`json`]: nothing here takes markup from outside.
 
 use crate::picture::text::clean;
 use base64::Engine;
@@ -51,7 +51,8 @@ pub fn picture(svg: &str, says: &str) -> String {
     )
 }
 
-/// A table: its head, then its rows. Cells are escaped here; those that begin with a digit or a sign stand on the right.
+/// A table: its head, then its rows. Cells are escaped here; those that begin with a digit or a sign stand on the
+/// right.
 pub fn table(caption: &str, head: &[&str], rows: &[Vec<String>]) -> String {
     let mut out =
         format!("<div class=\"wide\" tabindex=\"0\"><table><caption>{}</caption>\n<thead><tr>", text(caption));

@@ -1,6 +1,6 @@
-//! `cohabit report`: all that is known of a program on one page, which opens from disk, fetches nothing and is whole without
-//! scripts: what is written here are tables and pictures. `report.js` puts a matrix in the place of the pictures that answers
-//! to pointer and keys, from the same data ([`payload`]).
+//! `cohabit report`: all that is known of a program on one page, which opens from disk, fetches nothing and is whole
+//! without scripts: what is written here are tables and pictures. `report.js` puts a matrix in the place of the
+//! pictures that answers to pointer and keys, from the same data ([`payload`]).
 
 mod data;
 mod html;

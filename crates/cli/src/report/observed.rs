@@ -1,5 +1,5 @@
-//! A profile's parts of the page: what it comes to, who communicates when, where tasks go, through which data, and how sure all
-//! that is.
+//! A profile's parts of the page: what it comes to, who communicates when, where tasks go, through which data, and how
+//! sure all that is.
 
 use super::placement::Placed;
 use super::{Section, html};

@@ -1,5 +1,6 @@
-//! Matrices and series as bytes that the page's script reads quickly: numbers in LEB128 (7 bits a byte, the lowest first, the
-//! top bit saying that more follow), in base64. Cells are told by how far each is from the one before, row by row.
+//! Matrices and series as bytes that the page's script reads quickly: numbers in LEB128 (7 bits a byte, the lowest
+//! first, the top bit saying that more follow), in base64. Cells are told by how far each is from the one before, row
+//! by row.
 
 use super::html::base64;
 use crate::timeline::part_of_columns;

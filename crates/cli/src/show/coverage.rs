@@ -3,8 +3,8 @@
 use crate::picture::text::{clean, grouped};
 use cohabit_model::profile::Coverage;
 
-/// `coverage: exact, no event lost`, on one line, and what was not seen: how much there is of that, or where `all` is wanted
-/// a line each; lines end in newlines.
+/// `coverage: exact, no event lost`, on one line, and what was not seen: how much there is of that, or where `all` is
+/// wanted a line each; lines end in newlines.
 pub fn coverage_lines(coverage: &Coverage, all: bool) -> String {
     let rate = coverage.sample_rate;
     let how = match (coverage.exact, rate < 1.0) {

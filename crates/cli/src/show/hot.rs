@@ -1,5 +1,5 @@
-//! Where it happens: the data objects that most is communicated through with the code that touches them, some of their blocks
-//! in detail, and, of MPI ranks, the call sites of the heaviest pairs.
+//! Where it happens: the data objects that most is communicated through with the code that touches them, some of their
+//! blocks in detail, and, of MPI ranks, the call sites of the heaviest pairs.
 
 use super::ShowOptions;
 use super::summary::heading;

@@ -9,8 +9,8 @@ use crate::words::noun;
 use cohabit_model::Profile;
 use std::collections::BTreeMap;
 
-/// The share of each rank's run that it spends in MPI, waiting included: the ranks with the most of it; nothing where that is
-/// not known.
+/// The share of each rank's run that it spends in MPI, waiting included: the ranks with the most of it; nothing where
+/// that is not known.
 pub fn time_in_mpi(profile: &Profile, options: &ShowOptions) -> String {
     let mut ranks: Vec<(usize, u64, u64)> =
         (0..).zip(&profile.mpi_ns).zip(&profile.run_ns).map(|((task, &mpi), &run)| (task, mpi, run)).collect();

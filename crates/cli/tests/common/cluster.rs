@@ -98,14 +98,16 @@ pub fn is_late(ran: &Ran) -> bool {
     ran.status == Some(137) || ran.signal == Some(libc::SIGKILL)
 }
 
-/// Whether Open MPI has broken down in its own MPI_Init, as under srun it does now and then: the message of a rank that is ahead
-/// finds no receiver yet, and the rank calls address 0 (open-mpi/ompi, issue 12495). Here 4.1.4 did without cohabit in 12 of 150 runs.
+/// Whether Open MPI has broken down in its own MPI_Init, as under srun it does now and then: the message of a rank that
+/// is ahead finds no receiver yet, and the rank calls address 0 (open-mpi/ompi, issue 12495). Here 4.1.4 did without
+/// cohabit in 12 of 150 runs.
 fn is_broken(ran: &Ran) -> bool {
     ran.status != Some(0) && ran.stderr.contains("Failing at address: (nil)")
 }
 
-/// Runs a command that is given some seconds, up to five times until it ends within them: MPICH 4.0.2 often waits for ever in
-/// its own MPI_Finalize when its ranks are on several hosts, some in UCX over TCP, others in the barrier behind it.
+/// Runs a command that is given some seconds, up to five times until it ends within them: MPICH 4.0.2 often waits for
+/// ever in its own MPI_Finalize when its ranks are on several hosts, some in UCX over TCP, others in the barrier behind
+/// it.
 pub fn until_it_ends(command: &mut Command) -> Ran {
     let mut run = || Ran::of(command.output().unwrap());
     let mut ran = run();

@@ -23,8 +23,8 @@ fn doctor() -> &'static serde_json::Value {
     FOUND.get_or_init(|| serde_json::from_str(&Room::new().run("doctor --json -").stdout).unwrap())
 }
 
-/// Whether the machine can do what a test needs, each check of `cohabit doctor` being in that state or a better one; what it
-/// cannot is said aloud. A test is skipped for what the machine is, never for what the product then did.
+/// Whether the machine can do what a test needs, each check of `cohabit doctor` being in that state or a better one;
+/// what it cannot is said aloud. A test is skipped for what the machine is, never for what the product then did.
 pub fn can(test: &str, needs: &[(&str, &str)]) -> bool {
     const STATES: [&str; 3] = ["missing", "limited", "works"];
     let rank = |state: &str| STATES.iter().position(|&known| known == state).unwrap();
@@ -121,14 +121,15 @@ impl Ran {
         }
     }
 
-    /// What cohabit itself said on standard error, without the lines of the programs that it ran. Open MPI 5 leaves a zero
-    /// byte where its own message ends.
+    /// What cohabit itself said on standard error, without the lines of the programs that it ran. Open MPI 5 leaves a
+    /// zero byte where its own message ends.
     pub fn said(&self) -> Vec<&str> {
         let lines = self.stderr.lines().map(|line| line.trim_start_matches('\0'));
         lines.filter(|line| line.starts_with("cohabit: ")).collect()
     }
 
-    /// Without the lines that tell of a profile that it is made and was made: only what is worth a line besides is left.
+    /// Without the lines that tell of a profile that it is made and was made: only what is worth a line besides is
+    /// left.
     pub fn without_narration(mut self) -> Self {
         let narrated = |line: &&str| line.contains("; its profile goes to ") || line.contains("; next: cohabit show ");
         let lines = self.stderr.split_inclusive('\n');

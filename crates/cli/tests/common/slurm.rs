@@ -8,7 +8,8 @@ use std::process::{Child, Command, Stdio};
 /// The nodes and their addresses.
 const NODES: [(&str, &str); 4] = [("n0", "10.77.0.1"), ("n1", "10.77.0.2"), ("n5", "10.77.0.6"), ("n6", "10.77.0.7")];
 
-/// For how many seconds its daemons live, should nobody end them: longer than ten runs that do not end ([`Slurm::within`]).
+/// For how many seconds its daemons live, should nobody end them: longer than ten runs that do not end
+/// ([`Slurm::within`]).
 const LIFE: u32 = 600;
 
 /// Its daemons end with the cluster, or when this is dropped.
@@ -75,8 +76,8 @@ impl Slurm {
         command
     }
 
-    /// A command on a host that is killed after so many seconds. What one before it that was killed has left on the nodes ends
-    /// first: srun leaves its ranks there, and the next would wait for the nodes.
+    /// A command on a host that is killed after so many seconds. What one before it that was killed has left on the
+    /// nodes ends first: srun leaves its ranks there, and the next would wait for the nodes.
     pub fn within(&self, cluster: &Cluster, host: &str, seconds: u32) -> Command {
         let mut command = self.on(cluster, host);
         let words = "scancel --quiet --user=$(id -u); while [ -n \"$(squeue -h)\" ]; do sleep 0.1; done; exec timeout -s KILL \"$@\"";

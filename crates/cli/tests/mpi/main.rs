@@ -393,8 +393,8 @@ fn parts_are_joined_by_import() {
     }
 }
 
-/// Threads of ranks: memory within a rank, a file that ranks have mapped, and messages, all in bytes; MPI's own transport
-/// through shared memory counts for nothing beside.
+/// Threads of ranks: memory within a rank, a file that ranks have mapped, and messages, all in bytes; MPI's own
+/// transport through shared memory counts for nothing beside.
 #[test]
 fn ranks_and_their_threads_are_in_one_profile() {
     const RANKS: u32 = 3;

@@ -1,4 +1,5 @@
-//! Recordings of ranks: what they send one another is in what their memory does, and what they did while they waited is polling.
+//! Recordings of ranks: what they send one another is in what their memory does, and what they did while they waited is
+//! polling.
 
 use super::{done, installed, program, settle_open_mpi};
 use crate::common::{Ran, Room};
@@ -8,7 +9,8 @@ fn json(room: &Room, name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(room.path(name)).unwrap()).unwrap()
 }
 
-/// In a ring each rank sends 1000 bytes to the next one, in each of 100 rounds. Between MPI_Init and MPI_Finalize there is nothing else.
+/// In a ring each rank sends 1000 bytes to the next one, in each of 100 rounds. Between MPI_Init and MPI_Finalize there
+/// is nothing else.
 #[test]
 fn what_ranks_send_is_recorded_and_their_waiting_is_polling() {
     const ROUNDS: u64 = 100;

@@ -25,8 +25,8 @@ fn trace_of(room: &Room, mpi: &Mpi, options: &[&str], ranks: u32, pattern: &str)
     Some((profile, trace))
 }
 
-/// Checks that a message is posted once before it is waited for; that its source waits for it once at most; and that its destination
-/// does once, or never where `waits` says so of its bytes.
+/// Checks that a message is posted once before it is waited for; that its source waits for it once at most; and that
+/// its destination does once, or never where `waits` says so of its bytes.
 fn check_trace(trace: &Trace, waits: impl Fn(u64) -> bool, what: &str) {
     trace.check().unwrap();
     let (mut posts, mut left, mut came) = (vec![0; trace.messages.len()], BTreeMap::new(), BTreeMap::new());

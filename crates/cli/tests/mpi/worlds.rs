@@ -88,8 +88,8 @@ fn every_context_of_a_command_is_observed() {
             let mut command = room.command(["profile", "-q", "-o", "p.npz", "--"]);
             command.args(&mpi.launcher).args(&words).env("OMPI_MCA_rmaps_base_oversubscribe", "1");
             let ran = Ran::of(settle_open_mpi(&mut command).output().unwrap());
-            // Open MPI 5.0.7's launcher (Debian 13) ends by SIGSEGV where there are several contexts, and takes a comment of
-            // a file of contexts for a program.
+            // Open MPI 5.0.7's launcher (Debian 13) ends by SIGSEGV where there are several contexts, and takes a
+            // comment of a file of contexts for a program.
             let mut alone = Command::new(&mpi.launcher[0]);
             alone.args(&mpi.launcher[1..]).args(&words).env("OMPI_MCA_rmaps_base_oversubscribe", "1");
             if ran.status != Some(0) && !settle_open_mpi(&mut alone).output().unwrap().status.success() {

@@ -1,4 +1,5 @@
-//! Series with a known number of bursts, for tests and benchmarks: 400 windows, 200,000 events, a tenth of them scattered.
+//! Series with a known number of bursts, for tests and benchmarks: 400 windows, 200,000 events, a tenth of them
+//! scattered.
 
 use cohabit_cluster::{Options, Windows, clusters};
 

@@ -12,8 +12,8 @@ pub fn percentile(values: &[f64], statistic: fn(&[f64]) -> f64, confidence: f64,
     Some(Interval { low: quantile(&drawn, (1.0 - confidence) / 2.0), high: quantile(&drawn, (1.0 + confidence) / 2.0) })
 }
 
-/// The same, corrected for bias and for a spread that depends on the value (BCa): for smooth statistics, as the mean is and the
-/// median is not. None of fewer than two values.
+/// The same, corrected for bias and for a spread that depends on the value (BCa): for smooth statistics, as the mean is
+/// and the median is not. None of fewer than two values.
 pub fn accelerated(values: &[f64], statistic: fn(&[f64]) -> f64, confidence: f64, seed: u64) -> Option<Interval> {
     let drawn = drawn(values, statistic, seed)?;
     let normal = Normal::standard();

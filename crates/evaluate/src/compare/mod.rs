@@ -1,9 +1,9 @@
 //! Ways of running one program, compared by what they took: in blocks, each way once in an order drawn at random.
 //!
-//! What is to be resolved (a percent or so) is less than what two runs differ by on a shared machine. So only runs of one block
-//! are compared, which share what changes slowly (clock rate, neighbours), and the order within a block is drawn: where two ways
-//! are equal, each is the faster one of a block by chance, and the logarithm of their ratio is spread evenly around 0 whatever
-//! the times are spread like. That is all that the test assumes ([`signed_rank`]).
+//! What is to be resolved (a percent or so) is less than what two runs differ by on a shared machine. So only runs of
+//! one block are compared, which share what changes slowly (clock rate, neighbours), and the order within a block is
+//! drawn: where two ways are equal, each is the faster one of a block by chance, and the logarithm of their ratio is
+//! spread evenly around 0 whatever the times are spread like. That is all that the test assumes ([`signed_rank`]).
 //!
 //! Nothing here runs a program or reads a clock: what was measured goes in, what can be said of it comes out.
 
@@ -15,8 +15,8 @@ pub mod summary;
 pub use plan::{blocks_needed, least_blocks, order};
 pub use summary::{Interval, Summary, summary};
 
-/// Two processes of one program, side by side, differ by up to this share however long they are measured (where their memory came
-/// to lie, for one): less is never called a difference.
+/// Two processes of one program, side by side, differ by up to this share however long they are measured (where their
+/// memory came to lie, for one): less is never called a difference.
 pub const SAME_PROGRAM: f64 = 0.002;
 
 /// What is asked of a comparison.
@@ -97,8 +97,8 @@ pub fn log_ratios(blocks: &[Vec<f64>], way: usize) -> Vec<f64> {
     blocks.iter().map(|block| (block[way] / block[0]).ln()).collect()
 }
 
-/// Holm's adjustment (A Simple Sequentially Rejective Multiple Test Procedure, 1979): the least of these is at most `alpha` by
-/// chance in a share `alpha` of comparisons, however the tests depend on one another.
+/// Holm's adjustment (A Simple Sequentially Rejective Multiple Test Procedure, 1979): the least of these is at most
+/// `alpha` by chance in a share `alpha` of comparisons, however the tests depend on one another.
 pub fn holm(ps: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..ps.len()).collect();
     order.sort_by(|&a, &b| ps[a].total_cmp(&ps[b]));

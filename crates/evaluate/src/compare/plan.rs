@@ -2,8 +2,8 @@
 
 use super::signed_rank;
 
-/// The order of the ways in a block: drawn, and the same again for the same seed and block, so that a comparison can go on where it
-/// was cut off.
+/// The order of the ways in a block: drawn, and the same again for the same seed and block, so that a comparison can go
+/// on where it was cut off.
 pub fn order(seed: u64, block: usize, ways: usize) -> Vec<usize> {
     // Neighbouring numbers are to give unlike draws.
     let mixed = seed ^ (block as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -19,8 +19,9 @@ pub fn least_blocks(confidence: f64, others: usize) -> usize {
     (1 + (1.0 / alpha).log2().ceil() as usize).max(2)
 }
 
-/// How many blocks the interval of a change needs to be no wider than `precision` on either side, by the blocks so far (their
-/// logarithms of ratios): as many as there are where it is so already. The width falls with the root of their number.
+/// How many blocks the interval of a change needs to be no wider than `precision` on either side, by the blocks so far
+/// (their logarithms of ratios): as many as there are where it is so already. The width falls with the root of their
+/// number.
 pub fn blocks_needed(logs: &[f64], confidence: f64, precision: f64) -> usize {
     let least = least_blocks(confidence, 1);
     let count = logs.len();

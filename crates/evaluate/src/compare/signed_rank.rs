@@ -1,8 +1,8 @@
-//! Wilcoxon's signed-rank test, exactly, with the estimate and the interval that belong to it (Hodges and Lehmann 1963; Hollander,
-//! Wolfe and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3).
+//! Wilcoxon's signed-rank test, exactly, with the estimate and the interval that belong to it (Hodges and Lehmann 1963;
+//! Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3).
 //!
-//! The distribution is that of the given absolute differences with signs drawn at random: exact with ties, too, and a single
-//! disturbed run moves nothing but a rank.
+//! The distribution is that of the given absolute differences with signs drawn at random: exact with ties, too, and a
+//! single disturbed run moves nothing but a rank.
 
 use super::Interval;
 use statrs::distribution::{ContinuousCDF, Normal};
@@ -10,7 +10,8 @@ use statrs::distribution::{ContinuousCDF, Normal};
 /// Differences beyond which the normal distribution is taken: exactness takes their number's third power.
 const MOST_EXACT: usize = 250;
 
-/// How likely differences so far below `bound`, or farther, are if their centre is `bound`: signs then come up like a coin's.
+/// How likely differences so far below `bound`, or farther, are if their centre is `bound`: signs then come up like a
+/// coin's.
 pub fn p_below(differences: &[f64], bound: f64) -> f64 {
     let shifted: Vec<f64> = differences.iter().map(|difference| difference - bound).filter(|&x| x != 0.0).collect();
     let ranks = doubled_ranks(&shifted);
@@ -171,8 +172,8 @@ mod tests {
         }
     }
 
-    /// Hollander and Wolfe's depression scale factors (their example 3.1): the sum for a decrease is 40 of 45, p = 0.020 one-sided,
-    /// 0.039 two-sided; the centre is -0.46, and -0.786 to -0.010 its 96 % interval.
+    /// Hollander and Wolfe's depression scale factors (their example 3.1): the sum for a decrease is 40 of 45, p =
+    /// 0.020 one-sided, 0.039 two-sided; the centre is -0.46, and -0.786 to -0.010 its 96 % interval.
     #[allow(clippy::approx_constant)] // a patient's, not a circle's
     #[test]
     fn a_textbooks_example_comes_out_as_there() {

@@ -85,8 +85,8 @@ fn t_interval(mean: f64, deviation: f64, count: usize, confidence: f64) -> Inter
     Interval { low: mean - half, high: mean + half }
 }
 
-/// Places of values whose distance from the median is more than 3.5 times the median one, scaled to a standard deviation
-/// (Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993). None where half of all are equal.
+/// Places of values whose distance from the median is more than 3.5 times the median one, scaled to a standard
+/// deviation (Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993). None where half of all are equal.
 fn outliers(values: &[f64]) -> Vec<usize> {
     let middle = median(values);
     let distances: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();

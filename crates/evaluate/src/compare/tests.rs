@@ -8,7 +8,8 @@ pub(crate) fn gaussian(random: &mut fastrand::Rng) -> f64 {
     radius * angle.cos()
 }
 
-/// Blocks of equal ways as a shared machine has them: it drifts, single runs are disturbed, and times are spread to the right.
+/// Blocks of equal ways as a shared machine has them: it drifts, single runs are disturbed, and times are spread to the
+/// right.
 pub(crate) fn blocks_of_equals(random: &mut fastrand::Rng, count: usize, ways: usize) -> Vec<Vec<f64>> {
     let mut drift = 0.0;
     (0..count)

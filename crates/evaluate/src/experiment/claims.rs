@@ -1,7 +1,7 @@
 //! Which of a paper's statements came out.
 //!
-//! A change in numbers comes out where ours has its direction: less, more, or no more than the floor either way. Its size is shown
-//! and not judged: what is simulated is a smaller input on a model of the machine.
+//! A change in numbers comes out where ours has its direction: less, more, or no more than the floor either way. Its
+//! size is shown and not judged: what is simulated is a smaller input on a model of the machine.
 
 use super::file::{Change, Claim, Expect, Experiment};
 use super::results::{Place, Results};

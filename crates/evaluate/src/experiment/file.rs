@@ -115,7 +115,8 @@ pub struct Arm {
     /// Whether two tasks may share a core while another is free.
     #[serde(default)]
     pub share_cores: bool,
-    /// Where memory comes from, as `cohabit simulate --memory` takes it; by default from the node that touches it first.
+    /// Where memory comes from, as `cohabit simulate --memory` takes it; by default from the node that touches it
+    /// first.
     pub memory: Option<String>,
     /// Draws; of a mapper, with other seeds.
     pub draws: Option<u32>,
@@ -254,7 +255,8 @@ impl Experiment {
         arm.draws.unwrap_or(own)
     }
 
-    /// Whether a detector looks on: it is named, or an arm or a statement names it. Exact communication is always known.
+    /// Whether a detector looks on: it is named, or an arm or a statement names it. Exact communication is always
+    /// known.
     pub fn wants(&self, detector: &str) -> bool {
         let of_claims = self.claim.iter().flat_map(|claim| std::iter::once(&claim.arm).chain(&claim.over));
         let of_arms = self.arm.iter().map(|arm| &arm.detector);

@@ -1,7 +1,7 @@
 //! All placements of a few tasks that differ, in the order of their distance cost.
 //!
-//! Two placements are the same where the machine's symmetry takes one to the other. Of each class there is one in which, at every
-//! node of the tree, the children that have tasks come in the order of their lowest tasks.
+//! Two placements are the same where the machine's symmetry takes one to the other. Of each class there is one in
+//! which, at every node of the tree, the children that have tasks come in the order of their lowest tasks.
 
 use cohabit_model::cost::distance_cost;
 use cohabit_model::topology::NodeId;
@@ -96,8 +96,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// The distances between all pairs of tasks: what two placements have in common where symmetry takes one to the other
-    /// (such small trees have no two classes with the same distances).
+    /// The distances between all pairs of tasks: what two placements have in common where symmetry takes one to the
+    /// other (such small trees have no two classes with the same distances).
     fn distances(topology: &Topology, placement: &[usize]) -> Vec<NodeId> {
         let depth = |mut node: NodeId| {
             let mut depth = 0;

@@ -1,8 +1,8 @@
 //! Programs by suite and class: how large, and how long.
 //!
-//! Two scales follow. Caches are made smaller by what the working set is smaller than in the paper's class: the last cache over the
-//! working set is then as in the paper. Intervals of detectors are made shorter by what the run is shorter, so that there are as
-//! many in it.
+//! Two scales follow. Caches are made smaller by what the working set is smaller than in the paper's class: the last
+//! cache over the working set is then as in the paper. Intervals of detectors are made shorter by what the run is
+//! shorter, so that there are as many in it.
 
 use cohabit_model::{Error, Result};
 use serde::Deserialize;
@@ -25,7 +25,8 @@ pub struct Suite {
 pub struct Program {
     /// Its name.
     pub name: String,
-    /// Where it is in the suite's folder; by default its name and class, `mg.S`. `{class}` and `{tasks}` stand for these.
+    /// Where it is in the suite's folder; by default its name and class, `mg.S`. `{class}` and `{tasks}` stand for
+    /// these.
     pub file: Option<String>,
     /// Its arguments by class; `{tasks}` stands for the number of tasks.
     #[serde(default)]

@@ -1,5 +1,5 @@
-//! The operating system's placement, modelled: each part of the machine gets as many tasks as the others, which ones is drawn; and
-//! while the program runs, at a stated rate, two PUs change places, or a task moves to an idle core.
+//! The operating system's placement, modelled: each part of the machine gets as many tasks as the others, which ones is
+//! drawn; and while the program runs, at a stated rate, two PUs change places, or a task moves to an idle core.
 
 use cohabit_model::Topology;
 use cohabit_model::topology::NodeId;
@@ -43,8 +43,8 @@ pub struct Migration {
     pub pus: [usize; 2],
 }
 
-/// Draws the migrations of a run that lasts as long as `expected` of them: evenly over the run, independent of each other.
-/// `core_of_pu` says which PUs are of one core: a task moves to an idle PU only where the whole core is idle.
+/// Draws the migrations of a run that lasts as long as `expected` of them: evenly over the run, independent of each
+/// other. `core_of_pu` says which PUs are of one core: a task moves to an idle PU only where the whole core is idle.
 pub fn migrations(placement: &[usize], core_of_pu: &[usize], expected: f64, draw: u32) -> Vec<Migration> {
     let mut random = fastrand::Rng::with_seed(u64::from(draw) ^ 0x316_7a7e);
     let mut at: Vec<f64> = (0..poisson(expected, &mut random)).map(|_| random.f64()).collect();

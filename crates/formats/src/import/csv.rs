@@ -1,7 +1,7 @@
 //! CSV: a square matrix, or a line for each pair.
 //!
-//! A square may have names of the tasks in its first row, its first column or both ([`Labels`]); a list of pairs has three columns and
-//! no square, or a heading that says so ([`Edges`]). A 3 x 3 of bare numbers is a matrix.
+//! A square may have names of the tasks in its first row, its first column or both ([`Labels`]); a list of pairs has
+//! three columns and no square, or a heading that says so ([`Edges`]). A 3 x 3 of bare numbers is a matrix.
 
 use super::build::{Found, Imported, UNSAID};
 use super::edges::Edges;

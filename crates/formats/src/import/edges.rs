@@ -13,7 +13,8 @@ const MESSAGES: [&str; 5] = ["messages", "msgs", "msg", "count", "counts"];
 const BYTES: [&str; 3] = ["bytes", "size", "volume"];
 /// Fewer lines of three numbers are no list without a heading: a matrix with a row too few looks the same.
 const FEWEST_BARE: usize = 4;
-/// Numbers that name this many more tasks than twice those that occur are no places in a list but thread ids or the like.
+/// Numbers that name this many more tasks than twice those that occur are no places in a list but thread ids or the
+/// like.
 const SILENT: usize = 64;
 
 /// A list of pairs.
@@ -90,8 +91,8 @@ impl<'a> Edges<'a> {
     }
 }
 
-/// Whether lines of three numbers without a heading are a list: no pair comes twice, and numbers of tasks come again and
-/// again, as values do not.
+/// Whether lines of three numbers without a heading are a list: no pair comes twice, and numbers of tasks come again
+/// and again, as values do not.
 fn are_bare(rows: &[Row]) -> bool {
     let pair = |row: &Row| {
         let is_pair = row.fields.len() == 3 && row.fields[2].parse::<f64>().is_ok();

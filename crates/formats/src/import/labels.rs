@@ -1,7 +1,8 @@
 //! Which row and column of a square table are names, and which are counts already.
 //!
-//! A cell that somebody could not fill in (`NA`, `1,5`, `10k`, nothing) must never turn its whole row into names: names are
-//! words, or the numbers of the tasks in their order, and the table must be square without them and in no other way.
+//! A cell that somebody could not fill in (`NA`, `1,5`, `10k`, nothing) must never turn its whole row into names: names
+//! are words, or the numbers of the tasks in their order, and the table must be square without them and in no other
+//! way.
 
 use super::table::{Fields, Row};
 

@@ -2,7 +2,8 @@
 //! iterate the table. Rooms whose own records are imported, too, have rows of their own.
 //!
 //! Every entry must be a count. Where a tool knows only one of messages and bytes, its matrix stands for both and the
-//! profile's coverage says so; `imported_from` in its meta names the files. A profile is exact only where the files show it.
+//! profile's coverage says so; `imported_from` in its meta names the files. A profile is exact only where the files
+//! show it.
 
 pub mod build;
 mod csv;

@@ -86,7 +86,8 @@ impl Archive {
     /// Starts reading an array.
     ///
     /// # Errors
-    /// When there is none of this name, it cannot be unpacked, its header is bad, or its size is not what its shape says.
+    /// When there is none of this name, it cannot be unpacked, its header is bad, or its size is not what its shape
+    /// says.
     pub fn array(&mut self, name: &str) -> Result<Array<'_>> {
         let member = self.zip.by_name(&member_name(name)).map_err(|error| damaged(name, &error))?;
         let declared = member.size();
@@ -127,7 +128,8 @@ impl Archive {
     /// The entries of a square matrix that are not zero: (row, column, value), and how many rows there are.
     ///
     /// # Errors
-    /// As [`Archive::array`]; also when it is not square, not `expected` rows where that is known, or holds what is no count.
+    /// As [`Archive::array`]; also when it is not square, not `expected` rows where that is known, or holds what is no
+    /// count.
     pub fn square(&mut self, name: &str, expected: Option<usize>) -> Result<(usize, Vec<Entry>)> {
         let Array { header, mut data } = self.array(name)?;
         header.read_square(&mut data, expected).map_err(|error| error.at(name))

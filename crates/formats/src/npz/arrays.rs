@@ -23,7 +23,8 @@ pub struct Counts {
 /// Writes `meta` (JSON) and arrays, whole or not at all; the same ones give the same bytes.
 ///
 /// # Errors
-/// The path with the system's reason; an array that is larger than what is read again, or has not as many elements as its shape says.
+/// The path with the system's reason; an array that is larger than what is read again, or has not as many elements as
+/// its shape says.
 pub fn write_arrays(path: &Path, meta: &[u8], arrays: &[Counts]) -> Result<()> {
     for array in arrays {
         let cause = if array.shape.iter().product::<usize>() != array.values.len() {
@@ -39,7 +40,8 @@ pub fn write_arrays(path: &Path, meta: &[u8], arrays: &[Counts]) -> Result<()> {
     write_whole(path, &packed)
 }
 
-/// Packed in memory: a zip writer whose disk is full complains on standard error when it is dropped. Times are left out.
+/// Packed in memory: a zip writer whose disk is full complains on standard error when it is dropped. Times are left
+/// out.
 fn packed(meta: &[u8], arrays: &[Counts]) -> io::Result<Vec<u8>> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     let mut member = |name: &str, header: &[u8], bytes: &[u8]| {

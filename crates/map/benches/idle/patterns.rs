@@ -1,5 +1,5 @@
-//! Who talks with whom in the problems with fewer tasks than PUs: groups that do not fill what they could share, and patterns that
-//! have no groups.
+//! Who talks with whom in the problems with fewer tasks than PUs: groups that do not fill what they could share, and
+//! patterns that have no groups.
 
 use cohabit_map::random::Random;
 use cohabit_model::Matrix;

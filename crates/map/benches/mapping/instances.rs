@@ -81,7 +81,8 @@ fn geometric(size: usize, random: &mut Random) -> Edges {
     let mut real = || (random.draw() >> 11) as f64 / (1_u64 << 53) as f64;
     let points: Vec<(f64, f64)> = (0..size).map(|_| (real(), real())).collect();
     let radius = (8.0 / (std::f64::consts::PI * size as f64)).sqrt();
-    // Points by square cells that are as wide as the radius or a little wider: neighbours are in the same cell or in the eight around it.
+    // Points by square cells that are as wide as the radius or a little wider: neighbours are in the same cell or in
+    // the eight around it.
     let side = ((1.0 / radius) as usize).max(1);
     let cell = |at: f64| ((at * side as f64) as usize).min(side - 1);
     let mut cells: Vec<Vec<usize>> = vec![Vec::new(); side * side];

@@ -6,8 +6,8 @@ use cohabit_map::mappers::best::context::PARTS;
 use cohabit_map::{Mapper, Problem};
 use std::collections::BTreeMap;
 
-/// The parts to leave out, several at once joined by `+`: those asked for, or nothing and then each by itself; none where neither
-/// is asked for.
+/// The parts to leave out, several at once joined by `+`: those asked for, or nothing and then each by itself; none
+/// where neither is asked for.
 pub fn parts(some: Option<String>, each: bool) -> Option<Vec<String>> {
     match some {
         Some(some) => Some(some.split(',').map(str::to_owned).collect()),
@@ -19,8 +19,8 @@ pub fn parts(some: Option<String>, each: bool) -> Option<Vec<String>> {
 struct Row {
     parts: String,
     best: Best,
-    /// The logarithm of J over that with all parts (the mean of a run before and one after all others), problem by problem of each
-    /// kind.
+    /// The logarithm of J over that with all parts (the mean of a run before and one after all others), problem by
+    /// problem of each kind.
     logs: BTreeMap<String, Vec<f64>>,
 }
 
@@ -65,8 +65,8 @@ pub fn table(asked: &Asked, parts: &[String]) {
     }
 }
 
-/// The mean over the kinds of graphs in percent, two standard errors of it (kinds are given, problems of a kind are drawn), and
-/// the kinds whose own mean is further from nothing than its two standard errors.
+/// The mean over the kinds of graphs in percent, two standard errors of it (kinds are given, problems of a kind are
+/// drawn), and the kinds whose own mean is further from nothing than its two standard errors.
 fn summary(logs: &BTreeMap<String, Vec<f64>>) -> (f64, f64, String) {
     let (mut means, mut variances, mut kinds) = (0.0, 0.0, Vec::new());
     for (kind, logs) in logs {

@@ -16,9 +16,9 @@
 //!     cargo bench -p cohabit-map -- --record 10                   look for better ones, 10 s a problem
 //!     COHABIT_VIEM=viem cargo bench -p cohabit-map -- --mappers viem-eco,best=viem-eco        VieM, where it is
 //!
-//! J over the best known (where not all PUs are used: over the best of the table), geometric mean and worst, CPU and wall time. Budgets are CPU time of the process, so that what
-//! else the machine does changes little. What is better than the best known is told, and how often `best` was worse
-//! than the mapper whose time it had.
+//! J over the best known (where not all PUs are used: over the best of the table), geometric mean and worst, CPU and
+//! wall time. Budgets are CPU time of the process, so that what else the machine does changes little. What is better
+//! than the best known is told, and how often `best` was worse than the mapper whose time it had.
 
 mod best_known;
 mod instances;

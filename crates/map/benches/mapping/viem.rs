@@ -1,5 +1,5 @@
-//! VieM (Schulz, Träff: "Better Process Mapping and Sparse Quadratic Assignment", SEA 2017), the program, as a rival: it is
-//! not ours and on no package registry, so its path is given.
+//! VieM (Schulz, Träff: "Better Process Mapping and Sparse Quadratic Assignment", SEA 2017), the program, as a rival:
+//! it is not ours and on no package registry, so its path is given.
 
 use cohabit_map::Problem;
 use std::fmt::Write as _;

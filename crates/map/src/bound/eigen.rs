@@ -1,5 +1,5 @@
-//! Eigenvalues of a graph's Laplacian by Jacobi's rotations, each lowered by what is left beside the diagonal: by Weyl's
-//! inequality none is then above the true one.
+//! Eigenvalues of a graph's Laplacian by Jacobi's rotations, each lowered by what is left beside the diagonal: by
+//! Weyl's inequality none is then above the true one.
 
 use crate::graph::Graph;
 

@@ -1,5 +1,5 @@
-//! Judging mappings by the plain estimator: each once, and where messages are followed, which takes long, no more mappings than an
-//! allowance pays for.
+//! Judging mappings by the plain estimator: each once, and where messages are followed, which takes long, no more
+//! mappings than an allowance pays for.
 
 use super::Time;
 use crate::Problem;
@@ -7,8 +7,8 @@ use cohabit_model::Result;
 use cohabit_network::Total;
 use std::collections::HashMap;
 
-/// Pieces of messages that are followed in all, at most: phase by phase, and in replays, which follow each in a much shorter
-/// time. Some seconds; a budget of time has no such limit.
+/// Pieces of messages that are followed in all, at most: phase by phase, and in replays, which follow each in a much
+/// shorter time. Some seconds; a budget of time has no such limit.
 const FOLLOWED: f64 = 4e6;
 const REPLAYED: f64 = 4e7;
 

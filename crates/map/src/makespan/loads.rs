@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 
 /// Ticks of everything that a phase sends, at the lowest bandwidth and with the highest latency there is.
 const TICKS: f64 = (1u64 << 52) as f64;
-/// Which norm of all resources' times stands for the longest of them in a search: one that leads to mappings that wait less.
+/// Which norm of all resources' times stands for the longest of them in a search: one that leads to mappings that wait
+/// less.
 const STEEP: i32 = 16;
 
 /// Two tasks that exchange messages in one direction.
@@ -175,8 +176,8 @@ impl<'a> Loads<'a> {
         self.phases.iter_mut().for_each(|phase| phase.sums = phase.remembered);
     }
 
-    /// Pairs whose messages go through what a phase waits for, as (sender, receiver): one that `pick` chooses. None where
-    /// nothing is sent.
+    /// Pairs whose messages go through what a phase waits for, as (sender, receiver): one that `pick` chooses. None
+    /// where nothing is sent.
     pub fn critical(&self, mut pick: impl FnMut(usize) -> usize) -> Option<(usize, usize)> {
         let phase = self.phases.get(pick(self.phases.len()))?;
         let last = (0..phase.loads.len()).max_by(|&a, &b| phase.loads[a].seconds.total_cmp(&phase.loads[b].seconds))?;

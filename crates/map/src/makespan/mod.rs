@@ -1,11 +1,12 @@
-//! The mapping whose communication is estimated to be over first: a makespan over ports and switches (IBM report, section
-//! 5 and docs/estimator.md), where J is a sum over pairs.
+//! The mapping whose communication is estimated to be over first: a makespan over ports and switches (IBM report,
+//! section 5 and docs/estimator.md), where J is a sum over pairs.
 //!
-//! It starts from mappings that are good otherwise ([`least`] is given them) and moves tasks that the last port or switch
-//! waits for ([`search`]), with what every port carries kept up to date ([`loads`]). What is returned is judged by the
-//! plain estimator, and among those that take next to as long by how full all ports are: never slower than any of the starts
-//! by more than that. Where the order of messages is known, which the loads of ports say nothing of, the best are made better by
-//! following the messages (`cohabit_network::replay`, and for want of a trace `queues`), which takes a thousand times as long a mapping.
+//! It starts from mappings that are good otherwise ([`least`] is given them) and moves tasks that the last port or
+//! switch waits for ([`search`]), with what every port carries kept up to date ([`loads`]). What is returned is judged
+//! by the plain estimator, and among those that take next to as long by how full all ports are: never slower than any
+//! of the starts by more than that. Where the order of messages is known, which the loads of ports say nothing of, the
+//! best are made better by following the messages (`cohabit_network::replay`, and for want of a trace `queues`), which
+//! takes a thousand times as long a mapping.
 
 mod judge;
 pub(crate) mod loads;
@@ -63,8 +64,8 @@ impl Time<'_> {
     }
 }
 
-/// A PU for every task, so that the estimated time is small: at most that of `packed`, of `scatter`, and of `best`, whose
-/// search for a small J comes first, and [`SAME`] of it.
+/// A PU for every task, so that the estimated time is small: at most that of `packed`, of `scatter`, and of `best`,
+/// whose search for a small J comes first, and [`SAME`] of it.
 ///
 /// # Errors
 /// As `best` and [`total`].
@@ -103,8 +104,8 @@ pub fn least(problem: &Problem, time: &Time) -> Result<Vec<usize>> {
         starts.iter().try_for_each(|start| judge.total(start).map(drop))?;
     }
     let mut near = judge.priced(&candidates)?;
-    // Of those that take as long, those with which all ports are least full; of these the one with the smallest J, and then the
-    // one that moves fewest tasks.
+    // Of those that take as long, those with which all ports are least full; of these the one with the smallest J, and
+    // then the one that moves fewest tasks.
     keep_least(&mut near, |total| total.seconds);
     keep_least(&mut near, |total| total.norm_s);
     let rest = |placement: &[usize]| {
@@ -114,6 +115,9 @@ pub fn least(problem: &Problem, time: &Time) -> Result<Vec<usize>> {
     let best = near.into_iter().min_by(|a, b| rest(&a.1).cmp(&rest(&b.1)).then(a.0.seconds.total_cmp(&b.0.seconds)));
     Ok(best.map(|best| best.1).unwrap_or_default())
 }
+
+/// So many of the nearest placements are searched further by following messages.
+const STARTS: usize = 3;
 
 /// A mapping in which messages wait for others less than in the best of these, where the order of messages is known.
 fn followed(
@@ -129,13 +133,27 @@ fn followed(
     }
     let mut priced = judge.priced(candidates)?;
     priced.sort_by(|a, b| a.0.seconds.total_cmp(&b.0.seconds));
-    let Some(start) = priced.first().and_then(|(_, placement)| slots_of(slots, placement)) else { return Ok(None) };
+    // A search by single changes ends where no change of one task helps, so the nearest ones begin it, each with its
+    // share.
+    priced.dedup_by(|a, b| a.1 == b.1);
+    let starts: Vec<Vec<usize>> =
+        priced.iter().filter_map(|(_, placement)| slots_of(slots, placement)).take(STARTS).collect();
     let routes = Routes::new(time.hct);
-    let loads = Loads::new(&routes, &time.traffic.phases, &elements(problem, slots, &start));
-    let random = Random::new(problem.options.seed).fork(priced.len() as u64);
-    let mut search = Search::new(problem, slots, loads, start.clone(), random);
-    let found =
-        search.judged(&start, judge.affords(), clock, |slot_of| Ok(judge.total(&slots.pus_of(slot_of))?.seconds))?;
+    let mut best: Option<(f64, Vec<usize>)> = None;
+    for (number, start) in starts.iter().enumerate() {
+        let loads = Loads::new(&routes, &time.traffic.phases, &elements(problem, slots, start));
+        let random = Random::new(problem.options.seed).fork((priced.len() + number) as u64);
+        let mut search = Search::new(problem, slots, loads, start.clone(), random);
+        let trials = judge.affords() / (starts.len() - number);
+        let mut clock = clock.share(number, starts.len());
+        let mut seconds = |slot_of: &[usize]| Ok(judge.total(&slots.pus_of(slot_of))?.seconds);
+        let found = search.judged(start, trials, &mut clock, &mut seconds)?;
+        let found_s = seconds(&found)?;
+        if best.as_ref().is_none_or(|best| found_s < best.0) {
+            best = Some((found_s, found));
+        }
+    }
+    let Some((_, found)) = best else { return Ok(None) };
     let found = settled(problem, slots, &found)?;
     // What a balance of loads has changed is not known yet.
     judge.total(&found)?;

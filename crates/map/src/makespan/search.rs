@@ -1,7 +1,7 @@
-//! Iterated local search for a small makespan (Lourenço, Martin, Stützle, "Iterated local search", 2003): a task of a pair
-//! that the last port waits for, or of any pair, changes places with another or takes an empty slot; what does not wait
-//! longer is kept. Where nothing gets better for long, some random changes are made to the best so far. At last messages are
-//! taken out of the fuller ports and switches where they do not need to be.
+//! Iterated local search for a small makespan (Lourenço, Martin, Stützle, "Iterated local search", 2003): a task of a
+//! pair that the last port waits for, or of any pair, changes places with another or takes an empty slot; what does not
+//! wait longer is kept. Where nothing gets better for long, some random changes are made to the best so far. At last
+//! messages are taken out of the fuller ports and switches where they do not need to be.
 
 use crate::Problem;
 use crate::mappers::best::clock::Clock;
@@ -68,8 +68,8 @@ impl<'a, S: State> Search<'a, S> {
         best.1
     }
 
-    /// From these slots, others with which ports and switches are less full ([`Loads::norm`]), and communication takes next to
-    /// no longer ([`SAME`]).
+    /// From these slots, others with which ports and switches are less full ([`Loads::norm`]), and communication takes
+    /// next to no longer ([`SAME`]).
     pub fn thin(&mut self, slots: &[usize], clock: &mut Clock) -> Vec<usize> {
         self.go_to(slots);
         let longest = self.loads.cost() * (1.0 + SAME);
@@ -93,8 +93,8 @@ impl<'a, S: State> Search<'a, S> {
         self.slot_of.clone()
     }
 
-    /// From these slots, others for which what `judge` says is less: one change after another, that much and no more of which is
-    /// made on trial. For a judge that takes long, and of whose way to judge nothing is known.
+    /// From these slots, others for which what `judge` says is less: one change after another, that much and no more of
+    /// which is made on trial. For a judge that takes long, and of whose way to judge nothing is known.
     pub fn judged(
         &mut self,
         slots: &[usize],

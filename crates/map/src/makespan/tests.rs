@@ -266,7 +266,8 @@ fn messages_are_followed_where_their_order_is_known() {
 
 #[test]
 fn who_waits_for_an_answer_comes_near() {
-    // Each task sends as much to the one beside it, all at once, as to the one four further on, who answers each message before the next.
+    // Each task sends as much to the one beside it, all at once, as to the one four further on, who answers each
+    // message before the next.
     const ROUNDS: u32 = 20;
     let topology = cluster(8);
     let hct = topology.hct().unwrap();
@@ -302,12 +303,15 @@ fn who_waits_for_an_answer_comes_near() {
     };
     let traffic = Traffic { phases, replay: Replay::of(&profile) };
     let time = Time { hct: &hct, traffic: &traffic };
-    let options = Options { steps: Some(2000), ..Options::default() };
-    let problem = Problem { weight: &weight, load: &[], periods: &[], topology: &topology, options: &options };
-    let found = least(&problem, &time).unwrap();
-    assert!((0..4).all(|task| topology.host_of(found[task]) == topology.host_of(found[task + 4])), "{found:?}");
     let seconds = |placement: &[usize]| time.total(&topology, placement).unwrap().seconds;
-    assert!(seconds(&found) < 0.8 * seconds(&(0..8).collect::<Vec<_>>()));
+    // Whatever the seed: no change of one task helps before all are near.
+    for seed in 0..5 {
+        let options = Options { steps: Some(2000), seed, ..Options::default() };
+        let problem = Problem { weight: &weight, load: &[], periods: &[], topology: &topology, options: &options };
+        let found = least(&problem, &time).unwrap();
+        assert!((0..4).all(|task| topology.host_of(found[task]) == topology.host_of(found[task + 4])), "{found:?}");
+        assert!(seconds(&found) < 0.8 * seconds(&(0..8).collect::<Vec<_>>()));
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! DeLoc's mapper Balance: communication spread evenly over the NUMA nodes (section IV of the paper: "iteratively maps the
-//! unmapped task with the largest amount of communication to the NUMA node that currently has the smallest amount").
+//! DeLoc's mapper Balance: communication spread evenly over the NUMA nodes (section IV of the paper: "iteratively maps
+//! the unmapped task with the largest amount of communication to the NUMA node that currently has the smallest
+//! amount").
 //!
 //! Where the topology names no NUMA nodes, the children of the root stand for them.
 

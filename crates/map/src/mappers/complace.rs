@@ -67,7 +67,8 @@ pub fn greedy(graph: &Graph, topology: &Topology, slots: &Slots) -> Vec<usize> {
     partial.finish()
 }
 
-/// The edges from mapped tasks to others, of which the heaviest is asked for, and of those alike the one of the smallest numbers.
+/// The edges from mapped tasks to others, of which the heaviest is asked for, and of those alike the one of the
+/// smallest numbers.
 struct Pending<'a> {
     graph: &'a Graph,
     /// Weight, and in one number, the complements of the two tasks.

@@ -1,12 +1,14 @@
-//! DeLoc's mapping: Algorithm 1 (section II-D) of "DeLoc: A Locality and Memory-Congestion-Aware Task Mapping Method for Modern
-//! NUMA Systems", 2020. The two tasks of a pair go to one NUMA node, and the next pair of those that communicate at the same
-//! time to the next node: groups by their load Lc, pairs of a group by their load Wp ([`cohabit_model::timeline::groups`]).
+//! DeLoc's mapping: Algorithm 1 (section II-D) of "DeLoc: A Locality and Memory-Congestion-Aware Task Mapping Method
+//! for Modern NUMA Systems", 2020. The two tasks of a pair go to one NUMA node, and the next pair of those that
+//! communicate at the same time to the next node: groups by their load Lc, pairs of a group by their load Wp
+//! ([`cohabit_model::timeline::groups`]).
 //!
-//! Where the paper is open: a pair of which either task is mapped already is skipped (a chain of 56 equal links on 2 nodes
-//! of 28 then has 27 links remote, by the other readings 53 or 1), and a task that is left over goes to the node of its heaviest partner
-//! that has room, those that communicate most first. A pair needs two free cores, else the next node is taken. The current
-//! node goes on after each pair, through all groups, and after the last node comes the first. Within a node, PUs follow one
-//! another, the second ones of cores last. Wp and Lc are of bytes, as in the paper, and of messages where no bytes are known.
+//! Where the paper is open: a pair of which either task is mapped already is skipped (a chain of 56 equal links on 2
+//! nodes of 28 then has 27 links remote, by the other readings 53 or 1), and a task that is left over goes to the node
+//! of its heaviest partner that has room, those that communicate most first. A pair needs two free cores, else the next
+//! node is taken. The current node goes on after each pair, through all groups, and after the last node comes the
+//! first. Within a node, PUs follow one another, the second ones of cores last. Wp and Lc are of bytes, as in the
+//! paper, and of messages where no bytes are known.
 
 use crate::graph::Graph;
 use crate::load::settled;

@@ -1,12 +1,12 @@
 //! The greedy mapping of the IBM report on hardware communication topologies (section 4, Figure 3).
 //!
 //! First pass, from the bottom: of all sets of as many clusters as an element has children, the one with the most bytes
-//! between its clusters becomes a cluster of the next level, then the next of those that are left, and so on. The figure
-//! lists all sets and sorts them, and so it is done here for pairs, the usual arity, and where there are few sets
-//! ([`FEW_SETS`]). Of more, a set is grown: from every cluster, always by the one that communicates most with the set,
-//! then clusters are exchanged as long as that adds bytes; the best of the grown sets is taken. Second pass, from the
-//! top: the clusters go to the elements in the order they were made, so the first ones, which communicate most, to the first
-//! children. Elements of different arity are served largest first.
+//! between its clusters becomes a cluster of the next level, then the next of those that are left, and so on. The
+//! figure lists all sets and sorts them, and so it is done here for pairs, the usual arity, and where there are few
+//! sets ([`FEW_SETS`]). Of more, a set is grown: from every cluster, always by the one that communicates most with the
+//! set, then clusters are exchanged as long as that adds bytes; the best of the grown sets is taken. Second pass, from
+//! the top: the clusters go to the elements in the order they were made, so the first ones, which communicate most, to
+//! the first children. Elements of different arity are served largest first.
 
 use crate::affinity::Affinity;
 use crate::bottom_up;
@@ -213,7 +213,8 @@ mod tests {
         check(&[2, 3], &entries, 6, &[3, 4, 0, 1, 2, 5]);
     }
 
-    /// Figure 3 word for word: all sets in a list, sorted by their bytes, taken from the top where none of their clusters has gone.
+    /// Figure 3 word for word: all sets in a list, sorted by their bytes, taken from the top where none of their
+    /// clusters has gone.
     fn by_the_figure(affinity: &Affinity, size: usize) -> Vec<Vec<usize>> {
         let items = affinity.len();
         let subsets = (0_u32..1 << items).filter(|subset| subset.count_ones() as usize == size);

@@ -1,9 +1,9 @@
-//! The mapping of the TLB paper (section V-A): a maximum-weight perfect matching puts tasks in pairs; the matrix of pairs of
-//! pairs, H, is matched again; and so on up the tree.
+//! The mapping of the TLB paper (section V-A): a maximum-weight perfect matching puts tasks in pairs; the matrix of
+//! pairs of pairs, H, is matched again; and so on up the tree.
 //!
-//! The paper's arity is two. Here a group of k is made as k says in binary: two groups of half of it are matched, and where
-//! k is odd one task more joins each group by an assignment of greatest weight. Where only some are to be paired, as many
-//! as stay alone are matched with partners that communicate with nobody.
+//! The paper's arity is two. Here a group of k is made as k says in binary: two groups of half of it are matched, and
+//! where k is odd one task more joins each group by an assignment of greatest weight. Where only some are to be paired,
+//! as many as stay alone are matched with partners that communicate with nobody.
 
 mod edmonds;
 

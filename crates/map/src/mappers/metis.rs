@@ -1,8 +1,9 @@
 //! The tree level by level with METIS: a partition into the subtrees of the root, then each part into the subtrees
-//! below, and so on (Karypis, Kumar, "A fast and high quality multilevel scheme for partitioning irregular graphs", 1998).
+//! below, and so on (Karypis, Kumar, "A fast and high quality multilevel scheme for partitioning irregular graphs",
+//! 1998).
 //!
-//! Parts are made by METIS's recursive bisection with the least imbalance it takes. It may still overfill a part; what is
-//! too many goes to where it costs least.
+//! Parts are made by METIS's recursive bisection with the least imbalance it takes. It may still overfill a part; what
+//! is too many goes to where it costs least.
 
 #[cfg(feature = "metis")]
 mod library;

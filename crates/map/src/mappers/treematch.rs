@@ -2,10 +2,10 @@
 //! 2010; Jeannot, Mercier, Tessier, "Process placement in multicore clusters", TPDS 2014).
 //!
 //! From the bottom up, groups of as many as a node has children: all sets of that size are listed and weighed by what
-//! they say to others; sets that share a member exclude each other, and independent ones are picked greedily, the lightest
-//! first, once from each of the first few sets; the best pick is taken. Where the list would be too long (the paper's
-//! second one gives up at a number too) groups are made one after the other, always by the task that leaves least to say
-//! to others.
+//! they say to others; sets that share a member exclude each other, and independent ones are picked greedily, the
+//! lightest first, once from each of the first few sets; the best pick is taken. Where the list would be too long (the
+//! paper's second one gives up at a number too) groups are made one after the other, always by the task that leaves
+//! least to say to others.
 
 use crate::affinity::Affinity;
 use crate::bottom_up;

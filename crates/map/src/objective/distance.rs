@@ -58,11 +58,12 @@ impl Objective for Distance {
     }
 }
 
-/// Of the mapping found, `packed` and `scatter` those whose J is above the least by [`NEARLY`] at most; of these the one in which the task
-/// that waits longest for what it reads waits least, and where that hardly differs, too, `packed` first and `scatter` last.
+/// Of the mapping found, `packed` and `scatter` those whose J is above the least by [`NEARLY`] at most; of these the
+/// one in which the task that waits longest for what it reads waits least, and where that hardly differs, too, `packed`
+/// first and `scatter` last.
 ///
-/// J is a sum, and a part of a run takes as long as the task that waits longest. So a small difference of J says little of time. And what J does
-/// not count is for `packed`: tasks of neighbouring numbers often use the same memory.
+/// J is a sum, and a part of a run takes as long as the task that waits longest. So a small difference of J says little
+/// of time. And what J does not count is for `packed`: tasks of neighbouring numbers often use the same memory.
 fn shortest_wait(problem: &Problem, found: Vec<usize>) -> Result<Vec<usize>> {
     let mut left = vec![Packed.map(problem)?, found, Scatter.map(problem)?];
     keep_nearly_least(&mut left, NEARLY, |placement| distance_cost(problem.weight, problem.topology, placement));
@@ -177,8 +178,8 @@ mod tests {
         assert_eq!(best, packed);
     }
 
-    /// Tasks that all communicate alike, on 16 and 16 PUs: 28 are as many on either side, which is 1.7 % of J more than 16 and 12, and nobody
-    /// waits as long as the 12 would. 18 are together, but for two.
+    /// Tasks that all communicate alike, on 16 and 16 PUs: 28 are as many on either side, which is 1.7 % of J more than
+    /// 16 and 12, and nobody waits as long as the 12 would. 18 are together, but for two.
     #[test]
     fn nobody_waits_longer_than_needed_where_that_hardly_costs() {
         let on_one_side = |tasks: u32| {

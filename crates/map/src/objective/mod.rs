@@ -1,5 +1,5 @@
-//! What a mapping is to make small: an [`Objective`] a file, a row each in [`OBJECTIVES`]. Mappers name those that may be asked
-//! of them ([`Mapper::objectives`]).
+//! What a mapping is to make small: an [`Objective`] a file, a row each in [`OBJECTIVES`]. Mappers name those that may
+//! be asked of them ([`Mapper::objectives`]).
 
 pub mod congestion;
 mod distance;
@@ -54,8 +54,8 @@ pub trait Objective: Sync {
     fn asks_for_periods(&self) -> bool {
         false
     }
-    /// How costs compare with what moving tasks costs; none where a run is taken to have one mapping. `lines` is how many cache
-    /// lines a unit of weight is.
+    /// How costs compare with what moving tasks costs; none where a run is taken to have one mapping. `lines` is how
+    /// many cache lines a unit of weight is.
     fn changing(&self, topology: &Topology, lines: f64) -> Option<Changing> {
         let _ = (topology, lines);
         None
@@ -87,7 +87,8 @@ pub trait Objective: Sync {
     fn least(&self, case: &Case, mapper: &dyn Mapper) -> Result<Vec<usize>>;
 }
 
-/// A placement whose cost is kept up to date. Places are nodes of the topology: of a PU [`Pu::node`](cohabit_model::topology::Pu).
+/// A placement whose cost is kept up to date. Places are nodes of the topology: of a PU
+/// [`Pu::node`](cohabit_model::topology::Pu).
 pub trait State {
     /// The cost.
     fn cost(&self) -> f64;
@@ -105,7 +106,8 @@ pub trait State {
     fn remember(&mut self);
     /// Takes what was remembered: the placement is that of then again.
     fn undone(&mut self);
-    /// A pair of tasks that takes part in what costs most; none where there is none. `pick` chooses a number below its argument.
+    /// A pair of tasks that takes part in what costs most; none where there is none. `pick` chooses a number below its
+    /// argument.
     fn critical(&self, pick: &mut dyn FnMut(usize) -> usize) -> Option<(usize, usize)>;
     /// A pair that communicates; none where none does.
     fn any_pair(&self, pick: &mut dyn FnMut(usize) -> usize) -> Option<(usize, usize)>;
@@ -184,8 +186,8 @@ mod tests {
         assert_eq!(error.remedy.as_deref(), Some("one of: distance, time, congestion"));
     }
 
-    /// Every mapper works for every objective that its row names and refuses the others; costs are those of the states, which
-    /// moves keep up to date, and none is below the bound.
+    /// Every mapper works for every objective that its row names and refuses the others; costs are those of the states,
+    /// which moves keep up to date, and none is below the bound.
     #[test]
     fn rows_say_what_may_be_asked() {
         let topology = tree(&[2, 2, 2], &[100, 10, 1]);
@@ -223,7 +225,8 @@ mod tests {
         }
     }
 
-    /// What `exact` finds for an objective no placement is below, whoever made it, and what any other mapper finds least of all.
+    /// What `exact` finds for an objective no placement is below, whoever made it, and what any other mapper finds
+    /// least of all.
     #[test]
     fn exact_is_the_least_of_all_placements_for_every_objective() {
         let text = "[[host]]\nnames = 'n[1-3]'\ntopology = 'core:2 pu:1'\n[[switch]]\nname = 'top'\nmembers = 'n[1-3]'\n\

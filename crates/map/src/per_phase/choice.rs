@@ -1,11 +1,11 @@
 //! Which of several mappings each phase has, so that phases and changes between them take least together.
 //!
-//! What a phase takes depends on its own mapping, and what a change takes on those of the two phases. Where no phase comes
-//! again that is dynamic programming along the run. A phase that comes again has the same mapping every time, as a run
-//! knows it again by its number: then phases are the nodes of a graph whose edges are changes, and they are eliminated one
-//! after the other, those with the fewest neighbours first (nonserial dynamic programming: Bertelè and Brioschi,
-//! "Nonserial Dynamic Programming", 1972). It is the optimum, as long as tables are small enough: a chain and the cycle of an
-//! iteration need tables for two neighbours.
+//! What a phase takes depends on its own mapping, and what a change takes on those of the two phases. Where no phase
+//! comes again that is dynamic programming along the run. A phase that comes again has the same mapping every time, as
+//! a run knows it again by its number: then phases are the nodes of a graph whose edges are changes, and they are
+//! eliminated one after the other, those with the fewest neighbours first (nonserial dynamic programming: Bertelè and
+//! Brioschi, "Nonserial Dynamic Programming", 1972). It is the optimum, as long as tables are small enough: a chain and
+//! the cycle of an iteration need tables for two neighbours.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +45,8 @@ impl Costs {
         self.prices.len()
     }
 
-    /// The mappings with which all takes least; among equals the first ones. Never more than with the first for every phase.
+    /// The mappings with which all takes least; among equals the first ones. Never more than with the first for every
+    /// phase.
     pub fn least(&self) -> Vec<usize> {
         self.within(MOST_ENTRIES)
     }

@@ -1,9 +1,9 @@
 //! A mapping for each phase of a run, where moving tasks pays for itself.
 //!
-//! Every phase is mapped by itself, its tasks coming from the one mapping: as if moves cost nothing, and at their price, so
-//! that only those move whom it serves. Of all these and the one mapping [`choice`] finds those with which phases and moves
-//! take least together. Having the one mapping in every phase is among the choices, so that what is found is never
-//! estimated to take more.
+//! Every phase is mapped by itself, its tasks coming from the one mapping: as if moves cost nothing, and at their
+//! price, so that only those move whom it serves. Of all these and the one mapping [`choice`] finds those with which
+//! phases and moves take least together. Having the one mapping in every phase is among the choices, so that what is
+//! found is never estimated to take more.
 
 mod choice;
 
@@ -194,8 +194,8 @@ impl<'a> Part<'a> {
         work(&Case { problem: &problem, ..*case })
     }
 
-    /// What serves this phase, where its tasks are where `single` has them: as if moves cost nothing, and at the price of as
-    /// many moves there and back as the phase has entries.
+    /// What serves this phase, where its tasks are where `single` has them: as if moves cost nothing, and at the price
+    /// of as many moves there and back as the phase has entries.
     fn mappings(
         &self,
         case: &Case,

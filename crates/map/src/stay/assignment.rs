@@ -1,5 +1,5 @@
-//! The assignment problem: every row a column of its own, with the greatest sum (Kuhn 1955 and Munkres 1957, in the form
-//! that grows one shortest augmenting path a row, O(n^3)).
+//! The assignment problem: every row a column of its own, with the greatest sum (Kuhn 1955 and Munkres 1957, in the
+//! form that grows one shortest augmenting path a row, O(n^3)).
 
 /// More rows than this are assigned greedily.
 const MOST_ROWS: usize = 400;

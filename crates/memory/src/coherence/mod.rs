@@ -1,12 +1,13 @@
 //! All caches together: who serves an access, who loses what by it, and what moves where.
 //!
-//! Each core has caches of its own, one level or several, and behind them there may be one level that several cores share.
-//! The caches behind one last cache are a *domain*: inside, the shared cache and the cores' copies are kept the same by what
-//! it knows of them; between domains, by the protocol. What a directory knows or a bus finds out is asked of
-//! [`Lines`]; protocols differ in who gives a line and whether memory is written, directories and buses in who is asked.
+//! Each core has caches of its own, one level or several, and behind them there may be one level that several cores
+//! share. The caches behind one last cache are a *domain*: inside, the shared cache and the cores' copies are kept the
+//! same by what it knows of them; between domains, by the protocol. What a directory knows or a bus finds out is asked
+//! of [`Lines`]; protocols differ in who gives a line and whether memory is written, directories and buses in who is
+//! asked.
 //!
-//! A line that is fetched is put into the caches from the L1 outwards; each line that has to make room is put away before the next
-//! level is filled.
+//! A line that is fetched is put into the caches from the L1 outwards; each line that has to make room is put away
+//! before the next level is filled.
 
 mod request;
 mod room;

@@ -1,4 +1,5 @@
-//! What the core's own caches cannot serve: who has the line, who gives it, who loses it, and who has which rights then.
+//! What the core's own caches cannot serve: who has the line, who gives it, who loses it, and who has which rights
+//! then.
 
 use super::{Hierarchy, Miss, Others, Outcome, Source};
 use crate::cache::{Cache, DIRTY, WRITABLE};

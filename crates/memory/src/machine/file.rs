@@ -107,8 +107,8 @@ pub enum Replacement {
     /// The one that was not used for longest.
     #[default]
     Lru,
-    /// A binary tree of bits that point away from what was used; where the ways are no power of two, the tree is that of
-    /// the next one, and is never followed to ways that are not there.
+    /// A binary tree of bits that point away from what was used; where the ways are no power of two, the tree is that
+    /// of the next one, and is never followed to ways that are not there.
     TreePlru,
     /// Any, by a generator that is the same in each run.
     Random,

@@ -204,8 +204,8 @@ impl Machine {
         build::build(&file::MachineFile::parse(text)?, folder)
     }
 
-    /// The last cache that a core uses: caches with the same number are kept the same by what they have in common, caches
-    /// with different ones by the protocol.
+    /// The last cache that a core uses: caches with the same number are kept the same by what they have in common,
+    /// caches with different ones by the protocol.
     pub fn domain(&self, core: usize) -> usize {
         self.levels[self.levels.len() - 1].cache_of_core[core]
     }
@@ -215,8 +215,8 @@ impl Machine {
         self.tlb.as_ref().map_or(12, |tlb| tlb.page_bits)
     }
 
-    /// The same machine with last caches that are `factor` times smaller, in whole sets; never smaller than twice what the
-    /// caches below each of them hold.
+    /// The same machine with last caches that are `factor` times smaller, in whole sets; never smaller than twice what
+    /// the caches below each of them hold.
     #[must_use]
     pub fn with_last_caches_smaller_by(&self, factor: f64) -> Self {
         let mut machine = self.clone();

@@ -1,5 +1,5 @@
-//! A machine that is a little different: one parameter of its file larger or smaller. Of what comes in whole numbers (sets, fill
-//! buffers) it is the nearest.
+//! A machine that is a little different: one parameter of its file larger or smaller. Of what comes in whole numbers
+//! (sets, fill buffers) it is the nearest.
 
 use super::{Machine, TlbLevel};
 use crate::clock::Time;

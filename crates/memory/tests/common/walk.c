@@ -1,5 +1,5 @@
-/* What a cache serves, and what not, with each access as long as it is aligned: walks that take no library, and no system
- * call but the last. Compiled with -O1 -nostdlib -static -mno-sse, for x86-64. */
+/* What a cache serves, and what not, with each access as long as it is aligned: walks that take no library, and no
+ * system call but the last. Compiled with -O1 -nostdlib -static -mno-sse, for x86-64. */
 typedef unsigned long word;
 static word data[1 << 15];
 static word next = 88172645463325252ul;

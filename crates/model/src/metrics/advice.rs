@@ -1,8 +1,10 @@
-//! What the metrics come to: whether placement can gain, and by what (DeLoc, section III), or what is to be mended first.
+//! What the metrics come to: whether placement can gain, and by what (DeLoc, section III), or what is to be mended
+//! first.
 //!
-//! The thresholds stand here and nowhere else. [`LEAST_COMMUNICATION`] is what the simulator's gains of half of 112 pairs of program and
-//! machine choose (docs/verdict.md has how often the other half is right; `benches/advice.py`). The others follow the paper's words (higher
-//! CommLoc: gain by locality; higher CommR, CommC and DramR: gain by spreading): no others were right oftener.
+//! The thresholds stand here and nowhere else. [`LEAST_COMMUNICATION`] is what the simulator's gains of half of 112
+//! pairs of program and machine choose (docs/verdict.md has how often the other half is right; `benches/advice.py`).
+//! The others follow the paper's words (higher CommLoc: gain by locality; higher CommR, CommC and DramR: gain by
+//! spreading): no others were right oftener.
 
 use super::table::{Known, metric};
 use super::{Structure, metrics};
@@ -20,7 +22,8 @@ pub const CONGESTING_COMMUNICATION: f64 = 0.01;
 pub const CONCURRENCY: f64 = 0.5;
 /// And so much of all bytes accessed have to come from DRAM: where that is not known, nothing is said of congestion.
 pub const DRAM: f64 = 0.01;
-/// An object with such a part of all messages, most of whose reads are false sharing, is mended before anything is placed.
+/// An object with such a part of all messages, most of whose reads are false sharing, is mended before anything is
+/// placed.
 pub const FALSE_SHARING: f64 = 0.25;
 
 /// What is to be done.
@@ -86,8 +89,8 @@ pub fn advice(known: &Known, weight: &Matrix) -> Advice {
         return Advice::Nothing;
     }
     let by_locality = structure.can_gain() && metrics(weight).locality >= LOCALITY;
-    // Without knowing that much comes from memory nothing is said to be congested: of 32 programs and machines simulated whose
-    // tasks all communicate at a time, none was faster for being spread (docs/time.md).
+    // Without knowing that much comes from memory nothing is said to be congested: of 32 programs and machines
+    // simulated whose tasks all communicate at a time, none was faster for being spread (docs/time.md).
     let by_congestion = value("communication_concurrency").is_some_and(|value| value >= CONCURRENCY)
         && communicated.is_none_or(|share| share >= CONGESTING_COMMUNICATION)
         && value("dram_to_memory").is_some_and(|value| value >= DRAM)
@@ -98,7 +101,8 @@ pub fn advice(known: &Known, weight: &Matrix) -> Advice {
         (false, true) => Advice::Congestion,
         // A pattern of which some placement may be better by a little.
         (false, false) if structure.can_gain() => Advice::Locality,
-        // Of which tasks are together nothing is gained; whether anything is of which PUs stay idle, the machine decides.
+        // Of which tasks are together nothing is gained; whether anything is of which PUs stay idle, the machine
+        // decides.
         (false, false) => Advice::Together,
     }
 }

@@ -9,8 +9,9 @@
 //!   it communicates with k others alike.
 //! - Shares of all communication: between neighbours in number, and that the busiest task takes part in.
 //!
-//! These are of one matrix; DeLoc's five, of which concurrency needs the groups of its clustering and the DRAM ratio performance
-//! counters, are rows of [`table`], and what they come to is [`advice`]. Pairs are the sum of both directions, and the diagonal counts nowhere.
+//! These are of one matrix; DeLoc's five, of which concurrency needs the groups of its clustering and the DRAM ratio
+//! performance counters, are rows of [`table`], and what they come to is [`advice`]. Pairs are the sum of both
+//! directions, and the diagonal counts nowhere.
 
 pub mod advice;
 pub mod table;
@@ -148,8 +149,8 @@ impl Metrics {
 }
 
 impl Structure {
-    /// Whether it may matter which task is where, as far as the pattern goes. Where it does not, but tasks communicate and PUs are more
-    /// than these, it may still matter which PUs stay idle.
+    /// Whether it may matter which task is where, as far as the pattern goes. Where it does not, but tasks communicate
+    /// and PUs are more than these, it may still matter which PUs stay idle.
     pub fn can_gain(self) -> bool {
         !matches!(self, Self::Silent | Self::Uniform)
     }

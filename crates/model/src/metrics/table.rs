@@ -1,10 +1,10 @@
-//! The five metrics of DeLoc (section III) and one beside them, a row each: a new one is a row here, and `show`, JSON and docs have
-//! it.
+//! The five metrics of DeLoc (section III) and one beside them, a row each: a new one is a row here, and `show`, JSON
+//! and docs have it.
 //!
 //! Where the paper leaves something open: its S is taken with both directions told apart in equations 4 and 5, and with
-//! their sum in 8 and 9; the variance of equation 9 is that of a sample of a task's T - 1 others, without the diagonal (other
-//! readings differ by up to 27 % for a ring of 8). Equation 6 divides by T, of which the sentence above it says nothing.
-//! Equation 7 divides sizes, its text numbers of accesses: an access to DRAM is a line of 64 bytes.
+//! their sum in 8 and 9; the variance of equation 9 is that of a sample of a task's T - 1 others, without the diagonal
+//! (other readings differ by up to 27 % for a ring of 8). Equation 6 divides by T, of which the sentence above it says
+//! nothing. Equation 7 divides sizes, its text numbers of accesses: an access to DRAM is a line of 64 bytes.
 
 use super::metrics;
 use crate::Profile;
@@ -149,7 +149,8 @@ fn concurrency(known: &Known) -> Value {
     Ok(sum as f64 / (tasks * groups.len()) as f64)
 }
 
-/// A group is of a stretch of the run in which every task may communicate once, at its own time; a window is as short as was profiled.
+/// A group is of a stretch of the run in which every task may communicate once, at its own time; a window is as short
+/// as was profiled.
 fn window_concurrency(known: &Known) -> Value {
     let profile = known.profile;
     if profile.series.is_empty() {
@@ -210,7 +211,8 @@ mod tests {
         assert_eq!(value("dram_to_memory", &known), Err(NO_ACCESSES));
         // Two of four tasks in the one group, all in the other.
         assert_eq!(value("communication_concurrency", &known), Ok(6.0 / 8.0));
-        // By windows it is whoever communicates there: two of four in one, three in the other, and a task with itself in a third.
+        // By windows it is whoever communicates there: two of four in one, three in the other, and a task with itself
+        // in a third.
         assert!(value("window_concurrency", &known).unwrap_err().contains("no time series"));
         let row = |bin, source, destination| SeriesRow { bin, source, destination, messages: 3, bytes: 24 };
         profile.series = vec![row(0, 0, 1), row(0, 1, 0), row(7, 0, 1), row(7, 1, 3), row(9, 2, 2)];

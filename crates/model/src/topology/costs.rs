@@ -1,14 +1,14 @@
 //! What distance two PUs have: the default of every level, and costs the user gives (`--level-costs`).
 //!
 //! Defaults are on the scale of ACPI's System Locality Information Table (ACPI 6.5, section 5.2.17), where 10 is a NUMA
-//! node's own memory; so a firmware's NUMA distances ([`super::Topology::load`] takes them where hwloc has them) go with
-//! them as they are. 20 is what Linux assumes of a remote node where the firmware says nothing (REMOTE_DISTANCE in
+//! node's own memory; so a firmware's NUMA distances ([`super::Topology::load`] takes them where hwloc has them) go
+//! with them as they are. 20 is what Linux assumes of a remote node where the firmware says nothing (REMOTE_DISTANCE in
 //! include/linux/topology.h).
 //!
 //! Values other than those two are chosen, not measured: whole numbers between them in the order of the levels, with L1
 //! well below L2 and L3 (the simulated Harpertown of Cruz et al., TLB 2012, table II: L1 2 cycles, L2 8). Who needs a
-//! machine's real ratios gives `--level-costs`; for measurements of such latencies see Molka et al., Memory Performance and
-//! Cache Coherency Effects on an Intel Nehalem Multiprocessor System, PACT 2009.
+//! machine's real ratios gives `--level-costs`; for measurements of such latencies see Molka et al., Memory Performance
+//! and Cache Coherency Effects on an Intel Nehalem Multiprocessor System, PACT 2009.
 //!
 //! What matters most to a mapping is that distances grow from PU to root, and they do
 //! strictly: a level that branches always costs more than what branches below it.
@@ -61,8 +61,8 @@ pub(super) fn set_defaults(topology: &mut Topology) {
     }
 }
 
-/// Sets the cost of every switch, those of hosts being there: [`LINK`] for each link between hosts that are farthest apart
-/// there.
+/// Sets the cost of every switch, those of hosts being there: [`LINK`] for each link between hosts that are farthest
+/// apart there.
 pub(super) fn set_switch_costs(topology: &mut Topology) {
     let mut tiers = vec![0u64; topology.nodes.len()];
     for id in (0..topology.nodes.len()).rev() {
@@ -96,8 +96,8 @@ pub fn parse_level_costs(text: &str) -> Result<Vec<u64>> {
 }
 
 impl Topology {
-    /// The topology with these distances instead of its own: one cost for each level at which the tree branches, from the
-    /// root down ([`Topology::branching`] lists them). A matrix of distances is dropped. `text` stays as it is.
+    /// The topology with these distances instead of its own: one cost for each level at which the tree branches, from
+    /// the root down ([`Topology::branching`] lists them). A matrix of distances is dropped. `text` stays as it is.
     ///
     /// # Errors
     /// Where there are more or fewer costs than such levels, or a cost is larger than the one before it.

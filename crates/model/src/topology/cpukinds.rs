@@ -45,9 +45,9 @@ pub(super) fn apply(kinds: Vec<CpuKind>, topology: &mut Topology) {
     }
 }
 
-/// The rank of each kind, 0 the slowest: by the first of efficiency, capacity, Intel's type with frequency, and frequency
-/// that is known of all. Kinds alike in that have the same rank, and all have where nothing is known of all: the order that they
-/// are given in says nothing (hwloc 2.9 manual, "Kinds of CPU cores").
+/// The rank of each kind, 0 the slowest: by the first of efficiency, capacity, Intel's type with frequency, and
+/// frequency that is known of all. Kinds alike in that have the same rank, and all have where nothing is known of all:
+/// the order that they are given in says nothing (hwloc 2.9 manual, "Kinds of CPU cores").
 fn ranks(kinds: &[CpuKind]) -> Vec<u32> {
     let key = known_of_all(kinds, |kind| kind.forced_efficiency)
         .or_else(|| known_of_all(kinds, |kind| kind.linux_capacity))

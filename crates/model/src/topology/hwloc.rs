@@ -1,6 +1,7 @@
 //! The live machine, through libhwloc (hwloc 2.8 or later, by the hwlocality crate).
 //!
-//! libhwloc looks and writes its XML; [`super::xml`] reads that, so that a mapping file's text gives this topology again.
+//! libhwloc looks and writes its XML; [`super::xml`] reads that, so that a mapping file's text gives this topology
+//! again.
 
 use super::{Topology, xml};
 use crate::{Error, Result};
@@ -9,8 +10,8 @@ use hwlocality::topology::builder::BuildFlags;
 use hwlocality::topology::editor::AllowSet;
 use hwlocality::topology::export::xml::XMLExportFlags;
 
-/// The machine this process runs on, with all its PUs that are online. Those are allowed that cgroup and cpuset let hwloc
-/// use and that the calling thread's affinity mask holds: what a program started from here may run on.
+/// The machine this process runs on, with all its PUs that are online. Those are allowed that cgroup and cpuset let
+/// hwloc use and that the calling thread's affinity mask holds: what a program started from here may run on.
 ///
 /// # Errors
 /// Where libhwloc cannot tell.

@@ -2,8 +2,8 @@
 
 use super::{Level, NodeId, Pu, Topology};
 
-/// `L3 35 MiB`, `package P#1`, `NUMA node P#0 64 GiB`, `host node01`: OS index and name only where `single`, when it stands
-/// for one node.
+/// `L3 35 MiB`, `package P#1`, `NUMA node P#0 64 GiB`, `host node01`: OS index and name only where `single`, when it
+/// stands for one node.
 pub fn node(topology: &Topology, id: NodeId, single: bool) -> String {
     let node = &topology.nodes[id];
     let is_host = node.level == Level::Machine && topology.names.contains_key(&id);

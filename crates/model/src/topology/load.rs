@@ -36,7 +36,8 @@ impl Topology {
         synthetic::parse(text).map_err(|error| error.at(format!("topology {text:?}")))
     }
 
-    /// The topology of a mapping file's `topology` key: what [`Topology::text`] was. Reads no other file, asks no machine.
+    /// The topology of a mapping file's `topology` key: what [`Topology::text`] was. Reads no other file, asks no
+    /// machine.
     ///
     /// # Errors
     /// Where the text is neither hwloc's XML, `matrix:` with CSV lines, a cluster file's, nor a synthetic string.

@@ -63,7 +63,8 @@ fn read_square(csv: &str) -> Result<(Vec<u64>, usize)> {
     Ok((entries, rows))
 }
 
-/// Bytes of the longest file of a matrix that begins so, by the columns of its first row: rows may have comments between.
+/// Bytes of the longest file of a matrix that begins so, by the columns of its first row: rows may have comments
+/// between.
 pub fn most_bytes(beginning: &str) -> u64 {
     // Ten digits, a separator and a blank or two.
     const ENTRY: u64 = 13;

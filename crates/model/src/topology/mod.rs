@@ -2,7 +2,8 @@
 //! switches and hosts for a cluster. hwloc keeps NUMA nodes beside its main tree: ours puts them in it.
 //!
 //! [`Topology::load`] reads what a user names: the live machine (through libhwloc), hwloc's XML files, synthetic
-//! strings ([`synthetic`]), cluster files ([`cluster`]), matrices of distances ([`matrix`]). Where distances come from is in [`costs`].
+//! strings ([`synthetic`]), cluster files ([`cluster`]), matrices of distances ([`matrix`]). Where distances come from
+//! is in [`costs`].
 
 mod builder;
 pub mod cluster;

@@ -1,5 +1,5 @@
-//! Distances between NUMA nodes as the firmware states them (ACPI's SLIT, which hwloc hands on): put into the tree where
-//! they are the tree's, else into a matrix of all PUs.
+//! Distances between NUMA nodes as the firmware states them (ACPI's SLIT, which hwloc hands on): put into the tree
+//! where they are the tree's, else into a matrix of all PUs.
 
 use super::{Level, NodeId, Topology, costs, matrix};
 use crate::{Error, Result};
@@ -18,8 +18,9 @@ pub(super) struct NumaDistances {
 const LOCAL: u128 = 10;
 
 impl NumaDistances {
-    /// Gives PUs in different NUMA nodes these distances, scaled so that 10 is local. Two nodes are never closer than what
-    /// is inside one. Where a PU's node is not in the square, or there are not two nodes, the topology keeps its own.
+    /// Gives PUs in different NUMA nodes these distances, scaled so that 10 is local. Two nodes are never closer than
+    /// what is inside one. Where a PU's node is not in the square, or there are not two nodes, the topology keeps its
+    /// own.
     ///
     /// # Errors
     /// Where a matrix is needed and would be larger than [`matrix::MAX_PUS`] allows.
@@ -45,7 +46,8 @@ impl NumaDistances {
         Ok(())
     }
 
-    /// The NUMA nodes that hold PUs, each with its row; none where a PU has no node or a node no row, or for one node only.
+    /// The NUMA nodes that hold PUs, each with its row; none where a PU has no node or a node no row, or for one node
+    /// only.
     fn rows(&self, topology: &Topology) -> Option<Vec<Row>> {
         let row_of: HashMap<u32, usize> = self.os_indices.iter().enumerate().map(|(row, &os)| (os, row)).collect();
         let mut rows: Vec<Row> = Vec::new();
@@ -91,8 +93,8 @@ struct Pair {
     distance: u64,
 }
 
-/// Sets the costs of the nodes at which NUMA nodes part, and says whether the tree then holds all distances exactly. Where
-/// it does not, each such node costs the mean of its pairs, so that what looks at the tree only is nearly right.
+/// Sets the costs of the nodes at which NUMA nodes part, and says whether the tree then holds all distances exactly.
+/// Where it does not, each such node costs the mean of its pairs, so that what looks at the tree only is nearly right.
 fn put_into_tree(topology: &mut Topology, pairs: &[Pair]) -> bool {
     let mut sums: HashMap<NodeId, (u128, u128)> = HashMap::new();
     for pair in pairs {

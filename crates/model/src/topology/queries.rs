@@ -1,5 +1,5 @@
-//! What the stages ask of a topology: the core of a PU, which PUs are allowed, where the tree branches, whether there is
-//! any distance to save.
+//! What the stages ask of a topology: the core of a PU, which PUs are allowed, where the tree branches, whether there
+//! is any distance to save.
 
 use super::{Level, NodeId, Topology};
 use crate::{Error, Result};
@@ -61,8 +61,8 @@ impl Topology {
         self.ancestor(pu, Level::Core).unwrap_or(self.pus[pu].node)
     }
 
-    /// The child of the topmost branching node that holds the PU (an index into `pus`): the part of the machine it is in.
-    /// The PU's own node where nothing branches. In a cluster, its host.
+    /// The child of the topmost branching node that holds the PU (an index into `pus`): the part of the machine it is
+    /// in. The PU's own node where nothing branches. In a cluster, its host.
     pub fn part_of(&self, pu: usize) -> NodeId {
         if let Some(host) = self.ancestor(pu, Level::Machine).filter(|host| self.names.contains_key(host)) {
             return host;
@@ -98,7 +98,8 @@ impl Topology {
         self.names.get(&self.ancestor(pu, Level::Machine)?).map(String::as_str)
     }
 
-    /// Index into `pus` of the PU that a user names: by its OS index, in a cluster with its host before it (`node01:3`).
+    /// Index into `pus` of the PU that a user names: by its OS index, in a cluster with its host before it
+    /// (`node01:3`).
     ///
     /// # Errors
     /// Where it is no such name, or there is no such PU.
@@ -137,8 +138,8 @@ impl Topology {
         (0..self.pus.len()).filter(|&pu| self.pus[pu].allowed).collect()
     }
 
-    /// The topology without the PUs that are not allowed, nor the nodes that hold no other. OS indices and distances stay;
-    /// `text` stays that of the whole machine.
+    /// The topology without the PUs that are not allowed, nor the nodes that hold no other. OS indices and distances
+    /// stay; `text` stays that of the whole machine.
     ///
     /// # Errors
     /// Where no PU is allowed.
@@ -176,8 +177,8 @@ impl Topology {
         Ok(Self { nodes, pus: kept.iter().map(pu).collect(), matrix, names, text: self.text.clone() })
     }
 
-    /// The levels at which the tree branches, from the root down: what `--level-costs` gives a cost each. In a tree that is
-    /// not symmetric a level is listed where any of its nodes branches.
+    /// The levels at which the tree branches, from the root down: what `--level-costs` gives a cost each. In a tree
+    /// that is not symmetric a level is listed where any of its nodes branches.
     pub fn branching(&self) -> Vec<Branching> {
         let keys = self.keys();
         let describe = |key: LevelKey| {
@@ -196,8 +197,8 @@ impl Topology {
         self.branching_keys().into_iter().map(describe).collect()
     }
 
-    /// Children of a node at each level that branches, from the root down (`[2, 14, 2]`), where the tree is symmetric: its
-    /// PUs then number their product. None where it is not.
+    /// Children of a node at each level that branches, from the root down (`[2, 14, 2]`), where the tree is symmetric:
+    /// its PUs then number their product. None where it is not.
     pub fn arities(&self) -> Option<Vec<usize>> {
         let branching = self.branching();
         let arities: Vec<_> = branching.iter().filter_map(|level| level.arity).collect();

@@ -1,4 +1,5 @@
-//! Siblings that look alike, so that a picture shows them once: the fourteen cores of a package, the packages of a machine.
+//! Siblings that look alike, so that a picture shows them once: the fourteen cores of a package, the packages of a
+//! machine.
 
 use super::{Level, NodeId, Topology};
 use std::collections::HashMap;

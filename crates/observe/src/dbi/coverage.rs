@@ -85,8 +85,8 @@ fn never_counted(images: &[Image], run: &Run) -> Option<String> {
     })
 }
 
-/// What the tasks had beside memory to exchange data through ([`cohabit_model::profile::Meta::unseen_channels`]). A file is one between
-/// processes: that threads write files connects them to nobody.
+/// What the tasks had beside memory to exchange data through ([`cohabit_model::profile::Meta::unseen_channels`]). A
+/// file is one between processes: that threads write files connects them to nobody.
 pub fn channels(images: &[Image], tasks: &Tasks) -> Vec<&'static str> {
     let rows = [
         (abi::COHABIT_FLAG_SOCKETS, tasks.tasks.len() > 1, "sockets"),

@@ -54,8 +54,9 @@ impl Directory {
         Ok(Self { directory, _lock: lock })
     }
 
-    /// Makes the file in which the profiler keeps the state of memory that processes share. It is sparse; where the file
-    /// system, or ulimit -f, allows no files so large there is none, and each process is counted by itself, which the profile then says.
+    /// Makes the file in which the profiler keeps the state of memory that processes share. It is sparse; where the
+    /// file system, or ulimit -f, allows no files so large there is none, and each process is counted by itself, which
+    /// the profile then says.
     pub fn make_common(&self) {
         // A file beyond the limit (ulimit -f) would be answered with a signal.
         let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_FSIZE);
@@ -122,8 +123,8 @@ impl Directory {
     }
 }
 
-/// Removes what runs left behind whose cohabit was killed, once no process of theirs is left. What belongs to others, or is
-/// no directory of a run (as the ledger of `cohabit run` is none), stays.
+/// Removes what runs left behind whose cohabit was killed, once no process of theirs is left. What belongs to others,
+/// or is no directory of a run (as the ledger of `cohabit run` is none), stays.
 fn remove_stale(place: &Path) -> Vec<PathBuf> {
     private::remove_abandoned(place, PREFIX, &|path| !path.join(CONFIGURATION).is_dir() || in_use(path))
 }
@@ -144,8 +145,8 @@ fn in_use(directory: &Path) -> bool {
     })
 }
 
-/// Locks a new directory for as long as this process lives. Under its name the lock is held from the first moment: another run might
-/// take the directory for a stale one.
+/// Locks a new directory for as long as this process lives. Under its name the lock is held from the first moment:
+/// another run might take the directory for a stale one.
 pub(crate) fn lock(directory: &Path) -> Result<Flock<File>> {
     let new = directory.join("lock.new");
     let lock = File::create(&new)

@@ -11,7 +11,8 @@ use std::collections::BTreeSet;
 /// Callers of an allocation that are named.
 const CALLERS: usize = 4;
 
-/// The data objects of all images, none where no image looked at them, and the blocks that were followed, hottest first.
+/// The data objects of all images, none where no image looked at them, and the blocks that were followed, hottest
+/// first.
 pub fn hot(images: &[Image], tasks: &Tasks) -> (Option<Data>, Vec<HotBlock>) {
     let mut symbols = Symbols::default();
     let (mut objects, mut blocks) = (Vec::new(), Vec::new());

@@ -29,8 +29,8 @@ pub struct Image {
     pub window_shift: u32,
 }
 
-/// A task of an image. Partners and parents are indices of the image's tasks; partners from `COHABIT_COMMON_TASKS` on are
-/// tasks of the whole run, by their number in memory that processes share.
+/// A task of an image. Partners and parents are indices of the image's tasks; partners from `COHABIT_COMMON_TASKS` on
+/// are tasks of the whole run, by their number in memory that processes share.
 #[derive(Default)]
 pub struct ImageTask {
     /// Thread id.
@@ -213,7 +213,8 @@ fn checked_shift(shift: u32) -> Result<u32> {
     }
 }
 
-/// Loads, stores and bytes of a task: its own sums, the three counters that are sums, and each block shape times its executions.
+/// Loads, stores and bytes of a task: its own sums, the three counters that are sums, and each block shape times its
+/// executions.
 fn accesses<S: Source + ?Sized>(
     part: &mut Part<S>,
     record: &abi::cohabit_task_t,

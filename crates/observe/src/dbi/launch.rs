@@ -34,8 +34,9 @@ const DYNAMORIO_OPTIONS: &str = "-no_per_thread_guard_pages";
 /// same results. What it leaves behind until a crash or a kill is kept, and coverage says so.
 ///
 /// # Errors
-/// [`CommandError::NotFound`] and [`CommandError::CannotRun`] for a command that the profiler cannot run, [`CommandError::Failed`]
-/// where the profiler is missing or could not start, [`CommandError::Killed`] where a signal ended the program before it began.
+/// [`CommandError::NotFound`] and [`CommandError::CannotRun`] for a command that the profiler cannot run,
+/// [`CommandError::Failed`] where the profiler is missing or could not start, [`CommandError::Killed`] where a signal
+/// ended the program before it began.
 pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, CommandError> {
     let program = check_profilable(command)?;
     check_descriptors()?;
@@ -84,16 +85,16 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Comma
     Ok(Outcome { profile, status, notes, recorded_accesses })
 }
 
-/// Address space that the profiler reserves, next to nothing of which is ever memory: a word for each block that the program might
-/// touch, the state of memory that processes share, the part, and room for the program and DynamoRIO.
+/// Address space that the profiler reserves, next to nothing of which is ever memory: a word for each block that the
+/// program might touch, the state of memory that processes share, the part, and room for the program and DynamoRIO.
 fn address_space_bytes(block_bytes: u32) -> u64 {
     const USER_BYTES: u64 = 1 << 47;
     const PART_AND_REST: u64 = 1 << 39;
     USER_BYTES / u64::from(block_bytes) * 8 + abi::COHABIT_COMMON_BYTES + PART_AND_REST
 }
 
-/// Refuses where address space is limited to less than `needed`: DynamoRIO, whose own is reserved first, ends the program with a
-/// line that says neither why nor what to do.
+/// Refuses where address space is limited to less than `needed`: DynamoRIO, whose own is reserved first, ends the
+/// program with a line that says neither why nor what to do.
 fn check_address_space(needed: u64, (soft, hard): (rlim_t, rlim_t)) -> Result<()> {
     if soft >= needed {
         return Ok(());
@@ -208,8 +209,8 @@ impl<'a> Recording<'a> {
     }
 }
 
-/// Runs the launcher to its end. Signals are passed on once the profiler has `begun` in the program: while DynamoRIO starts it
-/// may lose them.
+/// Runs the launcher to its end. Signals are passed on once the profiler has `begun` in the program: while DynamoRIO
+/// starts it may lose them.
 fn run(launcher: &mut Command, pass_signals: bool, begun: impl Fn() -> bool) -> Result<ExitStatus> {
     const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
     const PATIENCE: Duration = Duration::from_secs(20);
@@ -259,8 +260,8 @@ fn not_started(program: &Path, status: ExitStatus) -> CommandError {
     }
 }
 
-/// What all processes left. Some end a moment after the one that was waited for (a launcher's daemon does): they get it,
-/// and those that run on are left to run.
+/// What all processes left. Some end a moment after the one that was waited for (a launcher's daemon does): they get
+/// it, and those that run on are left to run.
 fn images_at_their_end(directory: &Directory) -> Result<(Vec<Image>, Vec<String>)> {
     const PATIENCE: Duration = Duration::from_secs(3);
     const BETWEEN_LOOKS: Duration = Duration::from_millis(50);

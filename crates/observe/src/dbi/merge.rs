@@ -77,7 +77,8 @@ pub fn merge(mut images: Vec<Image>, run: &Run) -> Profile {
     profile
 }
 
-/// When phases begin, of all images, counted from the first one's start. Tasks that all say the same are one that says it.
+/// When phases begin, of all images, counted from the first one's start. Tasks that all say the same are one that says
+/// it.
 fn markers(images: &[Image]) -> Vec<Marker> {
     let Some(first) = images.first() else { return Vec::new() };
     let ticks_per_second = u128::from(first.head.ticks_per_second.max(1));

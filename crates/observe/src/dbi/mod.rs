@@ -2,8 +2,8 @@
 //! behind into a profile.
 //!
 //! `program` looks at the command before it is run, `install` finds the client, `launch` runs the program and waits,
-//! `part` reads the records the client left (`native/abi.h`), one for each program image, and `merge` makes one profile of them.
-//! COMPROF (sections III and IV) is the model: communication by instrumentation of every access.
+//! `part` reads the records the client left (`native/abi.h`), one for each program image, and `merge` makes one profile
+//! of them. COMPROF (sections III and IV) is the model: communication by instrumentation of every access.
 
 #[allow(missing_docs, non_camel_case_types, dead_code, unsafe_op_in_unsafe_fn, clippy::all)]
 #[rustfmt::skip]
@@ -55,7 +55,8 @@ pub struct Options {
     pub hot: bool,
     /// Count only within the program's own markers (`cohabit.h`).
     pub region: bool,
-    /// And between MPI_Init and MPI_Finalize: a region that begins where the one returns, and ends where the other is called.
+    /// And between MPI_Init and MPI_Finalize: a region that begins where the one returns, and ends where the other is
+    /// called.
     pub region_of_mpi: bool,
     /// A signal to the program that begins and ends counting, in turn.
     pub region_signal: Option<i32>,

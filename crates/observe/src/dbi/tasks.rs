@@ -1,8 +1,8 @@
 //! Whose parts are whose: images to processes, and their tasks to the tasks of the profile.
 //!
-//! Processes are numbered in the order they were started in, which is not always the one in which they come to be seen: of two children
-//! of a process the second may be the first to run. A process that calls exec stays one: its main thread goes
-//! on, the threads of the later image are new ones. A forked child is a process of its own.
+//! Processes are numbered in the order they were started in, which is not always the one in which they come to be seen:
+//! of two children of a process the second may be the first to run. A process that calls exec stays one: its main
+//! thread goes on, the threads of the later image are new ones. A forked child is a process of its own.
 
 use super::abi;
 use super::image::Image;
@@ -159,7 +159,8 @@ impl Numbering<'_> {
     }
 }
 
-/// For each image its process: a new one, unless it is what the latest image of the same process id became by exec. And how many there are.
+/// For each image its process: a new one, unless it is what the latest image of the same process id became by exec. And
+/// how many there are.
 fn processes(images: &[Image]) -> (Vec<u32>, u32) {
     let mut process: Vec<u32> = Vec::with_capacity(images.len());
     let mut firsts = Vec::new();
@@ -178,11 +179,13 @@ fn processes(images: &[Image]) -> (Vec<u32>, u32) {
     (process.into_iter().map(|old| number[old as usize]).collect(), number.len() as u32)
 }
 
-/// Process ids that are further apart than this, of one clock tick, are on both sides of the largest: the kernel begins again.
+/// Process ids that are further apart than this, of one clock tick, are on both sides of the largest: the kernel begins
+/// again.
 const AROUND: u32 = 1 << 14;
 
-/// The processes, of which these are the first images, in the order of their birth: by clock tick and, within one, by process id, which the
-/// kernel gives out in turn. The first is the command, and stays. As they are where the kernel did not tell of all when they were born.
+/// The processes, of which these are the first images, in the order of their birth: by clock tick and, within one, by
+/// process id, which the kernel gives out in turn. The first is the command, and stays. As they are where the kernel
+/// did not tell of all when they were born.
 fn by_birth(firsts: &[&Image]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..firsts.len()).collect();
     if firsts.iter().any(|image| image.head.born == 0) {

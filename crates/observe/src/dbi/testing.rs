@@ -42,7 +42,8 @@ impl PartBuilder {
         self
     }
 
-    /// Gives the task added last a cell, each of its values with one reader: messages, bytes, invalidations, sharing, window_messages, window_bytes.
+    /// Gives the task added last a cell, each of its values with one reader: messages, bytes, invalidations, sharing,
+    /// window_messages, window_bytes.
     pub fn cell(mut self, partner: u32, counts: [u64; 6]) -> Self {
         let [messages, bytes, invalidations, sharing, window_messages, window_bytes] = counts;
         let transfers = messages * u64::from(COHABIT_TRANSFER_PARTS);

@@ -1,6 +1,6 @@
-//! Whether other work disturbed a measurement. Its threads spin, so whoever of them did not run all the time was kept from it: by another
-//! program on its PU, or, on a virtual machine, by the host (steal of proc_stat(5)). What neither shows, as other work in the same cache,
-//! the spread of repeats does.
+//! Whether other work disturbed a measurement. Its threads spin, so whoever of them did not run all the time was kept
+//! from it: by another program on its PU, or, on a virtual machine, by the host (steal of proc_stat(5)). What neither
+//! shows, as other work in the same cache, the spread of repeats does.
 
 use std::fs;
 
@@ -82,8 +82,8 @@ fn ticks(stat: &str) -> Option<(u64, u64)> {
     Some((numbers.iter().take(8).sum(), *numbers.get(7)?))
 }
 
-/// Of the time from one moment to another, how much all PUs together were busy: what runs beside a measurement whose threads are not
-/// ours to look at.
+/// Of the time from one moment to another, how much all PUs together were busy: what runs beside a measurement whose
+/// threads are not ours to look at.
 pub(super) fn busy_share(before: &str, after: &str) -> Option<f64> {
     let idle = |stat: &str| {
         let numbers = stat.lines().next()?.split_whitespace().skip(4).take(2).map(str::parse::<u64>);

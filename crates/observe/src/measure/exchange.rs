@@ -17,7 +17,8 @@ const REPEATS: usize = 3;
 /// Looks at a flag before the processor is offered to others.
 const SPINS: u32 = 20_000;
 
-/// One direction between two threads: two buffers in turns, so that a message can be written while the one before is read.
+/// One direction between two threads: two buffers in turns, so that a message can be written while the one before is
+/// read.
 #[repr(align(128))]
 struct Channel {
     /// How many messages were sent.
@@ -25,8 +26,8 @@ struct Channel {
     buffers: [UnsafeCell<Vec<u8>>; 2],
 }
 
-// SAFETY: a buffer is written by the sender before it raises `sent` and read by the receiver after it has seen that; it is
-// written again only two messages later, when the receiver has answered the message after it.
+// SAFETY: a buffer is written by the sender before it raises `sent` and read by the receiver after it has seen that; it
+// is written again only two messages later, when the receiver has answered the message after it.
 unsafe impl Sync for Channel {}
 
 impl Channel {
@@ -55,8 +56,8 @@ impl Channel {
     }
 }
 
-/// Measures one length between pairs of PUs (OS indices), all pairs at once. The threads are the measurement's own: nobody
-/// else's affinity is touched.
+/// Measures one length between pairs of PUs (OS indices), all pairs at once. The threads are the measurement's own:
+/// nobody else's affinity is touched.
 ///
 /// # Errors
 /// A PU that a thread may not run on.

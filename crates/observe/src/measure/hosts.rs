@@ -1,6 +1,6 @@
-//! Between hosts: `native/mpi/pingpong` under the user's own launcher, first to learn which ranks are where, then to measure,
-//! for each switch, its neighbouring ports: a pair one way, both ways, as many pairs as there are ranks, and all ports of the
-//! switch at once (IBM report, Figure 1: in a subnet, across subnets, two tasks, four tasks).
+//! Between hosts: `native/mpi/pingpong` under the user's own launcher, first to learn which ranks are where, then to
+//! measure, for each switch, its neighbouring ports: a pair one way, both ways, as many pairs as there are ranks, and
+//! all ports of the switch at once (IBM report, Figure 1: in a subnet, across subnets, two tasks, four tasks).
 
 use super::busy::{busy_before, busy_share};
 use super::{Options, Point, SHARED, Series, Way};
@@ -30,9 +30,9 @@ pub struct Hosts {
     pub series: Vec<Series>,
     /// The cluster with its ports.
     pub file: ClusterFile,
-    /// From this length on, both ways at once, messages get less than 0.8 in each direction of what they get one way, and of what
-    /// shorter ones get both ways, between all neighbouring ports: one direction waits for the other, as in the handshake of
-    /// the report's third footnote.
+    /// From this length on, both ways at once, messages get less than 0.8 in each direction of what they get one way,
+    /// and of what shorter ones get both ways, between all neighbouring ports: one direction waits for the other, as in
+    /// the handshake of the report's third footnote.
     pub one_at_a_time: Option<u64>,
     /// Whose program measured.
     pub family: Family,
@@ -74,12 +74,12 @@ struct Plan {
     inside: Option<usize>,
 }
 
-/// Measures between the hosts that a launcher starts ranks on. `command` is the launcher with its options and no program;
-/// `file` the cluster's hosts and switches, none where it is only known by its ranks.
+/// Measures between the hosts that a launcher starts ranks on. `command` is the launcher with its options and no
+/// program; `file` the cluster's hosts and switches, none where it is only known by its ranks.
 ///
 /// # Errors
-/// A launcher that is not there or not known, ranks on hosts that the cluster does not have, fewer than two ranks, a program
-/// that fails.
+/// A launcher that is not there or not known, ranks on hosts that the cluster does not have, fewer than two ranks, a
+/// program that fails.
 pub fn measure_hosts(
     command: &[OsString],
     file: Option<&ClusterFile>,

@@ -1,6 +1,6 @@
-//! What memory gives: bytes/s that pinned threads read of a NUMA node's memory, from its own PUs and from another node's, all at
-//! once and one alone, and of what lies in a cache that they share. Several threads at once: a controller and a link are only
-//! full then.
+//! What memory gives: bytes/s that pinned threads read of a NUMA node's memory, from its own PUs and from another
+//! node's, all at once and one alone, and of what lies in a cache that they share. Several threads at once: a
+//! controller and a link are only full then.
 
 use super::busy::{Busy, Disturbance};
 use super::exchange::cpu_seconds;
@@ -181,8 +181,8 @@ fn rate(words: &[u64], shares: Shares, pus: &[u32], time: Duration, busy: &mut B
     Ok(runs[0].0)
 }
 
-/// Bytes/s of all threads together, and of the time the part in which the thread that ran least did not run. `begin` is where
-/// each thread goes on: what it has read is in a cache still.
+/// Bytes/s of all threads together, and of the time the part in which the thread that ran least did not run. `begin` is
+/// where each thread goes on: what it has read is in a cache still.
 fn run(words: &[u64], shares: Shares, pus: &[u32], begin: &mut [usize], time: Duration) -> io::Result<(f64, f64)> {
     let (start, is_over) = (Barrier::new(pus.len() + 1), AtomicBool::new(false));
     std::thread::scope(|scope| {

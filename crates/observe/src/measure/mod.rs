@@ -1,7 +1,7 @@
-//! What messages take on the hardware at hand, by their length (IBM report, section 2 and Figure 1): one way and both ways,
-//! pairs alone and several at once. Between PUs of a node ([`node`]) by threads, between hosts ([`hosts`]) by MPI; what is
-//! found becomes ports of a cluster file. [`memory`] is how fast a node's memory is read, `pages` where that lies. `busy` tells
-//! whether other work disturbed it.
+//! What messages take on the hardware at hand, by their length (IBM report, section 2 and Figure 1): one way and both
+//! ways, pairs alone and several at once. Between PUs of a node ([`node`]) by threads, between hosts ([`hosts`]) by
+//! MPI; what is found becomes ports of a cluster file. [`memory`] is how fast a node's memory is read, `pages` where
+//! that lies. `busy` tells whether other work disturbed it.
 
 mod busy;
 mod exchange;
@@ -17,8 +17,8 @@ use std::time::Duration;
 /// Lengths of messages in bytes, where none are asked for.
 pub const LENGTHS: [u64; 8] = [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 
-/// A switch, or a place inside a host, bounds what goes through it where all pairs at once get less than this share of what
-/// they get alone.
+/// A switch, or a place inside a host, bounds what goes through it where all pairs at once get less than this share of
+/// what they get alone.
 const SHARED: f64 = 0.8;
 
 /// How messages go.
@@ -84,8 +84,8 @@ pub struct Series {
 }
 
 impl Series {
-    /// The port that this is: bandwidths by length, and what several pairs get at once, if not less than one alone: `most`
-    /// says what counts as that.
+    /// The port that this is: bandwidths by length, and what several pairs get at once, if not less than one alone:
+    /// `most` says what counts as that.
     fn port(
         &self,
         of: Option<String>,
@@ -98,8 +98,8 @@ impl Series {
         PortTable::measured(of, level, &points, Some(max))
     }
 
-    /// The bandwidth of the longest messages: what a network keeps up when the buffers on the way are full, which let short
-    /// messages through faster.
+    /// The bandwidth of the longest messages: what a network keeps up when the buffers on the way are full, which let
+    /// short messages through faster.
     pub fn sustained(&self) -> f64 {
         self.points.last().map_or(0.0, Point::bandwidth)
     }

@@ -53,7 +53,8 @@ const OF_LATENCY: usize = 1;
 const OF_LENGTH: usize = 4;
 const OF_MEMORY: usize = 16;
 
-/// Measures the machine this runs on, between the PUs that may be used. `told` is called with how much is done, and of how much.
+/// Measures the machine this runs on, between the PUs that may be used. `told` is called with how much is done, and of
+/// how much.
 ///
 /// # Errors
 /// Fewer than two PUs, or one that threads may not run on.
@@ -189,8 +190,8 @@ impl Node {
 }
 
 impl AtLevel {
-    /// Bytes/s through the place that they are in, in all, where it bounds what all its pairs get at once: each message of
-    /// either direction goes through it once.
+    /// Bytes/s through the place that they are in, in all, where it bounds what all its pairs get at once: each message
+    /// of either direction goes through it once.
     fn bound(&self) -> Option<f64> {
         let together = self.all.as_ref().or(self.several.as_ref())?;
         let alone = self.both_ways.highest() * together.pairs as f64;
@@ -225,7 +226,8 @@ mod tests {
         assert_eq!(pairs("pack:2 core:200 pu:1").len(), MOST_PAIRS);
     }
 
-    /// Eight cores below an L3: alone a pair gets 10 GB/s each way; what all four get says whether the cache bounds them.
+    /// Eight cores below an L3: alone a pair gets 10 GB/s each way; what all four get says whether the cache bounds
+    /// them.
     #[test]
     fn what_all_pairs_lose_bounds_the_place_they_are_in() {
         let series = |pairs: usize, rate: f64| {

@@ -17,7 +17,8 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// So many bytes, rounded up to pages, on a NUMA node by the operating system's number, or wherever this thread's are.
+    /// So many bytes, rounded up to pages, on a NUMA node by the operating system's number, or wherever this thread's
+    /// are.
     ///
     /// # Errors
     /// Memory that cannot be had, or not there.
@@ -69,8 +70,8 @@ fn bind(begin: NonNull<c_void>, length: usize, node: u32) -> io::Result<()> {
     }
 }
 
-/// Bytes that can be had without anything being swapped out or killed: of the machine, and of the control groups this process
-/// is in. None where the kernel does not tell.
+/// Bytes that can be had without anything being swapped out or killed: of the machine, and of the control groups this
+/// process is in. None where the kernel does not tell.
 pub(super) fn available_bytes() -> Option<u64> {
     let of_machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| meminfo(&text));
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();

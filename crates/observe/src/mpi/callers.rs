@@ -1,5 +1,6 @@
-//! Which thread of a rank sent messages, or fetched them: where threads are told apart (profiles of ranks and their threads, with a
-//! level of thread support that lets several call MPI). Who receives is decided in MPI, and known of one-sided calls only.
+//! Which thread of a rank sent messages, or fetched them: where threads are told apart (profiles of ranks and their
+//! threads, with a level of thread support that lets several call MPI). Who receives is decided in MPI, and known of
+//! one-sided calls only.
 
 use super::part::{Kind, Rank};
 use super::worlds::Worlds;

@@ -112,8 +112,8 @@ fn read_file(path: &Path, found: &mut Found) -> Result<()> {
     Ok(())
 }
 
-/// How much a file really holds: one that is mostly holes may be of any length, and whoever reads it all runs out of memory. No
-/// file system packs what ranks leave as much as this.
+/// How much a file really holds: one that is mostly holes may be of any length, and whoever reads it all runs out of
+/// memory. No file system packs what ranks leave as much as this.
 fn held_bytes(metadata: &Metadata) -> u64 {
     const LEAST: u64 = 64 << 20;
     const PACKED: u64 = 256;

@@ -53,7 +53,8 @@ pub fn sources() -> Result<PathBuf> {
 /// Names the program that measures messages, instead of the one that was built for the launcher's MPI.
 pub const PINGPONG_VARIABLE: &str = "COHABIT_MPI_PINGPONG";
 
-/// The program that measures messages under an MPI: what `COHABIT_MPI_PINGPONG` names, else the one beside the other parts.
+/// The program that measures messages under an MPI: what `COHABIT_MPI_PINGPONG` names, else the one beside the other
+/// parts.
 ///
 /// # Errors
 /// It is not there; with where it was looked for, and how to build it.

@@ -145,8 +145,8 @@ fn not_observed(found: &files::Found) -> Option<String> {
 /// Runs `command`, a launcher or one rank's program, to its end and says which rank sent what to which.
 ///
 /// # Errors
-/// [`CommandError::NotFound`] and [`CommandError::CannotRun`] for a launcher that is not there or not known, [`CommandError::Failed`]
-/// where there is no library for its MPI, or no rank was seen.
+/// [`CommandError::NotFound`] and [`CommandError::CannotRun`] for a launcher that is not there or not known,
+/// [`CommandError::Failed`] where there is no library for its MPI, or no rank was seen.
 pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, CommandError> {
     // From the first moment: who is asked to end before the launcher is there still removes the folders.
     let passing = options.pass_signals.then(Passing::install);

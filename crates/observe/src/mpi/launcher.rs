@@ -112,8 +112,8 @@ pub(super) fn program_family(words: &[OsString]) -> Option<Family> {
     words.find_map(|word| find(std::slice::from_ref(word)).ok().and_then(|path| linked(&path)))
 }
 
-/// What srun lacks to start ranks of Open MPI, where it was not asked for it: these find one another by PMIx alone, and end in
-/// MPI_Init ("Unreachable") without. `set` gives variables of the environment.
+/// What srun lacks to start ranks of Open MPI, where it was not asked for it: these find one another by PMIx alone, and
+/// end in MPI_Init ("Unreachable") without. `set` gives variables of the environment.
 pub fn srun_without_pmix(
     recognised: &Recognised,
     command: &[OsString],
@@ -132,8 +132,8 @@ pub fn srun_without_pmix(
     )
 }
 
-/// Whether the programs in a command may start or join others by MPI, as far as their symbols and their libraries' tell;
-/// also where no program is found that uses MPI by itself, as with a script.
+/// Whether the programs in a command may start or join others by MPI, as far as their symbols and their libraries'
+/// tell; also where no program is found that uses MPI by itself, as with a script.
 pub fn may_start_processes(command: &[OsString]) -> bool {
     let programs: Vec<PathBuf> =
         command.iter().skip(1).filter_map(|word| find(std::slice::from_ref(word)).ok()).collect();
@@ -196,7 +196,8 @@ const PRELOAD: &str = "LD_PRELOAD";
 pub type Applied = (Vec<OsString>, Vec<(OsString, OsString)>);
 
 impl Additions {
-    /// The words to run, and the variables to set for the first of them. What has to be in a file is written to `place`.
+    /// The words to run, and the variables to set for the first of them. What has to be in a file is written to
+    /// `place`.
     ///
     /// # Errors
     /// Those of [`Self::apply_to_app_file`].
@@ -256,8 +257,8 @@ impl Additions {
         std::iter::once((PRELOAD.into(), preload)).chain(variables).collect()
     }
 
-    /// The words of a context of Open MPI's mpirun, ours before them. `given` is the whole command: of what the user has set
-    /// there nothing is set again, since a parameter may be given once.
+    /// The words of a context of Open MPI's mpirun, ours before them. `given` is the whole command: of what the user
+    /// has set there nothing is set again, since a parameter may be given once.
     fn in_context(
         &self,
         mut context: Vec<OsString>,
@@ -273,8 +274,8 @@ impl Additions {
         exports.chain(parameters).chain(context).collect()
     }
 
-    /// The same where the contexts of Open MPI's mpirun stand in a file (`--app`), a line each: mpirun then heeds nothing else. Such
-    /// a file is written to `place`; none where the command names none.
+    /// The same where the contexts of Open MPI's mpirun stand in a file (`--app`), a line each: mpirun then heeds
+    /// nothing else. Such a file is written to `place`; none where the command names none.
     ///
     /// # Errors
     /// The file cannot be read, or a value holds a space, which such a file has no quotes for.
@@ -345,8 +346,8 @@ fn take_pair(words: &mut Vec<OsString>, flags: &[&str]) -> Option<OsString> {
 /// The variable that says what `--export` would: sbatch sets it for a job with --export=NONE.
 const EXPORT: &str = "SLURM_EXPORT_ENV";
 
-/// srun passes its own environment on, unless --export, or the variable that it inherits, says what to pass on: the variables'
-/// names are added to what that says, of the inherited one as a variable for srun.
+/// srun passes its own environment on, unless --export, or the variable that it inherits, says what to pass on: the
+/// variables' names are added to what that says, of the inherited one as a variable for srun.
 fn export(
     words: &mut [OsString],
     inherited: Option<String>,

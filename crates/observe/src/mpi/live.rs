@@ -1,5 +1,5 @@
-//! What ranks send one another, while they run: the library of `native/mpi` counts in files that are mapped, and these are read again
-//! and again. Exact, whatever the messages go through, and without any privilege.
+//! What ranks send one another, while they run: the library of `native/mpi` counts in files that are mapped, and these
+//! are read again and again. Exact, whatever the messages go through, and without any privilege.
 
 use super::files;
 use super::install;
@@ -37,8 +37,8 @@ pub struct Sent {
 }
 
 impl Messages {
-    /// Gets ready for a command whose ranks are to be preloaded with the library; none where it starts no ranks, is none, or these are
-    /// counted by another cohabit.
+    /// Gets ready for a command whose ranks are to be preloaded with the library; none where it starts no ranks, is
+    /// none, or these are counted by another cohabit.
     ///
     /// # Errors
     /// There is no library for the command's MPI, or no room for what ranks leave.

@@ -1,4 +1,5 @@
-//! A world of 10,000 ranks without as many processes: their parts, as `native/mpi` leaves them, gathered and one by one.
+//! A world of 10,000 ranks without as many processes: their parts, as `native/mpi` leaves them, gathered and one by
+//! one.
 
 use super::abi::*;
 use std::collections::HashMap;

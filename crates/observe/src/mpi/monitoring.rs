@@ -1,10 +1,10 @@
 //! What Open MPI's monitoring component wrote at MPI_Finalize, as far as collectives are concerned: for each rank the
 //! messages to each other rank, the program's and the library's, and how many there were of each size.
 //!
-//! The component takes some collectives (a pairwise all-to-all) for messages of the program; so what the program sent is
-//! taken from its calls, and what is left is the library's. Lines of NAME.RANK.prof (see `import::open_mpi`): `I rank peer N bytes N msgs sent`, and a histogram that ends the E
-//! line of a peer, or its I line where the program sent it nothing: messages of both kinds by size, first the empty
-//! ones, then those from 2^k bytes on.
+//! The component takes some collectives (a pairwise all-to-all) for messages of the program; so what the program sent
+//! is taken from its calls, and what is left is the library's. Lines of NAME.RANK.prof (see `import::open_mpi`): `I
+//! rank peer N bytes N msgs sent`, and a histogram that ends the E line of a peer, or its I line where the program sent
+//! it nothing: messages of both kinds by size, first the empty ones, then those from 2^k bytes on.
 
 use super::part::Amount;
 use cohabit_formats::import::number::from_text;
@@ -16,7 +16,8 @@ use std::path::Path;
 /// A rank's part of the monitoring.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Monitored {
-    /// All messages by peer in the world, and how many there are of each size class (0: empty, k + 1: from 2^k bytes on).
+    /// All messages by peer in the world, and how many there are of each size class (0: empty, k + 1: from 2^k bytes
+    /// on).
     pub peers: HashMap<u32, (Amount, BTreeMap<u32, u64>)>,
 }
 

@@ -127,8 +127,8 @@ pub struct Rank {
     pub head: abi::cohabit_mpi_part_t,
     /// By peer and size class (0: empty, k + 1: from 2^k bytes on).
     pub cells: Vec<(Peer, u32, Amount)>,
-    /// Of collectives, by peer and size class: how many messages the rank had sent in the round before the first of these, and
-    /// `COHABIT_MPI_STEPS`.
+    /// Of collectives, by peer and size class: how many messages the rank had sent in the round before the first of
+    /// these, and `COHABIT_MPI_STEPS`.
     pub before: HashMap<(Peer, u32), u32>,
     /// Of the cells, what is known to have been called by one thread: its thread id, peer, size class.
     pub callers: Vec<(u32, Peer, u32, Amount)>,
@@ -328,8 +328,8 @@ fn record<T: Record>(bytes: &[u8], offset: u64) -> Option<T> {
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
-/// The records of a part, each of which has one owner: no byte is handed out twice, and so time and memory are bounded whatever the
-/// offsets and the lengths say.
+/// The records of a part, each of which has one owner: no byte is handed out twice, and so time and memory are bounded
+/// whatever the offsets and the lengths say.
 struct Records<'a> {
     bytes: &'a [u8],
     unread: Cell<u64>,

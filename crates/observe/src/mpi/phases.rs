@@ -1,12 +1,13 @@
-//! Phases (IBM report, 3.2: an application communication pattern may be one of several, each with its weight), from what ranks send
-//! between two waits.
+//! Phases (IBM report, 3.2: an application communication pattern may be one of several, each with its weight), from
+//! what ranks send between two waits.
 //!
-//! The library calls that a round (`native/mpi/abi.h`): messages of one may all be on their way at once, those of the next are
-//! sent when some of these have come. Ranks of a program run the same code, so rounds of different ranks are at the same time
-//! where they come from the same places in the code. Places that share a round on any rank belong together (at the edge of a
-//! grid a rank has fewer neighbours). From the same places a rank may have several rounds, with one peer after the other, as in a
-//! butterfly: where all ranks have as many of them, the first of all is a phase, the second another. That one comes after another is
-//! only known of what has a rank in common: what different ranks exchange (two programs of one job) is one phase.
+//! The library calls that a round (`native/mpi/abi.h`): messages of one may all be on their way at once, those of the
+//! next are sent when some of these have come. Ranks of a program run the same code, so rounds of different ranks are
+//! at the same time where they come from the same places in the code. Places that share a round on any rank belong
+//! together (at the edge of a grid a rank has fewer neighbours). From the same places a rank may have several rounds,
+//! with one peer after the other, as in a butterfly: where all ranks have as many of them, the first of all is a phase,
+//! the second another. That one comes after another is only known of what has a rank in common: what different ranks
+//! exchange (two programs of one job) is one phase.
 
 use super::abi;
 use super::merge::Pair;
@@ -55,7 +56,8 @@ struct Sent {
     by: SentBy,
 }
 
-/// When a rank first sends something of a round: which of its call sites does, and how many messages after the first of that call.
+/// When a rank first sends something of a round: which of its call sites does, and how many messages after the first of
+/// that call.
 type Order = (u32, u32);
 
 /// It is not known.
@@ -141,8 +143,8 @@ pub fn of(ranks: &[Rank], worlds: &Worlds, pairs: &BTreeMap<(u32, u32), Pair>) -
 /// In the place of a size class: whichever.
 const ANY: u32 = u32::MAX;
 
-/// How many messages ranks had sent in the round before their collectives sent the first of a size class, or the first of any, to
-/// each other task.
+/// How many messages ranks had sent in the round before their collectives sent the first of a size class, or the first
+/// of any, to each other task.
 fn before(ranks: &[Rank], worlds: &Worlds) -> HashMap<(u32, u32, u32), u32> {
     let mut found = HashMap::new();
     for (at, rank) in ranks.iter().enumerate() {
@@ -158,8 +160,8 @@ fn before(ranks: &[Rank], worlds: &Worlds) -> HashMap<(u32, u32, u32), u32> {
     found
 }
 
-/// A pair's messages of a class that collectives sent, in the proportion in which the sender's collectives sent such messages in
-/// each phase, or messages at all where it knows of none such: which ones, the monitoring does not say.
+/// A pair's messages of a class that collectives sent, in the proportion in which the sender's collectives sent such
+/// messages in each phase, or messages at all where it knows of none such: which ones, the monitoring does not say.
 fn shared(
     collective: Option<&BTreeMap<u32, BTreeMap<u32, u64>>>,
     class: u32,
@@ -408,7 +410,8 @@ mod tests {
         }
         let sent = |class: u32| (0, 1, if class == 3 { 0 } else { 2 });
         assert_eq!(orders(&some, &pairs, 0), [sent(3), sent(5), sent(6), (0, 2, 1)]);
-        // In a size that no call was decomposed into: the peer's place in whichever; with a peer of which nothing is known: none.
+        // In a size that no call was decomposed into: the peer's place in whichever; with a peer of which nothing is
+        // known: none.
         some[0].before.remove(&(peer(1), 6));
         some[0].before.remove(&(peer(2), 7));
         assert_eq!(orders(&some, &pairs, 0), [(0, 1, 0), (0, 1, 1), (0, 1, 1), (0, 2, NO_ORDER)]);

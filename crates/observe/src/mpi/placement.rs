@@ -1,6 +1,6 @@
 //! Runs a launcher and reads back where its ranks are: host and affinity as they were when MPI_Init returned, and how
-//! each rank ended. Nothing is counted, so that it costs nothing after MPI_Init. Threads of ranks are put on their PUs by
-//! the library in the rank (`native/mpi/threads.c`), whatever host that is on, and read back too.
+//! each rank ended. Nothing is counted, so that it costs nothing after MPI_Init. Threads of ranks are put on their PUs
+//! by the library in the rank (`native/mpi/threads.c`), whatever host that is on, and read back too.
 
 use super::launcher::{Additions, recognise, srun_without_pmix};
 use super::{abi, files, install};
@@ -52,12 +52,12 @@ pub struct Ran {
     pub notes: Vec<String>,
 }
 
-/// Runs `command`, a launcher, with these variables; `shared` is a folder that its hosts share. `threads` are the PUs of
-/// the threads of each rank, in the order in which the program makes them; empty where ranks have one thread.
+/// Runs `command`, a launcher, with these variables; `shared` is a folder that its hosts share. `threads` are the PUs
+/// of the threads of each rank, in the order in which the program makes them; empty where ranks have one thread.
 ///
 /// # Errors
-/// [`CommandError::NotFound`] and [`CommandError::CannotRun`] where the launcher is not there, [`CommandError::Failed`] where there is no
-/// place for what is read back.
+/// [`CommandError::NotFound`] and [`CommandError::CannotRun`] where the launcher is not there, [`CommandError::Failed`]
+/// where there is no place for what is read back.
 pub fn run(
     command: &[OsString],
     variables: &[(String, OsString)],

@@ -6,8 +6,8 @@
 use super::part::Amount;
 use std::collections::BTreeMap;
 
-/// Shares `total` in proportion to the weights, by largest remainders: the shares add up to `total`. Equal weights where
-/// all are 0.
+/// Shares `total` in proportion to the weights, by largest remainders: the shares add up to `total`. Equal weights
+/// where all are 0.
 pub fn share(total: u64, weights: &[u64]) -> Vec<u64> {
     let sum: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
     let (weights, sum): (Vec<u128>, u128) = match sum {

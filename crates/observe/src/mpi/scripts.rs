@@ -11,8 +11,8 @@ const LONGEST_SCRIPT: u64 = 1 << 20;
 /// How the names of programs begin whose arguments are scripts, whether or not these say so in their first line.
 const INTERPRETERS: [&str; 9] = ["sh", "bash", "dash", "ksh", "zsh", "csh", "tcsh", "python", "perl"];
 
-/// The launcher that a command which is none itself calls, as far as its words and the scripts that they name tell: `timeout 60
-/// mpirun -n 4 ./a`, `sh -c 'mpirun ...'`, `./job.sh`. Whether it comes to the call is not known.
+/// The launcher that a command which is none itself calls, as far as its words and the scripts that they name tell:
+/// `timeout 60 mpirun -n 4 ./a`, `sh -c 'mpirun ...'`, `./job.sh`. Whether it comes to the call is not known.
 pub fn called_within(command: &[OsString]) -> Option<Recognised> {
     let (first, others) = command.split_first()?;
     let as_words = others.iter().enumerate().filter(|(_, word)| is_launcher(std::slice::from_ref(*word)));
@@ -42,7 +42,8 @@ fn script(path: &Path, is_read: bool) -> Option<String> {
     (!text.contains('\0') && (is_read || text.starts_with("#!"))).then_some(text)
 }
 
-/// The words of a line from a launcher's name on. Quotes and brackets part words too: others than shells start programs as well.
+/// The words of a line from a launcher's name on. Quotes and brackets part words too: others than shells start programs
+/// as well.
 fn call_in(line: &str) -> Option<Vec<OsString>> {
     let line = line.trim_start();
     let is_of_word = |letter: char| letter.is_alphanumeric() || "._/-+=:@%".contains(letter);

@@ -1,8 +1,9 @@
-//! The trace of a run: which message each operation of the ranks (`native/mpi/trace.c`) is about, as far as they fit together.
+//! The trace of a run: which message each operation of the ranks (`native/mpi/trace.c`) is about, as far as they fit
+//! together.
 //!
-//! MPI has messages of one sender, communicator and tag received in the order in which they are sent: the first that is posted is
-//! the first that was sent. Ranks keep as many operations each, so that those with few go on when others have ended: the trace ends
-//! where a rank would wait for what is not in it.
+//! MPI has messages of one sender, communicator and tag received in the order in which they are sent: the first that is
+//! posted is the first that was sent. Ranks keep as many operations each, so that those with few go on when others have
+//! ended: the trace ends where a rank would wait for what is not in it.
 
 use super::abi;
 use super::part::{self, Kind, Rank};
@@ -11,10 +12,12 @@ use cohabit_model::Trace;
 use cohabit_model::trace::{Does, Message, Operation};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-/// How much of what a pair exchanges has to be the same share of the trace and of the run, over all pairs, for the trace to stand for it.
+/// How much of what a pair exchanges has to be the same share of the trace and of the run, over all pairs, for the
+/// trace to stand for it.
 const ALIKE: f64 = 0.9;
 
-/// Messages that are received in the order in which they are sent: source, destination, whether a collective sends them, tag.
+/// Messages that are received in the order in which they are sent: source, destination, whether a collective sends
+/// them, tag.
 type Channel = (u32, u32, bool, u64);
 
 /// The trace; none where ranks kept none, or what they kept is not like the whole run.
@@ -75,7 +78,8 @@ impl Matching {
         rank.operations.iter().map(number).collect()
     }
 
-    /// In a collective everything is posted that may be sent: what its sender, who took part in it, did not send is nothing.
+    /// In a collective everything is posted that may be sent: what its sender, who took part in it, did not send is
+    /// nothing.
     fn leave_out(&mut self, ranks: &[Rank], worlds: &Worlds) {
         let mut took_part: HashSet<(u32, u64)> = HashSet::new();
         let mut whole: HashSet<u32> = HashSet::new();

@@ -39,8 +39,9 @@ impl Kept {
         Self::new(found.tasks.iter().map(entry).collect())
     }
 
-    /// Ranks with their threads, rank by rank: without the launcher, and threads that MPI made for itself. `ranks` are those of the
-    /// images' processes. Where a rank is started by a script only processes that load MPI are ranks. None where there is none.
+    /// Ranks with their threads, rank by rank: without the launcher, and threads that MPI made for itself. `ranks` are
+    /// those of the images' processes. Where a rank is started by a script only processes that load MPI are ranks. None
+    /// where there is none.
     pub fn ranks(found: &Tasks, images: &[Image], ranks: &[Option<u32>]) -> Option<Self> {
         let mut of_process: BTreeMap<u32, (u32, bool)> = BTreeMap::new();
         for ((image, rank), &process) in images.iter().zip(ranks).zip(&found.process) {
@@ -80,7 +81,8 @@ mod tests {
     use crate::dbi::tasks::identify;
     use crate::dbi::testing::PartBuilder;
 
-    /// A launcher (process 5), two ranks by exec, the second one by way of a script that goes on, with a thread of MPI's own.
+    /// A launcher (process 5), two ranks by exec, the second one by way of a script that goes on, with a thread of
+    /// MPI's own.
     fn run(mpi: &str) -> (Vec<Image>, Vec<Option<u32>>) {
         let exec = |mut part: PartBuilder| {
             part.head.end = COHABIT_END_EXEC;

@@ -5,8 +5,8 @@ use cohabit_host::symbols::Module;
 use object::{Object, ObjectSymbol};
 use std::collections::HashMap;
 
-/// Functions that an MPI library calls again and again while it waits for messages: Open MPI's, and that of UCX, which MPICH
-/// calls on each turn of its own loop.
+/// Functions that an MPI library calls again and again while it waits for messages: Open MPI's, and that of UCX, which
+/// MPICH calls on each turn of its own loop.
 const PROGRESS: [&str; 2] = ["opal_progress", "ucp_worker_progress"];
 /// What the files of MPI libraries begin with, and those of libraries which only they use.
 const OWN: [&str; 15] = [
@@ -37,7 +37,8 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// What a program's modules say. None where none of them is of an MPI library with a progress function that is known.
+    /// What a program's modules say. None where none of them is of an MPI library with a progress function that is
+    /// known.
     pub fn mpi_code(&mut self, modules: &[Module]) -> Option<MpiCode> {
         let mut code = MpiCode::default();
         for module in modules {

@@ -27,8 +27,8 @@ pub fn build(target: &str) -> Option<PathBuf> {
     if !has("make") || !has("cc") {
         return None;
     }
-    // One at a time: two tests that build the same target would run what the other is writing. Test programs, which may run
-    // at the same time, have a folder each.
+    // One at a time: two tests that build the same target would run what the other is writing. Test programs, which may
+    // run at the same time, have a folder each.
     static BUILDING: Mutex<()> = Mutex::new(());
     let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
     let build = Path::new(env!("CARGO_TARGET_TMPDIR")).join(env!("CARGO_CRATE_NAME")).join(target.replace('/', "-"));

@@ -1,6 +1,6 @@
-//! Extra faults on the memory of programs that preload the agent (`native/agent`): their pages are write-protected through
-//! the userfaultfd that each hands over, a few at a time, and a write to one is a fault that the kernel settles by itself
-//! (Documentation/admin-guide/mm/pagemap.rst, PAGEMAP_SCAN; Linux 6.7).
+//! Extra faults on the memory of programs that preload the agent (`native/agent`): their pages are write-protected
+//! through the userfaultfd that each hands over, a few at a time, and a write to one is a fault that the kernel settles
+//! by itself (Documentation/admin-guide/mm/pagemap.rst, PAGEMAP_SCAN; Linux 6.7).
 //!
 //! As by CDSM's thread (section 4) every 10 ms, up to a share of the pages in use; which ones, says `sample`.
 
@@ -99,8 +99,8 @@ impl Agent {
         [(SOCKET_VARIABLE, OsString::from(&self.name)), (PRELOAD_VARIABLE, preload)]
     }
 
-    /// Takes what agents hand over, from processes that are followed. Anybody may come to the socket: who is not followed is turned
-    /// away, and no more than so many are heard in one go.
+    /// Takes what agents hand over, from processes that are followed. Anybody may come to the socket: who is not
+    /// followed is turned away, and no more than so many are heard in one go.
     pub fn welcome(&mut self, is_followed: impl Fn(i32) -> bool) {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         for _ in 0..MOST_AT_ONCE {
@@ -117,8 +117,8 @@ impl Agent {
         }
     }
 
-    /// Looks at the processes' memory again: what has come since is registered, who has ended is dropped. With `only_shared` no more than
-    /// what processes share is protected from now on.
+    /// Looks at the processes' memory again: what has come since is registered, who has ended is dropped. With
+    /// `only_shared` no more than what processes share is protected from now on.
     pub fn refresh(&mut self, only_shared: bool) {
         self.processes.retain(|pid, armed| {
             let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { return false };
@@ -140,8 +140,8 @@ impl Agent {
         !self.processes.is_empty()
     }
 
-    /// Protects pages: of each process as many as `pages_per_second` says, for the time since the last call. `now` is since
-    /// any moment.
+    /// Protects pages: of each process as many as `pages_per_second` says, for the time since the last call. `now` is
+    /// since any moment.
     pub fn arm(&mut self, now: Duration, pages_per_second: impl Fn(i32) -> f64) {
         let elapsed = now.saturating_sub(self.armed_at);
         if elapsed < EVERY {
@@ -171,8 +171,8 @@ fn most_processes() -> usize {
     usize::try_from(soft / (2 * PART_OF_FILES)).unwrap_or(usize::MAX)
 }
 
-/// The descriptor that came with a message, where it is the only one. All that came are taken, however many: one that is left
-/// would stay open for good.
+/// The descriptor that came with a message, where it is the only one. All that came are taken, however many: one that
+/// is left would stay open for good.
 fn received(connection: &OwnedFd) -> Option<File> {
     let mut byte = [0];
     let mut content = [IoSliceMut::new(&mut byte)];
@@ -243,8 +243,8 @@ impl Protect for Pages<'_> {
     }
 }
 
-/// Write-protects up to `pages` pages of a range that are in memory, small, and not protected: how many, where the first
-/// of them starts, and how far it came. None where the kernel refuses.
+/// Write-protects up to `pages` pages of a range that are in memory, small, and not protected: how many, where the
+/// first of them starts, and how far it came. None where the kernel refuses.
 fn protect(pagemap: &File, start: u64, end: u64, pages: u64) -> Option<(u64, u64, u64)> {
     const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610;
     const WRITE_PROTECT_MATCHING: u64 = 1;
@@ -276,8 +276,8 @@ fn protect(pagemap: &File, start: u64, end: u64, pages: u64) -> Option<(u64, u64
     Some((found.iter().map(|region| (region.end - region.start) / 4096).sum(), first, scan.walk_end))
 }
 
-/// Whether the kernel can write-protect pages of programs and let them be written to all the same, as the agent asks it to
-/// (userfaultfd(2), UFFD_FEATURE_WP_ASYNC; Linux 6.7): asked by doing so here.
+/// Whether the kernel can write-protect pages of programs and let them be written to all the same, as the agent asks it
+/// to (userfaultfd(2), UFFD_FEATURE_WP_ASYNC; Linux 6.7): asked by doing so here.
 ///
 /// # Errors
 /// It cannot.

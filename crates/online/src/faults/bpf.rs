@@ -25,7 +25,8 @@ pub struct BpfFaults {
     copies: Option<Vec<Link>>,
     events: Records<Event>,
     samples: Option<(Records<Sample>, Sampler)>,
-    /// Samples after switches: what delays have shown, whether the timers are ready, and the program, as long as it is attached.
+    /// Samples after switches: what delays have shown, whether the timers are ready, and the program, as long as it is
+    /// attached.
     delays: Delays,
     timers_are_ready: bool,
     switches: Option<Link>,
@@ -36,7 +37,8 @@ pub struct BpfFaults {
     ended: VecDeque<u32>,
     /// Slots of tasks that have ended since the pairs were last read.
     unread: Vec<u32>,
-    /// The counters when the pairs were last read; the kernel's own count of events and bytes, of which some may have come since.
+    /// The counters when the pairs were last read; the kernel's own count of events and bytes, of which some may have
+    /// come since.
     known: Counters,
     kernels_events: u64,
     /// What the kernel was told last.
@@ -125,8 +127,8 @@ impl BpfFaults {
         })
     }
 
-    /// Reads from /proc what processes share where their address spaces have changed in size, now and then in any case, and tells the
-    /// kernel where that has changed.
+    /// Reads from /proc what processes share where their address spaces have changed in size, now and then in any case,
+    /// and tells the kernel where that has changed.
     ///
     /// # Errors
     /// Where the kernel does not take it.
@@ -181,7 +183,8 @@ impl BpfFaults {
         told.map_err(|error| refused("setting", &error))
     }
 
-    /// Hands the detector a fault that never was: on block `block` of a page, or on the block of so many bits where that is 0.
+    /// Hands the detector a fault that never was: on block `block` of a page, or on the block of so many bits where
+    /// that is 0.
     #[cfg(test)]
     pub(crate) fn replay(&self, (memory, byte, shift): (u64, u64, u32), block: u8, slot: u32) -> Result<()> {
         let (block, kind) = (block.into(), u32::from(block > 0));
@@ -320,8 +323,8 @@ impl BpfFaults {
         TaskEvent::Started { task, tid: event.tid as i32, process, parent }
     }
 
-    /// Slots whose counts have been read may be given out again, but for those of the tasks that ended last: blocks remember
-    /// them, and others that come to these blocks are credited with them.
+    /// Slots whose counts have been read may be given out again, but for those of the tasks that ended last: blocks
+    /// remember them, and others that come to these blocks are credited with them.
     fn free(&mut self, ended: Vec<u32>) -> Result<()> {
         let mut left: Vec<i32> =
             ended.iter().filter_map(|slot| self.slots.get(slot)).map(|gone| gone.process).collect();

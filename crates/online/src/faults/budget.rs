@@ -1,7 +1,8 @@
 //! How many extra faults programs may be made to have, so that watching them costs no more than it may.
 //!
-//! The agent's are ours to give out: [`PageBudget`]. NUMA balancing's come at the kernel's rate, a pass over up to 256 MB
-//! of a process at once (`scan_size_mb`), so that all that can be done about them is to let it pause: [`HintBudget`].
+//! The agent's are ours to give out: [`PageBudget`]. NUMA balancing's come at the kernel's rate, a pass over up to 256
+//! MB of a process at once (`scan_size_mb`), so that all that can be done about them is to let it pause:
+//! [`HintBudget`].
 
 use crate::allowance::Allowance;
 use std::collections::BTreeMap;
@@ -19,11 +20,12 @@ const TOLERATED: f64 = 0.0075;
 /// Budget that is saved up while there are few hint faults, as running time.
 const SAVED: Duration = Duration::from_secs(2);
 
-/// A task may cause this many extra faults a second, however little memory is in use and wherever else faults come from, while
-/// the mapping is young: hint faults come in few passes, each of which shows one moment of the program.
+/// A task may cause this many extra faults a second, however little memory is in use and wherever else faults come
+/// from, while the mapping is young: hint faults come in few passes, each of which shows one moment of the program.
 pub const LEAST_A_TASK: f64 = 500.0;
 
-/// From this mapping interval on it may cause fewer, in proportion: where the mapping holds there is little to find out.
+/// From this mapping interval on it may cause fewer, in proportion: where the mapping holds there is little to find
+/// out.
 const YOUNG: Duration = Duration::from_millis(250);
 
 /// Pages that are worth waking up for.
@@ -65,8 +67,8 @@ impl PageBudget {
         Self { share: percent / 100.0, measured, sums, elsewhere: 0.0, rates: BTreeMap::new() }
     }
 
-    /// The rates from now on. `faults` is how many there have been, whatever they came from, `protected` the pages that the
-    /// agent has protected, each of which is one fault at most, and `interval` the mapping interval.
+    /// The rates from now on. `faults` is how many there have been, whatever they came from, `protected` the pages that
+    /// the agent has protected, each of which is one fault at most, and `interval` the mapping interval.
     pub fn update(&mut self, now: Duration, faults: u64, protected: u64, interval: Duration, watched: &[Watched]) {
         let elapsed = now.saturating_sub(self.measured);
         if elapsed >= EVERY {
@@ -110,8 +112,9 @@ impl HintBudget {
         Self { allowance: Allowance::new(HINT_SHARE * overhead_percent, SAVED), faults: None, paused: false }
     }
 
-    /// Whether they are to pause from now on. `faults` is how many hint faults the machine has had: where it is cohabit that has
-    /// turned them on, those of programs that are not followed are its doing too. `ran` is how long the followed tasks have run.
+    /// Whether they are to pause from now on. `faults` is how many hint faults the machine has had: where it is cohabit
+    /// that has turned them on, those of programs that are not followed are its doing too. `ran` is how long the
+    /// followed tasks have run.
     pub fn pauses(&mut self, faults: u64, ran: Duration) -> bool {
         let before = self.faults.replace(faults).unwrap_or(faults);
         self.allowance.take(FAULT.mul_f64(faults.saturating_sub(before) as f64));
@@ -218,7 +221,8 @@ mod tests {
         for (others, seconds) in [(Others::None, 2.0), (Others::Few, 8.0), (Others::Many, 40.0)] {
             let mut allowance = PageAllowance::new(others, 2.0);
             assert!(allowance.is_left(others, Duration::ZERO));
-            // 25 ms of its own and 10,000 faults of 1.5 us: 40 ms, as much as 2 s without others, and what may be had at first.
+            // 25 ms of its own and 10,000 faults of 1.5 us: 40 ms, as much as 2 s without others, and what may be had
+            // at first.
             let at_first = allowance.allowance.clone().debt(Duration::ZERO);
             allowance.take(10_000, Duration::from_secs_f64(0.025 - at_first));
             assert!(!allowance.is_left(others, Duration::from_secs_f64(seconds - 0.01)), "{others:?}");

@@ -4,8 +4,8 @@ use cohabit_model::{Error, Result};
 use std::collections::BTreeSet;
 use std::fs;
 
-/// The flag of a task that has begun to end, before anybody is told of its end (`PF_EXITING` of the kernel's sched.h; proc_pid_stat(5)
-/// has where flags are).
+/// The flag of a task that has begun to end, before anybody is told of its end (`PF_EXITING` of the kernel's sched.h;
+/// proc_pid_stat(5) has where flags are).
 const IS_ENDING: u64 = 4;
 const FLAGS: usize = 9;
 

@@ -78,7 +78,8 @@ pub fn bytes(ranges: &[(u64, u64)]) -> u64 {
     ranges.iter().map(|(start, end)| end - start).sum()
 }
 
-/// Byte `at` of ranges that are laid end to end: its address, and where its range ends; none where they have no such byte.
+/// Byte `at` of ranges that are laid end to end: its address, and where its range ends; none where they have no such
+/// byte.
 pub fn byte_of(ranges: &[(u64, u64)], mut at: u64) -> Option<(u64, u64)> {
     for &(start, end) in ranges {
         if at < end - start {
@@ -95,8 +96,8 @@ pub fn find(ranges: &[Range], address: u64) -> Option<&Range> {
     ranges[..after].last().filter(|range| address < range.end)
 }
 
-/// What a process cannot write to and has for itself in the text of a `maps` file, ascending: code, constants, and the kernel's clock
-/// (`[vvar]`), which everybody reads that asks for the time. Nobody communicates by it.
+/// What a process cannot write to and has for itself in the text of a `maps` file, ascending: code, constants, and the
+/// kernel's clock (`[vvar]`), which everybody reads that asks for the time. Nobody communicates by it.
 pub fn fixed(maps: &str) -> Vec<(u64, u64)> {
     let range = |line: &str| {
         let mut words = line.split_ascii_whitespace();
@@ -129,8 +130,8 @@ pub struct Reach<'a> {
 }
 
 impl Reach<'_> {
-    /// Which memory an address is in, and where in it: the same for all processes that share it. None where only one task can
-    /// come to it, outside of what a process shares that has one thread, or nobody can write there.
+    /// Which memory an address is in, and where in it: the same for all processes that share it. None where only one
+    /// task can come to it, outside of what a process shares that has one thread, or nobody can write there.
     pub fn place(&self, address: u64) -> Option<(u64, u64)> {
         if let Some(range) = find(self.shared, address) {
             return Some((range.object | 1 << 63, address - range.start + range.offset));

@@ -1,9 +1,9 @@
 //! Online detection from page faults (CDSM, sections 2 to 4): who of the followed tasks touches the memory that another
 //! has touched, while the program runs.
 //!
-//! `bpf` is the source for root: the detector in the kernel (`native/bpf`). `perf` is the one for everybody, with the same
-//! detector in Rust (`table`). `agent` makes programs fault again that preload `native/agent`, as far as `budget` allows and
-//! where `sample` says. `mappings` finds the memory that processes share.
+//! `bpf` is the source for root: the detector in the kernel (`native/bpf`). `perf` is the one for everybody, with the
+//! same detector in Rust (`table`). `agent` makes programs fault again that preload `native/agent`, as far as `budget`
+//! allows and where `sample` says. `mappings` finds the memory that processes share.
 
 #[allow(missing_docs, non_camel_case_types, dead_code, clippy::all)]
 #[rustfmt::skip]
@@ -137,8 +137,8 @@ pub trait Source {
     /// Where the process is gone, or is not this user's.
     fn follow(&mut self, process: i32) -> cohabit_model::Result<()>;
 
-    /// What was seen since the last call; `now` is since following began. Without `with_pairs`, which costs more, who came and went at
-    /// least.
+    /// What was seen since the last call; `now` is since following began. Without `with_pairs`, which costs more, who
+    /// came and went at least.
     ///
     /// # Errors
     /// Where the source has broken down.

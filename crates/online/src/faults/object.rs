@@ -17,12 +17,13 @@ use std::sync::Mutex;
 /// The file's name, in the folder of the native parts.
 pub const OBJECT: &str = "cohabit.bpf.o";
 
-/// The programs that sample, which are not loaded unless that is asked for: by the timer, and what sets it after switches.
+/// The programs that sample, which are not loaded unless that is asked for: by the timer, and what sets it after
+/// switches.
 const SAMPLER: &str = "on_timer";
 const SWITCHES: &str = "on_switch";
 const SAMPLERS: [&str; 3] = [SAMPLER, SWITCHES, "ready_timer"];
-/// The programs that see what processes copy from one another, and the maps that they have in common with the others. They are attached
-/// to functions, which not every kernel allows.
+/// The programs that see what processes copy from one another, and the maps that they have in common with the others.
+/// They are attached to functions, which not every kernel allows.
 const COPIERS: [&str; 3] = ["on_reach", "on_read", "on_write"];
 const MAPS_OF_COPIERS: [&str; 4] = ["followed", "reached", "matrix", "counters"];
 /// The program by which tests hand it faults; the same.

@@ -115,8 +115,8 @@ impl PerfFaults {
         }
     }
 
-    /// Ends tasks that are there no longer and whose end no record told: it was lost, came before that of the beginning (rings are read
-    /// one after another), or before the event was open or had a ring.
+    /// Ends tasks that are there no longer and whose end no record told: it was lost, came before that of the beginning
+    /// (rings are read one after another), or before the event was open or had a ring.
     fn end_the_gone(&mut self) {
         let there: HashSet<i32> =
             self.processes.keys().filter_map(|&process| follow::listed(process)).flatten().collect();

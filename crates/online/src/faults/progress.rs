@@ -1,5 +1,5 @@
-//! What a program says of its own progress (native/include/cohabit_progress.h): two counters in a page that its processes
-//! map.
+//! What a program says of its own progress (native/include/cohabit_progress.h): two counters in a page that its
+//! processes map.
 
 use cohabit_host::page::SharedPage;
 use cohabit_model::Result;

@@ -6,12 +6,13 @@ use cohabit_model::profile::SeriesRow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A thread that communicates and runs less than this part of what the busiest of its process does is one of MPI's own, or another that
-/// waits for something to do.
+/// A thread that communicates and runs less than this part of what the busiest of its process does is one of MPI's own,
+/// or another that waits for something to do.
 const NEXT_TO_NOTHING: f64 = 0.01;
 
-/// Where there are ranks, leaves out the tasks that are none, and threads of ranks that do nothing, and numbers the others again, by rank
-/// and thread; how many were left out. `ran` is how long each task has run, as far as that is known.
+/// Where there are ranks, leaves out the tasks that are none, and threads of ranks that do nothing, and numbers the
+/// others again, by rank and thread; how many were left out. `ran` is how long each task has run, as far as that is
+/// known.
 pub(super) fn keep_ranks(
     tasks: &mut Vec<Task>,
     pairs: &mut BTreeMap<(u32, u32), u64>,

@@ -1,5 +1,5 @@
-//! What an online run has seen, as a profile: the matrix of the whole run and its series, both symmetric, because neither page
-//! faults nor watchpoints tell who wrote.
+//! What an online run has seen, as a profile: the matrix of the whole run and its series, both symmetric, because
+//! neither page faults nor watchpoints tell who wrote.
 //!
 //! The matrix is weighed (`weigh`) as all of it came to be weighed in the end, the rows of the series as they come.
 
@@ -16,8 +16,8 @@ use std::time::Duration;
 const MOST_TASKS: usize = 1 << 16;
 /// Most pairs that are kept.
 const MOST_PAIRS: usize = 4 << 20;
-/// Most rows of the series that are kept, 16 MiB, and how many are gathered before they are merged: an observer that runs
-/// for hours beside the program must stay small.
+/// Most rows of the series that are kept, 16 MiB, and how many are gathered before they are merged: an observer that
+/// runs for hours beside the program must stay small.
 const MOST_ROWS: usize = 1 << 19;
 const ROWS_BETWEEN_MERGES: usize = 1 << 20;
 

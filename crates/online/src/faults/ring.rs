@@ -51,7 +51,8 @@ impl Record {
         let long = |at: usize| Some(u64::from_ne_bytes(body.get(at..at + 8)?.try_into().ok()?));
         match kind {
             2 => Some(Record::Lost { count: long(8)? }),
-            // The time of a change of name is not in it: it comes first of what is read together, which is early enough.
+            // The time of a change of name is not in it: it comes first of what is read together, which is early
+            // enough.
             3 if flags & 1 << 13 != 0 => Some(Record::Exec { time: 0, process: word(0)?, tid: word(4)? }),
             4 => Some(Record::Exit { tid: word(8)?, time: long(16)? }),
             7 => Some(Record::Fork { process: word(0)?, tid: word(8)?, parent: word(12)?, time: long(16)? }),

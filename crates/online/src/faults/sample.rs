@@ -1,15 +1,17 @@
-//! Which pages of a process fault again, and when: a walk through all, and places, each of which is looked at over and over for
-//! a while.
+//! Which pages of a process fault again, and when: a walk through all, and places, each of which is looked at over and
+//! over for a while.
 //!
-//! A fault says who uses a page next. Only several of them on the same memory, at different moments, say who shares it. A
-//! walk over all memory (CDSM, section 4: from where the last one ended) comes back to a page after seconds or minutes, the later
-//! the more memory there is; with the same number of faults, places drawn at random and looked at again soon show more.
+//! A fault says who uses a page next. Only several of them on the same memory, at different moments, say who shares it.
+//! A walk over all memory (CDSM, section 4: from where the last one ended) comes back to a page after seconds or
+//! minutes, the later the more memory there is; with the same number of faults, places drawn at random and looked at
+//! again soon show more.
 
 use super::mappings::{byte_of, bytes};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Pages of a place: neighbours, which mostly show the same. The fewer, the more places there are for the same number of faults.
+/// Pages of a place: neighbours, which mostly show the same. The fewer, the more places there are for the same number
+/// of faults.
 const LEAST_PAGES: u64 = 2;
 const MOST_PAGES: u64 = 16;
 /// Places that are looked at in a second, at most: each is a TLB shootdown on all PUs where the process runs.
@@ -53,9 +55,9 @@ struct Place {
 }
 
 impl Places {
-    /// Protects up to `pages` pages from where the last walk ended, at most once around; how many. What is written to all the
-    /// time, be it ever so little, is found so: the rest is protected still. Where that is less than might be protected, there is
-    /// no walk for a while.
+    /// Protects up to `pages` pages from where the last walk ended, at most once around; how many. What is written to
+    /// all the time, be it ever so little, is found so: the rest is protected still. Where that is less than might be
+    /// protected, there is no walk for a while.
     pub fn walk(&mut self, now: Duration, ranges: &[(u64, u64)], pages: u64, kernel: &mut impl Protect) -> u64 {
         if now < self.walks_at {
             return 0;
@@ -80,8 +82,8 @@ impl Places {
         protected
     }
 
-    /// Protects up to `pages` pages of `ranges` (ascending); how many. `rate` is how many that may be in a second in the long
-    /// run, and `elapsed` the time since the last call.
+    /// Protects up to `pages` pages of `ranges` (ascending); how many. `rate` is how many that may be in a second in
+    /// the long run, and `elapsed` the time since the last call.
     pub fn look(
         &mut self,
         now: Duration,

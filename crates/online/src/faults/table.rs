@@ -1,9 +1,9 @@
-//! The block table of CDSM (sections 2.1 and 2.3) in Rust, fault for fault what `native/bpf/detect.h` does: the last four
-//! tasks of a block, in a hashed table of bounded size. For sources that hand over single faults, and for tests.
+//! The block table of CDSM (sections 2.1 and 2.3) in Rust, fault for fault what `native/bpf/detect.h` does: the last
+//! four tasks of a block, in a hashed table of bounded size. For sources that hand over single faults, and for tests.
 //!
 //! A task that faults is credited with every task that has faulted on the block since it last did itself. Where the
-//! block is a page that faults wherever it is touched first, only with those whose spans in it, from the first block that they
-//! have touched to the last, overlap with its own.
+//! block is a page that faults wherever it is touched first, only with those whose spans in it, from the first block
+//! that they have touched to the last, overlap with its own.
 
 use std::collections::BTreeMap;
 
@@ -55,8 +55,8 @@ impl Table {
         Self { lines, pairs: BTreeMap::new(), events: 0, new_blocks: 0, evictions: 0 }
     }
 
-    /// A task has touched the block of this key (see [`mix`]; never 0), or `block` of the page of this key; 0 where the key
-    /// is a block's.
+    /// A task has touched the block of this key (see [`mix`]; never 0), or `block` of the page of this key; 0 where the
+    /// key is a block's.
     pub fn touch(&mut self, key: u64, block: u8, task: u32) {
         let index = key as usize & (self.lines.len() - 1);
         let line = &mut self.lines[index];
@@ -118,9 +118,9 @@ pub fn shared_key(object: u64, offset: u64, block_shift: u32) -> u64 {
     key(object, offset, block_shift) | 1 << 63
 }
 
-/// Of 64 pages in a row the blocks at the same place in the page have keys with the same 56 bits, mixed of what they have in common, and
-/// the page's number among them below these: so they are in consecutive lines of the table, which is in caches and TLB when
-/// programs touch memory in order.
+/// Of 64 pages in a row the blocks at the same place in the page have keys with the same 56 bits, mixed of what they
+/// have in common, and the page's number among them below these: so they are in consecutive lines of the table, which
+/// is in caches and TLB when programs touch memory in order.
 pub(super) fn key(memory: u64, byte: u64, block_shift: u32) -> u64 {
     let in_page = PAGE_SHIFT.saturating_sub(block_shift);
     let block = byte >> block_shift;

@@ -98,7 +98,8 @@ fn tasks_are_followed_from_fork_to_exit() {
     assert_eq!(events.last(), Some(&TaskEvent::Ended { task: 0 }));
 }
 
-/// Threads that start and end, one after the other, while the process's are listed, so many times at most: what is lost by that.
+/// Threads that start and end, one after the other, while the process's are listed, so many times at most: what is lost
+/// by that.
 fn threads_come_and_go(mut source: impl Source, listings: usize) -> Counters {
     let (tell, told) = std::sync::mpsc::channel();
     let over = AtomicBool::new(false);

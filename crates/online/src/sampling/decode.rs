@@ -1,7 +1,7 @@
 //! Which memory a task is about to use: the accesses of its next instructions whose addresses the registers tell.
 //!
-//! Not much of the processor is played here: enough to go once round a loop whose pointers move along, which is where programs
-//! spend their time, and where an interrupt mostly comes just behind the access that took long.
+//! Not much of the processor is played here: enough to go once round a loop whose pointers move along, which is where
+//! programs spend their time, and where an interrupt mostly comes just behind the access that took long.
 
 use super::Registers;
 use iced_x86::{
@@ -44,9 +44,11 @@ pub(super) struct Access {
 pub(super) struct Moment {
     /// The next accesses to memory other than the stack and thread-local storage, the first ones, at most `ACCESSES`.
     pub(super) accesses: Vec<Access>,
-    /// It goes round a loop that reads the same places each time and writes nothing: that says nothing of what it works with.
+    /// It goes round a loop that reads the same places each time and writes nothing: that says nothing of what it works
+    /// with.
     pub(super) repeats: bool,
-    /// And it computes nothing but how often it has gone round: it goes on until somebody else writes there, if anybody does.
+    /// And it computes nothing but how often it has gone round: it goes on until somebody else writes there, if anybody
+    /// does.
     pub(super) may_wait: bool,
 }
 
@@ -113,7 +115,8 @@ impl Decode {
     }
 }
 
-/// What a loop carries from one round to the next in registers: a loop that makes something of it, other than counting, computes.
+/// What a loop carries from one round to the next in registers: a loop that makes something of it, other than counting,
+/// computes.
 #[derive(Default)]
 struct Carried {
     /// When an instruction was first run, and when a register last got a value that does not come of its own.
@@ -125,12 +128,14 @@ struct Carried {
     counts: BTreeSet<Register>,
     /// Those that hold what was loaded from memory.
     loaded: BTreeSet<Register>,
-    /// Registers that were compared with what is in memory, or with another that was loaded from there; none where that was a constant.
+    /// Registers that were compared with what is in memory, or with another that was loaded from there; none where that
+    /// was a constant.
     compared: Vec<Option<Register>>,
 }
 
 impl Carried {
-    /// Whether all that the loop compares with what it reads is what it counts itself: it ends by itself, whoever writes the bound.
+    /// Whether all that the loop compares with what it reads is what it counts itself: it ends by itself, whoever
+    /// writes the bound.
     fn counts_to_a_bound(&self) -> bool {
         let counts = |with: &Option<Register>| with.is_some_and(|register| self.counts.contains(&register));
         !self.compared.is_empty() && self.compared.iter().all(counts)
@@ -177,7 +182,8 @@ impl Carried {
     }
 }
 
-/// Whether a register that an instruction makes another of says no more than where the program is, or how often it went round.
+/// Whether a register that an instruction makes another of says no more than where the program is, or how often it went
+/// round.
 fn is_a_place_or_count(instruction: &Instruction, register: Register) -> bool {
     let counts = matches!(instruction.mnemonic(), Mnemonic::Inc | Mnemonic::Dec | Mnemonic::Lea)
         || matches!(instruction.mnemonic(), Mnemonic::Add | Mnemonic::Sub)
@@ -192,8 +198,8 @@ fn reads_the_same(accesses: &[Access]) -> bool {
     !accesses.is_empty() && accesses.len() >= 2 * places.len() && !accesses.iter().any(|access| access.writes)
 }
 
-/// Whether an operand is memory that may be another's, too: not the thread's stack, as far as that is seen by the register, and not
-/// thread-local storage.
+/// Whether an operand is memory that may be another's, too: not the thread's stack, as far as that is seen by the
+/// register, and not thread-local storage.
 fn is_shareable(memory: &UsedMemory) -> bool {
     let is_stack = number(memory.base()) == number(Register::RSP) && memory.base() != Register::None;
     // x86-64 has no other segments with a base (Intel's manual, volume 1, 3.3.4).
@@ -230,7 +236,8 @@ impl Known {
         }
     }
 
-    /// What an instruction leaves in the register that it is about, where it is one of the few that move pointers along.
+    /// What an instruction leaves in the register that it is about, where it is one of the few that move pointers
+    /// along.
     fn result(&self, instruction: &Instruction) -> Option<(usize, u64)> {
         if instruction.op_count() == 0 || instruction.op0_kind() != OpKind::Register {
             return None;
@@ -311,7 +318,8 @@ mod tests {
 
     #[test]
     fn writing_is_told_from_reading() {
-        // mov rax, [rbx]; mov [rbx], rax; add [rbx], rax; lock xadd [rbx], rax; cmp [rbx], rax; prefetcht0 [rbx]; rep stosb.
+        // mov rax, [rbx]; mov [rbx], rax; add [rbx], rax; lock xadd [rbx], rax; cmp [rbx], rax; prefetcht0 [rbx]; rep
+        // stosb.
         let code = [
             &[0x48, 0x8b, 0x03][..],
             &[0x48, 0x89, 0x03],

@@ -1,4 +1,5 @@
-//! When to sample a task after a switch to it: as soon as it is likely to be at work on what others have left, and not waiting again.
+//! When to sample a task after a switch to it: as soon as it is likely to be at work on what others have left, and not
+//! waiting again.
 
 /// Delays that there are: the first is 1 to 2 us, and each twice as long as the one before.
 pub const DELAYS: usize = 10;

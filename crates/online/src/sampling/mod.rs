@@ -1,9 +1,11 @@
-//! Which memory tasks use, from their registers at moments that a clock chooses: a PMU's memory samples (PEBS, IBS, SPE) without a PMU.
+//! Which memory tasks use, from their registers at moments that a clock chooses: a PMU's memory samples (PEBS, IBS,
+//! SPE) without a PMU.
 //!
-//! A timer's interrupt finds a task before some instruction. What that and the next few instructions read or write follows from
-//! their bytes and the registers (`decode`), as precisely as if it had been run: a *sample*, of readers and writers alike,
-//! in proportion to the time that they take. Who is sampled near one another in memory (`neighbourhoods`) shares it, as far as there are
-//! samples enough to tell (`scales`). `rate` is how often samples are taken, `waits` which say nothing.
+//! A timer's interrupt finds a task before some instruction. What that and the next few instructions read or write
+//! follows from their bytes and the registers (`decode`), as precisely as if it had been run: a *sample*, of readers
+//! and writers alike, in proportion to the time that they take. Who is sampled near one another in memory
+//! (`neighbourhoods`) shares it, as far as there are samples enough to tell (`scales`). `rate` is how often samples are
+//! taken, `waits` which say nothing.
 
 mod decode;
 mod delays;
@@ -24,7 +26,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use waits::{Span, Waits};
 
-/// How long samples are recent: from half a second on until there are so many that tasks meet among them, and no longer than that.
+/// How long samples are recent: from half a second on until there are so many that tasks meet among them, and no longer
+/// than that.
 const RECENT: Duration = Duration::from_millis(500);
 const RECENT_SAMPLES: u32 = 250;
 const RECENT_AT_MOST: Duration = Duration::from_secs(2);
@@ -79,11 +82,11 @@ pub struct Sighting {
     pub address: u64,
     /// Whether it was about to write there.
     pub writes: bool,
-    /// Whether one instruction was to write what it makes of what is there, as at locks, barriers and counters: each who does has it from
-    /// one other, whoever was there before.
+    /// Whether one instruction was to write what it makes of what is there, as at locks, barriers and counters: each
+    /// who does has it from one other, whoever was there before.
     pub updates: bool,
-    /// How many samples nearest to it were looked at, and how many of these were of other tasks: the more of them, the likelier it is that
-    /// others use the place.
+    /// How many samples nearest to it were looked at, and how many of these were of other tasks: the more of them, the
+    /// likelier it is that others use the place.
     pub near: (u32, u32),
 }
 
@@ -97,7 +100,8 @@ const LOOKED_AT: usize = 4;
 pub struct Sampler {
     decode: Decode,
     neighbourhoods: Neighbourhoods,
-    /// The same, of the last moments only: where tasks have changed what they work with, the others still tell what was before.
+    /// The same, of the last moments only: where tasks have changed what they work with, the others still tell what was
+    /// before.
     recent: Neighbourhoods,
     recent_since: Duration,
     /// That showed an access since then.
@@ -110,9 +114,9 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// A task was before an instruction of `code`. `place` finds the memory of an address, and where in it that is; none where
-    /// nobody else can come to it, which says nothing, and `value` what is there now, where that can be read. `now` is since any moment.
-    /// Whether it tells anything.
+    /// A task was before an instruction of `code`. `place` finds the memory of an address, and where in it that is;
+    /// none where nobody else can come to it, which says nothing, and `value` what is there now, where that can be
+    /// read. `now` is since any moment. Whether it tells anything.
     pub fn add(
         &mut self,
         (now, taken): (Duration, Taken),
@@ -227,7 +231,8 @@ fn mask(bytes: u64) -> u64 {
     if bytes < 8 { (1 << (8 * bytes)) - 1 } else { u64::MAX }
 }
 
-/// Accesses to a cache line: where the first was in its memory, and for the program, and whether any writes, or updates.
+/// Accesses to a cache line: where the first was in its memory, and for the program, and whether any writes, or
+/// updates.
 struct Line {
     place: (u64, u64),
     address: u64,

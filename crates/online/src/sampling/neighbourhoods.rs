@@ -1,8 +1,8 @@
 //! Which samples of accesses lie near one another in memory.
 //!
-//! Two samples are hardly ever of the same line. So each is compared with those that are nearest to it, however far that is: the more
-//! there are, the nearer they come, until they are of the same line. How many of the nearest tell who shares memory, and how many are of
-//! others' memory that happens to lie beside it, is found out elsewhere (`scales`).
+//! Two samples are hardly ever of the same line. So each is compared with those that are nearest to it, however far
+//! that is: the more there are, the nearer they come, until they are of the same line. How many of the nearest tell who
+//! shares memory, and how many are of others' memory that happens to lie beside it, is found out elsewhere (`scales`).
 
 use super::sorted::{Place, Sorted};
 use std::collections::{BTreeMap, HashSet};
@@ -66,9 +66,9 @@ impl Neighbourhoods {
         Self { memories, samples: 0, most: MOST_SAMPLES, neighbours, ended, cleared: Duration::ZERO }
     }
 
-    /// A task was seen at an address of a memory, writing or not: the samples nearest to it, the nearest first, of the task itself too.
-    /// Where it is a line that has counted just now, none. None at all where it is the same moment still, and the task was seen there
-    /// already. `now` is since any moment, and does not go back.
+    /// A task was seen at an address of a memory, writing or not: the samples nearest to it, the nearest first, of the
+    /// task itself too. Where it is a line that has counted just now, none. None at all where it is the same moment
+    /// still, and the task was seen there already. `now` is since any moment, and does not go back.
     pub(super) fn touch(
         &mut self,
         now: Duration,

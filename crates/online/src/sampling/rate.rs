@@ -4,8 +4,8 @@ use super::Sums;
 use crate::allowance::OVERHEAD_PERCENT;
 use std::time::Duration;
 
-/// How much time there is at least from one sample on a PU to the next where detection may take 1 % of what the tasks run, at the
-/// timer's own interrupts. These come 100 to 1,000 times a second, mostly 250.
+/// How much time there is at least from one sample on a PU to the next where detection may take 1 % of what the tasks
+/// run, at the timer's own interrupts. These come 100 to 1,000 times a second, mostly 250.
 const BETWEEN: Duration = Duration::from_micros(1900);
 /// And where each sample is an interrupt of its own, which takes up to 20 us on a virtual machine (benches/online.md).
 const BETWEEN_INTERRUPTS: Duration = Duration::from_millis(8);
@@ -25,8 +25,8 @@ pub enum By {
     Switch,
 }
 
-/// How much time there is at least from one sample on a PU to the next, where detection may take so many percent of what the tasks
-/// run; more than none.
+/// How much time there is at least from one sample on a PU to the next, where detection may take so many percent of
+/// what the tasks run; more than none.
 pub fn between(by: By, overhead_percent: f64) -> Duration {
     let pus = std::thread::available_parallelism().map_or(1, usize::from);
     let at_least = match by {
@@ -38,8 +38,8 @@ pub fn between(by: By, overhead_percent: f64) -> Duration {
     between.mul_f64((OVERHEAD_PERCENT / overhead_percent).clamp(1e-3, 1e3))
 }
 
-/// Whether samples show what a program does: not where its tasks wait for one another nearly all the time, in the kernel or in loops,
-/// or where what they run cannot be read.
+/// Whether samples show what a program does: not where its tasks wait for one another nearly all the time, in the
+/// kernel or in loops, or where what they run cannot be read.
 #[derive(Debug)]
 pub struct Telling {
     /// Of running time, how much there is from one look to the next.
@@ -54,7 +54,8 @@ pub struct Telling {
 const TELLING: f64 = 25.0;
 
 impl Telling {
-    /// For a source that samples, or does not, to be looked at every so much running time. One that does is trusted at first.
+    /// For a source that samples, or does not, to be looked at every so much running time. One that does is trusted at
+    /// first.
     pub fn new(samples: bool, every: Duration) -> Self {
         Self { every, since: (Duration::ZERO, 0), are_taken: samples, tells: samples }
     }
@@ -79,8 +80,9 @@ impl Telling {
     }
 }
 
-/// Whether samples after switches are worth their interrupts beside those that come at regular times: where tasks wait for one another in the
-/// kernel, they go on with what others have left for them. So they are tried, and tried again now and then.
+/// Whether samples after switches are worth their interrupts beside those that come at regular times: where tasks wait
+/// for one another in the kernel, they go on with what others have left for them. So they are tried, and tried again
+/// now and then.
 #[derive(Debug, Default)]
 pub struct Switches {
     /// What there was when they were last looked at.
@@ -92,7 +94,8 @@ pub struct Switches {
 
 /// So many samples after switches say whether more are worth it.
 const TRIED: u64 = 50;
-/// They have to find tasks near others so many times as often as the others do, or they are not tried again before the tasks have run so long.
+/// They have to find tasks near others so many times as often as the others do, or they are not tried again before the
+/// tasks have run so long.
 const AS_OFTEN: f64 = 2.0;
 const AGAIN: Duration = Duration::from_secs(8);
 

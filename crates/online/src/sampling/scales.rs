@@ -1,10 +1,10 @@
 //! Whom a sample's neighbours show to share memory: at several scales, and how much each of them counts.
 //!
-//! The nearest neighbour alone is the least likely to lie in somebody else's memory beside what is shared, and shows little; sixteen show
-//! more, and reach farther. Which is better depends on the program: how finely the tasks' parts of the memory are interleaved, and how
-//! many samples there are. So pairs are credited at each scale, and the scales are weighed by how far each is expected to be off: by
-//! chance, of which the number of events tells, and by reaching too far, of which it tells how differently its events are spread
-//! over the pairs than those of the nearest neighbours.
+//! The nearest neighbour alone is the least likely to lie in somebody else's memory beside what is shared, and shows
+//! little; sixteen show more, and reach farther. Which is better depends on the program: how finely the tasks' parts of
+//! the memory are interleaved, and how many samples there are. So pairs are credited at each scale, and the scales are
+//! weighed by how far each is expected to be off: by chance, of which the number of events tells, and by reaching too
+//! far, of which it tells how differently its events are spread over the pairs than those of the nearest neighbours.
 
 use super::neighbourhoods::{LINE_BYTES, MOST_NEIGHBOURS, Neighbour};
 use std::collections::BTreeMap;
@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 const SCALES: [usize; 5] = [1, 2, 4, 8, MOST_NEIGHBOURS];
 /// What each scale adds to the one before it: the ranks of its neighbours.
 const BANDS: [(usize, usize); 5] = [(0, 1), (1, 2), (2, 4), (4, 8), (8, MOST_NEIGHBOURS)];
-/// What a pair of accesses counts of which neither writes: values go from writers to readers, and readers of the same memory only share
-/// what is in their caches.
+/// What a pair of accesses counts of which neither writes: values go from writers to readers, and readers of the same
+/// memory only share what is in their caches.
 const READERS: f64 = 1.0 / 3.0;
 /// Of the samples of a short time, neighbours among which tasks meet.
 pub(super) const MEETING: usize = 4;
@@ -86,8 +86,8 @@ impl Default for Scales {
 impl Scales {
     /// A task was seen at these places at one moment: whether it writes there, and its neighbours, the nearest first.
     ///
-    /// No more than one event in all, so that chance has with them what it has with counts: shared out among the places, and at each among
-    /// those who were seen there (`shares`).
+    /// No more than one event in all, so that chance has with them what it has with counts: shared out among the
+    /// places, and at each among those who were seen there (`shares`).
     pub(super) fn add(&mut self, task: u32, places: &[(bool, Vec<Neighbour>)]) {
         if self.pairs.len() >= self.most {
             self.forget_half();
@@ -155,8 +155,8 @@ impl Scales {
         }
     }
 
-    /// Whole events and meetings since the last call. Where the scales have come to be weighed otherwise, a pair may have had too many
-    /// events: it has none then until they are made up for.
+    /// Whole events and meetings since the last call. Where the scales have come to be weighed otherwise, a pair may
+    /// have had too many events: it has none then until they are made up for.
     pub(super) fn take(&mut self) -> Vec<Seen> {
         let mut credited = std::mem::take(&mut self.credited);
         if self.nearest >= LEAST_EVENTS && self.nearest >= WEIGH_AGAIN * self.weighed_at {
@@ -203,11 +203,12 @@ impl Scales {
         self.pairs.retain(|&(a, b), _| !ended(a) && !ended(b));
     }
 
-    /// Weighs the scales by the mean square error of each that is to be expected, of what part of the events a pair has.
+    /// Weighs the scales by the mean square error of each that is to be expected, of what part of the events a pair
+    /// has.
     ///
-    /// By chance it is the sum of the squares over the square of the sum, the variance of the parts. Because a scale has the neighbours of
-    /// the smaller ones, chance alone lets it differ from the smallest by the difference of their variances; what it differs more by is
-    /// what it is off.
+    /// By chance it is the sum of the squares over the square of the sum, the variance of the parts. Because a scale
+    /// has the neighbours of the smaller ones, chance alone lets it differ from the smallest by the difference of their
+    /// variances; what it differs more by is what it is off.
     fn weigh(&mut self) {
         self.weighed_at = self.nearest;
         // Of each scale: of all that its bands add, what a neighbour counts.
@@ -234,8 +235,8 @@ impl Scales {
     }
 }
 
-/// What a task that was seen near these, writing or not, shares with each of the others, at most 1 in all: as much as there are others'
-/// samples among them, shared out among the others, in the order in which they come.
+/// What a task that was seen near these, writing or not, shares with each of the others, at most 1 in all: as much as
+/// there are others' samples among them, shared out among the others, in the order in which they come.
 fn shares(task: u32, writes: bool, near: &[Neighbour]) -> impl Iterator<Item = (u32, f64)> {
     let mut others: Vec<(u32, bool)> = Vec::new();
     let mut count = 0;

@@ -1,7 +1,8 @@
 //! Values by address, of which those nearest to an address are found fast.
 //!
-//! In sorted pages of some KiB: the nearest lie side by side, so that few cache lines are read for them. That counts more than
-//! anything else here, since the program has the caches between one sample and the next: a `BTreeMap` takes three times as long.
+//! In sorted pages of some KiB: the nearest lie side by side, so that few cache lines are read for them. That counts
+//! more than anything else here, since the program has the caches between one sample and the next: a `BTreeMap` takes
+//! three times as long.
 
 use std::ops::{Index, IndexMut};
 
@@ -60,8 +61,9 @@ impl<V> Sorted<V> {
         self.pages.iter().flat_map(|page| &page.values).map(|(_, value)| value)
     }
 
-    /// All of them, the nearest to an address first: where they are, their addresses, and the values. Of two that are equally near
-    /// the lower one comes first; of those at the same address the one that was inserted last, where they lie below, otherwise the first.
+    /// All of them, the nearest to an address first: where they are, their addresses, and the values. Of two that are
+    /// equally near the lower one comes first; of those at the same address the one that was inserted last, where they
+    /// lie below, otherwise the first.
     pub(super) fn nearest(&self, address: u64) -> impl Iterator<Item = (Place, u64, &V)> {
         let mut above = self.start(address);
         let mut below = above;

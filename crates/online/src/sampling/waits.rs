@@ -1,7 +1,9 @@
-//! Loops that read the same places again and again, and whether they wait for others. They do where others write what they read; a bound, a
-//! constant, or a flag that nobody sets is read as often by a loop that goes on until it has done its part.
+//! Loops that read the same places again and again, and whether they wait for others. They do where others write what
+//! they read; a bound, a constant, or a flag that nobody sets is read as often by a loop that goes on until it has done
+//! its part.
 //!
-//! That others write is seen by a sample of one at it, or by the value being another one than before: the loops themselves write nothing.
+//! That others write is seen by a sample of one at it, or by the value being another one than before: the loops
+//! themselves write nothing.
 
 use std::collections::HashMap;
 
@@ -57,8 +59,8 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// A sample has found a task in a loop that reads these places, in this order and perhaps several times, of which `value` tells what
-    /// is there. How many samples are known to have found a task waiting that were not known before.
+    /// A sample has found a task in a loop that reads these places, in this order and perhaps several times, of which
+    /// `value` tells what is there. How many samples are known to have found a task waiting that were not known before.
     pub(super) fn reads(&mut self, task: u32, places: Vec<Span>, value: impl Fn(usize) -> Option<u64>) -> u64 {
         let mut first: Vec<(Span, usize)> = places.into_iter().zip(0..).collect();
         first.sort_unstable();

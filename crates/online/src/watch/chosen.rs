@@ -1,12 +1,13 @@
 //! Which of the places where tasks were seen are worth watching: those that others are likely to use.
 //!
-//! A task that is seen at an address uses it; who else does is what a watchpoint shows, exactly (Sasongko et al., ComDetective, SC 2019,
-//! where a PMU names the addresses). Most of what tasks use is theirs alone. So a place is drawn by how likely it is that anybody
-//! else comes to it: of samples near it, how many were of others, and of the places that were watched in its region, at how many others came by.
+//! A task that is seen at an address uses it; who else does is what a watchpoint shows, exactly (Sasongko et al.,
+//! ComDetective, SC 2019, where a PMU names the addresses). Most of what tasks use is theirs alone. So a place is drawn
+//! by how likely it is that anybody else comes to it: of samples near it, how many were of others, and of the places
+//! that were watched in its region, at how many others came by.
 //!
-//! Where sightings are few, as in programs that mostly compute in registers, any place of the regions in which several tasks were seen is
-//! taken besides, by the same chance: of a region that others were found to come to at most four times as often as of one that is not known yet,
-//! or the first pairs that were found would be found again and again.
+//! Where sightings are few, as in programs that mostly compute in registers, any place of the regions in which several
+//! tasks were seen is taken besides, by the same chance: of a region that others were found to come to at most four
+//! times as often as of one that is not known yet, or the first pairs that were found would be found again and again.
 
 use crate::sampling::Sighting;
 use std::collections::{BTreeMap, VecDeque};
@@ -22,7 +23,8 @@ const FADE_EVERY: Duration = Duration::from_millis(100);
 /// Sightings that are kept, and for how long they are taken for true.
 const MOST: usize = 64;
 const FRESH: Duration = Duration::from_secs(1);
-/// A line that is used all the time, a barrier's or a lock's, is seen again and again, and says the same each time: so often it is watched.
+/// A line that is used all the time, a barrier's or a lock's, is seen again and again, and says the same each time: so
+/// often it is watched.
 const LINE_EVERY: Duration = Duration::from_millis(500);
 const LINE: u64 = 64;
 /// How long a region in which several tasks were seen is taken for one that they use.
@@ -57,8 +59,9 @@ impl Region {
         self.shared_at.is_some_and(|at| now < at + IN_USE)
     }
 
-    /// The square of the chance that a place of it is used by several tasks, by Laplace's rule of succession, of what was watched there and of
-    /// `near` samples of which so many were of `others`. Squared, since much of what tasks use is their own, and what is seen of it is most.
+    /// The square of the chance that a place of it is used by several tasks, by Laplace's rule of succession, of what
+    /// was watched there and of `near` samples of which so many were of `others`. Squared, since much of what tasks use
+    /// is their own, and what is seen of it is most.
     fn chance(&self, (near, others): (u32, u32)) -> f64 {
         ((1.0 + f64::from(others) + 2.0 * self.used) / (2.0 + f64::from(near) + 2.0 * self.watched)).powi(2)
     }

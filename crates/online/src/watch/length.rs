@@ -1,7 +1,8 @@
-//! How long to watch a place: long enough that all who share it have come by, and no longer, since time is what is scarce.
+//! How long to watch a place: long enough that all who share it have come by, and no longer, since time is what is
+//! scarce.
 //!
-//! A program that comes by a hundred times a second has shown all in a few milliseconds; another takes a second. So lengths are tried,
-//! and the one that shows the most pairs for the time until the next window is taken mostly.
+//! A program that comes by a hundred times a second has shown all in a few milliseconds; another takes a second. So
+//! lengths are tried, and the one that shows the most pairs for the time until the next window is taken mostly.
 
 use std::time::Duration;
 
@@ -15,8 +16,8 @@ pub(super) const LENGTHS: [Duration; 7] = [
     Duration::from_millis(100),
     Duration::from_millis(200),
 ];
-/// So many times as long as it takes on average for all tasks of a PU to have had their turns, a window is at least: turns are not
-/// equally long.
+/// So many times as long as it takes on average for all tasks of a PU to have had their turns, a window is at least:
+/// turns are not equally long.
 const ROUNDS: u32 = 2;
 /// Of so many windows one has a length beside the best.
 const TRIES: u32 = 5;
@@ -31,8 +32,8 @@ pub(super) struct Lengths {
     takes: Takes,
 }
 
-/// How much time goes by from the beginning of a window to that of the next: what it takes however long it is, in seconds, and for each second
-/// of it.
+/// How much time goes by from the beginning of a window to that of the next: what it takes however long it is, in
+/// seconds, and for each second of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Takes {
     pub(super) once: f64,
@@ -61,14 +62,15 @@ struct Shown {
 }
 
 impl Lengths {
-    /// One to take, where so many tasks take turns on a PU, each of which has it so long on average: an index of [`LENGTHS`]. None shorter
-    /// than it takes for all to have had theirs: else a window would say who ran, and not who shares.
+    /// One to take, where so many tasks take turns on a PU, each of which has it so long on average: an index of
+    /// [`LENGTHS`]. None shorter than it takes for all to have had theirs: else a window would say who ran, and not who
+    /// shares.
     pub(super) fn choose(&self, tasks: usize, turn: Duration, random: &mut fastrand::Rng) -> usize {
         let all = turn * (ROUNDS * u32::try_from(tasks).unwrap_or(u32::MAX / ROUNDS));
         let first = LENGTHS.partition_point(|&length| length < all).min(LENGTHS.len() - 1);
-        // As if one window more had shown half a pair, so that one that has shown nothing is not given up at once, and short ones,
-        // which cost less, are tried first. Pairs count the less the fewer of the places have shown any: where most who share a place have not
-        // come by, a window says who ran soonest, and not who shares.
+        // As if one window more had shown half a pair, so that one that has shown nothing is not given up at once, and
+        // short ones, which cost less, are tried first. Pairs count the less the fewer of the places have shown any:
+        // where most who share a place have not come by, a window says who ran soonest, and not who shares.
         let rate = |index: &usize| {
             let Shown { pairs, places, met, seconds } = self.shown[*index];
             let meets = (met + 0.5) / (places + 1.0);
@@ -103,8 +105,8 @@ mod tests {
 
     const LAST: usize = LENGTHS.len() - 1;
 
-    /// How often each length is taken, of 500 times, where a task has its PU for so many milliseconds, and one window of each shows so
-    /// many pairs.
+    /// How often each length is taken, of 500 times, where a task has its PU for so many milliseconds, and one window
+    /// of each shows so many pairs.
     fn taken((tasks, turn): (usize, u64), takes: Takes, shows: impl Fn(usize) -> u64) -> [usize; LENGTHS.len()] {
         let (mut lengths, mut random) = (Lengths::default(), fastrand::Rng::with_seed(1));
         let mut taken = [0; LENGTHS.len()];

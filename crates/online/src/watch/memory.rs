@@ -1,5 +1,5 @@
-//! Which places are watched: addresses drawn from all memory that several tasks may use, and where other processes have the
-//! same memory.
+//! Which places are watched: addresses drawn from all memory that several tasks may use, and where other processes have
+//! the same memory.
 
 use crate::faults::mappings::{Range, armable, byte_of, bytes, find, shared};
 use cohabit_host::perf_event::WATCHED_BYTES;
@@ -55,8 +55,8 @@ impl Memory {
 }
 
 impl Memories {
-    /// Any place that a process may share, with its own threads or with others of `processes` (each with how many tasks it has).
-    /// None where there is none, or nothing of it is in memory.
+    /// Any place that a process may share, with its own threads or with others of `processes` (each with how many tasks
+    /// it has). None where there is none, or nothing of it is in memory.
     pub(super) fn draw(
         &mut self,
         now: Duration,

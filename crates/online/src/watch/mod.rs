@@ -1,14 +1,18 @@
 //! Watchpoints: who reads and writes the same eight bytes, by the processor's debug registers (perf_event_open(2),
 //! PERF_TYPE_BREAKPOINT; Intel's manual, volume 3, "Debug Registers").
 //!
-//! For a window of time the same few addresses are watched in all tasks that can use them: those where a sample has seen a task lately and
-//! others are likely to come (`chosen`), or, where there are none, addresses drawn at random from the memory that is in use (`memory`). Each task that does is stopped there once, in the kernel, for about a microsecond, and those that were are credited with
-//! one another, each with one or two others; where a task was seen to write, they with that one, and where it was seen to read, it with those that write there: who only
-//! reads what others read as well gets nothing from them; where it updates what is there (a lock, a barrier, a counter), it has that from one of them. So pairs come in proportion to the memory that they share, readers included, without privilege, in
-//! programs that were not started by cohabit too, and at a rate that is ours: what page faults do not do all at once.
+//! For a window of time the same few addresses are watched in all tasks that can use them: those where a sample has
+//! seen a task lately and others are likely to come (`chosen`), or, where there are none, addresses drawn at random
+//! from the memory that is in use (`memory`). Each task that does is stopped there once, in the kernel, for about a
+//! microsecond, and those that were are credited with one another, each with one or two others; where a task was seen
+//! to write, they with that one, and where it was seen to read, it with those that write there: who only reads what
+//! others read as well gets nothing from them; where it updates what is there (a lock, a barrier, a counter), it has
+//! that from one of them. So pairs come in proportion to the memory that they share, readers included, without
+//! privilege, in programs that were not started by cohabit too, and at a rate that is ours: what page faults do not do
+//! all at once.
 //!
-//! What it takes, the watching itself and what the tasks lose by it (`price`), is measured, and the windows are so far apart that it
-//! stays within a share of the time that the tasks run.
+//! What it takes, the watching itself and what the tasks lose by it (`price`), is measured, and the windows are so far
+//! apart that it stays within a share of the time that the tasks run.
 
 mod chosen;
 mod length;
@@ -37,8 +41,8 @@ const MOST_TASKS: usize = 128;
 const FILES: f64 = 0.25;
 /// The least time between two windows.
 const BETWEEN: Duration = Duration::from_millis(2);
-/// The same where the program loses more in a window than may be taken, in lengths of it: what there is at first is not all for the
-/// beginning.
+/// The same where the program loses more in a window than may be taken, in lengths of it: what there is at first is not
+/// all for the beginning.
 const APART: u32 = 3;
 /// What is taken for the time that goes by between two windows at most, in seconds, and in lengths of the first.
 const LONGEST_APART: f64 = 10.0;
@@ -48,10 +52,11 @@ const NOTHING_THERE: Duration = Duration::from_millis(100);
 const REST: Duration = Duration::from_secs(2);
 /// How soon to look again where watching has taken what it may.
 const LATER: Duration = Duration::from_millis(25);
-/// How long a task that takes turns with others on a PU has it, at most, before it is another's; where it is given up sooner, less.
+/// How long a task that takes turns with others on a PU has it, at most, before it is another's; where it is given up
+/// sooner, less.
 const LONGEST_TURN: Duration = Duration::from_millis(5);
-/// Of the time that the followed tasks run, what watching may take where all may take one percent, and for how long a time that may be
-/// taken at once.
+/// Of the time that the followed tasks run, what watching may take where all may take one percent, and for how long a
+/// time that may be taken at once.
 const SHARE: f64 = 0.005;
 const SAVED: Duration = Duration::from_secs(10);
 
@@ -115,7 +120,8 @@ struct Window {
     cost: Duration,
 }
 
-/// What a window has taken: of cohabit's own time and of that of the tasks, which ran so long meanwhile. And what it has shown.
+/// What a window has taken: of cohabit's own time and of that of the tasks, which ran so long meanwhile. And what it
+/// has shown.
 struct Cost {
     own: Duration,
     lost: Duration,
@@ -185,13 +191,14 @@ impl Watcher {
         })
     }
 
-    /// What share of the time that they are watched programs may lose, on this machine, whatever they do with the places.
+    /// What share of the time that they are watched programs may lose, on this machine, whatever they do with the
+    /// places.
     pub fn loss(&self) -> f64 {
         self.price.lost
     }
 
-    /// Ends a window that is over, and begins another where it is time: when to come again. `now` is since any moment, `ran` how long
-    /// the followed tasks have run since any.
+    /// Ends a window that is over, and begins another where it is time: when to come again. `now` is since any moment,
+    /// `ran` how long the followed tasks have run since any.
     pub fn step(&mut self, now: Duration, ran: Duration, living: impl Iterator<Item = Living>) -> Duration {
         if let Some(window) = self.window.take_if(|window| now >= window.ends()) {
             let (began, length, shown, places) = (window.began, window.length, self.sums.events, window.places.len());
@@ -316,7 +323,8 @@ impl Watcher {
                     used.iter().for_each(|&task| credit(sighting.task, task));
                     !used.is_empty()
                 }
-                // What is passed on there goes from one to each of the others, or on from each: one fewer than there are.
+                // What is passed on there goes from one to each of the others, or on from each: one fewer than there
+                // are.
                 _ => {
                     self.random.shuffle(&mut used);
                     used.windows(2).for_each(|pair| credit(pair[0], pair[1]));
@@ -392,7 +400,8 @@ fn mean(ran: Duration, turns: u64) -> Option<Duration> {
     ran.checked_div(u32::try_from(turns).ok()?)
 }
 
-/// How long tasks have run, and how often they have been given a PU, all together (Documentation/scheduler/sched-stats.rst).
+/// How long tasks have run, and how often they have been given a PU, all together
+/// (Documentation/scheduler/sched-stats.rst).
 fn turns(tasks: &[Watched]) -> (Duration, u64) {
     let of = |task: &Watched| {
         let text = fs::read_to_string(format!("/proc/{}/schedstat", task.tid)).ok()?;

@@ -1,8 +1,9 @@
 //! What watching takes of the program, beside cohabit's own time, by what it takes on this machine.
 //!
-//! The kernel loads the debug registers of a task that is given a PU. And on some processors a store that crosses a cache line takes
-//! several times as long while a data breakpoint is set, wherever that is (ten times, found on an Intel Xeon of 2021), which
-//! nobody is told of: programs lose up to a seventh of the time that they are watched. So such stores are timed at the start.
+//! The kernel loads the debug registers of a task that is given a PU. And on some processors a store that crosses a
+//! cache line takes several times as long while a data breakpoint is set, wherever that is (ten times, found on an
+//! Intel Xeon of 2021), which nobody is told of: programs lose up to a seventh of the time that they are watched. So
+//! such stores are timed at the start.
 
 use cohabit_host::perf_event::{Stops, Watchpoints};
 use std::hint::black_box;

@@ -8,8 +8,8 @@ use std::thread;
 
 const WORDS: usize = 3;
 
-/// Threads each of which reads or writes some of a few words over and over, while `observe` looks at them; task numbers are those of
-/// the threads.
+/// Threads each of which reads or writes some of a few words over and over, while `observe` looks at them; task numbers
+/// are those of the threads.
 fn beside(threads: &[(&[usize], bool)], observe: impl FnOnce(&[Living], &[AtomicU64])) {
     let words: [AtomicU64; WORDS] = Default::default();
     let (over, process) = (AtomicBool::new(false), std::process::id() as i32);
@@ -182,7 +182,8 @@ fn where_others_have_debug_registers_the_rest_is_used() {
     });
 }
 
-/// A page of memory that is mapped twice, and a process that writes to it where it is mapped the second time, until this is dropped.
+/// A page of memory that is mapped twice, and a process that writes to it where it is mapped the second time, until
+/// this is dropped.
 struct Writer {
     first: *mut libc::c_void,
     second: *mut libc::c_void,
@@ -193,7 +194,8 @@ const PAGE: usize = 4096;
 
 impl Writer {
     fn start() -> Self {
-        // SAFETY: a mapping of its own, and a second one of the same memory, which mremap(2) makes of shared ones of no length.
+        // SAFETY: a mapping of its own, and a second one of the same memory, which mremap(2) makes of shared ones of no
+        // length.
         let (first, second) = unsafe {
             let access = libc::PROT_READ | libc::PROT_WRITE;
             let first = libc::mmap(std::ptr::null_mut(), PAGE, access, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0);
@@ -202,7 +204,8 @@ impl Writer {
             assert_ne!(second, libc::MAP_FAILED);
             (first, second)
         };
-        // SAFETY: the child makes system calls and stores, and nothing else: it takes no lock that another thread may hold.
+        // SAFETY: the child makes system calls and stores, and nothing else: it takes no lock that another thread may
+        // hold.
         let process = unsafe { libc::fork() };
         assert!(process >= 0);
         if process == 0 {

@@ -1,5 +1,5 @@
-//! The machine as nested boxes in SVG, in the manner of lstopo: a box for each place with a bar for each level it is, the
-//! distance of PUs that part there at the right. Self-contained: no font, style or script is fetched.
+//! The machine as nested boxes in SVG, in the manner of lstopo: a box for each place with a bar for each level it is,
+//! the distance of PUs that part there at the right. Self-contained: no font, style or script is fetched.
 
 use super::super::xml::readable;
 use cohabit_model::Topology;
@@ -62,8 +62,8 @@ pub(super) struct Boxes<'a> {
 }
 
 impl<'a> Boxes<'a> {
-    /// Lays the machine out: every box, or where not `all` those that look alike once. `tasks` says how many circles each
-    /// PU has room for; none of them where it is empty.
+    /// Lays the machine out: every box, or where not `all` those that look alike once. `tasks` says how many circles
+    /// each PU has room for; none of them where it is empty.
     pub fn new(topology: &'a Topology, all: bool, tasks: &'a [usize]) -> Self {
         let drawing = Drawing { topology, runs: Runs::new(topology), all, tasks };
         let root = drawing.lay_out(0, 1, true);
@@ -126,8 +126,8 @@ impl Drawing<'_> {
         tile
     }
 
-    /// Columns and rows of the circles in a node's box: of a PU where there are tasks. PUs without one have room too, so that
-    /// boxes that look alike stay alike.
+    /// Columns and rows of the circles in a node's box: of a PU where there are tasks. PUs without one have room too,
+    /// so that boxes that look alike stay alike.
     fn circle_rows(&self, node: NodeId) -> (usize, usize) {
         let node = &self.topology.nodes[node];
         if node.level != Level::Pu || self.tasks.is_empty() {

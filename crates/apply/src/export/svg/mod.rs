@@ -1,5 +1,5 @@
-//! The machine with its tasks as SVG: boxes in the manner of lstopo, a circle for each task in its PU, and a line between
-//! tasks that communicate much, as thick as that is much (COMPROF/COMPLACE, Figure 5).
+//! The machine with its tasks as SVG: boxes in the manner of lstopo, a circle for each task in its PU, and a line
+//! between tasks that communicate much, as thick as that is much (COMPROF/COMPLACE, Figure 5).
 
 mod boxes;
 

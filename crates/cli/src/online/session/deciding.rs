@@ -58,8 +58,8 @@ impl Session {
         time_of_event(self.weighed, sampled.events as f64, apart)
     }
 
-    /// PUs that are not to be used: those that the program may not use, and those that other cohabits have put threads on,
-    /// as long as enough are left.
+    /// PUs that are not to be used: those that the program may not use, and those that other cohabits have put threads
+    /// on, as long as enough are left.
     pub(super) fn forbidden(&mut self, tasks: usize) -> Vec<usize> {
         let usable: CpuMask = self.placer.usual();
         let is_allowed = |pu: &usize| self.args.dry_run || usable.contains(self.topology.pus[*pu].os_index);

@@ -65,7 +65,8 @@ impl Session {
             self.matrix.add_untelling(a, b, events);
             *self.since_change.entry((a, b)).or_default() += events as f64;
         }
-        // Of samples those of the last moments tell a change: the others show what was before, too. Watchpoints come where these are.
+        // Of samples those of the last moments tell a change: the others show what was before, too. Watchpoints come
+        // where these are.
         let weights = self.weigher.weights();
         for seen in seen.iter().filter(|seen| lives(seen.pair.0) && lives(seen.pair.1)) {
             match seen.kind {

@@ -89,7 +89,8 @@ impl Session {
     }
 }
 
-/// That samples are taken shortly after switches too, and what the others show that tell too little, where these are needed.
+/// That samples are taken shortly after switches too, and what the others show that tell too little, where these are
+/// needed.
 pub(super) fn switches_too(sampled: Sums, are_needed: bool) -> &'static str {
     if !are_needed {
         "samples shortly after tasks are given a PU, too: they find them near others' memory at least twice as often"

@@ -53,11 +53,12 @@ fn propose(state: &mut State, communicating: &[u32], temperature: f64, random: &
 /// Vertices between two looks at the clock, which takes longer than most of them.
 const LOOK: usize = 64;
 
-/// Vertices that a descent looks at for swaps, after which it ends where it is: with large groups it would take the square of all.
+/// Vertices that a descent looks at for swaps, after which it ends where it is: with large groups it would take the
+/// square of all.
 const MOST_LOOKS: usize = 64 << 20;
 
-/// Swaps as long as any swap of one of `vertices` with one in a group of `within` that it likes better makes J less; with a
-/// clock, until its time is over.
+/// Swaps as long as any swap of one of `vertices` with one in a group of `within` that it likes better makes J less;
+/// with a clock, until its time is over.
 pub fn descend(state: &mut State, vertices: &[u32], within: &[Range<u32>], clock: Option<&Clock>) {
     let mut active = true;
     let mut left = MOST_LOOKS;

@@ -1,7 +1,7 @@
-//! Cutting a small graph in two parts of given sizes with as little weight between as can be: coarsened until few vertices
-//! are left (Karypis and Kumar 1998), parts grown there, and refined on the way back. What several such cuts agree on is
-//! merged, and the graph of what is left cut again: the recombination of KaFFPaE (Sanders and Schulz, "Distributed
-//! evolutionary graph partitioning", 2012), which finds what no single one does.
+//! Cutting a small graph in two parts of given sizes with as little weight between as can be: coarsened until few
+//! vertices are left (Karypis and Kumar 1998), parts grown there, and refined on the way back. What several such cuts
+//! agree on is merged, and the graph of what is left cut again: the recombination of KaFFPaE (Sanders and Schulz,
+//! "Distributed evolutionary graph partitioning", 2012), which finds what no single one does.
 
 use super::coarsen::{Coarser, coarsen};
 use super::context::{Context, Part};
@@ -53,7 +53,8 @@ fn cycled(
     best.side
 }
 
-/// The best of `parents` cuts, one of which may be given, and of what they agree on; of two cuts only where that promises something.
+/// The best of `parents` cuts, one of which may be given, and of what they agree on; of two cuts only where that
+/// promises something.
 pub fn agreed(
     subgraph: &Subgraph,
     first: i32,
@@ -201,7 +202,8 @@ fn disturb(subgraph: &Subgraph, side: &mut [u8], random: &mut Random) {
     }
 }
 
-/// Side 0 grown from a random vertex, always by the vertex that costs least, or, once in `jump` vertices, somewhere else.
+/// Side 0 grown from a random vertex, always by the vertex that costs least, or, once in `jump` vertices, somewhere
+/// else.
 pub fn grown(subgraph: &Subgraph, first: i32, jump: Option<usize>, random: &mut Random) -> Vec<u8> {
     let count = subgraph.len();
     let mut side = vec![1; count];

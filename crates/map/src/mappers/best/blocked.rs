@@ -1,5 +1,5 @@
-//! Tasks in blocks that nobody would part, such as the threads of ranks: each block is mapped as one task onto as many slots
-//! in a row. A block is never moved by moves of single tasks, and there are fewer blocks than tasks to try.
+//! Tasks in blocks that nobody would part, such as the threads of ranks: each block is mapped as one task onto as many
+//! slots in a row. A block is never moved by moves of single tasks, and there are fewer blocks than tasks to try.
 
 use super::clock::Clock;
 use super::context::{Context, Part};
@@ -81,8 +81,8 @@ mod tests {
     use cohabit_model::Matrix;
     use std::collections::BTreeSet;
 
-    /// Blocks in a ring, mapped by `best` in a few steps: block and PU of each task, and J between blocks. The first block
-    /// communicates with the one on the other side of the ring, too, if there is to be no grid.
+    /// Blocks in a ring, mapped by `best` in a few steps: block and PU of each task, and J between blocks. The first
+    /// block communicates with the one on the other side of the ring, too, if there is to be no grid.
     fn mapped(size: usize, arities: &[usize], is_grid: bool) -> (Vec<u32>, Vec<usize>, u128) {
         let (weight, block_of) = in_blocks(64 / size, size, &mut Random::new(3));
         let of = |block: usize| block_of.iter().position(|&of| of as usize == block).unwrap() as u32;
@@ -101,8 +101,8 @@ mod tests {
 
     #[test]
     fn blocks_stay_whole_and_neighbours_are_near() {
-        // Size of a block, tree, tasks of the subtrees that blocks are to be within, J between blocks: each block is joined
-        // with the next by as many edges of weight 1 as it has tasks.
+        // Size of a block, tree, tasks of the subtrees that blocks are to be within, J between blocks: each block is
+        // joined with the next by as many edges of weight 1 as it has tasks.
         let cases: [(usize, &[usize], usize, u128); 4] = [
             (4, &[2, 4, 8], 8, 4 * (2 * 100 + 6 * 10 + 8)),
             (8, &[2, 4, 8], 8, 8 * (2 * 100 + 6 * 10)),

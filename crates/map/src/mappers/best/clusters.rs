@@ -1,9 +1,10 @@
-//! Pairs of groups cut again by clusters: vertices that communicate much are merged within their groups, so that two groups are a graph of
-//! some twenty vertices instead of a hundred, which is cut in a few microseconds. Clusters are of different sizes, so that groups
-//! can stay exactly as full as they are. Where nothing better is found by one clustering, another one is made (iterated multilevel
-//! search: Walshaw, "Multilevel refinement for combinatorial optimisation problems", 2004); and after the third some pair is cut in
-//! another way, and those around it again, which stays where J is not much more than before, the less the less time is left
-//! (threshold accepting: Dueck and Scheuer, 1990), and in the end no more.
+//! Pairs of groups cut again by clusters: vertices that communicate much are merged within their groups, so that two
+//! groups are a graph of some twenty vertices instead of a hundred, which is cut in a few microseconds. Clusters are of
+//! different sizes, so that groups can stay exactly as full as they are. Where nothing better is found by one
+//! clustering, another one is made (iterated multilevel search: Walshaw, "Multilevel refinement for combinatorial
+//! optimisation problems", 2004); and after the third some pair is cut in another way, and those around it again, which
+//! stays where J is not much more than before, the less the less time is left (threshold accepting: Dueck and Scheuer,
+//! 1990), and in the end no more.
 
 use super::bisect::{grown, recut};
 use super::clock::Clock;
@@ -26,7 +27,8 @@ const MOST_OF_PAIR: i64 = 1 << 24;
 /// Not in the pair at hand, or no number yet.
 const NONE: u32 = u32::MAX;
 
-/// Makes J of groups less; each stays as full as it is. With `perturbations` a good part of the time is used, otherwise little.
+/// Makes J of groups less; each stays as full as it is. With `perturbations` a good part of the time is used, otherwise
+/// little.
 pub fn improve(
     net: &Net,
     layout: &Layout,
@@ -120,7 +122,8 @@ impl Perturbations {
         }
     }
 
-    /// How much more J may be after each perturbation, where a round of them begins now or is not due yet; none where the time is over.
+    /// How much more J may be after each perturbation, where a round of them begins now or is not due yet; none where
+    /// the time is over.
     fn slack(&mut self, is_round: bool, clock: &Clock) -> Option<i64> {
         let left = clock.left().checked_sub(self.end).filter(|&left| left > 0)?;
         let are_many = self.last.is_some_and(|last| last.saturating_sub(left) * self.least_rounds <= left);
@@ -129,9 +132,9 @@ impl Perturbations {
     }
 }
 
-/// A cluster for each vertex, none in two groups or of more than `most` vertices: in a random order each goes where the most is
-/// that it communicates with (size-constrained label propagation: Meyerhenke, Sanders, Schulz, "Partitioning complex networks via
-/// size-constrained clustering", SEA 2014).
+/// A cluster for each vertex, none in two groups or of more than `most` vertices: in a random order each goes where the
+/// most is that it communicates with (size-constrained label propagation: Meyerhenke, Sanders, Schulz, "Partitioning
+/// complex networks via size-constrained clustering", SEA 2014).
 fn clusters(fine: &Subgraph, group_of: &[u32], most: usize, rounds: usize, random: &mut Random) -> Vec<u32> {
     let count = fine.len();
     let mut cluster_of: Vec<u32> = (0..count as u32).collect();
@@ -261,8 +264,8 @@ impl<'a> Cuts<'a> {
         gain
     }
 
-    /// Cuts some pair in another way, and those around it again; takes it back if J became more than `slack` more. By how much less J
-    /// is; none where no groups communicate.
+    /// Cuts some pair in another way, and those around it again; takes it back if J became more than `slack` more. By
+    /// how much less J is; none where no groups communicate.
     fn perturb(&mut self, slack: i64, random: &mut Random) -> Option<i64> {
         let (a, b) = self.pair_of(&self.communicating, random)?;
         let Pair { first, old, unit } = self.take(a, b);

@@ -1,10 +1,10 @@
-//! Making graphs smaller by merging vertices that communicate much: a matching by the rating of Holtgrewe, Sanders and Schulz
-//! ("Engineering a scalable high quality graph partitioner", IPDPS 2010), the weight's square over the product of sizes,
-//! which keeps the merged vertices alike in size. Where cuts are made again and again it is their number that counts: each
-//! vertex in a random order takes the best that is left (heavy-edge matching of Karypis and Kumar, "A fast and high quality
-//! multilevel scheme for partitioning irregular graphs", 1998). A graph that is cut once gets the better matching, that
-//! of falling rating, found with the suitor algorithm of Manne and Halappanavar ("New effective multithreaded matching
-//! algorithms", IPDPS 2014).
+//! Making graphs smaller by merging vertices that communicate much: a matching by the rating of Holtgrewe, Sanders and
+//! Schulz ("Engineering a scalable high quality graph partitioner", IPDPS 2010), the weight's square over the product
+//! of sizes, which keeps the merged vertices alike in size. Where cuts are made again and again it is their number that
+//! counts: each vertex in a random order takes the best that is left (heavy-edge matching of Karypis and Kumar, "A fast
+//! and high quality multilevel scheme for partitioning irregular graphs", 1998). A graph that is cut once gets the
+//! better matching, that of falling rating, found with the suitor algorithm of Manne and Halappanavar ("New effective
+//! multithreaded matching algorithms", IPDPS 2014).
 
 use super::subgraph::Subgraph;
 use crate::random::Random;
@@ -72,8 +72,8 @@ const MERGED: f32 = 0.0;
 /// How much ratings vary, as a part of them.
 const NOISE: f32 = 0.05;
 
-/// The best that a vertex can be merged with, and the rating, if that is more than what is on offer there where there are
-/// offers (else what all of the vertex's ratings have in common is left out).
+/// The best that a vertex can be merged with, and the rating, if that is more than what is on offer there where there
+/// are offers (else what all of the vertex's ratings have in common is left out).
 #[inline(always)]
 fn best<const OFFERS: bool>(
     graph: &Subgraph,
@@ -120,8 +120,8 @@ fn random_matching(
     pairs
 }
 
-/// The same as taking pairs by falling rating would give, found without sorting: every vertex proposes to the best that has no
-/// better suitor, and who loses his place proposes again.
+/// The same as taking pairs by falling rating would give, found without sorting: every vertex proposes to the best that
+/// has no better suitor, and who loses his place proposes again.
 fn suitor_matching(
     graph: &Subgraph,
     mut candidates: Vec<Candidate>,
@@ -323,7 +323,8 @@ mod tests {
 
     #[test]
     fn of_two_neighbours_it_is_the_one_with_the_better_rating() {
-        // In the middle of three: a weight of 3 to one of size 1, of 5 to one of size 4; squares over sizes are 9 and 6.25.
+        // In the middle of three: a weight of 3 to one of size 1, of 5 to one of size 4; squares over sizes are 9 and
+        // 6.25.
         let subgraph = Subgraph {
             starts: vec![0, 1, 3, 4],
             arcs: vec![(1, 3), (0, 3), (2, 5), (1, 5)],

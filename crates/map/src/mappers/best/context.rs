@@ -1,6 +1,6 @@
-//! Every choice that `best` makes by a number, and which of its parts it uses: a [`Context`], handed down from the mapper's
-//! row. Numbers that are no choice stay where they are used: limits of number formats and memory, widths of tables, how often
-//! a clock is read.
+//! Every choice that `best` makes by a number, and which of its parts it uses: a [`Context`], handed down from the
+//! mapper's row. Numbers that are no choice stay where they are used: limits of number formats and memory, widths of
+//! tables, how often a clock is read.
 
 /// A struct of numbers, each documented, with the default of each beside it.
 macro_rules! numbers {
@@ -150,8 +150,8 @@ impl Context {
     /// No part that can be switched off: a division over the tree and nothing else.
     pub const PLAIN: Self = Self { parts: Parts(0), ..Self::DEFAULT };
 
-    /// A division over the tree made better by pairs of subtrees and swaps, without any part that is for certain kinds of
-    /// problems or takes long to pay for itself.
+    /// A division over the tree made better by pairs of subtrees and swaps, without any part that is for certain kinds
+    /// of problems or takes long to pay for itself.
     pub const BASIC: Self =
         Self { parts: Parts(1 << Part::Repartition as u32 | 1 << Part::Descent as u32), ..Self::DEFAULT };
 
@@ -177,7 +177,8 @@ numbers! {
     Effort {
         /// Vertices that a search sees in all: some seconds.
         usual_vertices: usize = 4 << 20,
-        /// From so many slots on that are shared a step is taken to see half of all: most are of two subtrees near the root.
+        /// From so many slots on that are shared a step is taken to see half of all: most are of two subtrees near the
+        /// root.
         many_shared: usize = 8_192,
     }
 }
@@ -209,8 +210,8 @@ numbers! {
     Tiling {
         /// Ways to cut into boxes that are looked at, at most.
         cuts: usize = 200_000,
-        /// From so many slots on boxes are a start: fewer tasks are divided as well at once, and better where the sides of
-        /// the grid do not suit the tree.
+        /// From so many slots on boxes are a start: fewer tasks are divided as well at once, and better where the sides
+        /// of the grid do not suit the tree.
         least_slots: usize = 65,
     }
 }
@@ -270,8 +271,8 @@ numbers! {
         recombined: usize = 40,
         /// A growing region goes on somewhere else once in so many vertices: a good side need not be one region.
         jump: usize = 12,
-        /// A second bisection that costs so many times as much as the given one is not recombined with it. (Costs with a bias
-        /// may be less than nothing: nothing is so many times that.)
+        /// A second bisection that costs so many times as much as the given one is not recombined with it. (Costs with
+        /// a bias may be less than nothing: nothing is so many times that.)
         far: i64 = 2,
         /// Bisections that are tried of the graph of what bisections agree on.
         tries_agreed: usize = 8,
@@ -341,7 +342,8 @@ numbers! {
         dense_tasks_of_blocks: usize = 512,
         /// Divisions kept at a time.
         population: usize = 6,
-        /// Recombinations in a row that led to nothing, after which the divisions are too much alike, and there is a restart.
+        /// Recombinations in a row that led to nothing, after which the divisions are too much alike, and there is a
+        /// restart.
         patience: usize = 10,
         /// Moves without success, for each task, that end a search.
         moves: usize = 3,
@@ -361,8 +363,8 @@ numbers! {
 numbers! {
     /// Tabu search by ejection chains.
     Ejection {
-        /// Moves for which a vertex may not return to a group, in vertices that it communicates with on average: that, and up
-        /// to half as much again by chance.
+        /// Moves for which a vertex may not return to a group, in vertices that it communicates with on average: that,
+        /// and up to half as much again by chance.
         tenure: usize = 2,
         /// The same at least.
         least_tenure: usize = 5,
@@ -388,13 +390,15 @@ numbers! {
         up: usize = 70,
         /// How often a pair is also bisected from scratch; half as often where it is two groups.
         scratch: usize = 40,
-        /// How often a subtree with an empty slot is taken instead of one that a vertex communicates with, where there are any.
+        /// How often a subtree with an empty slot is taken instead of one that a vertex communicates with, where there
+        /// are any.
         idle: usize = 25,
         /// How often a pair is taken where the last perturbation was.
         near: usize = 85,
         /// Vertices of the largest region of a perturbation: it grows in time that is the square of them and more.
         region: usize = 1_024,
-        /// In a small problem a bisection may be dearer by one in so many parts of J for the subtrees below to be filled again.
+        /// In a small problem a bisection may be dearer by one in so many parts of J for the subtrees below to be
+        /// filled again.
         tolerated: i64 = 30,
     }
 }
@@ -442,8 +446,8 @@ numbers! {
         patience_perturbed: usize = 6,
         /// And where a rotation follows.
         patience_perturbed_rotated: usize = 8,
-        /// The same where it is to be seen which of several divisions is a good one: in a small problem, and one for eight
-        /// vertices in a larger one.
+        /// The same where it is to be seen which of several divisions is a good one: in a small problem, and one for
+        /// eight vertices in a larger one.
         patience_first: usize = 10,
         /// There is a restart after so many perturbations without success: one for so many vertices.
         restart: usize = 10,
@@ -455,9 +459,9 @@ numbers! {
         starts_kept: usize = 2,
         /// How often, in a hundred, the next perturbation of a small problem starts from the best.
         back: usize = 60,
-        /// In a larger one it starts from where the last one led, if that is not worse than where that one started by more than
-        /// what so many vertices pay on average, and the less the less time is left (Dueck and Scheuer, "Threshold
-        /// accepting", 1990).
+        /// In a larger one it starts from where the last one led, if that is not worse than where that one started by
+        /// more than what so many vertices pay on average, and the less the less time is left (Dueck and Scheuer,
+        /// "Threshold accepting", 1990).
         threshold: f64 = 2.0,
     }
 }

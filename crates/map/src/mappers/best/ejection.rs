@@ -1,12 +1,14 @@
-//! Tabu search by ejection chains (Glover, "Ejection chains, reference structures and alternating path methods for traveling
-//! salesman problems", 1996): a vertex is pushed out of its group into another, which pushes one of its own into a third, and so
-//! on until one comes to where the first came from (on graphs: Benlic and Hao, "An effective multilevel tabu search approach
-//! for balanced graph partitioning", 2011). One group lacks a vertex and one has one too many at most, so that a move is
-//! chosen among the members of a group, where a swap would be chosen among the square of all vertices.
+//! Tabu search by ejection chains (Glover, "Ejection chains, reference structures and alternating path methods for
+//! traveling salesman problems", 1996): a vertex is pushed out of its group into another, which pushes one of its own
+//! into a third, and so on until one comes to where the first came from (on graphs: Benlic and Hao, "An effective
+//! multilevel tabu search approach for balanced graph partitioning", 2011). One group lacks a vertex and one has one
+//! too many at most, so that a move is chosen among the members of a group, where a swap would be chosen among the
+//! square of all vertices.
 //!
-//! What a vertex would pay in each group is a row of whole vectors, with [`CLOSED`] added where it may not go: where it is, and
-//! where it has been lately. So the cheapest push is found by reading a few rows from end to end, without a branch. Costs are
-//! counted in units, below which is room for the group and the member that a cost is of: the least of many says whose it is.
+//! What a vertex would pay in each group is a row of whole vectors, with [`CLOSED`] added where it may not go: where it
+//! is, and where it has been lately. So the cheapest push is found by reading a few rows from end to end, without a
+//! branch. Costs are counted in units, below which is room for the group and the member that a cost is of: the least of
+//! many says whose it is.
 
 use super::context;
 use super::layout::Layout;
@@ -68,8 +70,8 @@ impl<const VECTORS: usize> Row<VECTORS> {
 
 /// A search for divisions of a graph's vertices over the groups of a layout.
 pub trait Search: std::fmt::Debug {
-    /// Moves from a start until `patience` moves found nothing better, or `goes_on` says no; the group of each vertex in the
-    /// best division found.
+    /// Moves from a start until `patience` moves found nothing better, or `goes_on` says no; the group of each vertex
+    /// in the best division found.
     fn search(
         &self,
         start: &[u32],

@@ -34,7 +34,8 @@ pub struct Large<'a> {
     pub held: Vec<bool>,
     /// What is done, and for how long.
     pub context: &'a Context,
-    /// Threads that the work is shared out among. What is found does not depend on their number, where steps are counted.
+    /// Threads that the work is shared out among. What is found does not depend on their number, where steps are
+    /// counted.
     pub threads: usize,
 }
 

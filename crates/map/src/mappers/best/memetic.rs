@@ -1,7 +1,8 @@
-//! Small or dense problems: the tasks divided over subtrees of the tree that are not too small, by tabu search ([`super::ejection`])
-//! from several starts, and then from what two of the divisions found have in common (Benlic and Hao, "A multilevel
-//! memetic approach for improving graph k-partitions", 2011). With few tasks, or many to communicate with for each, that finds the
-//! best division sooner than cutting pairs of subtrees again; in a large sparse graph it is the other way round.
+//! Small or dense problems: the tasks divided over subtrees of the tree that are not too small, by tabu search
+//! ([`super::ejection`]) from several starts, and then from what two of the divisions found have in common (Benlic and
+//! Hao, "A multilevel memetic approach for improving graph k-partitions", 2011). With few tasks, or many to communicate
+//! with for each, that finds the best division sooner than cutting pairs of subtrees again; in a large sparse graph it
+//! is the other way round.
 
 use super::bisect::{bisect, bisect_well, grown};
 use super::clock::Clock;
@@ -70,7 +71,8 @@ impl<'a> Memetic<'a> {
         Some(Self { context, whole, layout, level, is_dense, search })
     }
 
-    /// The best division that is found in most of what is left of the time: group by group of the parts' layout for each vertex.
+    /// The best division that is found in most of what is left of the time: group by group of the parts' layout for
+    /// each vertex.
     pub fn evolve(&self, clock: &mut Clock, random: &mut Random) -> Division {
         let (context, numbers) = (self.context, self.context.evolution);
         let all = clock.left();
@@ -145,7 +147,8 @@ impl<'a> Memetic<'a> {
         (0..group_of.len()).map(pays).sum::<i64>() / 2
     }
 
-    /// Searched from where two divisions agree; the other vertices go, one by one, to where they pay least of what has room.
+    /// Searched from where two divisions agree; the other vertices go, one by one, to where they pay least of what has
+    /// room.
     fn recombined(&self, a: &Division, b: &Division, random: &mut Random, goes_on: impl FnMut() -> bool) -> Division {
         let groups = self.layout.groups();
         let partner = partners(groups, &a.group_of, &b.group_of);

@@ -2,25 +2,26 @@
 //! time are used up.
 //!
 //! On a tree J is the sum over levels of (distance across the level - distance across the next) * weight cut there, so
-//! dividing the tasks level by level with small cuts ([`divide`], [`bisect`]) is a good start. It is never the end: what
-//! is best at one level is not for all, nor is halving again and again best for many parts. So the outermost subtrees, where most of
-//! J is cut, are searched by themselves first ([`outer`]). There pairs of subtrees are cut again by clusters of tasks
-//! ([`clusters`]). Then, and there too, subtrees that communicate, two to
-//! four at a time, are cut and filled again ([`repartition`]), groups of tasks go round among several subtrees ([`rotation`]), swaps
-//! make the most of it ([`anneal::descend`]), and where nothing gets better two grown regions change places. Small and dense
-//! problems begin with ejection chains ([`ejection`]), and with what the divisions found so have in common ([`memetic`]). Where there
-//! is time for it, several divisions are gone on with for a while, and then the best of them; where that leads to nothing more, there is a
-//! restart ([`search`]). A table of what every
-//! task would pay everywhere ([`state`]) makes a swap cost a few additions. A grid is laid over the tree in boxes instead
-//! ([`tiling`]), and blocks of tasks that nobody would part are mapped as one task each first ([`blocked`]). Distances that are
-//! no tree's are searched with tabu ([`tabu`]) and annealed ([`anneal`]).
+//! dividing the tasks level by level with small cuts ([`divide`], [`bisect`]) is a good start. It is never the end:
+//! what is best at one level is not for all, nor is halving again and again best for many parts. So the outermost
+//! subtrees, where most of J is cut, are searched by themselves first ([`outer`]). There pairs of subtrees are cut
+//! again by clusters of tasks ([`clusters`]). Then, and there too, subtrees that communicate, two to
+//! four at a time, are cut and filled again ([`repartition`]), groups of tasks go round among several subtrees
+//! ([`rotation`]), swaps make the most of it ([`anneal::descend`]), and where nothing gets better two grown regions
+//! change places. Small and dense problems begin with ejection chains ([`ejection`]), and with what the divisions found
+//! so have in common ([`memetic`]). Where there is time for it, several divisions are gone on with for a while, and
+//! then the best of them; where that leads to nothing more, there is a restart ([`search`]). A table of what every
+//! task would pay everywhere ([`state`]) makes a swap cost a few additions. A grid is laid over the tree in boxes
+//! instead ([`tiling`]), and blocks of tasks that nobody would part are mapped as one task each first ([`blocked`]).
+//! Distances that are no tree's are searched with tabu ([`tabu`]) and annealed ([`anneal`]).
 //!
-//! Which slots stay empty is part of all this: an empty slot is a vertex that communicates with nobody, which is cut, exchanged and
-//! rotated like a task, within what the units of slots allow ([`Rules`](state::Rules)). Subtrees that look like others and that
-//! nobody needs are left out before ([`narrowed`]). Few tasks are mapped by branch and bound, where that comes to an end ([`Few`]).
+//! Which slots stay empty is part of all this: an empty slot is a vertex that communicates with nobody, which is cut,
+//! exchanged and rotated like a task, within what the units of slots allow ([`Rules`](state::Rules)). Subtrees that
+//! look like others and that nobody needs are left out before ([`narrowed`]). Few tasks are mapped by branch and bound,
+//! where that comes to an end ([`Few`]).
 //!
-//! What is returned is never worse than `packed`, `complace` or, where it is allowed, the present placement; nor, where slots stay empty or subtrees are unequal and
-//! there is time, than any other mapper ([`rivals`]).
+//! What is returned is never worse than `packed`, `complace` or, where it is allowed, the present placement; nor, where
+//! slots stay empty or subtrees are unequal and there is time, than any other mapper ([`rivals`]).
 
 mod anneal;
 mod bisect;
@@ -117,7 +118,8 @@ impl Mapper for Best {
         let is_open = present.is_none() && tiled.is_none();
         let blocked =
             is_open.then(|| blocked::placed(problem, &slots, &prepared, &graph, context, &mut clock)).flatten();
-        // Few tasks are divided as well as in boxes at once, and better where the sides of the grid do not suit the tree.
+        // Few tasks are divided as well as in boxes at once, and better where the sides of the grid do not suit the
+        // tree.
         let boxes = tiled.as_deref().filter(|_| slots.len() >= context.tiling.least_slots);
         let start = boxes.or(blocked.as_deref());
         let starts = Starts { greedy: &greedy, present: present.as_deref(), good: start };
@@ -151,8 +153,8 @@ impl Mapper for Best {
     }
 }
 
-/// Few tasks, of which the best mapping is found by branch and bound: before all else, and where that did not end once more from what
-/// was found.
+/// Few tasks, of which the best mapping is found by branch and bound: before all else, and where that did not end once
+/// more from what was found.
 struct Few<'a> {
     problem: &'a Problem<'a>,
     are_few: bool,
@@ -185,8 +187,8 @@ impl<'a> Few<'a> {
     }
 }
 
-/// Steps of such a search. A step sees two groups or more, which are the slots of PUs where these are shared: many tasks on few
-/// PUs make it a long one.
+/// Steps of such a search. A step sees two groups or more, which are the slots of PUs where these are shared: many
+/// tasks on few PUs make it a long one.
 fn usual_steps(slots: &Slots, context: &Context) -> u64 {
     let (count, pus) = (slots.len(), slots.pu.chunk_by(|a, b| a == b).count().max(1));
     let two = (2 * count).div_ceil(pus).max(1);
@@ -311,7 +313,8 @@ fn search(
     nearest_to(problem.topology, slots, &wished)
 }
 
-/// The same where the tables would not fit. What is pinned stays, and so do empty slots where not every one may be empty.
+/// The same where the tables would not fit. What is pinned stays, and so do empty slots where not every one may be
+/// empty.
 fn search_large(
     problem: &Problem,
     slots: &Slots,

@@ -15,8 +15,8 @@ pub struct Net {
 }
 
 impl Net {
-    /// The net of a graph with as many vertices as slots. Weights are shifted right so that what a vertex pays stays far
-    /// from the limits of 32 bits at any distance up to `greatest`.
+    /// The net of a graph with as many vertices as slots. Weights are shifted right so that what a vertex pays stays
+    /// far from the limits of 32 bits at any distance up to `greatest`.
     pub fn new(graph: &Graph, slots: usize, greatest: u64) -> Self {
         let tasks = graph.tasks();
         let heaviest = (0..tasks).map(|task| graph.row(task).map(|(_, weight)| u128::from(weight)).sum::<u128>()).max();

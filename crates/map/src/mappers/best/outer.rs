@@ -1,6 +1,6 @@
-//! The outermost subtrees first: most of J is what is cut between them, and to divide the tasks over these alone is a smaller
-//! problem, with fewer groups and one kind of cut. So most of the time goes to that where distances allow it, and the rest to all
-//! levels together, from there.
+//! The outermost subtrees first: most of J is what is cut between them, and to divide the tasks over these alone is a
+//! smaller problem, with fewer groups and one kind of cut. So most of the time goes to that where distances allow it,
+//! and the rest to all levels together, from there.
 
 use super::context::{Context, Part};
 use super::layout::Layout;
@@ -8,8 +8,8 @@ use super::net::Net;
 use super::rotation;
 use super::state::Rules;
 
-/// The layout of the subtrees that tasks are to be divided over first, and their level; none where the groups are their only
-/// parts, or what is cut within them costs more than what is cut between.
+/// The layout of the subtrees that tasks are to be divided over first, and their level; none where the groups are their
+/// only parts, or what is cut within them costs more than what is cut between.
 pub fn outer(net: &Net, layout: &Layout, rules: &Rules, context: &Context) -> Option<(usize, Layout)> {
     let level = layout.tree.levels().checked_sub(2)?;
     let are_held = rules.held.iter().any(|&held| held) || !rules.home.is_empty();

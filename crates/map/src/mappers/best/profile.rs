@@ -1,6 +1,6 @@
-//! What cutting two groups again gains, for several sizes of the two: a tabu search that walks through sizes of the sides notes the
-//! best cut for each. Groups come back to what they were, or change places with others, again and again during a search, so that
-//! profiles are kept by what the groups are, not by which ([`Store`]).
+//! What cutting two groups again gains, for several sizes of the two: a tabu search that walks through sizes of the
+//! sides notes the best cut for each. Groups come back to what they were, or change places with others, again and again
+//! during a search, so that profiles are kept by what the groups are, not by which ([`Store`]).
 
 use super::context;
 use super::small_tabu::{Gains, SHUT};
@@ -21,8 +21,8 @@ pub const NEVER: i64 = i64::MIN / 16;
 /// Which of the vertices of two groups change sides.
 type Changed = [u64; MOST / 64];
 
-/// What a profile is of: marks of the vertices of two groups, and of all whom it makes a difference to which of the two a vertex is
-/// in, and how far apart the groups are.
+/// What a profile is of: marks of the vertices of two groups, and of all whom it makes a difference to which of the two
+/// a vertex is in, and how far apart the groups are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Key {
     pub marks: [u64; 2],
@@ -49,8 +49,8 @@ pub struct Profile {
     pub changed: [Changed; SIZES],
 }
 
-/// Profiles of groups that have changed since: what they were they may become again. Each has its place there, by what it is of,
-/// and the newest stays.
+/// Profiles of groups that have changed since: what they were they may become again. Each has its place there, by what
+/// it is of, and the newest stays.
 #[derive(Debug)]
 pub struct Store {
     kept: Vec<Option<Box<Profile>>>,
@@ -206,14 +206,15 @@ impl Two<'_, '_> {
         }
     }
 
-    /// What a move of each of the vertices to the other group gains, with where each one's arcs to others of them start.
+    /// What a move of each of the vertices to the other group gains, with where each one's arcs to others of them
+    /// start.
     #[inline(always)]
     fn gains<const WIDE: usize>(&mut self, vertices: &[u32], starts: &mut [u32; WIDE]) -> Option<Gains<WIDE>> {
         let (state, a, b) = (self.state, self.a as u32, self.b as u32);
         let layout = state.layout;
         let distance = |x: u32, y: u32| layout.distance[x as usize * layout.groups() + y as usize];
-        // What a move of one changes what a move of the other gains by, for a unit of weight, and what a vertex of the first group
-        // gains by a move for a unit of weight to that group and to the other.
+        // What a move of one changes what a move of the other gains by, for a unit of weight, and what a vertex of the
+        // first group gains by a move for a unit of weight to that group and to the other.
         let (to_a, to_b) = (distance(a, a) - distance(a, b), distance(a, b) - distance(b, b));
         let apart = to_b - to_a;
         let others_are_alike =

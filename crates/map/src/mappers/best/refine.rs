@@ -1,6 +1,6 @@
-//! Making a cut better by passes of moves that go on through worse states (Fiduccia and Mattheyses, "A linear-time heuristic
-//! for improving network partitions", 1982). What a vertex gains is kept from pass to pass, so that a pass costs no more
-//! than its moves. Few vertices are left to [`super::small_tabu`].
+//! Making a cut better by passes of moves that go on through worse states (Fiduccia and Mattheyses, "A linear-time
+//! heuristic for improving network partitions", 1982). What a vertex gains is kept from pass to pass, so that a pass
+//! costs no more than its moves. Few vertices are left to [`super::small_tabu`].
 
 use super::context::{Context, Part};
 use super::gain_table::{GainTable, NONE};
@@ -63,7 +63,8 @@ struct Passes<'a> {
     slack: i32,
     /// Slots on side 0.
     filled: i32,
-    /// What a move of each vertex gains, in the row of the side that it is on; less [`LOCKED`] once it has moved in a pass.
+    /// What a move of each vertex gains, in the row of the side that it is on; less [`LOCKED`] once it has moved in a
+    /// pass.
     gain: GainTable,
     /// The same where the cut was best, if there are few.
     kept: Option<GainTable>,

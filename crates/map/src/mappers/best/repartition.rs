@@ -1,5 +1,5 @@
-//! Repartitioning pairs of subtrees: the vertices of two subtrees that communicate are cut in two again, and the subtrees below
-//! are filled again; what makes J no worse stays.
+//! Repartitioning pairs of subtrees: the vertices of two subtrees that communicate are cut in two again, and the
+//! subtrees below are filled again; what makes J no worse stays.
 
 use super::anneal::descend;
 use super::bisect::{agreed, varied};
@@ -108,8 +108,8 @@ impl<'a> Repartition<'a> {
         state.net.len() <= self.context.walk.small
     }
 
-    /// By how much a cut may be dearer for the subtrees below to be filled again in the hope that they make up for it: in small
-    /// problems they are a good part of J.
+    /// By how much a cut may be dearer for the subtrees below to be filled again in the hope that they make up for it:
+    /// in small problems they are a good part of J.
     fn tolerated(&self, state: &State) -> i64 {
         if self.is_small(state) { state.total / self.context.repartition.tolerated } else { 0 }
     }
@@ -126,7 +126,8 @@ impl<'a> Repartition<'a> {
         Some(row[random.below(row.len())].0 as usize)
     }
 
-    /// Two subtrees that communicate, or one of which has an empty slot, at a random level: more often a low one, where it is cheap.
+    /// Two subtrees that communicate, or one of which has an empty slot, at a random level: more often a low one, where
+    /// it is cheap.
     fn draw(&self, state: &State, random: &mut Random) -> Option<Pair> {
         let tree = &state.layout.tree;
         for _ in 0..64 {
@@ -309,7 +310,8 @@ impl<'a> Repartition<'a> {
         Cut { vertices, subgraph, first, old, kept }
     }
 
-    /// Takes the empty slots out of the vertices of a pair, the `first` of them in its first subtree, that have to be in each.
+    /// Takes the empty slots out of the vertices of a pair, the `first` of them in its first subtree, that have to be
+    /// in each.
     fn withhold(&self, state: &State, pair: &Pair, vertices: &mut Vec<u32>, first: &mut usize) -> [Vec<u32>; 2] {
         let mut kept = [Vec::new(), Vec::new()];
         if !self.divider.is_bounded() {

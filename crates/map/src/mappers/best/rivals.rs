@@ -1,6 +1,6 @@
-//! Where slots stay empty, or subtrees are of unequal sizes, what the other mappers make of the problem: those that go from pairs
-//! upwards leave the right ones empty where a pattern is of groups that do not fill a subtree, however many there are. Their
-//! best is searched on from where it is better than what was found.
+//! Where slots stay empty, or subtrees are of unequal sizes, what the other mappers make of the problem: those that go
+//! from pairs upwards leave the right ones empty where a pattern is of groups that do not fill a subtree, however many
+//! there are. Their best is searched on from where it is better than what was found.
 
 use super::clock::Clock;
 use super::context::{Context, Part};

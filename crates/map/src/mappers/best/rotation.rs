@@ -1,11 +1,13 @@
-//! Rotations: some vertices go from one group to a second, as many from that to a third, and so on until as many come to the
-//! first. Cutting two groups again cannot find that, since each has to stay full, nor do moves of single vertices, since a vertex
-//! rarely goes alone (Sanders and Schulz, "Think locally, act globally: highly balanced graph partitioning", SEA 2013, look
-//! for negative cycles of single moves; here each step of a cycle is a cut of two groups of other sizes).
+//! Rotations: some vertices go from one group to a second, as many from that to a third, and so on until as many come
+//! to the first. Cutting two groups again cannot find that, since each has to stay full, nor do moves of single
+//! vertices, since a vertex rarely goes alone (Sanders and Schulz, "Think locally, act globally: highly balanced graph
+//! partitioning", SEA 2013, look for negative cycles of single moves; here each step of a cycle is a cut of two groups
+//! of other sizes).
 //!
-//! For two groups that communicate there is a [`Profile`], the best cut that was found for each of several sizes. A cycle of such cuts whose
-//! gains add up is then looked for in depth: it has a first step from which on what was gained so far is always more than nothing,
-//! so that few ways are gone. Profiles are kept as long as both groups stay what they are.
+//! For two groups that communicate there is a [`Profile`], the best cut that was found for each of several sizes. A
+//! cycle of such cuts whose gains add up is then looked for in depth: it has a first step from which on what was gained
+//! so far is always more than nothing, so that few ways are gone. Profiles are kept as long as both groups stay what
+//! they are.
 
 use super::context::{self, Context, Part};
 use super::layout::Layout;
@@ -54,7 +56,8 @@ pub fn suits(layout: &Layout, context: &Context) -> bool {
 }
 
 impl Rotation {
-    /// For states of a layout and rules; none where groups are too small or too large, or some slots may not stay empty.
+    /// For states of a layout and rules; none where groups are too small or too large, or some slots may not stay
+    /// empty.
     pub fn new(state: &State, context: &Context) -> Option<Self> {
         let (groups, layout) = (state.layout.groups(), state.layout);
         let is_free = state.rules.leave_any_slot_empty(state.net, layout);
@@ -153,7 +156,8 @@ impl Rotation {
         near
     }
 
-    /// Adds the nearest groups with empty slots, of those alike the emptiest: a task may go there and leave an empty slot.
+    /// Adds the nearest groups with empty slots, of those alike the emptiest: a task may go there and leave an empty
+    /// slot.
     fn add_idle(&self, state: &State, group: usize, near: &mut Vec<u32>) {
         let empty =
             |other: usize| self.seen[other].iter().filter(|&&vertex| state.net.is_empty_slot(vertex as usize)).count();
@@ -404,7 +408,8 @@ mod tests {
 
     #[test]
     fn groups_go_round() {
-        // Three groups of four, two of each of which communicate with the next one's others: any two groups are best left alone.
+        // Three groups of four, two of each of which communicate with the next one's others: any two groups are best
+        // left alone.
         let pairs = |from: u32, to: u32| [(4 * from, 4 * to + 2, 9), (4 * from + 1, 4 * to + 3, 9)];
         let entries: Vec<_> = [(0, 1), (1, 2), (2, 0)].into_iter().flat_map(|(from, to)| pairs(from, to)).collect();
         let held = (0..3).flat_map(|group| [(4 * group, 4 * group + 1, 5), (4 * group + 2, 4 * group + 3, 5)]);

@@ -215,8 +215,8 @@ struct LocalSearch<'a> {
 }
 
 impl LocalSearch<'_> {
-    /// Repartitions until nothing better is near; where the time allows, from several divisions for a while, and from the
-    /// best of them to the end. False where the time is over.
+    /// Repartitions until nothing better is near; where the time allows, from several divisions for a while, and from
+    /// the best of them to the end. False where the time is over.
     fn reach_an_end(&mut self, may_divide: bool, random: &mut Random) -> bool {
         let count = self.instance.net.len();
         let numbers = self.instance.context.walk;

@@ -1,7 +1,7 @@
-//! Making a cut of a few vertices better by tabu search over moves of single vertices (Glover, "Tabu search, part I", 1989), the
-//! sides staying as full as they are to be. What [`super::refine`] does in passes over graphs of any size this does for up to
-//! 256 vertices on rows of fixed width: the best move out of a side is one scan without a branch, since each gain says whose
-//! it is in its lowest bits.
+//! Making a cut of a few vertices better by tabu search over moves of single vertices (Glover, "Tabu search, part I",
+//! 1989), the sides staying as full as they are to be. What [`super::refine`] does in passes over graphs of any size
+//! this does for up to 256 vertices on rows of fixed width: the best move out of a side is one scan without a branch,
+//! since each gain says whose it is in its lowest bits.
 
 use super::context::Context;
 use super::refine::slack;
@@ -25,8 +25,8 @@ pub const SHUT: i32 = -CLOSED / 2;
 /// All that a vertex could gain or lose is less than this, in units.
 const MOST_GAIN: i64 = 1 << 28;
 
-/// What a move of each of up to `WIDE` vertices gains, in the row of the side that it is on. Gains are in units of `WIDE`, below
-/// which is which vertex it is.
+/// What a move of each of up to `WIDE` vertices gains, in the row of the side that it is on. Gains are in units of
+/// `WIDE`, below which is which vertex it is.
 pub struct Gains<const WIDE: usize> {
     rows: [Row<WIDE>; 2],
     /// The side of each vertex.
@@ -95,8 +95,8 @@ impl<const WIDE: usize> Gains<WIDE> {
         if b >> Self::UNIT.ilog2() > a >> Self::UNIT.ilog2() { b } else { a }
     }
 
-    /// Does a move: which vertex it was of, and what it gained. `neighbours` are those of a vertex, with a number which `times`
-    /// is what two of them gain more by a move while they are apart than while they are not.
+    /// Does a move: which vertex it was of, and what it gained. `neighbours` are those of a vertex, with a number which
+    /// `times` is what two of them gain more by a move while they are apart than while they are not.
     #[inline(always)]
     pub fn go<'a>(&mut self, found: i32, times: i32, neighbours: impl Fn(usize) -> &'a [(u32, i32)]) -> (usize, i32) {
         let vertex = (found & (Self::UNIT - 1)) as usize;

@@ -20,8 +20,8 @@ pub struct Rules {
     pub domain: Vec<u32>,
     /// How many slots of each domain may be empty.
     pub spare: Vec<u32>,
-    /// Before each group and after the last, how many slots may be empty, where some must be taken; none where any may be
-    /// empty, or the empty ones are held.
+    /// Before each group and after the last, how many slots may be empty, where some must be taken; none where any may
+    /// be empty, or the empty ones are held.
     pub spare_before: Option<Vec<u32>>,
     /// The group each task is in at present, and what leaving it costs; empty where that is nothing.
     pub home: Vec<Option<u32>>,
@@ -143,7 +143,8 @@ impl<'a> State<'a> {
         }
     }
 
-    /// By how much a swap would change J if the two did not communicate with each other: never more than it really does.
+    /// By how much a swap would change J if the two did not communicate with each other: never more than it really
+    /// does.
     #[inline]
     pub fn least_change(&self, a: usize, b: usize) -> i32 {
         let (here, there) = (self.group_of[a] as usize, self.group_of[b] as usize);

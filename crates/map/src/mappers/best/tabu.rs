@@ -1,6 +1,6 @@
-//! Robust tabu search (Taillard, "Robust taboo search for the quadratic assignment problem", 1991) for distances that are no
-//! tree's: the best swap of all is made, even if J grows, and undone places are forbidden for a while. Where that finds
-//! nothing any more the best is perturbed (iterated tabu search; Misevicius 2012).
+//! Robust tabu search (Taillard, "Robust taboo search for the quadratic assignment problem", 1991) for distances that
+//! are no tree's: the best swap of all is made, even if J grows, and undone places are forbidden for a while. Where
+//! that finds nothing any more the best is perturbed (iterated tabu search; Misevicius 2012).
 
 use super::clock::Clock;
 use super::context;

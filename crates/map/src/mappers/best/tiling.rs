@@ -1,6 +1,6 @@
-//! Tasks that communicate on a grid, laid over the tree in boxes: at each level the box of a subtree is cut into as many
-//! equal boxes as the subtree has children. Of all cuts_seen to do that the one with the least J is taken, where the tree is
-//! uniform and the sides can be divided so.
+//! Tasks that communicate on a grid, laid over the tree in boxes: at each level the box of a subtree is cut into as
+//! many equal boxes as the subtree has children. Of all cuts_seen to do that the one with the least J is taken, where
+//! the tree is uniform and the sides can be divided so.
 
 use crate::grid::Grid;
 use crate::levels::Levels;

@@ -1,8 +1,8 @@
-//! The best mapping for any objective: every placement that the rules allow, one after the other, until one costs no more than the
-//! objective's bound. A placement differs from the one before it in few tasks, so that its cost is kept up to date
-//! ([`State`]) where the objective's states cost what placements do; where they do not, every placement is judged by itself.
-//! Nothing is known of how an objective goes on from some of the tasks, nor whether parts of the tree that look alike cost
-//! alike, so that no branch is cut.
+//! The best mapping for any objective: every placement that the rules allow, one after the other, until one costs no
+//! more than the objective's bound. A placement differs from the one before it in few tasks, so that its cost is kept
+//! up to date ([`State`]) where the objective's states cost what placements do; where they do not, every placement is
+//! judged by itself. Nothing is known of how an objective goes on from some of the tasks, nor whether parts of the tree
+//! that look alike cost alike, so that no branch is cut.
 
 use super::{Limits, to_place, unproven};
 use crate::Mapper;

@@ -1,10 +1,10 @@
 //! Branch and bound: the best mapping there is, with proof.
 //!
-//! Tasks are placed in an order in which each communicates as much as can be with those before it. A branch is cut where the
-//! bound reaches the best mapping known: every task yet to place pays at least for its cheapest slot, its partners that
-//! are not placed either coming as near as slots allow, the heaviest nearest (the bound of Gilmore 1962 and Lawler 1963
-//! without its assignment problem). Empty parts of the tree that look the same are tried once ([`Shapes`]). For other objectives than
-//! J's every placement is tried ([`enumeration`]).
+//! Tasks are placed in an order in which each communicates as much as can be with those before it. A branch is cut
+//! where the bound reaches the best mapping known: every task yet to place pays at least for its cheapest slot, its
+//! partners that are not placed either coming as near as slots allow, the heaviest nearest (the bound of Gilmore 1962
+//! and Lawler 1963 without its assignment problem). Empty parts of the tree that look the same are tried once
+//! ([`Shapes`]). For other objectives than J's every placement is tried ([`enumeration`]).
 
 mod enumeration;
 
@@ -71,8 +71,8 @@ pub fn to_place(problem: &Problem) -> usize {
     problem.weight.tasks().saturating_sub(pins.len())
 }
 
-/// The best placement that is found in so many branches, and as long as `goes_on`, which is asked now and then; and whether
-/// there is none better. A placement to begin with is given.
+/// The best placement that is found in so many branches, and as long as `goes_on`, which is asked now and then; and
+/// whether there is none better. A placement to begin with is given.
 ///
 /// # Errors
 /// See [`Slots::new`].

@@ -1,12 +1,12 @@
-//! Maximum-weight perfect matching in general graphs (Edmonds, "Maximum matching and a polyhedron with 0,1-vertices", 1965),
-//! in the form with one table of best edges between blossoms, O(n^3) time and O(n^2) memory.
+//! Maximum-weight perfect matching in general graphs (Edmonds, "Maximum matching and a polyhedron with 0,1-vertices",
+//! 1965), in the form with one table of best edges between blossoms, O(n^3) time and O(n^2) memory.
 //!
 //! Vertices and blossoms are numbered from 1; 0 is nobody. Labels are twice the dual variables. They begin as what each
-//! vertex can get at most, so that many pairs are found before any search; even ones, so that all stay integers: the unmatched
-//! always change alike, and tight edges join labels that are both odd or both even.
+//! vertex can get at most, so that many pairs are found before any search; even ones, so that all stay integers: the
+//! unmatched always change alike, and tight edges join labels that are both odd or both even.
 
-/// The partner of every vertex in the heaviest perfect matching of `count` vertices. `weight` is none where two may not be
-/// matched; some perfect matching must exist. Weights are from 0 to 2^40.
+/// The partner of every vertex in the heaviest perfect matching of `count` vertices. `weight` is none where two may not
+/// be matched; some perfect matching must exist. Weights are from 0 to 2^40.
 pub fn perfect_matching(count: usize, weight: impl Fn(usize, usize) -> Option<i64>) -> Vec<usize> {
     let mut search = Search::new(count, weight);
     search.match_greedily();
@@ -495,8 +495,8 @@ mod tests {
         }
     }
 
-    /// The dual solution proves the primal one, whatever the size: no edge is under its price, those that are used are at it,
-    /// and the blossoms that have a price are full.
+    /// The dual solution proves the primal one, whatever the size: no edge is under its price, those that are used are
+    /// at it, and the blossoms that have a price are full.
     #[test]
     fn labels_prove_it() {
         let mut random = Random::new(5);

@@ -82,8 +82,8 @@ pub fn partition(graph: &Graph, tasks: &[usize], sizes: &[usize], seed: u64) -> 
     Ok(part.into_iter().map(|part| part as usize).collect())
 }
 
-/// Tasks a part below which METIS is asked for two parts at a time: where it divides further itself it may come to a side
-/// without any task, and says so on the program's standard output.
+/// Tasks a part below which METIS is asked for two parts at a time: where it divides further itself it may come to a
+/// side without any task, and says so on the program's standard output.
 const FEW: usize = 4;
 
 /// What METIS does itself for more than two parts, half of the parts at a time.

@@ -10,7 +10,8 @@ use std::sync::{Mutex, PoisonError};
 /// Debian's library has 32-bit numbers; [`map`] refuses any other.
 type Num = i32;
 
-// SAFETY: as scotch.h of Scotch 7 declares them, with 32-bit `SCOTCH_Num`, its structures being memory that it makes itself.
+// SAFETY: as scotch.h of Scotch 7 declares them, with 32-bit `SCOTCH_Num`, its structures being memory that it makes
+// itself.
 unsafe extern "C" {
     fn SCOTCH_numSizeof() -> c_int;
     fn SCOTCH_memFree(memory: *mut c_void);
@@ -146,7 +147,8 @@ impl Architecture {
         })
     }
 
-    /// The library's objects: the architecture to map to, and the whole tree that it may be a part of and must not outlive.
+    /// The library's objects: the architecture to map to, and the whole tree that it may be a part of and must not
+    /// outlive.
     fn build(&self) -> Result<(Object, Option<Object>)> {
         let whole = Object::architecture()?;
         let depth = self.sizes.len() as Num;

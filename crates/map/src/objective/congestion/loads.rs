@@ -1,8 +1,8 @@
-//! What every resource carries in each part of the run under a placement, and how long every task is busy, kept up to date while
-//! tasks move.
+//! What every resource carries in each part of the run under a placement, and how long every task is busy, kept up to
+//! date while tasks move.
 //!
-//! Times are whole numbers of ticks (all that a part does, at its slowest, is 2^52), so that what is taken away is exactly what
-//! was added.
+//! Times are whole numbers of ticks (all that a part does, at its slowest, is 2^52), so that what is taken away is
+//! exactly what was added.
 
 use super::resources::{Resources, Speeds, moved};
 use crate::mappers::deloc::size;
@@ -18,8 +18,9 @@ const FULL: i32 = 4;
 /// What fullness counts beside waiting where both are to be small: it decides between what waits equally long.
 const FULL_BESIDE_NEAR: f64 = 1e-3;
 
-/// How much longer a task's work takes while another works on its core, on another PU: two take 1.6 times as long, so that they do
-/// 1.25 times as much as one. Published gains by simultaneous multithreading lie around that, between 1.0 and 1.5.
+/// How much longer a task's work takes while another works on its core, on another PU: two take 1.6 times as long, so
+/// that they do 1.25 times as much as one. Published gains by simultaneous multithreading lie around that, between 1.0
+/// and 1.5.
 const BESIDE: f64 = 0.6;
 
 /// What is known of tasks beside what they say to each other, in bytes by task; empty where not known.
@@ -69,8 +70,8 @@ struct Part {
     pairs: Vec<Pair>,
     of_task: Vec<Vec<u32>>,
     alone: Vec<Alone>,
-    /// What tasks work on average. Who works more than the others does so at an unknown time, perhaps while they sleep: that is not taken
-    /// to hide what they wait for.
+    /// What tasks work on average. Who works more than the others does so at an unknown time, perhaps while they sleep:
+    /// that is not taken to hide what they wait for.
     work: i64,
     /// Of the resources, and then of the tasks: work, what others on the core add to it, and waiting.
     loads: Vec<i64>,
@@ -129,7 +130,8 @@ impl<'a> Loads<'a> {
         loads
     }
 
-    /// What no placement takes less than: every part's busiest port, and its busiest task if all it reads were as near as anything is.
+    /// What no placement takes less than: every part's busiest port, and its busiest task if all it reads were as near
+    /// as anything is.
     pub fn floor(&self) -> f64 {
         let topology = self.topology;
         let near = match &topology.matrix {
@@ -256,7 +258,8 @@ impl Part {
         let alone = |task: usize| {
             let by_kind = |bytes: f64| at_kinds(bytes, 0.0).map(ticks).collect();
             let memory = share * Own::of(own.memory, task);
-            // Reading the memory of the own node is part of the work; where that is more than is accessed, it is the work.
+            // Reading the memory of the own node is part of the work; where that is more than is accessed, it is the
+            // work.
             let work = ticks(work(task).max(memory / speeds.task));
             Alone { work, memory: by_kind(memory), accesses: by_kind(share * Own::of(own.accessed, task)) }
         };

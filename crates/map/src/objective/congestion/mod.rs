@@ -1,15 +1,15 @@
-//! Congestion: what is exchanged at the same time waits for what it shares. A part of the run lasts as long as the busiest of all
-//! has to do: a resource ([`Resource`]: a shared cache, a memory controller, a link in one direction), whose load goes over its
-//! bandwidth, or a task, which does its work and waits for what it reads of others, the longer the farther away these are. The run
-//! takes as long as all its parts together.
+//! Congestion: what is exchanged at the same time waits for what it shares. A part of the run lasts as long as the
+//! busiest of all has to do: a resource ([`Resource`]: a shared cache, a memory controller, a link in one direction),
+//! whose load goes over its bandwidth, or a task, which does its work and waits for what it reads of others, the longer
+//! the farther away these are. The run takes as long as all its parts together.
 //!
-//! So where nothing is near its capacity only nearness counts, of the tasks that the others wait for; where something is
-//! saturated, what goes through it counts. What comes from memory loads controllers where that is known ([`Case::memory`]);
-//! where it is not, it is taken to be no load. Between placements that take about the same time the nearer one is taken, and between
-//! those of the same nearness the one that shares out all accesses more evenly.
+//! So where nothing is near its capacity only nearness counts, of the tasks that the others wait for; where something
+//! is saturated, what goes through it counts. What comes from memory loads controllers where that is known
+//! ([`Case::memory`]); where it is not, it is taken to be no load. Between placements that take about the same time the
+//! nearer one is taken, and between those of the same nearness the one that shares out all accesses more evenly.
 //!
-//! It is J where every message is a part of its own and no bandwidth limits, and the IBM report's estimate where tasks' ports are the only
-//! resources. Parts are the problem's periods; without them the whole run is one.
+//! It is J where every message is a part of its own and no bandwidth limits, and the IBM report's estimate where tasks'
+//! ports are the only resources. Parts are the problem's periods; without them the whole run is one.
 
 mod loads;
 mod resources;
@@ -33,8 +33,8 @@ use cohabit_network::estimator::SAME;
 use loads::{Loads, Own};
 use resources::Resources;
 
-/// Differences up to this part of the time are not taken for gains: the estimate is right to a tenth at best, as simulators of whole
-/// machines are (docs/simulator.md). So nearness decides among these.
+/// Differences up to this part of the time are not taken for gains: the estimate is right to a tenth at best, as
+/// simulators of whole machines are (docs/simulator.md). So nearness decides among these.
 const GUESS: f64 = 0.1;
 
 /// Resources that differ in how full they are by this part are as full.
@@ -120,7 +120,8 @@ pub fn trade(case: &Case, placement: &[usize]) -> Trade {
     Trade { seconds: state(case, placement).cost(), remote: remote / all, busiest: busiest / all }
 }
 
-/// The best that is found from the mapper's result and those of [`STARTS`]: by [`GUESS`] at most above any of these, and then nearer.
+/// The best that is found from the mapper's result and those of [`STARTS`]: by [`GUESS`] at most above any of these,
+/// and then nearer.
 fn least(case: &Case, own: &dyn Mapper) -> Result<Vec<usize>> {
     // Half the time for the starts, half for what follows.
     let problem = case.problem;

@@ -1,9 +1,10 @@
-//! What communication goes through on a machine with several memories: caches that tasks share, memory controllers, links.
+//! What communication goes through on a machine with several memories: caches that tasks share, memory controllers,
+//! links.
 //!
-//! A message between tasks under one last-level cache passes that cache. Any other is read from the memory of the node that
-//! wrote it (first touch puts pages there), passes that node's controller, the links of all nodes on the way, each in its
-//! direction, and the reader's cache. Where a node has no shared cache, what stays in it passes its controller. And whoever reads
-//! waits for it, the longer the farther away the writer is.
+//! A message between tasks under one last-level cache passes that cache. Any other is read from the memory of the node
+//! that wrote it (first touch puts pages there), passes that node's controller, the links of all nodes on the way, each
+//! in its direction, and the reader's cache. Where a node has no shared cache, what stays in it passes its controller.
+//! And whoever reads waits for it, the longer the farther away the writer is.
 
 use crate::mappers::deloc::memory_node_ids;
 use crate::objective::LINE_BYTES;
@@ -13,13 +14,13 @@ use cohabit_model::{Hct, Topology};
 
 /// How fast things are, in bytes/s; infinity where something never is in the way.
 ///
-/// Only their proportions matter to which mapping is the better one. Where a cluster file does not say (`[[memory]]`, which
-/// `cohabit measure` writes), controllers and links are those of a Skylake with DDR4 by the Mess benchmark (101 GB/s local,
-/// 35 GB/s remote); those of tasks and of a shared cache are assumed.
+/// Only their proportions matter to which mapping is the better one. Where a cluster file does not say (`[[memory]]`,
+/// which `cohabit measure` writes), controllers and links are those of a Skylake with DDR4 by the Mess benchmark (101
+/// GB/s local, 35 GB/s remote); those of tasks and of a shared cache are assumed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Speeds {
-    /// What a task reads from the memory of its own node, all latency included; from farther away it reads the less, as the
-    /// distance is larger. Its work, the accesses that nobody else takes part in, goes as fast.
+    /// What a task reads from the memory of its own node, all latency included; from farther away it reads the less, as
+    /// the distance is larger. Its work, the accesses that nobody else takes part in, goes as fast.
     pub task: f64,
     /// A task's port in a network, in each direction, wherever it is.
     pub port: f64,
@@ -127,7 +128,8 @@ pub(super) struct Resources {
     cache: Vec<Option<u32>>,
     controller: Vec<u32>,
     core: Vec<u32>,
-    /// The distance across a NUMA node, whose memory a task reads at its full speed; where no NUMA node is known, across the machine.
+    /// The distance across a NUMA node, whose memory a task reads at its full speed; where no NUMA node is known,
+    /// across the machine.
     pub own_distance: f64,
 }
 

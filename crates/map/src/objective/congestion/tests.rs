@@ -1,4 +1,5 @@
-//! Reductions to other objectives by construction, the loads against their definition, and the search against all placements.
+//! Reductions to other objectives by construction, the loads against their definition, and the search against all
+//! placements.
 
 use super::loads::Loads;
 use super::resources::{Resources, Speeds};
@@ -41,8 +42,8 @@ fn machine(nodes: usize, cores: usize) -> Topology {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
 
-    /// Where each message is a part of its own, a part takes as long as the slowest thing on the way: with a cache of 1/10 and
-    /// links of 1/100 lines/s that is J of distances 10 and 100.
+    /// Where each message is a part of its own, a part takes as long as the slowest thing on the way: with a cache of
+    /// 1/10 and links of 1/100 lines/s that is J of distances 10 and 100.
     #[test]
     fn one_by_one_it_is_the_distance_cost(
         rows in prop::collection::vec((0_u32..6, 0_u32..6, 1_u64..50), 1..12),
@@ -59,8 +60,8 @@ proptest! {
         prop_assert!((found - expected).abs() <= 1e-9 * expected.max(1.0), "{found} {expected}");
     }
 
-    /// Where no bandwidth limits, what a task waits for a message is the distance that it comes: one by one J of the topology's
-    /// own distances.
+    /// Where no bandwidth limits, what a task waits for a message is the distance that it comes: one by one J of the
+    /// topology's own distances.
     #[test]
     fn one_by_one_waiting_is_the_distance_cost(
         rows in prop::collection::vec((0_u32..6, 0_u32..6, 1_u64..50), 1..12),

@@ -43,8 +43,9 @@ pub struct Reference<'a> {
     touched: BTreeSet<u64>,
     lost: BTreeSet<(u64, usize)>,
     lost_by_domain: BTreeSet<(u64, usize)>,
-    /// For the kinds of misses: level, cache and line of all that was ever looked for; core and line of what was lost to writes of
-    /// others, and the lowest level that lost it; domain and line of what was; what was found out of the access under way.
+    /// For the kinds of misses: level, cache and line of all that was ever looked for; core and line of what was lost
+    /// to writes of others, and the lowest level that lost it; domain and line of what was; what was found out of the
+    /// access under way.
     known: BTreeSet<(usize, usize, u64)>,
     lost_at: BTreeMap<(usize, u64), usize>,
     lost_by_last: BTreeSet<(usize, u64)>,

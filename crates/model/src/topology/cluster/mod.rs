@@ -1,8 +1,8 @@
-//! Clusters: a TOML file of hosts, switches and ports (docs/cluster.md) as one tree, switches above hosts above packages,
-//! and as the hardware communication topology of the IBM report (3.1).
+//! Clusters: a TOML file of hosts, switches and ports (docs/cluster.md) as one tree, switches above hosts above
+//! packages, and as the hardware communication topology of the IBM report (3.1).
 //!
-//! `file` is the TOML, `hostlist` the names in it, `quantity` the bandwidths, `slurm` Slurm's topology.conf, `tree` who is
-//! above whom, `ports` what is known of ports and switches.
+//! `file` is the TOML, `hostlist` the names in it, `quantity` the bandwidths, `slurm` Slurm's topology.conf, `tree` who
+//! is above whom, `ports` what is known of ports and switches.
 
 mod file;
 pub mod hostlist;

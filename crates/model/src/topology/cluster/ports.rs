@@ -1,5 +1,5 @@
-//! What a cluster file says of ports and switches, and with it the hardware communication topology (IBM report, 3.1): an
-//! element for each node of the topology, with the same number.
+//! What a cluster file says of ports and switches, and with it the hardware communication topology (IBM report, 3.1):
+//! an element for each node of the topology, with the same number.
 
 use super::file::{ClusterFile, MEMORY_KEYS, MemoryTable, Names, PlaceTable, PortTable};
 use super::quantity;
@@ -105,8 +105,8 @@ impl Ports {
 }
 
 impl Topology {
-    /// The hardware communication topology of a cluster: element k is node k, and PUs are the processing elements. Nodes
-    /// of which the cluster file says nothing limit nothing.
+    /// The hardware communication topology of a cluster: element k is node k, and PUs are the processing elements.
+    /// Nodes of which the cluster file says nothing limit nothing.
     ///
     /// # Errors
     /// Where the topology is not that of a cluster file: nothing else says how fast ports are.

@@ -55,8 +55,8 @@ fn over_levels(text: &str, shape: &[(Level, u64)]) -> Option<Vec<Loop>> {
     Some(depths.iter().map(one).collect())
 }
 
-/// The index each position gets; none where the loops do not cover them all. A last loop over what lies below the finest
-/// step may be left out.
+/// The index each position gets; none where the loops do not cover them all. A last loop over what lies below the
+/// finest step may be left out.
 fn run(mut loops: Vec<Loop>, width: u64) -> Option<Vec<u32>> {
     let covered = loops.iter().try_fold(1u64, |product, one| product.checked_mul(one.count))?;
     let finest = loops.iter().map(|one| one.step).min()?;

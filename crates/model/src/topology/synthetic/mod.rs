@@ -1,10 +1,10 @@
 //! Synthetic topologies: `pack:2 core:14 pu:2`, in the language of hwloc (hwloc 2.9 manual, "Synthetic topologies").
 //!
-//! Parsed here because hwloc takes minutes at a million PUs. hwloc's names and their abbreviations are understood, levels
-//! without names (`2 14 2`), NUMA nodes attached in brackets (`pack:2 [numa] core:8 pu:2`), and of the attributes in
-//! parentheses `size`, `memory` and `indexes`; others are passed over. Differences: NUMA nodes come where they are
-//! written, and where none are written there are none; instruction caches are no level; a level that could not be inside
-//! the one before it (`core:4 pack:2`) is refused.
+//! Parsed here because hwloc takes minutes at a million PUs. hwloc's names and their abbreviations are understood,
+//! levels without names (`2 14 2`), NUMA nodes attached in brackets (`pack:2 [numa] core:8 pu:2`), and of the
+//! attributes in parentheses `size`, `memory` and `indexes`; others are passed over. Differences: NUMA nodes come where
+//! they are written, and where none are written there are none; instruction caches are no level; a level that could not
+//! be inside the one before it (`core:4 pack:2`) is refused.
 
 mod attributes;
 mod indexes;
@@ -225,8 +225,8 @@ fn cache_named(name: &str) -> Option<Option<Level>> {
     }
 }
 
-/// Where a level is among the others: a larger one lies inside. Dies, groups and NUMA nodes may lie anywhere between the
-/// machine and its cores.
+/// Where a level is among the others: a larger one lies inside. Dies, groups and NUMA nodes may lie anywhere between
+/// the machine and its cores.
 fn rank(level: Level) -> u32 {
     match level {
         Level::Switch | Level::Machine => 0,

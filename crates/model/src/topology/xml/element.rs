@@ -1,5 +1,5 @@
-//! XML as a tree of elements, by a parser that does not recurse: files nested deeper than any machine are refused, where
-//! readers that follow the nesting overflow their stack.
+//! XML as a tree of elements, by a parser that does not recurse: files nested deeper than any machine are refused,
+//! where readers that follow the nesting overflow their stack.
 
 use crate::{Error, Result};
 use quick_xml::Reader;

@@ -72,7 +72,8 @@ impl Reader {
         // The first memory is the default one: innermost, so that a PU's nearest NUMA node is that.
         let mut places: Vec<_> = memories.iter().rev().map(|&memory| (Level::Numa, memory)).collect();
         if let Some(level) = level {
-            // A NUMA node lies inside a package, but around the cache with the same PUs: that is what is nearest to them.
+            // A NUMA node lies inside a package, but around the cache with the same PUs: that is what is nearest to
+            // them.
             let at = if level > Level::Numa { places.len() } else { 0 };
             places.insert(at, (level, object));
         }
