@@ -12,7 +12,8 @@ pub(crate) fn is_thread_of(pid: i32, tid: i32) -> bool {
 pub(crate) fn threads(pid: i32) -> Vec<i32> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let tids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    in_order_of_start(tids.map(|tid| (started(pid, tid), tid)).collect(), pid)
+    // One that has ended since is none of them.
+    in_order_of_start(tids.filter_map(|tid| Some((started(pid, tid)?, tid))).collect(), pid)
 }
 
 /// Thread ids ascend until the highest there is has been given, and then begin again with the lowest that are free: of
@@ -22,12 +23,12 @@ fn in_order_of_start(mut threads: Vec<(u64, i32)>, main: i32) -> Vec<i32> {
     threads.into_iter().map(|(_, tid)| tid).collect()
 }
 
-/// When a thread was started, in clock ticks since the machine was (proc_pid_stat(5), field 22); 0 when it is gone.
-fn started(pid: i32, tid: i32) -> u64 {
-    let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
+/// When a thread was started, in clock ticks since the machine was (proc_pid_stat(5), field 22); none when it is gone.
+fn started(pid: i32, tid: i32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
     // The fields from the third on follow the name, which is in brackets and may hold any character.
-    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
-    fields.split(' ').nth(19).and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
+    let (_, fields) = stat.rsplit_once(") ")?;
+    fields.split(' ').nth(19)?.parse().ok()
 }
 
 /// The file name of the program that a process executes; empty where that cannot be read.
@@ -70,6 +71,16 @@ mod tests {
             (32_000, vec![(5, 32_000), (8, 310), (7, 32_500), (8, 305)], vec![32_000, 32_500, 305, 310]),
         ] {
             assert_eq!(in_order_of_start(found, main), expected);
+        }
+    }
+
+    #[test]
+    fn threads_that_end_meanwhile_are_not_before_the_main_one() {
+        let own = std::process::id() as i32;
+        for _ in 0..300 {
+            let ending: Vec<_> = (0..4).map(|_| std::thread::spawn(|| ())).collect();
+            assert_eq!(threads(own)[0], own);
+            ending.into_iter().for_each(|thread| thread.join().unwrap());
         }
     }
 
