@@ -8,9 +8,9 @@
 //! holder: it counts alike.
 
 use crate::hashing::{Blocks, touched};
+use crate::transfers::{PARTS, whole};
 use crate::{Counts, Detected, Detector, Row, Setting};
 use cohabit_access::order::Event;
-use cohabit_model::Matrix;
 
 pub const ROW: Row = Row {
     name: "holders",
@@ -21,9 +21,6 @@ pub const ROW: Row = Row {
     complete: true,
     make: |setting| Box::new(Holders::new(setting)),
 };
-
-/// Parts that a transfer is counted in: 2 / n is whole up to 16 holders.
-const PARTS: u64 = 360_360;
 
 struct Holders {
     block_bytes: u64,
@@ -43,6 +40,7 @@ impl Holders {
 
 /// The value is gone: what it was worth is counted.
 fn count(counts: &mut Counts, holders: &[u32]) {
+    // Whole up to 16 holders.
     let part = 2 * PARTS / (holders.len() as u64).max(1);
     for (at, &a) in holders.iter().enumerate() {
         holders[..at].iter().for_each(|&b| counts.add_pair(a, b, part));
@@ -79,9 +77,11 @@ impl Detector for Holders {
         for holders in self.holders.values() {
             count(&mut self.counts, holders);
         }
-        let matrix = self.counts.matrix();
-        let whole = matrix.iter().map(|(a, b, parts)| (a, b, (parts + PARTS / 2) / PARTS));
-        let matrix = Matrix::from_triplets(matrix.tasks(), whole.filter(|cell| cell.2 > 0));
-        Detected { matrix, looked: self.accesses, occasions: self.accesses, overhead: None }
+        Detected {
+            matrix: whole(&self.counts.matrix()),
+            looked: self.accesses,
+            occasions: self.accesses,
+            overhead: None,
+        }
     }
 }
