@@ -33,6 +33,7 @@ use judge::Judge;
 use loads::Loads;
 use routes::Routes;
 use search::Search;
+use std::collections::HashSet;
 
 /// How long messages take: what a mapping is judged by.
 #[derive(Debug, Clone, Copy)]
@@ -135,7 +136,8 @@ fn followed(
     priced.sort_by(|a, b| a.0.seconds.total_cmp(&b.0.seconds));
     // A search by single changes ends where no change of one task helps, so the nearest ones begin it, each with its
     // share.
-    priced.dedup_by(|a, b| a.1 == b.1);
+    let mut seen = HashSet::new();
+    priced.retain(|(_, placement)| seen.insert(placement.clone()));
     let starts: Vec<Vec<usize>> =
         priced.iter().filter_map(|(_, placement)| slots_of(slots, placement)).take(STARTS).collect();
     let routes = Routes::new(time.hct);
