@@ -82,6 +82,8 @@ pub struct Made {
     /// What communication is estimated to take so, and with the linear mapping, where the topology says how fast its
     /// ports are.
     pub times: Option<[comparison::Cost; 2]>,
+    /// J of what was found by distance, where a placement of larger J was preferred to it.
+    pub set_aside: Option<u128>,
     /// What is traded where congestion was to be small: of this mapping, of packed and of scatter.
     pub trades: Option<[congestion::Trade; 3]>,
     /// What is exchanged at the same time, where the mapper or the objective asks for that.
@@ -146,7 +148,9 @@ impl MappingArgs {
         let network = hct.as_ref().ok().map(|hct| Time { hct, traffic: &traffic });
         let case = Case { problem: &problem, network, memory: &[] };
         let beaten = format!("mapping; J of packed {}", distance_cost(matrix, topology, &default));
-        let placement = progress::during(&beaten, || objective::map_for(&case, algorithm, wanted))?;
+        let found = progress::during(&beaten, || objective::least_for(&case, algorithm, wanted))?;
+        let found_j = distance_cost(matrix, topology, &found);
+        let placement = wanted.preferred(&case, algorithm, found)?;
         let trades = match wanted.asks_for_periods() {
             true => Some(
                 [&placement, &default, &mapper("scatter")?.map(&problem)?].map(|one| congestion::trade(&case, one)),
@@ -199,7 +203,8 @@ impl MappingArgs {
             phases: None,
             unknown: serde_json::Map::default(),
         };
-        Ok(Made { mapping, placement, weight: matrix.clone(), options, times, trades, periods })
+        let set_aside = Some(found_j).filter(|&found| found < mapping.cost.distance && self.objective == DISTANCE);
+        Ok(Made { mapping, placement, weight: matrix.clone(), options, times, set_aside, trades, periods })
     }
 
     /// Maps some of the tasks of a profile, and leaves the others out: the PUs that each of them may use.

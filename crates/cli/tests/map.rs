@@ -64,6 +64,33 @@ const HOSTS: &str = "[[host]]\nnames = 'n[1-2]'\ntopology = 'core:2 pu:1'\n[[swi
                      [[port]]\nof = 'n[1-2]'\nbandwidth = '1 GB/s'\nlatency_ns = 1e6\n";
 
 #[test]
+fn a_smaller_j_that_was_found_and_not_taken_is_said() {
+    let room = Room::new();
+    let csv = |value: fn(usize, usize) -> u64| {
+        let row = |a| (0..8).map(|b| if a == b { 0 } else { value(a, b) }.to_string()).collect::<Vec<_>>().join(",");
+        (0..8).map(|a| row(a) + "\n").collect::<String>()
+    };
+    // All pairs alike but for three, by some percent: 0.2 % of J.
+    room.import("even.npz", &csv(|a, b| 1000 + if [(0, 5), (5, 0), (1, 4)].contains(&(a, b)) { 60 } else { 0 }));
+    let machine = "--topology pack:2@core:4@pu:1";
+    let said = |line: &str| run(&room, &format!("map {line} {machine}")).stdout;
+    let j = |text: &str, row: &str| -> u64 {
+        let line = text.lines().find(|line| line.starts_with(&format!("J  {row} "))).unwrap();
+        line.split_whitespace().nth(2).unwrap().parse().unwrap()
+    };
+    let best = said("even.npz");
+    assert!(best.contains("  0.2 % less: too little to tell in time\n"), "{best}");
+    assert_eq!(j(&best, "best"), j(&best, "packed"));
+    let exact = said("even.npz --mapper exact");
+    assert_eq!(j(&best, "found"), j(&exact, "exact"));
+    assert!(!exact.contains("J  found"), "{exact}");
+    // Pairs across the packages are put together, and nothing is set aside.
+    room.import("pairs8.npz", &csv(|a, b| if a % 4 == b % 4 { 1000 } else { 1 }));
+    let pairs = said("pairs8.npz");
+    assert!(pairs.contains("J  best") && !pairs.contains("J  found"), "{pairs}");
+}
+
+#[test]
 fn threads_are_kept_to_one_host_and_that_is_said() {
     let room = Room::new();
     room.file("cluster.toml", HOSTS);

@@ -237,7 +237,9 @@ fn text(made: &Made, topology: &Topology, costs: Costs, sentences: [Option<&Stri
     text.push_str(&format!("J, the distance cost: {weight} of each pair times the distance of its PUs\n"));
     let bound = made.mapping.cost.lower_bound.filter(|&bound| bound > 0);
     let mapper = made.mapping.mapper.as_str();
+    let found = made.set_aside.map(|found| 100.0 * (1.0 - found as f64 / costs.mapped as f64));
     let others = [
+        ("found", made.set_aside, format!("{:.1} % less: too little to tell in time", found.unwrap_or(0.0))),
         ("packed", Some(costs.packed), format!("{one} after {one}, side by side")),
         ("scatter", Some(costs.scatter), "as far apart as they can be".to_owned()),
         ("at least", bound, "no mapping costs less".to_owned()),

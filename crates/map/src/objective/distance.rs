@@ -50,7 +50,10 @@ impl Objective for Distance {
     }
 
     fn least(&self, case: &Case, mapper: &dyn Mapper) -> Result<Vec<usize>> {
-        let found = mapper.map(case.problem)?;
+        mapper.map(case.problem)
+    }
+
+    fn preferred(&self, case: &Case, mapper: &dyn Mapper, found: Vec<usize>) -> Result<Vec<usize>> {
         match mapper.searches() && case.problem.options.present.is_empty() {
             true => shortest_wait(case.problem, found),
             false => Ok(found),

@@ -85,6 +85,15 @@ pub trait Objective: Sync {
     /// # Errors
     /// As [`Objective::cost`] and the mapper.
     fn least(&self, case: &Case, mapper: &dyn Mapper) -> Result<Vec<usize>>;
+    /// The placement to take where such a one was found: itself, or one that is as good as far as the objective can
+    /// tell and better for what it does not count.
+    ///
+    /// # Errors
+    /// As the mappers.
+    fn preferred(&self, case: &Case, mapper: &dyn Mapper, found: Vec<usize>) -> Result<Vec<usize>> {
+        let _ = (case, mapper);
+        Ok(found)
+    }
 }
 
 /// A placement whose cost is kept up to date. Places are nodes of the topology: of a PU
@@ -158,8 +167,17 @@ pub fn check(mapper: &dyn Mapper, objective: &dyn Objective) -> Result<()> {
 /// A placement by a mapper for an objective.
 ///
 /// # Errors
-/// As [`check`] and [`Objective::least`].
+/// As [`least_for`] and [`Objective::preferred`].
 pub fn map_for(case: &Case, mapper: &dyn Mapper, objective: &dyn Objective) -> Result<Vec<usize>> {
+    let found = least_for(case, mapper, objective)?;
+    objective.preferred(case, mapper, found)
+}
+
+/// What a mapper finds for an objective, before [`Objective::preferred`].
+///
+/// # Errors
+/// As [`check`] and [`Objective::least`].
+pub fn least_for(case: &Case, mapper: &dyn Mapper, objective: &dyn Objective) -> Result<Vec<usize>> {
     check(mapper, objective)?;
     match mapper.search_for() {
         Some(search) if objective.name() != "distance" => search(case, objective),
