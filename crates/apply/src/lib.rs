@@ -8,6 +8,7 @@ pub mod export;
 pub mod launch;
 pub mod memory;
 pub mod ranks;
+mod room;
 pub mod usage;
 
 pub use export::svg::topology_svg;

@@ -1,7 +1,7 @@
 //! The tasks of a mapping as launchers number them: MPI ranks (or processes), or the threads of one process.
 
 use super::Placement;
-use cohabit_host::CpuMask;
+use crate::room::listed;
 use cohabit_model::mapping::Placed;
 use cohabit_model::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
@@ -99,31 +99,23 @@ pub fn ranks<'a>(placement: &Placement<'a>, format: &str) -> Result<Vec<Rank<'a>
 fn with_room<'a>(mut ranks: Vec<Rank<'a>>, tasks: &'a [Placed]) -> Result<Vec<Rank<'a>>> {
     let mut taken: HashMap<&str, Vec<u32>> = HashMap::new();
     tasks.iter().for_each(|task| taken.entry(&task.host).or_default().push(task.pu));
-    // Ranks have few different rooms: each is looked at once.
-    let mut rooms: HashMap<(&str, &str), Option<Vec<u32>>> = HashMap::new();
-    let mut room_of = |task: &'a Placed| -> Result<Option<Vec<u32>>> {
-        let room = rooms.entry((&task.host, &task.pus)).or_insert_with(|| {
-            let listed = CpuMask::parse(&task.pus)?;
-            let tasks = taken[task.host.as_str()].iter().filter(|&&pu| listed.contains(pu)).count();
-            Some(if tasks < listed.pus().len() { listed.pus() } else { Vec::new() })
-        });
-        match room {
-            Some(room) if room.is_empty() => Ok(None),
-            Some(room) if room.contains(&task.pu) => Ok(Some(room.clone())),
-            _ => {
-                let cause = format!("the PUs {:?} of task {} are no list with its PU {}", task.pus, task.task, task.pu);
-                Err(Error::new(cause).remedy("make the mapping again from its profile"))
-            }
-        }
-    };
     for rank in &mut ranks {
-        rank.room = rank.pus.clone();
+        rank.room.clone_from(&rank.pus);
     }
+    // Ranks have few different rooms: the tasks in each are counted once.
+    let mut has_spare: HashMap<(&str, &str), bool> = HashMap::new();
     for task in tasks.iter().filter(|task| !task.pus.is_empty()) {
-        let number = task.rank.unwrap_or(task.process) as usize;
-        let rank = &mut ranks[number];
-        if rank.tasks == 1 {
-            rank.room = room_of(task)?.unwrap_or_else(|| rank.pus.clone());
+        let rank = &mut ranks[task.rank.unwrap_or(task.process) as usize];
+        if rank.tasks > 1 {
+            continue;
+        }
+        let listed = listed(task.task, task.pu, &task.pus)?;
+        let has_spare = has_spare.entry((&task.host, &task.pus)).or_insert_with(|| {
+            let tasks = taken[task.host.as_str()].iter().filter(|&&pu| listed.contains(pu)).count();
+            tasks < listed.pus().len()
+        });
+        if *has_spare {
+            rank.room = listed.pus();
         }
     }
     Ok(ranks)

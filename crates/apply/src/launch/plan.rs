@@ -1,6 +1,7 @@
 //! Which thread of a run goes on which PU, and how a thread is recognised.
 
 use super::phases::PhaseSeat;
+use crate::room::listed;
 use cohabit_host::affinity::CpuMask;
 use cohabit_model::mapping::{PhaseMapping, Placed, Seat};
 use cohabit_model::timeline::By;
@@ -182,12 +183,8 @@ fn room((task, pu, pus): (u32, u32, &str), pinning: Pinning, allowed: &CpuMask) 
     if pinning == Pinning::Always || pus.is_empty() {
         return Ok(CpuMask::single(pu));
     }
-    let listed = CpuMask::parse(pus).filter(|listed| listed.contains(pu));
-    let usable = |listed: CpuMask| CpuMask::from_pus(listed.pus().into_iter().filter(|&pu| allowed.contains(pu)));
-    listed.map(usable).ok_or_else(|| {
-        let cause = format!("the PUs {pus:?} of task {task} are no list with its PU {pu}");
-        Error::new(cause).remedy("make the mapping again from its profile")
-    })
+    let listed = listed(task, pu, pus)?.pus();
+    Ok(CpuMask::from_pus(listed.into_iter().filter(|&pu| allowed.contains(pu))))
 }
 
 /// The file name of an executable: the same program may lie elsewhere on another machine.
