@@ -17,7 +17,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Steps of a look that found nothing, at most.
 const LONGEST_LOOK: usize = 1 << 14;
-/// Looks that are remembered, at most: beyond that it begins anew.
+/// Looks that are remembered, at most: with one more all are forgotten.
 const MOST_KNOWN: usize = 1 << 16;
 
 /// A step, or what is known of the code that takes it.
