@@ -93,7 +93,7 @@ impl Session {
 /// needed.
 pub(super) fn switches_too(sampled: Sums, are_needed: bool) -> &'static str {
     if !are_needed {
-        "samples shortly after tasks are given a PU, too: they find them near others' memory at least twice as often"
+        "samples shortly after switches to tasks too, which find them near others' memory at least twice as often"
     } else if sampled.waiting > sampled.samples / 2 {
         "samples shortly after switches to tasks too, while the others mostly find them waiting"
     } else {
