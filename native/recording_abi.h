@@ -39,7 +39,7 @@ typedef struct {
     uint64_t forks; /* that were made; the table holds no more than COHABIT_RECORDING_MAX_FORKS */
     uint32_t image; /* its number in the run, + 1; 0: it has none, and memory that processes share is taken for its own */
     uint32_t reserved;
-    uint64_t reserved_too;
+    uint64_t channels; /* at least so many has the run: the greatest number of one that the image used, + 1 */
 } cohabit_recording_t;
 
 /* One task. Positions count the accesses that a task has made. */
@@ -120,5 +120,8 @@ typedef struct {
 #define COHABIT_EVENT_REMOTE 8u /* kind, number of an image, version of its mappings, bytes, address there: a copy from or to
                                    another process's memory */
 #define COHABIT_EVENT_CLEAR 9u /* start, object, bytes: so much of the object starts clean */
+#define COHABIT_EVENT_CHANNEL 10u /* kind, number of a channel in the run, first byte, bytes: of the memory in which what goes
+                                     through a pipe or a socket lies meanwhile, COHABIT_CHANNEL_BYTES of it */
+#define COHABIT_CHANNEL_BYTES (64ull << 10)
 
 #endif

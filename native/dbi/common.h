@@ -50,6 +50,7 @@ uint64_t common_block(const word_t *at);
 #define COMMON_IMAGES_AT (1ull << 16)
 #define COMMON_IMAGES_BYTES (1ull << 19)
 #define COMMON_TASKS_AT (1ull << 24)
+#define COMMON_CHANNELS_AT (1ull << 26)
 /* The place in the file, made to exist; NULL where there is no space for it. Not for more than lies in 32 KiB. */
 void *common_room(uint64_t at);
 /* For a block's word another one: where its writer was when it wrote (recorder.h). NULL where there is no space for

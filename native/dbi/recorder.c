@@ -3,6 +3,7 @@
 #include "recorder.h"
 #include "dr_api.h"
 #include "options.h"
+#include "recorder_channels.h"
 #include "recorder_shared.h"
 #include "recorder_state.h"
 #include "slots.h"
@@ -271,6 +272,8 @@ recorder_begin_task(task_t *me)
     *slot_address(SLOT_RECORD_END) = recorder->buffer + BUFFER_WORDS;
     me->order = RECORDER_NO_ORDER;
     recorder->atomic_write = NULL;
+    recorder->sending = NULL;
+    recorder->polled_ns = 0;
     recorder_shared_task(me);
 }
 
@@ -306,6 +309,7 @@ recorder_end_task(task_t *me, bool itself)
     cohabit_recorded_task_t *shared = recorded(me->id);
     /* The kernel clears the word that whoever waits for the task's end looks at. */
     uint64_t cleared = itself ? system_cleared_at_end() : 0;
+    recorder_channels_end(me);
     recorder->ending = true;
     if (cleared != 0)
         shadow_access(me, cleared, 4, ACCESS_WRITE);
@@ -334,6 +338,15 @@ recorder_add_event(task_t *me, uint32_t event, uint64_t first, const uint64_t *o
     for (uint32_t i = 0; i < count; i++)
         entry[1 + i] = others[i];
     *recorder->next = entry + 1 + count;
+}
+
+void
+recorder_uses_channel(uint64_t number)
+{
+    uint64_t most = __atomic_load_n(&file.head->channels, __ATOMIC_RELAXED);
+    while (most < number &&
+           !__atomic_compare_exchange_n(&file.head->channels, &most, number, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
 }
 
 void

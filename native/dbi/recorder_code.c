@@ -207,7 +207,8 @@ numbers_of(uint32_t event)
 {
     switch (event) {
     case COHABIT_EVENT_WAIT:
-    case COHABIT_EVENT_WAIT_IN_RUN: return 3;
+    case COHABIT_EVENT_WAIT_IN_RUN:
+    case COHABIT_EVENT_CHANNEL: return 3;
     case COHABIT_EVENT_ACCESS:
     case COHABIT_EVENT_CLEAR: return 2;
     case COHABIT_EVENT_UNMAP:
@@ -233,7 +234,7 @@ take_event(coder_t *coder, uint32_t event, const uint64_t *entry)
         coder->position++;
         return;
     }
-    coder->position += event == COHABIT_EVENT_REMOTE;
+    coder->position += event == COHABIT_EVENT_REMOTE || event == COHABIT_EVENT_CHANNEL;
     for (uint32_t i = 1; i <= numbers; i++)
         put(coder, entry[i]);
 }

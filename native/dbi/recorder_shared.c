@@ -68,6 +68,12 @@ recorder_shared_image(void)
     return own_number;
 }
 
+uint32_t
+recorder_shared_number(void)
+{
+    return own_number;
+}
+
 void
 recorder_shared_task(task_t *me)
 {
@@ -223,6 +229,15 @@ wait_for_image(task_t *me, uint32_t image)
         if (position > 0)
             recorder_add_wait(me, COHABIT_EVENT_WAIT_IN_RUN, (uint64_t)number << POSITION_BITS | position);
     }
+}
+
+void
+recorder_wait_for_process(task_t *me, uint32_t pid)
+{
+    image_t *other = me->recorder == NULL || own == NULL ? NULL : image_of(pid, false);
+    uint32_t number = other == NULL ? 0 : (uint32_t)__atomic_load_n(&other->pid_and_number, __ATOMIC_ACQUIRE);
+    if (number != 0 && number != own_number)
+        wait_for_image(me, number);
 }
 
 bool

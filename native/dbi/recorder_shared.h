@@ -17,6 +17,8 @@
 /* An image begins to be recorded, in a process that may have been another image before. Its number in the run, + 1; 0:
  * none. */
 uint32_t recorder_shared_image(void);
+/* That number. */
+uint32_t recorder_shared_number(void);
 /* A task begins, or makes a system call: where it is. */
 void recorder_shared_task(task_t *me);
 void recorder_shared_position(task_t *me);
@@ -43,5 +45,7 @@ void recorder_cleared(task_t *me, uint64_t object, uint64_t start, uint64_t end)
 /* process_vm_readv, or process_vm_writev where `writes`, of these arguments copied so many bytes: what it did to the
  * memory of the other process. False where that is this process itself, or one that is not recorded. */
 bool recorder_copied(task_t *me, const uint64_t *argument, uint64_t bytes, bool writes);
+/* The task waits for what the tasks of a process did before their last system calls. */
+void recorder_wait_for_process(task_t *me, uint32_t pid);
 
 #endif

@@ -22,9 +22,16 @@ struct recorder {
     bool atomic_shared;
     uint32_t atomic_order;
     uint64_t *in_run; /* where the task is, for other processes (recorder_shared.c); NULL: nowhere */
+    struct channel *sending; /* by the system call under way (recorder_channels.c), else NULL */
+    uint64_t sending_first; /* numbers of the pieces: the first, and behind the last */
+    uint64_t sending_last;
+    bool sending_messages;
+    uint64_t polled_ns; /* how long it has waited for descriptors last, where it is not known yet for whom */
     coder_t coder;
 };
 
+/* The image uses the channel of that number in the run, + 1. */
+void recorder_uses_channel(uint64_t number);
 void recorder_add_event(task_t *me, uint32_t event, uint64_t first, const uint64_t *others, uint32_t count);
 /* Waits for the write: COHABIT_EVENT_WAIT or COHABIT_EVENT_WAIT_IN_RUN. */
 void recorder_add_wait(task_t *me, uint32_t event, uint64_t write);

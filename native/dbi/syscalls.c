@@ -12,6 +12,7 @@
 #include "interrupted.h"
 #include "mappings.h"
 #include "options.h"
+#include "recorder_channels.h"
 #include "recorder_shared.h"
 #include "syscall_table.h"
 #include "system.h"
@@ -267,6 +268,14 @@ is_idle(int number)
     }
 }
 
+/* Whether several descriptors are waited for, and whoever made one of them ready. */
+static bool
+waits_for_descriptors(int number)
+{
+    return is_idle(number) && number != __NR_nanosleep && number != __NR_clock_nanosleep &&
+        number != __NR_rt_sigtimedwait;
+}
+
 /* Whether the task may sleep in it for long; one that only looks does not. */
 static bool
 may_sleep(int number, const uint64_t *argument)
@@ -334,6 +343,7 @@ event_before(void *drcontext, int number)
     mappings_before(me, number, me->syscall_args);
     recorder_shared_position(me);
     recorder_shared_away(me, may_sleep(number, me->syscall_args));
+    recorder_channels_before(me, number);
     if (me->recorder != NULL && is_idle(number))
         me->idle_since_ns = system_monotonic_ns();
     if (number == __NR_clone3)
@@ -359,11 +369,12 @@ event_after(void *drcontext, int number)
     task_t *me = slots_current_task();
     vectors_suspect(me);
     recorder_shared_away(me, false);
-    if (me->recorder != NULL && counting_on() && is_idle(number) && may_sleep(number, me->syscall_args))
-        recorder_idle(me, system_monotonic_ns() - me->idle_since_ns);
     dr_syscall_result_info_t info = { sizeof(info) };
     dr_syscall_get_result_ex(drcontext, &info);
     int64_t result = (int64_t)info.value;
+    if (me->recorder != NULL && counting_on() && is_idle(number) && may_sleep(number, me->syscall_args))
+        recorder_channels_polled(me, system_monotonic_ns() - me->idle_since_ns, !waits_for_descriptors(number) || result == 0);
+    recorder_channels_after(me, number, result < 0 && result > -4096 ? -1 : result);
     if (counting_partly() && interrupted_after(drcontext, me, number, result))
         return;
     if (number == __NR_close_range)

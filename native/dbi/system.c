@@ -7,13 +7,19 @@
 #include <linux/futex.h>
 #include <fcntl.h>
 #include <linux/mman.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
 #include <linux/stat.h>
+#include <linux/unix_diag.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ipc.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/shm.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -122,6 +128,8 @@ identify(long fd, const char *path, long flags)
         file.kind = FILE_REGULAR;
     else if ((found.stx_mode & S_IFMT) == S_IFIFO)
         file.kind = FILE_PIPE;
+    else if ((found.stx_mode & S_IFMT) == S_IFSOCK)
+        file.kind = FILE_SOCKET;
     else if ((found.stx_mode & S_IFMT) == S_IFCHR && found.stx_rdev_major == 1 && found.stx_rdev_minor == 5)
         file.kind = FILE_ZERO;
     file.device = (uint64_t)found.stx_dev_major << 32 | found.stx_dev_minor;
@@ -142,6 +150,148 @@ file_identity_t
 system_identify_path(const char *path)
 {
     return identify(AT_FDCWD, path, 0);
+}
+
+/* UNIX sockets that are known to be connected, by inode. Lookups race with changes only over sockets that are no
+ * longer, or not yet, the program's. */
+#define PEERS 256u
+static struct {
+    uint64_t own;
+    uint64_t other;
+} peers[PEERS];
+
+static uint64_t
+known_peer(uint64_t inode)
+{
+    uint64_t other = __atomic_load_n(&peers[inode % PEERS].other, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&peers[inode % PEERS].own, __ATOMIC_ACQUIRE) == inode ? other : 0;
+}
+
+static void
+remember_peer(uint64_t inode, uint64_t other)
+{
+    __atomic_store_n(&peers[inode % PEERS].own, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&peers[inode % PEERS].other, other, __ATOMIC_RELEASE);
+    __atomic_store_n(&peers[inode % PEERS].own, inode, __ATOMIC_RELEASE);
+}
+
+/* Who the socket is connected to: its inode, or 0 (sock_diag(7)). */
+static uint64_t
+ask_for_peer(uint64_t inode)
+{
+    struct {
+        struct nlmsghdr head;
+        struct unix_diag_req request;
+    } question = { { sizeof(question), SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, 1, 0 },
+                   { AF_UNIX, 0, 0, ~0u, (uint32_t)inode, UDIAG_SHOW_PEER, { ~0u, ~0u } } };
+    char answer[512] __attribute__((aligned(8)));
+    long fd = call6(__NR_socket, AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG, 0, 0, 0);
+    if (fd < 0)
+        return 0;
+    long got = call6(__NR_sendto, fd, (long)&question, sizeof(question), 0, 0, 0);
+    if (got > 0)
+        got = call6(__NR_recvfrom, fd, (long)answer, sizeof(answer), 0, 0, 0);
+    call6(__NR_close, fd, 0, 0, 0, 0, 0);
+    const struct nlmsghdr *head = (const struct nlmsghdr *)answer;
+    const long fixed = NLMSG_LENGTH(sizeof(struct unix_diag_msg));
+    if (got < fixed || head->nlmsg_type != SOCK_DIAG_BY_FAMILY)
+        return 0;
+    const char *end = answer + (got < (long)head->nlmsg_len ? got : (long)head->nlmsg_len);
+    for (const char *at = answer + NLMSG_ALIGN(fixed); at + RTA_LENGTH(4) <= end;) {
+        const struct rtattr *attribute = (const struct rtattr *)at;
+        if (attribute->rta_type == UNIX_DIAG_PEER && attribute->rta_len >= RTA_LENGTH(4))
+            return *(const uint32_t *)RTA_DATA(attribute);
+        if (attribute->rta_len < RTA_LENGTH(0))
+            break;
+        at += RTA_ALIGN(attribute->rta_len);
+    }
+    return 0;
+}
+
+static uint64_t
+peer_of(uint64_t inode)
+{
+    uint64_t other = known_peer(inode);
+    if (other == 0 && (other = ask_for_peer(inode)) != 0)
+        remember_peer(inode, other);
+    return other;
+}
+
+void
+system_channel_pair(int one, int other)
+{
+    file_identity_t first = system_identify(one), second = system_identify(other);
+    if (first.kind == FILE_SOCKET && second.kind == FILE_SOCKET) {
+        remember_peer(first.inode, second.inode);
+        remember_peer(second.inode, first.inode);
+    }
+}
+
+/* Never 0; the finalizer of splitmix64. */
+static uint64_t
+mixed(uint64_t a, uint64_t b)
+{
+    uint64_t hash = (a ^ (b + 1) * 0x9e3779b97f4a7c15ull) * 0xbf58476d1ce4e5b9ull;
+    hash = (hash ^ hash >> 31) * 0x94d049bb133111ebull;
+    return (hash ^ hash >> 29) | 1;
+}
+
+static int
+socket_option(int fd, int option)
+{
+    int value = -1;
+    socklen_t length = sizeof(value);
+    return call6(__NR_getsockopt, fd, SOL_SOCKET, option, (long)&value, (long)&length, 0) == 0 ? value : -1;
+}
+
+/* The address that a socket of TCP has, or that it is connected to. 0: none. */
+static uint64_t
+address_of(int fd, long call)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+    } name;
+    socklen_t length = sizeof(name);
+    if (call6(call, fd, (long)&name, (long)&length, 0, 0, 0) != 0)
+        return 0;
+    if (name.any.sa_family == AF_INET)
+        return mixed(name.four.sin_addr.s_addr, name.four.sin_port);
+    if (name.any.sa_family != AF_INET6)
+        return 0;
+    const uint32_t *word = (const uint32_t *)&name.six.sin6_addr;
+    if (word[0] == 0 && word[1] == 0 && word[2] == htonl(0xffff)) /* an IPv4 address */
+        return mixed(word[3], name.six.sin6_port);
+    return mixed(mixed((uint64_t)word[0] << 32 | word[1], (uint64_t)word[2] << 32 | word[3]), name.six.sin6_port);
+}
+
+bool
+system_channel(int fd, system_channel_t *channel)
+{
+    file_identity_t file = system_identify(fd);
+    channel->messages = false;
+    if (file.kind == FILE_PIPE) {
+        channel->sends = channel->receives = mixed(mixed(1, file.device), file.inode);
+        return true;
+    }
+    if (file.kind != FILE_SOCKET)
+        return false;
+    int family = socket_option(fd, SO_DOMAIN), type = socket_option(fd, SO_TYPE);
+    uint64_t own, other;
+    if (family == AF_UNIX) {
+        own = file.inode;
+        other = peer_of(own);
+        channel->messages = type != SOCK_STREAM;
+    } else if ((family == AF_INET || family == AF_INET6) && type == SOCK_STREAM) {
+        own = address_of(fd, __NR_getsockname);
+        other = address_of(fd, __NR_getpeername);
+    } else {
+        return false;
+    }
+    channel->sends = mixed(mixed(family == AF_UNIX ? 2 : 3, own), other);
+    channel->receives = mixed(mixed(family == AF_UNIX ? 2 : 3, other), own);
+    return own != 0 && other != 0;
 }
 
 bool

@@ -31,7 +31,7 @@ void system_yield(void);
 void system_sleep(uint64_t ns);
 
 /* What a file descriptor stands for. */
-typedef enum { FILE_OTHER, FILE_REGULAR, FILE_PIPE, FILE_ZERO /* /dev/zero */ } file_kind_t;
+typedef enum { FILE_OTHER, FILE_REGULAR, FILE_PIPE, FILE_SOCKET, FILE_ZERO /* /dev/zero */ } file_kind_t;
 typedef struct {
     file_kind_t kind;
     uint64_t device;
@@ -43,6 +43,16 @@ typedef struct {
 file_identity_t system_identify(int fd);
 /* The same of a path. */
 file_identity_t system_identify_path(const char *path);
+/* What goes through a pipe or a connected socket, each direction by a number that is the same in all processes. */
+typedef struct {
+    uint64_t sends;
+    uint64_t receives;
+    bool messages; /* each is received by itself, else they are bytes one after another */
+} system_channel_t;
+/* False where the descriptor is something else, or it cannot be told who is at the other end, or messages may be lost. */
+bool system_channel(int fd, system_channel_t *channel);
+/* Two UNIX sockets are connected: what system_channel else has to ask the kernel for. */
+void system_channel_pair(int one, int other);
 /* Bytes and creator of a System V segment. False where it cannot be told. */
 bool system_segment(int id, uint64_t *bytes, uint64_t *creator);
 uint64_t system_monotonic_ns(void);

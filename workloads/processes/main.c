@@ -14,16 +14,21 @@
  *   copied     private memory, which workers copy from one another's by process_vm_readv
  *   covered    a file; private memory is mapped over each worker's first mapping of it, used alike by all, and then the
  *              file is mapped again elsewhere
+ *   pipe       no memory: each thread sends its blocks, each by itself, to those whose partner it is
+ *   socket     the same through connected UNIX sockets      message  each block a message (SOCK_SEQPACKET)
+ *   tcp        through TCP, by threads that wait for what comes in poll(2)
  *   cut        a file that is cut off and grown again before the last round: what was stored before is gone
  *
  * Workers map at other addresses, and from another offset on, than each other. With --exec they are programs of their
- * own by exec; with --kill the last worker is killed (SIGKILL) before the last round of loads. With --everything no
+ * own by exec, but where there is no memory; with --kill the last worker is killed (SIGKILL) before the last round of loads. With --everything no
  * range of memory is named to cohabit. What is expected is written to FILE: process id and thread (0: its first) of
  * both ends, messages, bytes, invalidations; and before that where the data is: `shared` and its first byte in the file
- * or the segment, or `private` and its address, and how many bytes it has. */
+ * or the segment, or `private` and its address, and how many bytes it has, or `channels 0 0`. */
 #include <cohabit.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -33,6 +38,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -55,6 +61,7 @@ static char **arguments;
 static int id; /* of the file or the segment */
 static struct control *control;
 static unsigned char *stores, *loads, *covered;
+static int (*ends)[2]; /* of the channel from a thread to another: where it is read, and where it is written */
 
 static void die(const char *what)
 {
@@ -65,6 +72,11 @@ static void die(const char *what)
 static bool is(const char *kind)
 {
     return strcmp(memory, kind) == 0;
+}
+
+static bool by_channels(void)
+{
+    return is("pipe") || is("socket") || is("message") || is("tcp");
 }
 
 static size_t area_bytes(void)
@@ -81,12 +93,12 @@ static void make_memory(void)
 {
     static char text[64];
     snprintf(text, sizeof(text), "/cohabit-workload-%d", getpid());
-    if (is("copied")) {
+    if (is("copied") || by_channels()) {
         stores = mmap(NULL, data_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (stores == MAP_FAILED)
             die("mmap");
     }
-    if (is("anonymous") || is("moved") || is("copied")) {
+    if (is("anonymous") || is("moved") || is("copied") || by_channels()) {
         control = mmap(NULL, CONTROL_BYTES + data_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (control == MAP_FAILED)
             die("mmap");
@@ -138,7 +150,7 @@ static void come_to_memory(void)
     shift_addresses();
     if (is("anonymous")) {
         stores = loads = (unsigned char *)control + CONTROL_BYTES;
-    } else if (is("copied")) {
+    } else if (is("copied") || by_channels()) {
         loads = stores; /* at the same address in all workers */
     } else if (is("moved")) {
         unsigned char *to = mmap(NULL, data_bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -182,6 +194,35 @@ static bool is_partner(unsigned of, unsigned other)
     return other != of;
 }
 
+static void connect_by_tcp(int made[2])
+{
+    struct sockaddr_in name = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t bytes = sizeof(name);
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    made[1] = socket(AF_INET, SOCK_STREAM, 0);
+    if (listener < 0 || made[1] < 0 || bind(listener, (void *)&name, sizeof(name)) != 0 || listen(listener, 1) != 0 ||
+        getsockname(listener, (void *)&name, &bytes) != 0 || connect(made[1], (void *)&name, sizeof(name)) != 0)
+        die("a connection");
+    made[0] = accept(listener, NULL, NULL);
+    close(listener);
+}
+
+static void make_channels(void)
+{
+    unsigned all = processes * threads;
+    ends = calloc((size_t)all * all, sizeof(*ends));
+    for (unsigned i = 0; i < all * all; i++) {
+        if (!is_partner(i % all, i / all))
+            continue;
+        if (is("tcp"))
+            connect_by_tcp(ends[i]);
+        else if (is("pipe") ? pipe(ends[i]) : socketpair(AF_UNIX, is("socket") ? SOCK_STREAM : SOCK_SEQPACKET, 0, ends[i]))
+            die("a channel");
+        if (ends[i][0] < 0)
+            die("a channel");
+    }
+}
+
 static void wait_for_all(void)
 {
     pthread_barrier_wait(&control->barrier);
@@ -217,9 +258,45 @@ static void use_covered(void)
         ++*(volatile uint64_t *)(covered + at);
 }
 
+/* Whether a block is as it was sent. */
+static bool receive(int from, uint64_t value)
+{
+    uint64_t got[block_bytes / sizeof(uint64_t)];
+    for (size_t have = 0; have < sizeof(got);) {
+        struct pollfd one = { from, POLLIN, 0 };
+        if (is("tcp") && poll(&one, 1, -1) != 1)
+            die("poll");
+        ssize_t some = read(from, (char *)got + have, sizeof(got) - have);
+        if (some <= 0)
+            die("read");
+        have += (size_t)some;
+    }
+    return got[0] == value;
+}
+
+static void *send_and_receive(unsigned me)
+{
+    unsigned all = processes * threads;
+    for (unsigned round = 1; round <= rounds; round++) {
+        for (unsigned block = 0; block < blocks; block++)
+            *word(stores, me, block) = me * 1000 + round;
+        for (unsigned other = 0; other < all; other++)
+            for (unsigned block = 0; is_partner(other, me) && block < blocks; block++)
+                if (write(ends[me * all + other][1], (void *)word(stores, me, block), block_bytes) != block_bytes)
+                    die("write");
+        for (unsigned other = 0; other < all; other++)
+            for (unsigned block = 0; is_partner(me, other) && block < blocks; block++)
+                if (!receive(ends[other * all + me][0], other * 1000 + round))
+                    control->wrong = 1;
+    }
+    return NULL;
+}
+
 static void *work(void *number)
 {
     unsigned me = (unsigned)(uintptr_t)number;
+    if (by_channels())
+        return send_and_receive(me);
     for (unsigned round = 1; round <= rounds; round++) {
         for (unsigned block = 0; block < blocks; block++)
             *word(stores, me, block) = me * 1000 + round;
@@ -295,6 +372,8 @@ static void write_expected(void)
     fprintf(file, "# cohabit truth of processes, format 1\n");
     if (is("copied"))
         fprintf(file, "# private %llu %zu\n", (unsigned long long)(uintptr_t)stores, data_bytes());
+    else if (by_channels())
+        fprintf(file, "# channels 0 0\n");
     else
         fprintf(file, "# shared %zu %zu\n", (size_t)CONTROL_BYTES, data_bytes());
     unsigned all = processes * threads, counted = is("cut") ? rounds - 1 : rounds;
@@ -358,6 +437,8 @@ int main(int argc, char **argv)
         return run_worker();
     }
     make_memory();
+    if (by_channels())
+        make_channels();
     pthread_barrierattr_t shared;
     pthread_barrierattr_init(&shared);
     pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);

@@ -23,6 +23,7 @@ const WAIT_IN_RUN: u64 = 6;
 const MAPPINGS: u64 = 7;
 const REMOTE: u64 = 8;
 const CLEAR: u64 = 9;
+const CHANNEL: u64 = 10;
 
 /// What comes next in the coded stream of one task. Numbers of tasks and positions are those of its image.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +62,13 @@ pub(crate) enum Coded {
         image: u64,
         version: u64,
         address: u64,
+        size_bytes: u64,
+    },
+    /// An access of the memory in which what goes through a channel lies meanwhile.
+    Channel {
+        kind: AccessKind,
+        channel: u64,
+        start: u64,
         size_bytes: u64,
     },
     /// Memory that processes share starts clean.
@@ -211,6 +219,10 @@ impl<R: Read> Decoder<R> {
                 Coded::Remote { kind: kind(first)?, image, version, address, size_bytes }
             }
             CLEAR => Coded::Clear { start: first, object: self.from.number()?, bytes: self.from.number()? },
+            CHANNEL => {
+                let (channel, start) = (self.from.number()?, self.from.number()?);
+                Coded::Channel { kind: kind(first)?, channel, start, size_bytes: self.from.number()? }
+            }
             PHASE => Coded::Phase { number: first },
             _ => return Err(damaged(&format!("event {event}"))),
         })

@@ -109,6 +109,7 @@ fn write_mapped(
         ],
         events_lost: 0,
         not_seen: Vec::new(),
+        channels: 2,
     };
     writer.finish(&meta).unwrap();
 }

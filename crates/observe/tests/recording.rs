@@ -72,6 +72,9 @@ fn known_patterns_are_found_in_any_order_that_a_recording_allows() {
 fn data_of_processes(truth: &str, recording: &RecordingFile) -> Vec<Range<u64>> {
     let line = truth.lines().nth(1).and_then(|line| line.strip_prefix("# ")).expect("it says where the data is");
     let [kind, first, bytes] = <[_; 3]>::try_from(line.split(' ').collect::<Vec<_>>()).expect("three words");
+    if kind == "channels" {
+        return recording.channels().collect();
+    }
     let [first, bytes]: [u64; 2] = [first, bytes].map(|number| number.parse().expect("a number"));
     let place = |base: u64| base.wrapping_add(first)..base.wrapping_add(first + bytes);
     if kind == "private" {
@@ -80,6 +83,17 @@ fn data_of_processes(truth: &str, recording: &RecordingFile) -> Vec<Range<u64>> 
     let shared = recording.shared_memory().map(|(base, mapped)| (place(base), mapped));
     let holding = shared.filter(|(data, mapped)| mapped.contains(&data.start) && mapped.end >= data.end);
     holding.map(|(data, _)| data).collect()
+}
+
+fn idle_ns(recording: &RecordingFile) -> u64 {
+    let mut sum = 0;
+    for task in 0..recording.tasks().len() as u32 {
+        let mut steps = recording.steps(task).unwrap();
+        while let Some(step) = steps.next_step().unwrap() {
+            sum += if let Step::Idle { time_ns } = step { time_ns } else { 0 };
+        }
+    }
+    sum
 }
 
 /// Process id and thread of both ends, to messages.
@@ -95,6 +109,11 @@ fn processes_communicate_through_what_they_share_and_copy() {
         "all --memory cut --processes 2",
         "ring --memory twice --processes 2 --exec",
         "all --memory copied --processes 2 --threads 2",
+        "all --memory pipe --processes 3 --threads 2",
+        "ring --memory socket --processes 4",
+        "all --memory message --processes 2 --threads 2",
+        "pairs --memory tcp --processes 2 --threads 2",
+        "ring --memory pipe --processes 1 --threads 3",
     ] {
         let (to, truth) = (folder.path().join("r.rec"), folder.path().join("truth"));
         let words = [&binary].into_iter().map(String::as_str).chain(run.split(' '));
@@ -120,9 +139,14 @@ fn processes_communicate_through_what_they_share_and_copy() {
             let row = |(from, to, messages)| ([who(from), who(to)].concat().try_into().expect("two pairs"), messages);
             matrix.iter().map(row).collect()
         };
-        // The profiler sees no copies between processes.
-        if !run.contains("copied") {
+        // The profiler sees no copies between processes, nor what goes through pipes and sockets.
+        let by_memory = !text.contains("# channels");
+        if by_memory && !run.contains("copied") {
             assert_eq!(counts(&outcome.profile.messages), known, "{run}: the profiler");
+        }
+        if !by_memory {
+            // Whoever waits in poll(2) waits for a task, and no time passes by itself.
+            assert_eq!(idle_ns(&recording), 0, "{run}");
         }
         for turn in [1, 1_000_000] {
             let found = counts(&detect(&recording, &data, turn));

@@ -56,6 +56,8 @@ pub(super) struct Objects {
     placed: HashMap<u64, (u64, Range<u64>)>,
     /// In the order of their addresses.
     order: Vec<u64>,
+    /// The first address behind them.
+    end: u64,
 }
 
 impl Objects {
@@ -83,7 +85,12 @@ impl Objects {
             })?;
             placed.insert(object, (base, base.wrapping_add(extent.start)..base.wrapping_add(extent.end)));
         }
-        Ok(Self { placed, order })
+        Ok(Self { placed, order, end: free })
+    }
+
+    /// The first address behind all objects.
+    pub fn end(&self) -> u64 {
+        self.end
     }
 
     /// The addresses of what was mapped of each object.

@@ -19,6 +19,9 @@ pub struct Meta {
     pub events_lost: u64,
     /// What is not as in the run, a sentence each.
     pub not_seen: Vec<String>,
+    /// Directions of pipes and sockets that its tasks have sent something through (formats 1 and 2: none is seen).
+    #[serde(default)]
+    pub channels: u64,
 }
 
 /// A program image.

@@ -9,11 +9,11 @@ mod steps;
 mod write;
 
 pub use meta::{Image, Meta, MpiCode, Piece, Start, Task};
-pub use read::RecordingFile;
+pub use read::{CHANNEL_BYTES, RecordingFile};
 pub use write::Writer;
 
 /// Version of the format.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 const META: &str = "meta.json";
 
 fn segments_member(image: usize) -> String {

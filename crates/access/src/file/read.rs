@@ -19,6 +19,10 @@ use zip::ZipArchive;
 
 /// What a member may say its length is before it is read: segments of a very large program.
 const LONGEST_BYTES: u64 = 1 << 30;
+/// Bytes of memory of each channel (native/recording_abi.h); a test compares the two.
+pub const CHANNEL_BYTES: u64 = 64 << 10;
+/// More than pipes and sockets there can be at a time, however many have come and gone.
+const MOST_CHANNELS: u64 = 1 << 32;
 
 /// A file that several readers read, each from where it is.
 #[derive(Debug, Clone)]
@@ -116,6 +120,21 @@ impl RecordingFile {
         self.objects.ranges()
     }
 
+    /// The memory in which what goes through pipes and sockets lies meanwhile: that of each direction of each, by its
+    /// addresses in the recording.
+    pub fn channels(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        (0..self.meta.channels).filter_map(|channel| {
+            let start = self.channel_address(channel, 0, CHANNEL_BYTES)?;
+            Some(start..start + CHANNEL_BYTES)
+        })
+    }
+
+    /// The address of bytes of a channel's memory; none where there is no such channel, or not so many bytes.
+    pub(super) fn channel_address(&self, channel: u64, start: u64, bytes: u64) -> Option<u64> {
+        let within = channel < self.meta.channels && start.checked_add(bytes)? <= CHANNEL_BYTES;
+        within.then(|| self.objects.end() + channel * CHANNEL_BYTES + start)
+    }
+
     /// One member of the file.
     pub(super) fn read(&self, name: &str) -> Result<Vec<u8>> {
         member(&mut self.archive.clone(), name)
@@ -153,6 +172,9 @@ fn check_format(meta: &[u8], path: &Path) -> Result<()> {
 /// Every number that refers to something refers to something.
 fn check(meta: &Meta) -> Result<()> {
     let damaged = |what: String| Err(Error::new(format!("damaged: {what}")).remedy("record it again"));
+    if meta.channels > MOST_CHANNELS {
+        return damaged(format!("{} channels, more than a run has", meta.channels));
+    }
     let tasks = meta.tasks.len();
     for (number, image) in meta.images.iter().enumerate() {
         let threads = image.tasks.len();

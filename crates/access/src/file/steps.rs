@@ -187,6 +187,12 @@ impl<'a> FileSteps<'a> {
                 self.ready.push_back(Marked::Moves);
                 self.large_access(kind, address, size_bytes);
             }
+            Coded::Channel { kind, channel, start, size_bytes } => {
+                let address = self.file.channel_address(channel, start, size_bytes);
+                let address = address.ok_or_else(|| self.damaged(&format!("channel {channel}, which it has not")))?;
+                self.ready.push_back(Marked::Moves);
+                self.large_access(kind, address, size_bytes);
+            }
             Coded::Unmap { start, bytes } => {
                 let parts = self.mapped.own_parts(start..start.saturating_add(bytes));
                 parts.into_iter().for_each(|range| self.push(Step::Unmap { range }));

@@ -29,6 +29,8 @@ pub const COHABIT_EVENT_WAIT_IN_RUN: u32 = 6;
 pub const COHABIT_EVENT_MAPPINGS: u32 = 7;
 pub const COHABIT_EVENT_REMOTE: u32 = 8;
 pub const COHABIT_EVENT_CLEAR: u32 = 9;
+pub const COHABIT_EVENT_CHANNEL: u32 = 10;
+pub const COHABIT_CHANNEL_BYTES: u64 = 65536;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct cohabit_recording_t {
@@ -41,7 +43,7 @@ pub struct cohabit_recording_t {
     pub forks: u64,
     pub image: u32,
     pub reserved: u32,
-    pub reserved_too: u64,
+    pub channels: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -56,8 +58,7 @@ const _: () = {
     ["Offset of field: cohabit_recording_t::forks"][::std::mem::offset_of!(cohabit_recording_t, forks) - 40usize];
     ["Offset of field: cohabit_recording_t::image"][::std::mem::offset_of!(cohabit_recording_t, image) - 48usize];
     ["Offset of field: cohabit_recording_t::reserved"][::std::mem::offset_of!(cohabit_recording_t, reserved) - 52usize];
-    ["Offset of field: cohabit_recording_t::reserved_too"]
-        [::std::mem::offset_of!(cohabit_recording_t, reserved_too) - 56usize];
+    ["Offset of field: cohabit_recording_t::channels"][::std::mem::offset_of!(cohabit_recording_t, channels) - 56usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

@@ -48,6 +48,8 @@ pub(crate) fn collect<W: Write + Seek>(parts: &Parts, to: W) -> Result<(W, u64)>
     Ok((writer.finish(&meta)?, accesses))
 }
 
+const _: () = assert!(cohabit_access::file::CHANNEL_BYTES == abi::COHABIT_CHANNEL_BYTES);
+
 fn describe(parts: &Parts, found: &Tasks, kept: &Kept, files: &[ImageFile]) -> Meta {
     let tasks = kept.tasks.iter().map(|entry| Task {
         name: entry.name.clone(),
@@ -64,6 +66,7 @@ fn describe(parts: &Parts, found: &Tasks, kept: &Kept, files: &[ImageFile]) -> M
         tasks: tasks.collect(),
         events_lost: 0,
         not_seen: parts.not_seen.clone(),
+        channels: files.iter().map(|file| file.channels).max().unwrap_or(0),
     };
     let mut made = vec![0u64; meta.tasks.len()];
     let mut known = Known::default();

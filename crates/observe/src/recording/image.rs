@@ -53,6 +53,8 @@ pub struct ImageFile {
     pub forks: Vec<Fork>,
     /// Its number in the run, + 1; 0: it has none.
     pub number: u32,
+    /// Channels that the run has at least: the greatest number of one that it used, + 1.
+    pub channels: u64,
     /// Its rank, where a launcher of ranks started it.
     pub rank: Option<u32>,
 }
@@ -70,6 +72,7 @@ impl ImageFile {
             threads: Vec::new(),
             forks: Vec::new(),
             number: 0,
+            channels: 0,
             rank: None,
         };
         let head = image.bytes(0, size_of::<abi::cohabit_recording_t>())?;
@@ -85,6 +88,7 @@ impl ImageFile {
         image.lost = long(&head, offset_of!(abi::cohabit_recording_t, lost));
         image.segments = long(&head, offset_of!(abi::cohabit_recording_t, segments));
         image.number = word(&head, offset_of!(abi::cohabit_recording_t, image));
+        image.channels = long(&head, offset_of!(abi::cohabit_recording_t, channels));
         image.rank = image.read_rank()?;
         let forks = long(&head, offset_of!(abi::cohabit_recording_t, forks));
         image.read_threads(threads)?;

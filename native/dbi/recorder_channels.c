@@ -1,0 +1,357 @@
+/* Recording what goes through pipes and sockets (recorder_channels.h). Compiled without vector registers. */
+#include "recorder_channels.h"
+#include "common.h"
+#include "counting.h"
+#include "dr_api.h"
+#include "recorder_shared.h"
+#include "recorder_state.h"
+#include "system.h"
+#include <asm/unistd.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+/* What was sent at once: from where on, and up to where, of all that was sent. */
+typedef struct {
+    uint64_t start;
+    uint64_t end;
+    uint64_t writer; /* its number in the run, and its position behind the write, as recorder_state.h has them */
+    uint32_t image; /* the number of its image, + 1 */
+    uint32_t task; /* its number in that */
+    uint32_t at; /* where it lies in the channel's memory */
+    uint32_t bytes; /* there; 0: it is not recorded */
+} piece_t;
+#define PIECES 512u
+/* Of one call, at most; the last of them has all the rest, of which no more is recorded. */
+#define PIECES_OF_CALL 64u
+
+/* One direction of a channel. */
+typedef struct channel {
+    uint64_t key; /* 0: free */
+    int lock;
+    uint32_t number; /* among those of the run, + 1; 0: it has none yet */
+    uint64_t sent; /* bytes, or messages where each is received by itself */
+    uint64_t received;
+    uint64_t pieces; /* that were sent */
+    uint64_t unread; /* number of the first that is not received as a whole */
+    uint64_t next; /* where the next piece lies in the channel's memory */
+    piece_t piece[PIECES]; /* the last of them, by number */
+} channel_t;
+#define CHANNEL_BYTES (1ull << 15)
+#define CHANNELS 4096u
+#define TRIES 64u
+_Static_assert(sizeof(channel_t) <= CHANNEL_BYTES, "a channel is no larger than its place");
+/* Pieces that are looked at before the lock is given back. */
+#define AT_ONCE 16u
+/* Whoever has a lock for longer was killed. */
+#define PATIENCE_NS 50000000u
+#define MAX_VECTOR 1024u
+
+static void
+lock(channel_t *channel)
+{
+    uint64_t since = 0;
+    while (__atomic_exchange_n(&channel->lock, 1, __ATOMIC_ACQUIRE) != 0) {
+        uint64_t now = system_monotonic_ns();
+        since = since == 0 ? now : since;
+        if (now - since > PATIENCE_NS)
+            return;
+        system_yield();
+    }
+}
+
+static void
+unlock(channel_t *channel)
+{
+    __atomic_store_n(&channel->lock, 0, __ATOMIC_RELEASE);
+}
+
+static channel_t *
+find(uint64_t key, bool make)
+{
+    for (uint32_t tries = 0; tries < TRIES; tries++) {
+        channel_t *channel = common_room(COMMON_CHANNELS_AT + (1 + (key + tries) % CHANNELS) * CHANNEL_BYTES);
+        if (channel == NULL)
+            return NULL;
+        uint64_t found = __atomic_load_n(&channel->key, __ATOMIC_ACQUIRE);
+        if (found == 0 && !make)
+            return NULL;
+        if (found == 0 && __atomic_compare_exchange_n(&channel->key, &found, key, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            return channel;
+        if (found == key)
+            return channel;
+    }
+    return NULL;
+}
+
+/* The number of the channel, + 1; it is locked. */
+static uint32_t
+number_of(channel_t *channel)
+{
+    uint32_t *count = common_room(COMMON_CHANNELS_AT);
+    if (channel->number == 0 && count != NULL)
+        channel->number = __atomic_add_fetch(count, 1, __ATOMIC_RELAXED);
+    return channel->number;
+}
+
+static uint64_t
+least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* What a call sends or receives: through which descriptor, and how many bytes at most. */
+typedef struct {
+    uint64_t fd;
+    uint64_t bytes;
+} transfer_t;
+
+static bool
+of_vector(transfer_t *transfer, uint64_t address, uint64_t count)
+{
+    for (uint64_t i = 0; i < count && i < MAX_VECTOR; i++) {
+        struct iovec one;
+        if (!dr_safe_read((void *)(address + i * sizeof(one)), sizeof(one), &one, NULL))
+            return false;
+        transfer->bytes += one.iov_len;
+    }
+    return true;
+}
+
+/* False where the call does neither, or it cannot be told what. */
+static bool
+what_is_moved(int number, const uint64_t *argument, bool sends, transfer_t *transfer)
+{
+    struct msghdr message;
+    *transfer = (transfer_t) { argument[0], 0 };
+    switch (number) {
+    case __NR_write:
+    case __NR_read: transfer->bytes = argument[2]; return sends == (number == __NR_write);
+    case __NR_sendto: transfer->bytes = argument[2]; return sends && argument[4] == 0;
+    case __NR_recvfrom: transfer->bytes = argument[2]; return !sends && (argument[3] & MSG_PEEK) == 0;
+    case __NR_writev:
+    case __NR_readv: return sends == (number == __NR_writev) && of_vector(transfer, argument[1], argument[2]);
+    case __NR_sendmsg:
+    case __NR_recvmsg:
+        return sends == (number == __NR_sendmsg) && (sends || (argument[2] & MSG_PEEK) == 0) &&
+            dr_safe_read((void *)argument[1], sizeof(message), &message, NULL) && (!sends || message.msg_name == NULL) &&
+            of_vector(transfer, (uint64_t)message.msg_iov, message.msg_iovlen);
+    case __NR_sendfile: transfer->bytes = argument[3]; return sends;
+    case __NR_vmsplice: return sends && of_vector(transfer, argument[1], argument[2]);
+    case __NR_splice:
+        transfer->fd = argument[sends ? 2 : 0];
+        transfer->bytes = argument[4];
+        return true;
+    default: return false;
+    }
+}
+
+/* Where the next piece of so many bytes lies. */
+static uint32_t
+place(channel_t *channel, uint64_t bytes)
+{
+    if (channel->next + bytes > COHABIT_CHANNEL_BYTES)
+        channel->next = 0;
+    uint64_t at = channel->next;
+    channel->next += bytes;
+    return (uint32_t)at;
+}
+
+void
+recorder_channels_before(task_t *me, int number)
+{
+    struct recorder *recorder = me->recorder;
+    transfer_t transfer;
+    system_channel_t kind;
+    uint32_t image = recorder_shared_number();
+    if (recorder == NULL || recorder->in_run == NULL || image == 0 ||
+        !what_is_moved(number, me->syscall_args, true, &transfer) || !system_channel((int)transfer.fd, &kind))
+        return;
+    channel_t *channel = find(kind.sends, true);
+    if (channel == NULL)
+        return;
+    const bool counts = counting_on();
+    uint64_t left = transfer.bytes, position = *recorder->position;
+    lock(channel);
+    recorder->sending = channel;
+    recorder->sending_first = channel->pieces;
+    recorder->sending_messages = kind.messages;
+    for (uint32_t i = 0; i < PIECES_OF_CALL && (i == 0 || left > 0); i++) {
+        uint64_t some = i + 1 == PIECES_OF_CALL || kind.messages ? left : least(left, COHABIT_CHANNEL_BYTES);
+        uint64_t bytes = counts && number_of(channel) != 0 ? least(some, COHABIT_CHANNEL_BYTES) : 0;
+        position += bytes > 0;
+        uint64_t start = channel->sent;
+        channel->sent += kind.messages ? 1 : some;
+        channel->piece[channel->pieces++ % PIECES] = (piece_t) {
+            .start = start,
+            .end = channel->sent,
+            .writer = (uint64_t)me->common << POSITION_BITS | position,
+            .image = image,
+            .task = me->id,
+            .at = place(channel, bytes),
+            .bytes = (uint32_t)bytes,
+        };
+        left -= some;
+    }
+    recorder->sending_last = channel->pieces;
+    unlock(channel);
+}
+
+static void
+accesses(task_t *me, const channel_t *channel, uint64_t at, uint64_t bytes, access_kind_t kind)
+{
+    uint64_t numbers[3] = { channel->number - 1, at, bytes };
+    recorder_uses_channel(channel->number);
+    recorder_add_event(me, COHABIT_EVENT_CHANNEL, kind, numbers, 3);
+    ++*me->recorder->position;
+}
+
+/* The call has sent so much, which may be less than it was to. */
+static void
+has_sent(task_t *me, uint64_t units)
+{
+    struct recorder *recorder = me->recorder;
+    channel_t *channel = recorder->sending;
+    piece_t written[PIECES_OF_CALL];
+    uint32_t count = 0;
+    recorder->sending = NULL;
+    lock(channel);
+    const uint64_t kept = channel->pieces > PIECES ? channel->pieces - PIECES : 0;
+    uint64_t less = 0;
+    for (uint64_t i = recorder->sending_first < kept ? kept : recorder->sending_first; i < channel->pieces; i++) {
+        piece_t *piece = &channel->piece[i % PIECES];
+        uint64_t size = piece->end - piece->start, sent = size;
+        if (i < recorder->sending_last) {
+            sent = least(size, units);
+            units -= sent;
+            if (!recorder->sending_messages || sent == 0)
+                piece->bytes = (uint32_t)least(piece->bytes, sent);
+            if (piece->bytes > 0)
+                written[count++] = *piece;
+        }
+        piece->start -= less;
+        piece->end = piece->start + sent;
+        less += size - sent;
+    }
+    channel->sent -= less;
+    unlock(channel);
+    for (uint32_t i = 0; i < count; i++)
+        accesses(me, channel, written[i].at, written[i].bytes, ACCESS_WRITE);
+}
+
+/* Of the pieces that so much is of, those that fit into `found`, each cut to what is received of it; how many, and how
+ * much they are. */
+static uint32_t
+take(channel_t *channel, uint64_t units, bool messages, piece_t *found, uint64_t *taken)
+{
+    uint32_t count = 0;
+    *taken = 0;
+    if (channel->pieces > PIECES && channel->unread < channel->pieces - PIECES)
+        channel->unread = channel->pieces - PIECES;
+    while (*taken < units && channel->unread < channel->pieces && count < AT_ONCE) {
+        const piece_t *piece = &channel->piece[channel->unread % PIECES];
+        if (channel->received < piece->start) /* what lies before was sent by nobody who was seen, or too long ago */
+            channel->received = piece->start;
+        if (piece->end > channel->received) {
+            uint64_t some = least(piece->end - channel->received, units - *taken);
+            uint64_t from = messages ? 0 : least(channel->received - piece->start, piece->bytes);
+            found[count] = *piece;
+            found[count].at += (uint32_t)from;
+            found[count].bytes = messages ? piece->bytes : (uint32_t)least(some, piece->bytes - from);
+            count++;
+            channel->received += some;
+            *taken += some;
+        }
+        if (piece->end <= channel->received)
+            channel->unread++;
+    }
+    return count;
+}
+
+/* So much has been received: whether it was sent by tasks of the run. */
+static bool
+has_received(task_t *me, channel_t *channel, uint64_t units, bool messages)
+{
+    piece_t found[AT_ONCE];
+    uint64_t taken = 0;
+    bool any = false;
+    for (; units > 0; units -= least(taken, units)) {
+        lock(channel);
+        uint32_t count = take(channel, units, messages, found, &taken);
+        if (taken == 0) /* what else was sent there, nobody has seen: whatever comes next is later */
+            channel->received = channel->sent;
+        unlock(channel);
+        if (taken == 0)
+            break;
+        any = true;
+        for (uint32_t i = 0; i < count; i++) {
+            const piece_t *piece = &found[i];
+            if (piece->image == recorder_shared_number() && piece->task == me->id)
+                continue;
+            if (piece->image == recorder_shared_number())
+                recorder_add_wait(me, COHABIT_EVENT_WAIT, (uint64_t)piece->task << POSITION_BITS | (piece->writer & POSITION_MASK));
+            else
+                recorder_add_wait(me, COHABIT_EVENT_WAIT_IN_RUN, piece->writer);
+            if (counting_on() && piece->bytes > 0)
+                accesses(me, channel, piece->at, piece->bytes, ACCESS_READ);
+        }
+    }
+    return any;
+}
+
+/* Whoever waits for a process's end waits for what its tasks did. */
+static void
+has_ended(task_t *me, int number, int64_t result)
+{
+    int32_t pid = (int32_t)result;
+    if (number == __NR_waitid &&
+        (me->syscall_args[2] == 0 || !dr_safe_read((void *)(me->syscall_args[2] + 12), sizeof(pid), &pid, NULL)))
+        return;
+    if (pid > 0)
+        recorder_wait_for_process(me, (uint32_t)pid);
+}
+
+void
+recorder_channels_after(task_t *me, int number, int64_t result)
+{
+    struct recorder *recorder = me->recorder;
+    if (recorder == NULL)
+        return;
+    uint64_t bytes = result > 0 ? (uint64_t)result : 0;
+    if (recorder->sending != NULL)
+        has_sent(me, recorder->sending_messages ? result >= 0 : bytes);
+    if (result < 0 || recorder->in_run == NULL)
+        return;
+    if (number == __NR_wait4 || number == __NR_waitid)
+        has_ended(me, number, result);
+    if (number == __NR_socketpair) {
+        int pair[2];
+        if (dr_safe_read((void *)me->syscall_args[3], sizeof(pair), pair, NULL))
+            system_channel_pair(pair[0], pair[1]);
+    }
+    transfer_t transfer;
+    system_channel_t kind;
+    if (bytes == 0 || !what_is_moved(number, me->syscall_args, false, &transfer) ||
+        !system_channel((int)transfer.fd, &kind))
+        return;
+    channel_t *channel = find(kind.receives, false);
+    if (channel != NULL && has_received(me, channel, kind.messages ? 1 : bytes, kind.messages))
+        recorder->polled_ns = 0;
+}
+
+void
+recorder_channels_polled(task_t *me, uint64_t ns, bool timed_out)
+{
+    struct recorder *recorder = me->recorder;
+    if (recorder == NULL)
+        return;
+    uint64_t before = recorder->polled_ns;
+    recorder->polled_ns = timed_out ? 0 : ns;
+    if (before + (timed_out ? ns : 0) > 0)
+        recorder_idle(me, before + (timed_out ? ns : 0));
+}
+
+void
+recorder_channels_end(task_t *me)
+{
+    recorder_channels_polled(me, 0, true);
+}
