@@ -98,6 +98,9 @@ impl<S: Steps> Polls<S> {
 
     /// A step outside all repetitions.
     fn take(&mut self, step: Step) {
+        if self.goes_on(&step) {
+            return;
+        }
         let step = match step {
             Step::Loop { accesses, iterations }
                 if iterations > 3 && accesses.iter().all(|access| access.stride == 0) =>
@@ -129,6 +132,24 @@ impl<S: Steps> Polls<S> {
             self.forget();
             self.unit = Some(Unit { marks, steps: Vec::new(), times: 0, same: 0 });
         }
+    }
+
+    /// Whether the step is more of the same loop: a buffer that was full, or another stretch, parts it in two. However
+    /// long a task has polled, it is one item.
+    fn goes_on(&mut self, step: &Step) -> bool {
+        let (Step::Loop { accesses, iterations }, Some(Item::Again { unit, times, from: 0, decided: false })) =
+            (step, self.ahead.back_mut())
+        else {
+            return false;
+        };
+        let [Step::Loop { accesses: same, .. }] = &unit[..] else { return false };
+        let unmoved = |(now, before): (&StridedAccess, &StridedAccess)| {
+            let stride = if *iterations == 1 { 0 } else { now.stride };
+            StridedAccess { stride, ..*now } == *before
+        };
+        let goes_on = accesses.len() == same.len() && accesses.iter().zip(same).all(unmoved);
+        *times = times.saturating_add(if goes_on { *iterations } else { 0 });
+        goes_on
     }
 
     fn forget(&mut self) {
@@ -334,6 +355,22 @@ mod tests {
                 assert!(found.contains(&wait(Some(FLAG))), "{found:?}");
                 assert!(!found.contains(&wait(None)));
             }
+        }
+    }
+
+    /// As the recorder parts it: its buffer is full after 4096 looks, and the first of the next is decoded by itself.
+    #[test]
+    fn a_loop_that_was_parted_again_and_again_is_one() {
+        let Step::Loop { accesses, .. } = read(FLAG) else { unreachable!() };
+        for parts in [3, 40, 4000] {
+            let many = Step::Loop { accesses: accesses.clone(), iterations: 4095 };
+            let mut steps = times(&[read(FLAG), many], parts);
+            steps.extend([wait(None), read(FLAG)]);
+            let found = told(steps.clone());
+            assert_eq!(positions(&found), positions(&steps), "{parts}");
+            assert!(found.len() <= 8 && found.contains(&wait(Some(FLAG))), "{parts}: {} {:?}", found.len(), &found[..8]);
+            let polled = |step: &Step| if let Step::Polled { accesses } = step { *accesses } else { 0 };
+            assert!(positions(&found) - found.iter().map(polled).sum::<u64>() <= 6, "{found:?}");
         }
     }
 

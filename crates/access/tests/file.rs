@@ -169,6 +169,21 @@ fn what_processes_share_has_addresses_of_its_own() {
 }
 
 #[test]
+fn what_goes_through_channels_lies_in_memory_of_theirs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.rec");
+    let first = Coded::default().segment(Some(0), [0x1000, 0x2000]).numbers(&[10 << 2 | 2, 2, 1, 64, 100]);
+    let second = Coded::default().segment(Some(0), [0x1000, 0x2000]).numbers(&[10 << 2 | 2, 1, 1, 64, 100]);
+    write(&path, [3, 3], &[(0, 0, &first), (1, 0, &second)]);
+    let recording = RecordingFile::open(&path).unwrap();
+    let channels: Vec<_> = recording.channels().collect();
+    assert!(channels.len() == 2 && channels[0].end == channels[1].start, "{channels:?}");
+    let access = |kind| Step::access(StridedAccess { instructions: 2, ..StridedAccess::new(kind, channels[1].start + 64, 100) });
+    assert_eq!(steps(&recording, 0)[2..], [access(AccessKind::Write)]);
+    assert_eq!(steps(&recording, 1)[3..], [access(AccessKind::Read)]);
+}
+
+#[test]
 fn what_a_rank_does_while_it_waits_is_counted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.rec");
@@ -252,13 +267,15 @@ fn what_is_not_sound_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.rec");
     let body = || Coded::default().segment(Some(0), [0x1000, 0x2000]);
-    let rows: [(&str, [u64; 2], Coded); 8] = [
+    let rows: [(&str, [u64; 2], Coded); 10] = [
         ("makes 2 accesses, and is said to make 3", [3, 0], body()),
         ("it ends within", [2, 0], body().number(1 << 2 | 1)),
         ("segment 7 of 2", [2, 0], body().numbers(&[1 << 2 | 1, 7])),
         ("a run of nothing", [2, 0], Coded::default().number(3 << 2)),
         ("token 3", [2, 0], body().number(3)),
-        ("event 10", [2, 0], body().numbers(&[10 << 2 | 2, 0])),
+        ("event 11", [2, 0], body().numbers(&[11 << 2 | 2, 0])),
+        ("channel 2, which it has not", [3, 0], body().numbers(&[10 << 2 | 2, 1, 2, 0, 8])),
+        ("channel 1, which it has not", [3, 0], body().numbers(&[10 << 2 | 2, 1, 1, 65530, 8])),
         ("memory of image 9", [2, 0], body().numbers(&[8 << 2 | 2, 1, 9, 0, 8, 0x1000])),
         ("a wait for thread 5, which it has not", [2, 0], body().numbers(&[1 << 2 | 2, 0, 5, 1, 0])),
     ];
