@@ -9,13 +9,15 @@ use clap::ValueEnum;
 use cohabit_access::file::RecordingFile;
 use cohabit_access::{Recording, Step, Steps, TaskInfo, check, synthetic};
 use cohabit_cluster::Options;
-use cohabit_detect::communication::{Communication, whole};
+use cohabit_detect::communication::{Communication, communication, whole};
+use cohabit_formats::import::Format;
 use cohabit_map::objective::{Case, Objective, map_for};
 use cohabit_map::{Mapper, Problem};
-use cohabit_model::profile::{Kind, Meta};
+use cohabit_model::profile::{Kind, Meta, Task, TaskKind};
 use cohabit_model::{Error, Matrix, Period, Profile, Result};
 use cohabit_observe::mpi::launcher::is_launcher;
 use cohabit_observe::{dbi, hybrid};
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -236,6 +238,60 @@ impl Steps for CountedSteps<'_> {
     }
 }
 
+/// Of `cohabit import`: what the tasks of a recording communicate, through memory, pipes and sockets.
+pub const FORMAT: Format = Format {
+    name: "recording",
+    extensions: &["rec"],
+    of_directories: false,
+    about: "what `cohabit record` writes: its tasks' exact communication, that through pipes and sockets with it",
+    read: profile_of,
+};
+
+/// The exact communication of a recording as a profile, which has no series: nothing says when things happened.
+///
+/// # Errors
+/// It cannot be read, or is not sound.
+fn profile_of(path: &Path) -> Result<Profile> {
+    let recording = RecordingFile::open(path)?;
+    let known = communication(&recording)?;
+    let about = recording.meta();
+    let mut seen = HashMap::new();
+    let task = |(id, task): (u32, &cohabit_access::file::Task)| {
+        let next = seen.entry(task.process).or_insert(0u32);
+        let image = task.pieces.last().and_then(|piece| about.images.get(piece.image as usize));
+        let spawn_index = std::mem::replace(next, *next + 1);
+        Task {
+            host: about.host.clone(),
+            process: task.process,
+            pid: image.map_or(0, |image| image.pid),
+            tid: task.tid,
+            parent: task.start.map(|start| start.task),
+            spawn_index,
+            ..Task::new(id, TaskKind::Thread, &task.name)
+        }
+    };
+    let tasks: Vec<Task> = (0..).zip(&about.tasks).map(task).collect();
+    let processes = seen.len();
+    let kind = if processes > 1 && processes == tasks.len() { Kind::Processes } else { Kind::Threads };
+    let program = |process: u32| {
+        let of = about.tasks.iter().filter(|task| task.process == process).flat_map(|task| task.pieces.last());
+        of.filter_map(|piece| about.images.get(piece.image as usize)).map(|image| image.program.clone()).next()
+    };
+    let programs = (0..).map_while(|process| (process < processes as u32).then(|| program(process).unwrap_or_default()));
+    let mut meta = Meta { programs: programs.collect(), ..Meta::new(kind, "recording", tasks) };
+    meta.block_bytes = LINE_BYTES;
+    meta.command.clone_from(&about.command);
+    meta.hosts = vec![about.host.clone()];
+    meta.coverage.events_lost = about.events_lost;
+    meta.coverage.exact = about.events_lost == 0;
+    meta.coverage.not_seen.clone_from(&about.not_seen);
+    Ok(Profile {
+        transfers: Some(known.transfers),
+        accessed_bytes: known.accessed_bytes,
+        ..Profile::new(meta, known.messages, known.bytes)
+    })
+}
+
 /// What happens at the same time: clusters of its windows, as DeLoc finds them, with what is exchanged in each:
 /// transfers, or messages. Empty where nothing is communicated.
 ///
@@ -301,6 +357,7 @@ mod tests {
                 tasks: Vec::new(),
                 events_lost: 0,
                 not_seen: Vec::new(),
+                channels: 0,
             };
             let mut writer = Writer::new(std::fs::File::create(&path).unwrap());
             (0..2).for_each(|image| writer.segments(image, &[]).unwrap());

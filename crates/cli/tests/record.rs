@@ -46,6 +46,39 @@ fn a_program_is_recorded_checked_and_looked_at_by_all_detectors() {
     );
 }
 
+/// Whoever reads from a pipe communicates with whoever writes to it, and can be put beside it.
+#[test]
+fn what_goes_through_pipes_becomes_a_profile_and_a_mapping() {
+    let Some(room) = Room::to_profile("programs are recorded") else { return };
+    let pipes = "(seq 20000 | wc -l) & (seq 30000 | tail -n 1); wait";
+    let ran = Ran::of(room.command(["record", "-o", "r.rec", "--", "sh", "-c", pipes]).output().unwrap());
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    let ran = room.run("import r.rec -o p.npz");
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    let profile = cohabit_formats::npz::read_profile(&room.path("p.npz")).unwrap();
+    assert_eq!((profile.meta.detector.as_str(), profile.meta.coverage.exact), ("recording", true));
+    let named = |name: &str| {
+        let ids = profile.meta.tasks.iter().filter(|task| task.name == name).map(|task| task.id as usize);
+        ids.collect::<Vec<usize>>()
+    };
+    let (writers, lines, last) = (named("seq"), named("wc")[0], named("tail")[0]);
+    let partner = |writer: usize| if profile.messages.get(writer, lines) > 0 { lines } else { last };
+    let [a, b] = writers[..] else { panic!("{writers:?}") };
+    assert_ne!(partner(a), partner(b));
+    for (writer, other) in [(a, b), (b, a)] {
+        // 20,000 numbers have 108,894 bytes, 30,000 have 168,894: lines of 64.
+        let bytes = if partner(writer) == lines { 108_894 } else { 168_894 };
+        assert_eq!(profile.bytes.get(writer, partner(writer)), bytes);
+        assert_eq!(profile.messages.get(writer, partner(other)), 0);
+    }
+    let ran =
+        Ran::of(room.command(["map", "p.npz", "--topology", "l2:8 pu:2", "-o", "m.json"]).output().unwrap());
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    let ran = room.run("show p.npz");
+    assert!(ran.status == Some(0) && ran.stdout.contains("seq"), "{} {}", ran.stdout, ran.stderr);
+    assert!(!ran.stderr.contains("pipes"), "{}", ran.stderr);
+}
+
 #[test]
 fn statuses_pass_through_and_wrong_usage_is_said() {
     let Some(room) = Room::to_profile("programs are recorded") else { return };

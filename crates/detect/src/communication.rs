@@ -24,6 +24,8 @@ const MOST_ROWS: usize = 1 << 16;
 pub struct Communication {
     /// First reads of each value, `[writer][reader]`.
     pub messages: Matrix,
+    /// Bytes that these reads read of the blocks which they are counted for.
+    pub bytes: Matrix,
     /// The same reads, each from any task that holds the value then (the detector `transfers`), `[holder][reader]`.
     pub transfers: Matrix,
     /// Bytes that each task accesses.
@@ -65,8 +67,8 @@ pub fn communication(recording: &dyn Recording) -> Result<Communication> {
     })?;
     series.extend(rows_since([&exact.counts, &transfers.counts], &before, accesses.saturating_sub(1) / window));
     let (series, window_accesses) = bound_series(series, window, MOST_ROWS);
-    let (messages, transfers) = (exact.counts.matrix(), transfers.matrix());
-    Ok(Communication { messages, transfers, accessed_bytes, series, window_accesses })
+    let (messages, bytes, transfers) = (exact.counts.matrix(), exact.bytes.matrix(), transfers.matrix());
+    Ok(Communication { messages, bytes, transfers, accessed_bytes, series, window_accesses })
 }
 
 /// What has been counted since an earlier state, messages and transfers, as rows of a window.
@@ -125,6 +127,8 @@ mod tests {
         let weight = &pairs.messages;
         assert_eq!((weight.get(0, 1), weight.get(1, 0), weight.get(1, 2)), (32, 32, 0));
         assert_eq!(pairs.accessed_bytes, vec![2 * 2 * 1024; 4]);
+        // Reads of 8 bytes, of which the first of a line is counted.
+        assert_eq!((pairs.bytes.get(0, 1), pairs.bytes.total()), (32 * 8, 4 * 32 * 8));
         let ring = communication(&synthetic::parse("ring:8:16:10").unwrap()).unwrap();
         assert!(ring.series.iter().map(|row| row.bin).max() > Some(10), "several windows");
     }

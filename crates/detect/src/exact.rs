@@ -58,6 +58,8 @@ pub(crate) struct Exact {
     block_bytes: u64,
     blocks: Blocks<Block>,
     pub(crate) counts: Counts,
+    /// Bytes that the reads which are counted read of their blocks.
+    pub(crate) bytes: Counts,
     accesses: u64,
 }
 
@@ -68,6 +70,7 @@ impl Exact {
             block_bytes: setting.block_bytes,
             blocks: Blocks::default(),
             counts: Counts::new(setting.tasks),
+            bytes: Counts::new(setting.tasks),
             accesses: 0,
         }
     }
@@ -84,7 +87,12 @@ impl Detector for Exact {
                     let block = self.blocks.entry(number).or_insert_with(new);
                     if access.kind.reads() && block.writer != Some(access.task) && block.readers.insert(access.task) {
                         if let Some(writer) = block.writer {
+                            let block = number * self.block_bytes;
+                            let from = access.address.max(block);
+                            let end = access.address.saturating_add(access.size_bytes.into());
+                            let some = end.min(block.saturating_add(self.block_bytes)).saturating_sub(from);
                             self.counts.add(writer, access.task);
+                            self.bytes.add_times(writer, access.task, some);
                         }
                     }
                     if access.kind.writes() {

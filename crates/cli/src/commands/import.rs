@@ -17,6 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   cohabit import matrix.csv -o p.npz                    a square matrix
   cohabit import matrix.csv --kind ranks -o p.npz       between MPI ranks
+  cohabit import r.rec -o p.npz                         a recording, pipes and sockets with it
   cohabit import --format open-mpi run.0.prof -o p.npz  all ranks of an MPI run";
 
 /// Arguments of `cohabit import`.
@@ -61,7 +62,7 @@ impl From<KindArg> for Kind {
 
 /// Files of other tools, and our own rooms' records.
 fn formats() -> Vec<&'static Format> {
-    FORMATS.iter().chain([&cohabit_observe::mpi::FORMAT, &cohabit_online::perf_script::FORMAT]).collect()
+    FORMATS.iter().chain([&crate::recording::FORMAT, &cohabit_observe::mpi::FORMAT, &cohabit_online::perf_script::FORMAT]).collect()
 }
 
 impl Import {
