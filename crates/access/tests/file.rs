@@ -138,7 +138,7 @@ fn what_processes_share_has_addresses_of_its_own() {
         .numbers(&[7 << 2 | 2, 1, 2]) // the last segment is by version 2 already
         .segment(None, [8, 8])
         .number(5 << 2)
-        .numbers(&[6 << 2 | 2, 0, 41, 2, 0]) // waits for a task by its number in the run
+        .numbers(&[6 << 2 | 2, 0, 41, 7, 0]) // waits for a task by its number in the run, which was killed before
         .numbers(&[6 << 2 | 2, 0, 42, 2, 0]) // and for one that is left out
         .numbers(&[8 << 2 | 2, 1, 4, 2, 16, 0x100c]) // reads from what image 5 has there
         .numbers(&[9 << 2 | 2, 0x12, 7, 100, 3 << 2 | 2, 0x1000, 0x40]);

@@ -158,7 +158,8 @@ impl<'a> FileSteps<'a> {
             _ if atomic => Reason::Lock,
             _ => Reason::Data,
         };
-        let position = position.saturating_add(image.before[number]);
+        // Who was killed while it sent something did not get to where it would have been.
+        let position = position.min(image.accesses[number]).saturating_add(image.before[number]);
         // Who is left out is not waited for; nor is what the task itself did before an exec.
         let Some(task) = image.tasks[number].filter(|&task| !in_run || task != self.task) else {
             match &mut self.held {
