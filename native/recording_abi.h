@@ -106,8 +106,8 @@ typedef struct {
 #define COHABIT_TOKEN_EVENT 2u   /* COHABIT_EVENT_...; its numbers follow */
 #define COHABIT_TOKEN_MASK 56u
 
-#define COHABIT_EVENT_WAIT 1u  /* order, task, its position, atomic: order 0: before what comes next; else within the last
-                                  segment, before its access number order - 1 */
+#define COHABIT_EVENT_WAIT 1u  /* order, task, its position, COHABIT_WAIT_...: order 0: before what comes next; else within the
+                                  last segment, before its access number order - 1 */
 #define COHABIT_EVENT_ACCESS 2u /* kind, size, difference to the last such address (signed): by a string instruction, a
                                    masked one, or the kernel */
 #define COHABIT_EVENT_UNMAP 3u /* address, bytes: the memory starts clean */
@@ -122,6 +122,9 @@ typedef struct {
 #define COHABIT_EVENT_CLEAR 9u /* start, object, bytes: so much of the object starts clean */
 #define COHABIT_EVENT_CHANNEL 10u /* kind, number of a channel in the run, first byte, bytes: of the memory in which what goes
                                      through a pipe or a socket lies meanwhile, COHABIT_CHANNEL_BYTES of it */
+#define COHABIT_WAIT_DATA 0u   /* for what it wrote to a block that is accessed next */
+#define COHABIT_WAIT_LOCK 1u   /* the access is by an atomic instruction */
+#define COHABIT_WAIT_CALL 2u   /* for what a system call waited for: something received, a process's end */
 #define COHABIT_CHANNEL_BYTES (64ull << 10)
 
 #endif

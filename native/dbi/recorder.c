@@ -391,7 +391,15 @@ recorder_order(const task_t *me)
 void
 recorder_add_wait(task_t *me, uint32_t event, uint64_t write)
 {
-    uint64_t numbers[3] = { write >> POSITION_BITS, write & POSITION_MASK, me->atomic };
+    uint64_t numbers[3] = { write >> POSITION_BITS, write & POSITION_MASK,
+                            me->atomic ? COHABIT_WAIT_LOCK : COHABIT_WAIT_DATA };
+    recorder_add_event(me, event, recorder_order(me), numbers, 3);
+}
+
+void
+recorder_add_wait_of_call(task_t *me, uint32_t event, uint64_t write)
+{
+    uint64_t numbers[3] = { write >> POSITION_BITS, write & POSITION_MASK, COHABIT_WAIT_CALL };
     recorder_add_event(me, event, recorder_order(me), numbers, 3);
 }
 
@@ -450,7 +458,7 @@ recorder_behind_atomic(task_t *me, uint64_t address, uint64_t group)
     uint64_t other = write >> POSITION_BITS, mine = recorder->atomic_shared ? me->common : me->id;
     if (other != mine && recorder->atomic_order != RECORDER_NO_ORDER) {
         uint32_t event = recorder->atomic_shared ? COHABIT_EVENT_WAIT_IN_RUN : COHABIT_EVENT_WAIT;
-        uint64_t numbers[3] = { other, write & POSITION_MASK, true };
+        uint64_t numbers[3] = { other, write & POSITION_MASK, COHABIT_WAIT_LOCK };
         me->order = recorder->atomic_order;
         recorder_add_event(me, event, recorder->atomic_order + 2u, numbers, 3); /* before the access behind it */
         me->order = RECORDER_NO_ORDER;

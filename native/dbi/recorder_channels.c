@@ -288,9 +288,9 @@ has_received(task_t *me, channel_t *channel, uint64_t units, bool messages)
             if (piece->image == recorder_shared_number() && piece->task == me->id)
                 continue;
             if (piece->image == recorder_shared_number())
-                recorder_add_wait(me, COHABIT_EVENT_WAIT, (uint64_t)piece->task << POSITION_BITS | (piece->writer & POSITION_MASK));
+                recorder_add_wait_of_call(me, COHABIT_EVENT_WAIT, (uint64_t)piece->task << POSITION_BITS | (piece->writer & POSITION_MASK));
             else
-                recorder_add_wait(me, COHABIT_EVENT_WAIT_IN_RUN, piece->writer);
+                recorder_add_wait_of_call(me, COHABIT_EVENT_WAIT_IN_RUN, piece->writer);
             if (counting_on() && piece->bytes > 0)
                 accesses(me, channel, piece->at, piece->bytes, ACCESS_READ);
         }

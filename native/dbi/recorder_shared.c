@@ -227,7 +227,7 @@ wait_for_image(task_t *me, uint32_t image)
             continue;
         uint64_t position = __atomic_load_n(&task->position, __ATOMIC_ACQUIRE);
         if (position > 0)
-            recorder_add_wait(me, COHABIT_EVENT_WAIT_IN_RUN, (uint64_t)number << POSITION_BITS | position);
+            recorder_add_wait_of_call(me, COHABIT_EVENT_WAIT_IN_RUN, (uint64_t)number << POSITION_BITS | position);
     }
 }
 

@@ -35,6 +35,8 @@ void recorder_uses_channel(uint64_t number);
 void recorder_add_event(task_t *me, uint32_t event, uint64_t first, const uint64_t *others, uint32_t count);
 /* Waits for the write: COHABIT_EVENT_WAIT or COHABIT_EVENT_WAIT_IN_RUN. */
 void recorder_add_wait(task_t *me, uint32_t event, uint64_t write);
+/* The same for what a system call waited for. */
+void recorder_add_wait_of_call(task_t *me, uint32_t event, uint64_t write);
 /* The position behind the access under way. */
 uint64_t recorder_position(const task_t *me);
 /* 0, or the number of the access under way within its segment, + 1. */

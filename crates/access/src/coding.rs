@@ -40,7 +40,8 @@ pub(crate) enum Coded {
         in_run: bool,
         task: u64,
         position: u64,
-        atomic: bool,
+        /// For data, for a lock, or in a system call.
+        kind: u64,
     },
     Access {
         kind: AccessKind,
@@ -202,7 +203,7 @@ impl<R: Read> Decoder<R> {
             WAIT | WAIT_IN_RUN => {
                 let (task, position) = (self.from.number()?, self.from.number()?);
                 let in_run = event == WAIT_IN_RUN;
-                Coded::Wait { order: first, in_run, task, position, atomic: self.from.number()? != 0 }
+                Coded::Wait { order: first, in_run, task, position, kind: self.from.number()? }
             }
             ACCESS => {
                 let kind = kind(first)?;

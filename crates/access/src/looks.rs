@@ -93,7 +93,7 @@ impl<S: MarkedSteps> Looks<S> {
                 }
                 self.look = Some(Vec::new());
             }
-            Marked::Step(step @ Step::Wait { reason: Reason::Data | Reason::Lock, .. }) if self.inside => {
+            Marked::Step(step @ Step::Wait { reason: Reason::Data | Reason::Lock | Reason::Message, .. }) if self.inside => {
                 self.stays();
                 self.waits.push(step);
             }
@@ -171,7 +171,7 @@ impl<S: MarkedSteps> Looks<S> {
 
     fn tell_waits(&mut self, address: Option<u64>) {
         for mut step in self.waits.drain(..) {
-            if let Step::Wait { reason: Reason::Data | Reason::Lock, polled, .. } = &mut step {
+            if let Step::Wait { reason: Reason::Data | Reason::Lock | Reason::Message, polled, .. } = &mut step {
                 *polled = polled.or(address);
             }
             self.ready.push_back(step);

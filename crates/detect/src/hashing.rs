@@ -1,35 +1,6 @@
-//! Maps by block number. The numbers are nobody's choice, so a multiplication is hash enough.
+//! What accesses touch of maps by block number.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
-/// Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4).
-#[derive(Debug, Default, Clone, Copy)]
-pub struct Multiplied(u64);
-
-impl Hasher for Multiplied {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(byte.into());
-        }
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        let mixed = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ (mixed >> 32);
-    }
-
-    fn write_u32(&mut self, value: u32) {
-        self.write_u64(value.into());
-    }
-}
-
-/// A map from block numbers.
-pub type Blocks<T> = HashMap<u64, T, BuildHasherDefault<Multiplied>>;
+pub use cohabit_access::hashing::Blocks;
 
 /// The numbers of the blocks that an access touches.
 pub fn touched(address: u64, size_bytes: u32, block_bytes: u64) -> std::ops::RangeInclusive<u64> {

@@ -4,10 +4,12 @@
 
 mod mappings;
 mod meta;
+mod order;
 mod read;
 mod steps;
 mod write;
 
+pub use order::add_forced_order;
 pub use meta::{Image, Meta, MpiCode, Piece, Start, Task};
 pub use read::{CHANNEL_BYTES, RecordingFile};
 pub use write::Writer;
@@ -22,6 +24,10 @@ fn segments_member(image: usize) -> String {
 
 fn mappings_member(image: usize) -> String {
     format!("mappings/{image}")
+}
+
+fn order_member(task: u32) -> String {
+    format!("order/{task}")
 }
 
 fn steps_member(task: u32, stretch: u64) -> String {

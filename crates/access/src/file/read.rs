@@ -1,8 +1,9 @@
 //! Reading a recording: what it says of itself at once, steps as they are wanted.
 
+use super::order::Decisions;
 use super::mappings::{Change, Objects, read_changes};
 use super::steps::{FileSteps, IMAGE_SHIFT};
-use super::{FORMAT, META, Meta, MpiCode, Task, mappings_member, segments_member};
+use super::{FORMAT, META, Meta, MpiCode, Task, mappings_member, order_member, segments_member};
 use crate::looks::Looks;
 use crate::polls::Polls;
 use crate::segment::{Owner, Segment, read_segments};
@@ -227,7 +228,12 @@ impl Recording for RecordingFile {
 
     fn steps(&self, task: u32) -> Result<Box<dyn Steps + '_>> {
         let shared_from = (self.meta.images.len() as u64) << IMAGE_SHIFT;
-        Ok(Box::new(Polls::new(Looks::new(FileSteps::new(self, task), shared_from))))
+        let order = order_member(task);
+        let decisions = match self.archive.index_for_name(&order) {
+            Some(_) => Some(Decisions::new(self.read(&order)?, self.tasks.len())),
+            None => None,
+        };
+        Ok(Box::new(Polls::new(Looks::new(FileSteps::new(self, task, decisions), shared_from))))
     }
 }
 

@@ -2,8 +2,10 @@
 
 use super::RecordingFile;
 use super::mappings::Table;
+use super::order::Decisions;
 use super::steps_member;
 use crate::coding::{Coded, Decoder};
+use crate::forced::Decision;
 use crate::looks::{Marked, MarkedSteps};
 use crate::segment::{Owner, Segment};
 use crate::{AccessKind, Reason, Step, StridedAccess};
@@ -46,10 +48,12 @@ pub(super) struct FileSteps<'a> {
     code_page: Option<u64>,
     /// Of segments without accesses.
     instructions: u64,
+    /// Which waits for data stay; none: all.
+    decisions: Option<Decisions>,
 }
 
 impl<'a> FileSteps<'a> {
-    pub(super) fn new(file: &'a RecordingFile, task: u32) -> Self {
+    pub(super) fn new(file: &'a RecordingFile, task: u32, decisions: Option<Decisions>) -> Self {
         let about = &file.meta.tasks[task as usize];
         let mut ready = VecDeque::new();
         if let Some(start) = about.start {
@@ -71,6 +75,7 @@ impl<'a> FileSteps<'a> {
             mapped: Table::new(own(image.into())),
             code_page: None,
             instructions: 0,
+            decisions,
         }
     }
 
@@ -124,8 +129,8 @@ impl<'a> FileSteps<'a> {
                     }
                 }
             }
-            Some(Coded::Wait { order, in_run, task, position, atomic }) => {
-                self.wait(order, (in_run, task), position, atomic)?;
+            Some(Coded::Wait { order, in_run, task, position, kind }) => {
+                self.wait(order, (in_run, task), position, kind)?;
             }
             Some(Coded::Mappings { order, version }) => {
                 if order == 0 {
@@ -142,7 +147,7 @@ impl<'a> FileSteps<'a> {
         Ok(true)
     }
 
-    fn wait(&mut self, order: u64, (in_run, number): (bool, u64), position: u64, atomic: bool) -> Result<()> {
+    fn wait(&mut self, order: u64, (in_run, number): (bool, u64), position: u64, kind: u64) -> Result<()> {
         let found = match in_run {
             true => self.file.in_run.get(&number).copied(),
             false => usize::try_from(number).ok().map(|number| (self.image(), number)),
@@ -155,8 +160,12 @@ impl<'a> FileSteps<'a> {
         };
         let reason = match position {
             _ if position >= image.accesses[number] => Reason::End,
-            _ if atomic => Reason::Lock,
-            _ => Reason::Data,
+            _ => match kind {
+                0 => Reason::Data,
+                1 => Reason::Lock,
+                2 => Reason::Message,
+                _ => return Err(self.damaged(&format!("a wait of kind {kind}"))),
+            },
         };
         // Who was killed while it sent something did not get to where it would have been.
         let position = position.min(image.accesses[number]).saturating_add(image.before[number]);
@@ -168,13 +177,23 @@ impl<'a> FileSteps<'a> {
             }
             return Ok(());
         };
-        let wait = Step::Wait { task, position, reason, polled: None };
-        match &mut self.held {
-            Some(held) if order > 0 => held.waits.push((order - 1, wait)),
-            _ => {
-                self.flush_held();
-                self.flush_instructions();
-                self.push(wait);
+        let decision = match &mut self.decisions {
+            Some(decisions) if reason == Reason::Data => decisions.next()?,
+            _ => Decision::Keep,
+        };
+        let waits = match decision {
+            Decision::Keep => vec![(task, position)],
+            Decision::Instead(writes) => writes,
+        };
+        for (task, position) in waits {
+            let wait = Step::Wait { task, position, reason, polled: None };
+            match &mut self.held {
+                Some(held) if order > 0 => held.waits.push((order - 1, wait)),
+                _ => {
+                    self.flush_held();
+                    self.flush_instructions();
+                    self.push(wait);
+                }
             }
         }
         Ok(())

@@ -13,6 +13,7 @@ use crate::progress;
 use crate::recording::{RecordingArgs, periods, read_under_progress};
 use clap::builder::PossibleValuesParser;
 use cohabit_access::Recording;
+use cohabit_access::locks::FreeLocks;
 use cohabit_detect::communication::communication;
 use cohabit_map::objective::{Case, Objective, map_for};
 use cohabit_map::usable::Usable;
@@ -82,6 +83,10 @@ pub struct Simulate {
     /// FACTOR times as fast [default of it: 1000]
     #[arg(long, value_name = "WHERE", default_value = "first-touch")]
     memory: String,
+    /// Tasks take locks, and make atomic accesses, in any order, and never wait for one: what they cost in the order in
+    /// which they were recorded is the difference
+    #[arg(long)]
+    free_locks: bool,
     /// Tell misses apart: compulsory, capacity, conflict, coherence, and the TLB paper's kinds; takes twice as long or
     /// more
     #[arg(long)]
@@ -122,7 +127,8 @@ impl Simulate {
         let window = self.window()?;
         self.mapper.iter().try_for_each(|name| mapper(name).map(drop))?;
         let named = self.recording.open(&self.json)?;
-        let recording = &*named.recording;
+        let free = FreeLocks(&*named.recording);
+        let recording: &dyn Recording = if self.free_locks { &free } else { &*named.recording };
         named.warn_of_ranks();
         // What decides on mappings needs neither kinds nor windows.
         let plain = Options { placement, ..Options::default() };
@@ -145,7 +151,7 @@ impl Simulate {
         let mut fields = json!({
             "recording": named.name, "program": named.program,
             "machine": self.machine,
-            "memory": self.memory,
+            "memory": self.memory, "free_locks": self.free_locks,
             "mappings": simulated.iter().map(fields).collect::<Vec<_>>(),
         });
         if let Some(path) = &self.output {

@@ -6,6 +6,7 @@ use super::merge::{Run, merge};
 use super::program::check_profilable;
 use super::{Options, Outcome, abi, clock};
 use crate::recording::{Parts, collect};
+use cohabit_access::file::add_forced_order;
 use cohabit_host::install::Installation;
 use cohabit_host::signals::Passing;
 use cohabit_model::command::CommandError;
@@ -204,6 +205,7 @@ impl<'a> Recording<'a> {
         let file = BufWriter::new(File::create(&path).map_err(failed)?);
         let (file, accesses) = collect(&parts, file)?;
         file.into_inner().map_err(|error| failed(error.into_error()))?.sync_all().map_err(failed)?;
+        add_forced_order(&path)?;
         std::fs::rename(&path, self.to).map_err(failed)?;
         Ok(accesses)
     }

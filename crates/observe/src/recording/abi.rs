@@ -30,6 +30,9 @@ pub const COHABIT_EVENT_MAPPINGS: u32 = 7;
 pub const COHABIT_EVENT_REMOTE: u32 = 8;
 pub const COHABIT_EVENT_CLEAR: u32 = 9;
 pub const COHABIT_EVENT_CHANNEL: u32 = 10;
+pub const COHABIT_WAIT_DATA: u32 = 0;
+pub const COHABIT_WAIT_LOCK: u32 = 1;
+pub const COHABIT_WAIT_CALL: u32 = 2;
 pub const COHABIT_CHANNEL_BYTES: u64 = 65536;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

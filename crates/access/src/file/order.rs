@@ -1,0 +1,160 @@
+//! What a recording has of the order that the program forces: of each task's waits for data which stay, and for what
+//! ([`crate::forced`]).
+
+use super::steps::FileSteps;
+use super::{RecordingFile, order_member};
+use crate::forced::{Decision, decide};
+use crate::looks::{Marked, MarkedSteps};
+use crate::polls::Polls;
+use crate::{Recording, Step, Steps, TaskInfo};
+use cohabit_model::{Error, Result};
+use std::path::Path;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
+
+const KEEP: u64 = 0;
+
+/// Finds out which waits of a recording the program forces, and adds that to the file. Whatever reads the recording
+/// leaves the others out.
+///
+/// False where the recording is not sound: then it is as before.
+///
+/// # Errors
+/// It cannot be read or written.
+pub fn add_forced_order(path: &Path) -> Result<bool> {
+    let recording = RecordingFile::open(path)?;
+    let Ok(decisions) = decide(&AsRecorded(&recording)) else { return Ok(false) };
+    let failed = |error: &dyn std::fmt::Display| {
+        Error::new(format!("the recording cannot be written: {error}")).remedy("make room, or write it elsewhere with -o")
+    };
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(path)?;
+    let mut writer = ZipWriter::new_append(file).map_err(|error| failed(&error))?;
+    for (task, decisions) in (0..).zip(decisions) {
+        let options = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated);
+        writer.start_file(order_member(task), options).map_err(|error| failed(&error))?;
+        std::io::Write::write_all(&mut writer, &coded(&decisions))?;
+    }
+    writer.finish().map_err(|error| failed(&error))?.sync_all().map_err(|error| failed(&error))?;
+    Ok(true)
+}
+
+/// The steps as they were recorded, all waits among them.
+struct AsRecorded<'a>(&'a RecordingFile);
+
+impl Recording for AsRecorded<'_> {
+    fn tasks(&self) -> &[TaskInfo] {
+        self.0.tasks()
+    }
+
+    fn steps(&self, task: u32) -> Result<Box<dyn Steps + '_>> {
+        Ok(Box::new(Polls::new(Unmarked(FileSteps::new(self.0, task, None)))))
+    }
+}
+
+struct Unmarked<'a>(FileSteps<'a>);
+
+impl Steps for Unmarked<'_> {
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        loop {
+            match self.0.next_marked()? {
+                Some(Marked::Step(step)) => return Ok(Some(step)),
+                Some(_) => {}
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// Of each wait one more than the number of waits that it is replaced by, and each of these; numbers as in steps.
+fn coded(decisions: &[Decision]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut put = |mut number: u64| {
+        while number > 0x7f {
+            bytes.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        bytes.push(number as u8);
+    };
+    for decision in decisions {
+        match decision {
+            Decision::Keep => put(KEEP),
+            Decision::Instead(writes) => {
+                put(writes.len() as u64 + 1);
+                writes.iter().for_each(|&(task, position)| {
+                    put(task.into());
+                    put(position);
+                });
+            }
+        }
+    }
+    bytes
+}
+
+/// The decisions of a task's waits, in their order.
+#[derive(Debug)]
+pub(super) struct Decisions {
+    bytes: Vec<u8>,
+    at: usize,
+    tasks: u32,
+}
+
+impl Decisions {
+    pub fn new(bytes: Vec<u8>, tasks: usize) -> Self {
+        Self { bytes, at: 0, tasks: u32::try_from(tasks).unwrap_or(u32::MAX) }
+    }
+
+    /// Of the next wait.
+    pub fn next(&mut self) -> Result<Decision> {
+        let count = self.number()?;
+        if count == KEEP {
+            return Ok(Decision::Keep);
+        }
+        let mut writes = Vec::new();
+        for _ in 1..count {
+            let task = u32::try_from(self.number()?).ok().filter(|&task| task < self.tasks);
+            writes.push((task.ok_or_else(|| damaged("a wait for a task that it has not"))?, self.number()?));
+        }
+        Ok(Decision::Instead(writes))
+    }
+
+    fn number(&mut self) -> Result<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let Some(&byte) = self.bytes.get(self.at) else { return Err(damaged("fewer waits than there are")) };
+            self.at += 1;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(damaged("a number of more than 64 bits"))
+    }
+}
+
+fn damaged(what: &str) -> Error {
+    Error::new(format!("damaged: in the order that is forced: {what}")).remedy("record it again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decisions_are_read_as_they_were_written() {
+        let decisions = [
+            Decision::Keep,
+            Decision::Instead(Vec::new()),
+            Decision::Instead(vec![(3, 1 << 40), (0, 127), (2, 128)]),
+            Decision::Keep,
+        ];
+        let mut read = Decisions::new(coded(&decisions), 4);
+        for decision in &decisions {
+            assert_eq!(&read.next().unwrap(), decision);
+        }
+        assert!(read.next().unwrap_err().cause.contains("fewer waits"));
+        let mut other = Decisions::new(coded(&decisions[2..]), 3);
+        assert!(other.next().unwrap_err().cause.contains("has not"));
+        let mut long = Decisions::new(vec![0xff; 12], 3);
+        assert!(long.next().unwrap_err().cause.contains("64 bits"));
+    }
+}
