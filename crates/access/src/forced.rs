@@ -15,6 +15,7 @@ use crate::{Reason, Recording, Step, Steps, StridedAccess};
 use cohabit_model::{Error, Result};
 use crate::hashing::Blocks;
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const WORD_SHIFT: u32 = 3;
 /// Bytes of memory in which order is recorded, as a shift; more where a user asks for it, and never so much more that
@@ -36,12 +37,15 @@ pub(crate) enum Decision {
 /// Who wrote each word of a block last, and where it was behind that.
 type Words = [Option<(u32, u64)>; WORDS];
 
-/// Decides of the waits for data of each task, in their order.
+/// Decides of the waits for data of each task, in their order. `recording` is read once as it is, `told` is the same
+/// with its polling told as such.
 ///
 /// # Errors
 /// The recording cannot be read, or its waits cannot be kept.
-pub(crate) fn decide(recording: &dyn Recording) -> Result<Vec<Vec<Decision>>> {
-    let mut blocks = waited_at(recording)?;
+pub(crate) fn decide(told: &dyn Recording, recording: &dyn Recording) -> Result<Vec<Vec<Decision>>> {
+    let at = WaitedAt::of_all(told)?;
+    let mut blocks: Blocks<Words> = at.data.difference(&at.tasks).map(|&block| (block, Words::default())).collect();
+    drop(at);
     let open = |task| {
         Ok(Task { steps: recording.steps(task)?, now: None, position: 0, waits: 0, decisions: Vec::new(), ended: false })
     };
@@ -87,11 +91,16 @@ fn first_access(step: &Step) -> Option<&StridedAccess> {
     }
 }
 
-/// The blocks at which tasks wait for data and not for one another.
-fn waited_at(recording: &dyn Recording) -> Result<Blocks<Words>> {
-    let (mut of_data, mut of_tasks) = (HashSet::new(), HashSet::new());
-    for task in 0..recording.tasks().len() as u32 {
-        let mut steps = recording.steps(task)?;
+/// Blocks at which a task waits for data, and those at which it waits for other tasks, or makes atomic accesses.
+#[derive(Default)]
+struct WaitedAt {
+    data: HashSet<u64>,
+    tasks: HashSet<u64>,
+}
+
+impl WaitedAt {
+    fn of(mut steps: Box<dyn Steps + '_>) -> Result<Self> {
+        let mut found = Self::default();
         let (mut data, mut others) = (false, false);
         while let Some(step) = steps.next_step()? {
             match &step {
@@ -100,19 +109,48 @@ fn waited_at(recording: &dyn Recording) -> Result<Blocks<Words>> {
                 Step::Loop { accesses, iterations } => {
                     if data || others {
                         let touched = blocks_of(accesses[0].base, accesses[0].size_bytes);
-                        if others { of_tasks.extend(touched) } else { of_data.extend(touched) }
+                        if others { found.tasks.extend(touched) } else { found.data.extend(touched) }
                     }
                     (data, others) = (false, false);
                     for access in accesses.iter().filter(|access| access.atomic) {
                         let every = if access.stride == 0 { 1 } else { *iterations };
-                        (0..every).for_each(|at| of_tasks.extend(blocks_of(access.address(at), access.size_bytes)));
+                        (0..every).for_each(|at| found.tasks.extend(blocks_of(access.address(at), access.size_bytes)));
                     }
                 }
                 _ => {}
             }
         }
+        Ok(found)
     }
-    Ok(of_data.difference(&of_tasks).map(|&block| (block, Words::default())).collect())
+
+    /// Of all tasks together, each read by itself.
+    fn of_all(recording: &dyn Recording) -> Result<Self> {
+        let (tasks, next) = (recording.tasks().len(), AtomicUsize::new(0));
+        let some = || -> Result<Self> {
+            let mut found = Self::default();
+            loop {
+                let task = next.fetch_add(1, Ordering::Relaxed);
+                if task >= tasks {
+                    return Ok(found);
+                }
+                found.add(Self::of(recording.steps(task as u32)?)?);
+            }
+        };
+        let readers = std::thread::available_parallelism().map_or(1, usize::from).min(tasks);
+        std::thread::scope(|scope| {
+            let readers: Vec<_> = (0..readers).map(|_| scope.spawn(some)).collect();
+            let mut all = Self::default();
+            for reader in readers {
+                all.add(reader.join().expect("a reader does not panic")?);
+            }
+            Ok(all)
+        })
+    }
+
+    fn add(&mut self, other: Self) {
+        self.data.extend(other.data);
+        self.tasks.extend(other.tasks);
+    }
 }
 
 struct Task<'a> {
@@ -246,7 +284,8 @@ mod tests {
     }
 
     fn decided(steps: &[Vec<Step>]) -> Vec<Vec<Decision>> {
-        decide(&InMemory::new(steps.to_vec())).unwrap()
+        let recording = InMemory::new(steps.to_vec());
+        decide(&recording, &recording).unwrap()
     }
 
     /// What is left when it is decided.

@@ -23,7 +23,7 @@ const KEEP: u64 = 0;
 /// It cannot be read or written.
 pub fn add_forced_order(path: &Path) -> Result<bool> {
     let recording = RecordingFile::open(path)?;
-    let Ok(decisions) = decide(&AsRecorded(&recording)) else { return Ok(false) };
+    let Ok(decisions) = decide(&WithPolls(&recording), &AsRecorded(&recording)) else { return Ok(false) };
     let failed = |error: &dyn std::fmt::Display| {
         Error::new(format!("the recording cannot be written: {error}")).remedy("make room, or write it elsewhere with -o")
     };
@@ -42,6 +42,19 @@ pub fn add_forced_order(path: &Path) -> Result<bool> {
 struct AsRecorded<'a>(&'a RecordingFile);
 
 impl Recording for AsRecorded<'_> {
+    fn tasks(&self) -> &[TaskInfo] {
+        self.0.tasks()
+    }
+
+    fn steps(&self, task: u32) -> Result<Box<dyn Steps + '_>> {
+        Ok(Box::new(Unmarked(FileSteps::new(self.0, task, None))))
+    }
+}
+
+/// The same, polling told as such.
+struct WithPolls<'a>(&'a RecordingFile);
+
+impl Recording for WithPolls<'_> {
     fn tasks(&self) -> &[TaskInfo] {
         self.0.tasks()
     }
