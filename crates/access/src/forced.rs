@@ -11,9 +11,9 @@
 //! A program in which tasks read what others write without any such wait between is a race; of these the order of the
 //! words that are read first after another's write is kept.
 
+use crate::hashing::Blocks;
 use crate::{Reason, Recording, Step, Steps, StridedAccess};
 use cohabit_model::{Error, Result};
-use crate::hashing::Blocks;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -47,7 +47,14 @@ pub(crate) fn decide(told: &dyn Recording, recording: &dyn Recording) -> Result<
     let mut blocks: Blocks<Words> = at.data.difference(&at.tasks).map(|&block| (block, Words::default())).collect();
     drop(at);
     let open = |task| {
-        Ok(Task { steps: recording.steps(task)?, now: None, position: 0, waits: 0, decisions: Vec::new(), ended: false })
+        Ok(Task {
+            steps: recording.steps(task)?,
+            now: None,
+            position: 0,
+            waits: 0,
+            decisions: Vec::new(),
+            ended: false,
+        })
     };
     let mut tasks = (0..recording.tasks().len() as u32).map(open).collect::<Result<Vec<_>>>()?;
     loop {
@@ -348,23 +355,25 @@ mod tests {
         }
     }
 
+    /// Steps of each task, and for each of its waits for data the write of the word that is accessed, if it is another
+    /// task's.
+    type Recorded = (Vec<Vec<Step>>, Vec<Vec<Option<(u32, u64)>>>);
+
     /// Tasks that each write words of their own and read all, in an order that is drawn, as the recorder keeps it: who
     /// writes a block waits for whoever wrote it last, who reads it for the first time since does.
-    fn recorded(ran: &[(u32, bool, u64)], tasks: usize) -> (Vec<Vec<Step>>, Vec<Vec<Option<(u32, u64)>>>) {
+    fn recorded(ran: &[(u32, bool, u64)], tasks: usize) -> Recorded {
         let mut steps = vec![Vec::new(); tasks];
         let mut positions = vec![0u64; tasks];
         let mut last: std::collections::BTreeMap<u64, (u32, u64, HashSet<u32>)> = Default::default();
         let mut words: std::collections::BTreeMap<u64, (u32, u64)> = Default::default();
-        // For each wait for data, the write of the word that is accessed, if it is another task's.
         let mut true_writes = vec![Vec::new(); tasks];
         for &(task, writes, number) in ran {
             let word = if writes { number / tasks as u64 * tasks as u64 + u64::from(task) } else { number };
             let (address, me) = (0x1000 + 8 * word, task as usize);
             let block = block(address);
             let by_another = last.get_mut(&block).filter(|known| known.0 != task);
-            let waits = by_another.and_then(|(writer, at, readers)| {
-                (readers.insert(task) || writes).then_some((*writer, *at))
-            });
+            let waits =
+                by_another.and_then(|(writer, at, readers)| (readers.insert(task) || writes).then_some((*writer, *at)));
             if let Some((writer, at)) = waits {
                 steps[me].push(wait(writer, at));
                 true_writes[me].push(words.get(&word).copied().filter(|known| known.0 != task));

@@ -93,7 +93,9 @@ impl<S: MarkedSteps> Looks<S> {
                 }
                 self.look = Some(Vec::new());
             }
-            Marked::Step(step @ Step::Wait { reason: Reason::Data | Reason::Lock | Reason::Message, .. }) if self.inside => {
+            Marked::Step(step @ Step::Wait { reason: Reason::Data | Reason::Lock | Reason::Message, .. })
+                if self.inside =>
+            {
                 self.stays();
                 self.waits.push(step);
             }

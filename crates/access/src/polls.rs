@@ -368,7 +368,12 @@ mod tests {
             steps.extend([wait(None), read(FLAG)]);
             let found = told(steps.clone());
             assert_eq!(positions(&found), positions(&steps), "{parts}");
-            assert!(found.len() <= 8 && found.contains(&wait(Some(FLAG))), "{parts}: {} {:?}", found.len(), &found[..8]);
+            assert!(
+                found.len() <= 8 && found.contains(&wait(Some(FLAG))),
+                "{parts}: {} {:?}",
+                found.len(),
+                &found[..8]
+            );
             let polled = |step: &Step| if let Step::Polled { accesses } = step { *accesses } else { 0 };
             assert!(positions(&found) - found.iter().map(polled).sum::<u64>() <= 6, "{found:?}");
         }

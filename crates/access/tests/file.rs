@@ -178,7 +178,8 @@ fn what_goes_through_channels_lies_in_memory_of_theirs() {
     let recording = RecordingFile::open(&path).unwrap();
     let channels: Vec<_> = recording.channels().collect();
     assert!(channels.len() == 2 && channels[0].end == channels[1].start, "{channels:?}");
-    let access = |kind| Step::access(StridedAccess { instructions: 2, ..StridedAccess::new(kind, channels[1].start + 64, 100) });
+    let access =
+        |kind| Step::access(StridedAccess { instructions: 2, ..StridedAccess::new(kind, channels[1].start + 64, 100) });
     assert_eq!(steps(&recording, 0)[2..], [access(AccessKind::Write)]);
     assert_eq!(steps(&recording, 1)[3..], [access(AccessKind::Read)]);
 }

@@ -277,7 +277,8 @@ fn profile_of(path: &Path) -> Result<Profile> {
         let of = about.tasks.iter().filter(|task| task.process == process).flat_map(|task| task.pieces.last());
         of.filter_map(|piece| about.images.get(piece.image as usize)).map(|image| image.program.clone()).next()
     };
-    let programs = (0..).map_while(|process| (process < processes as u32).then(|| program(process).unwrap_or_default()));
+    let programs =
+        (0..).map_while(|process| (process < processes as u32).then(|| program(process).unwrap_or_default()));
     let mut meta = Meta { programs: programs.collect(), ..Meta::new(kind, "recording", tasks) };
     meta.block_bytes = LINE_BYTES;
     meta.command.clone_from(&about.command);

@@ -71,8 +71,7 @@ fn what_goes_through_pipes_becomes_a_profile_and_a_mapping() {
         assert_eq!(profile.bytes.get(writer, partner(writer)), bytes);
         assert_eq!(profile.messages.get(writer, partner(other)), 0);
     }
-    let ran =
-        Ran::of(room.command(["map", "p.npz", "--topology", "l2:8 pu:2", "-o", "m.json"]).output().unwrap());
+    let ran = Ran::of(room.command(["map", "p.npz", "--topology", "l2:8 pu:2", "-o", "m.json"]).output().unwrap());
     assert_eq!(ran.status, Some(0), "{}", ran.stderr);
     let ran = room.run("show p.npz");
     assert!(ran.status == Some(0) && ran.stdout.contains("seq"), "{} {}", ran.stdout, ran.stderr);

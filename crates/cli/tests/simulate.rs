@@ -11,6 +11,21 @@ fn json(room: &Room, name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(room.path(name)).unwrap()).unwrap()
 }
 
+/// Where there are no locks nothing is gained without them.
+#[test]
+fn without_locks_the_rest_is_waited_for() {
+    let room = Room::new();
+    let time = |more: &str| {
+        let ran =
+            room.run(&format!("simulate synthetic:ring:4:16:20 --machine harpertown --mapper packed --json - {more}"));
+        let document: serde_json::Value =
+            serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{}", ran.stderr));
+        assert_eq!(document["free_locks"], !more.is_empty());
+        document["mappings"][0]["report"]["time_fs"].as_u64().unwrap()
+    };
+    assert_eq!(time(""), time("--free-locks"));
+}
+
 #[test]
 fn pairs_are_best_side_by_side() {
     let room = Room::new();

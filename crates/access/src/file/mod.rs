@@ -9,8 +9,8 @@ mod read;
 mod steps;
 mod write;
 
-pub use order::add_forced_order;
 pub use meta::{Image, Meta, MpiCode, Piece, Start, Task};
+pub use order::add_forced_order;
 pub use read::{CHANNEL_BYTES, RecordingFile};
 pub use write::Writer;
 

@@ -25,7 +25,8 @@ pub fn add_forced_order(path: &Path) -> Result<bool> {
     let recording = RecordingFile::open(path)?;
     let Ok(decisions) = decide(&WithPolls(&recording), &AsRecorded(&recording)) else { return Ok(false) };
     let failed = |error: &dyn std::fmt::Display| {
-        Error::new(format!("the recording cannot be written: {error}")).remedy("make room, or write it elsewhere with -o")
+        Error::new(format!("the recording cannot be written: {error}"))
+            .remedy("make room, or write it elsewhere with -o")
     };
     let file = std::fs::OpenOptions::new().read(true).write(true).open(path)?;
     let mut writer = ZipWriter::new_append(file).map_err(|error| failed(&error))?;

@@ -1,7 +1,7 @@
 //! Reading a recording: what it says of itself at once, steps as they are wanted.
 
-use super::order::Decisions;
 use super::mappings::{Change, Objects, read_changes};
+use super::order::Decisions;
 use super::steps::{FileSteps, IMAGE_SHIFT};
 use super::{FORMAT, META, Meta, MpiCode, Task, mappings_member, order_member, segments_member};
 use crate::looks::Looks;

@@ -62,7 +62,10 @@ impl From<KindArg> for Kind {
 
 /// Files of other tools, and our own rooms' records.
 fn formats() -> Vec<&'static Format> {
-    FORMATS.iter().chain([&crate::recording::FORMAT, &cohabit_observe::mpi::FORMAT, &cohabit_online::perf_script::FORMAT]).collect()
+    FORMATS
+        .iter()
+        .chain([&crate::recording::FORMAT, &cohabit_observe::mpi::FORMAT, &cohabit_online::perf_script::FORMAT])
+        .collect()
 }
 
 impl Import {

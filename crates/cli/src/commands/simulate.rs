@@ -403,6 +403,7 @@ mod tests {
             mapper: mappers.iter().map(ToString::to_string).collect(),
             weight: TRANSFERS.to_owned(),
             objective: objective.to_owned(),
+            free_locks: false,
             share_cores,
             memory: String::new(),
             classify: false,
