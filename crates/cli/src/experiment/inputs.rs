@@ -62,8 +62,11 @@ impl Program {
     fn command(&self, tasks: usize) -> Option<Command> {
         let Source::Suite { program, ranks, class, folder, .. } = &self.source else { return None };
         let tasks = program.tasks(tasks);
-        let file = folder.as_ref()?.join(program.file(class, tasks));
-        file.is_file().then(|| {
+        let (folder, name) = (folder.as_ref()?, program.file(class, tasks));
+        // As NPB names it up to 3.3, and since 3.4, where one program is for any number of ranks.
+        let since_3_4 = format!("{}.x", name.strip_suffix(&format!(".{tasks}")).unwrap_or(&name));
+        let file = [name, since_3_4].map(|name| folder.join(name)).into_iter().find(|file| file.is_file());
+        file.map(|file| {
             let mut command = Command::new(if *ranks { Path::new("mpirun") } else { file.as_path() });
             if *ranks {
                 command.args(["-n", &tasks.to_string()]).arg(&file).envs(MORE_RANKS_THAN_CORES);
@@ -217,6 +220,10 @@ mod tests {
         let found = of(&[]).unwrap();
         assert_eq!((found.len(), found[0].name.as_str(), found[0].scale.size), (1, "mg", 8.0));
         assert!(found[0].recording(8).ends_with("recordings/mg.S.8.rec"));
+        // As NPB 3.4 names it.
+        std::fs::write(folder.path().join("cg.S.x"), "").unwrap();
+        let found = of(&["cg"]).unwrap();
+        assert_eq!(found[0].command(8).unwrap().get_program(), folder.path().join("cg.S.x").as_os_str());
         let made_up = of(&["mg", "synthetic:ring:8"]).unwrap();
         assert_eq!((made_up[1].name.as_str(), made_up[1].scale), ("synthetic:ring:8", Scale::NONE));
         for (programs, cause) in [(&["bt"][..], "bt.S"), (&["solver"], "solver"), (&["mg", "mg"], "two programs")] {
