@@ -22,8 +22,9 @@ const WORD_SHIFT: u32 = 3;
 /// what is waited at would be another block.
 const BLOCK_SHIFT: u32 = 6;
 const WORDS: usize = 1 << (BLOCK_SHIFT - WORD_SHIFT);
-/// Accesses of a turn, when all is gone through.
+/// Accesses of a turn, when all is gone through; a loop is gone through at once.
 const TURN: u64 = 64;
+const PAGE_SHIFT: u32 = 12;
 
 /// What becomes of a wait for data.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,12 +45,12 @@ type Words = [Option<(u32, u64)>; WORDS];
 /// The recording cannot be read, or its waits cannot be kept.
 pub(crate) fn decide(told: &dyn Recording, recording: &dyn Recording) -> Result<Vec<Vec<Decision>>> {
     let at = WaitedAt::of_all(told)?;
-    let mut blocks: Blocks<Words> = at.data.difference(&at.tasks).map(|&block| (block, Words::default())).collect();
+    let mut tracked = Tracked::new(at.data.difference(&at.tasks).copied());
     drop(at);
     let open = |task| {
         Ok(Task {
             steps: recording.steps(task)?,
-            now: None,
+            at_wait: None,
             position: 0,
             waits: 0,
             decisions: Vec::new(),
@@ -62,7 +63,7 @@ pub(crate) fn decide(told: &dyn Recording, recording: &dyn Recording) -> Result<
         for number in 0..tasks.len() {
             let mut left = TURN;
             while left > 0 && !tasks[number].ended {
-                if !advance(&mut tasks, number, &mut left, &mut blocks)? {
+                if !advance(&mut tasks, number, &mut left, &mut tracked)? {
                     waiting = Some(number);
                     break;
                 }
@@ -88,14 +89,6 @@ fn block(address: u64) -> u64 {
 /// The blocks of an access.
 fn blocks_of(address: u64, size_bytes: u32) -> std::ops::RangeInclusive<u64> {
     block(address)..=block(address.saturating_add(u64::from(size_bytes.max(1)) - 1))
-}
-
-/// Whether the first access that is next comes right behind the waits: then they are for it.
-fn first_access(step: &Step) -> Option<&StridedAccess> {
-    match step {
-        Step::Loop { accesses, .. } => accesses.first(),
-        _ => None,
-    }
 }
 
 /// Blocks at which a task waits for data, and those at which it waits for other tasks, or makes atomic accesses.
@@ -162,8 +155,8 @@ impl WaitedAt {
 
 struct Task<'a> {
     steps: Box<dyn Steps + 'a>,
-    /// The step under way, with the accesses of it already made.
-    now: Option<(Step, u64)>,
+    /// The wait that it is at.
+    at_wait: Option<Step>,
     position: u64,
     /// Waits for data that have come to their end, for the access that comes next.
     waits: usize,
@@ -172,11 +165,11 @@ struct Task<'a> {
 }
 
 /// Whether the task went on.
-fn advance(tasks: &mut [Task<'_>], number: usize, left: &mut u64, blocks: &mut Blocks<Words>) -> Result<bool> {
-    let (step, done) = match tasks[number].now.take() {
-        Some(now) => now,
+fn advance(tasks: &mut [Task<'_>], number: usize, left: &mut u64, tracked: &mut Tracked) -> Result<bool> {
+    let step = match tasks[number].at_wait.take() {
+        Some(wait) => wait,
         None => match tasks[number].steps.next_step()? {
-            Some(step) => (step, 0),
+            Some(step) => step,
             None => {
                 let task = &mut tasks[number];
                 task.decisions.resize(task.decisions.len() + task.waits, Decision::Keep);
@@ -191,48 +184,117 @@ fn advance(tasks: &mut [Task<'_>], number: usize, left: &mut u64, blocks: &mut B
                 Error::new(format!("damaged: a wait for task {on}, which it has not")).remedy("record it again")
             })?;
             if other.position < *position {
-                tasks[number].now = Some((step, 0));
+                tasks[number].at_wait = Some(step);
                 return Ok(false);
             }
             tasks[number].waits += usize::from(*reason == Reason::Data);
         }
-        Step::Loop { accesses, .. } => {
-            let (end, each) = (step.access_count().min(done.saturating_add(*left)), accesses.len() as u64);
+        Step::Loop { accesses, iterations } => {
             let task = &mut tasks[number];
             if task.waits > 0 {
-                let first = first_access(&step).expect("a loop has accesses");
-                let decision = decision(blocks, number as u32, first);
+                let decision = tracked.decision(number as u32, &accesses[0]);
                 let none = if decision == Decision::Keep { Decision::Keep } else { Decision::Instead(Vec::new()) };
                 task.decisions.push(decision);
                 task.decisions.resize(task.decisions.len() + task.waits - 1, none);
                 task.waits = 0;
             }
-            for index in done..if accesses.iter().any(|access| access.kind.writes()) { end } else { done } {
-                let made = &accesses[(index % each) as usize];
-                if made.kind.writes() {
-                    let writer = (number as u32, task.position + 1 + index - done);
-                    written(blocks, made.address(index / each), made.size_bytes, Some(writer));
-                }
-            }
-            task.position += end - done;
-            *left -= end - done;
-            if end < step.access_count() {
-                task.now = Some((step, end));
-            }
+            tracked.gone_through(accesses, *iterations, (number as u32, task.position));
+            task.position = task.position.saturating_add(step.access_count());
+            *left = left.saturating_sub(step.access_count());
         }
         Step::Polled { accesses } => tasks[number].position = tasks[number].position.saturating_add(*accesses),
-        Step::Unmap { range } => {
-            let last = (range.end.saturating_sub(1)) >> BLOCK_SHIFT;
-            if range.start < range.end && last - block(range.start) < blocks.len() as u64 {
-                written(blocks, range.start, u32::try_from(range.end - range.start).unwrap_or(u32::MAX), None);
-            } else {
-                let gone = |number: u64| (block(range.start)..=last).contains(&number);
-                blocks.iter_mut().filter(|(number, _)| gone(**number)).for_each(|(_, words)| *words = [None; WORDS]);
-            }
-        }
+        Step::Unmap { range } => tracked.unmapped(range),
         Step::Compute { .. } | Step::Code { .. } | Step::Idle { .. } | Step::Phase { .. } => {}
     }
     Ok(true)
+}
+
+/// The blocks at which tasks wait for data, and the pages that have some: nearly all that is written lies in none.
+struct Tracked {
+    blocks: Blocks<Words>,
+    pages: Blocks<()>,
+}
+
+impl Tracked {
+    fn new(blocks: impl Iterator<Item = u64>) -> Self {
+        let blocks: Blocks<Words> = blocks.map(|block| (block, Words::default())).collect();
+        let pages = blocks.keys().map(|block| (block >> (PAGE_SHIFT - BLOCK_SHIFT), ())).collect();
+        Self { blocks, pages }
+    }
+
+    /// The task makes the accesses of a loop, from a position on.
+    fn gone_through(&mut self, accesses: &[StridedAccess], iterations: u64, (task, position): (u32, u64)) {
+        let each = accesses.len() as u64;
+        for (number, access) in (1..).zip(accesses).filter(|(_, access)| access.kind.writes()) {
+            let behind = |iteration: u64| {
+                Some((task, position.saturating_add(iteration.saturating_mul(each)).saturating_add(number)))
+            };
+            let last = iterations - 1;
+            if access.stride == 0 || iterations == 1 {
+                self.written(access.base, access.size_bytes, behind(last));
+            } else if self.any(access.address(0), access.address(last), access.size_bytes, iterations) {
+                for iteration in 0..iterations {
+                    self.written(access.address(iteration), access.size_bytes, behind(iteration));
+                }
+            }
+        }
+    }
+
+    /// Whether some page from one access to another may have a block that is tracked.
+    fn any(&self, one: u64, other: u64, size_bytes: u32, accesses: u64) -> bool {
+        let (first, last) = (one.min(other), one.max(other).saturating_add(size_bytes.into()));
+        let mut pages = first >> PAGE_SHIFT..=last >> PAGE_SHIFT;
+        (last - first) >> PAGE_SHIFT > accesses || pages.any(|page| self.pages.contains_key(&page))
+    }
+
+    fn written(&mut self, address: u64, size_bytes: u32, writer: Option<(u32, u64)>) {
+        let end = address.saturating_add(u64::from(size_bytes.max(1)) - 1);
+        if end >> PAGE_SHIFT == address >> PAGE_SHIFT && !self.pages.contains_key(&(address >> PAGE_SHIFT)) {
+            return;
+        }
+        for number in blocks_of(address, size_bytes) {
+            if let Some(words) = self.blocks.get_mut(&number) {
+                // Of one loop's accesses the last one counts, in whatever order they are gone through.
+                for word in &mut words[words_of(number, address, size_bytes)] {
+                    let later =
+                        matches!((*word, writer), (Some(known), Some(now)) if known.0 == now.0 && known.1 > now.1);
+                    *word = if later { *word } else { writer };
+                }
+            }
+        }
+    }
+
+    fn unmapped(&mut self, range: &std::ops::Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        let last = block(range.end - 1);
+        if last - block(range.start) < self.blocks.len() as u64 {
+            self.written(range.start, u32::try_from(range.end - range.start).unwrap_or(u32::MAX), None);
+        } else {
+            let gone = |number: u64| (block(range.start)..=last).contains(&number);
+            self.blocks
+                .iter_mut()
+                .filter(|(number, _)| gone(**number))
+                .for_each(|(_, words)| *words = Words::default());
+        }
+    }
+
+    /// What becomes of waits before the access.
+    fn decision(&self, task: u32, access: &StridedAccess) -> Decision {
+        let mut writes: Vec<(u32, u64)> = Vec::new();
+        for number in blocks_of(access.base, access.size_bytes) {
+            let Some(words) = self.blocks.get(&number) else { return Decision::Keep };
+            for &(writer, position) in words[words_of(number, access.base, access.size_bytes)].iter().flatten() {
+                match writes.iter_mut().find(|known| known.0 == writer) {
+                    _ if writer == task => {}
+                    Some(known) => known.1 = known.1.max(position),
+                    None => writes.push((writer, position)),
+                }
+            }
+        }
+        Decision::Instead(writes)
+    }
 }
 
 /// The words of a block that an access touches.
@@ -241,30 +303,6 @@ fn words_of(number: u64, address: u64, size_bytes: u32) -> std::ops::Range<usize
     let first = address.max(start) - start;
     let last = (end - start).min(1 << BLOCK_SHIFT) - 1;
     (first >> WORD_SHIFT) as usize..(last >> WORD_SHIFT) as usize + 1
-}
-
-fn written(blocks: &mut Blocks<Words>, address: u64, size_bytes: u32, writer: Option<(u32, u64)>) {
-    for number in blocks_of(address, size_bytes) {
-        if let Some(words) = blocks.get_mut(&number) {
-            words[words_of(number, address, size_bytes)].fill(writer);
-        }
-    }
-}
-
-/// What becomes of waits before the access.
-fn decision(blocks: &Blocks<Words>, task: u32, access: &StridedAccess) -> Decision {
-    let mut writes: Vec<(u32, u64)> = Vec::new();
-    for number in blocks_of(access.base, access.size_bytes) {
-        let Some(words) = blocks.get(&number) else { return Decision::Keep };
-        for &(writer, position) in words[words_of(number, access.base, access.size_bytes)].iter().flatten() {
-            match writes.iter_mut().find(|known| known.0 == writer) {
-                _ if writer == task => {}
-                Some(known) => known.1 = known.1.max(position),
-                None => writes.push((writer, position)),
-            }
-        }
-    }
-    Decision::Instead(writes)
 }
 
 #[cfg(test)]
