@@ -18,8 +18,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const WORD_SHIFT: u32 = 3;
-/// Bytes of memory in which order is recorded, as a shift; more where a user asks for it, and never so much more that
-/// what is waited at would be another block.
+/// Bytes of memory in which order is recorded, as a shift.
 const BLOCK_SHIFT: u32 = 6;
 const WORDS: usize = 1 << (BLOCK_SHIFT - WORD_SHIFT);
 /// Accesses of a turn, when all is gone through; a loop is gone through at once.

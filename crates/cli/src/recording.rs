@@ -60,13 +60,21 @@ pub struct Named {
     pub recording: Box<dyn Recording>,
     /// Its tasks are ranks that a launcher started, and nobody knows where they wait for messages.
     work_while_waiting: bool,
+    /// Its order is by blocks ([`RecordingFile::is_by_words`]).
+    by_blocks: bool,
     /// Where it lies meanwhile, if a program was recorded for it.
     _folder: Option<TempDir>,
 }
 
 impl Named {
     /// Says what is to be known of simulated times before they are printed.
-    pub fn warn_of_ranks(&self) {
+    pub fn warn_of_times(&self) {
+        if self.by_blocks {
+            note(
+                "in this recording tasks that use other words of a block wait for one another, so that times may be far too long: record \
+                 again, with this version and no --block above 64 (docs/recording.md)",
+            );
+        }
         if self.work_while_waiting {
             note(
                 "the tasks are ranks of an MPI library whose progress function is not known: what they did while they waited for \
@@ -83,8 +91,9 @@ impl RecordingArgs {
     /// As [`open_recording`] and [`record`]; a recording that is not sound.
     pub fn open(&self, json: &JsonArgs) -> Result<Named, Failure> {
         if let Some(name) = &self.recording {
-            let (recording, work_while_waiting) = open(name)?;
-            return Ok(Named { name: name.clone(), program: None, recording, work_while_waiting, _folder: None });
+            let Opened { recording, work_while_waiting, by_blocks } = open(name)?;
+            let program = None;
+            return Ok(Named { name: name.clone(), program, recording, work_while_waiting, by_blocks, _folder: None });
         }
         if self.command.is_empty() {
             let error = Error::new("neither a recording nor a program to record");
@@ -113,6 +122,7 @@ impl RecordingArgs {
             name: words.join(" "),
             program: Some(words),
             work_while_waiting: works_while_waiting(&recorded),
+            by_blocks: !recorded.is_by_words(),
             recording: Box::new(recorded),
             _folder: Some(folder),
         })
@@ -159,17 +169,24 @@ pub fn unsound(path: &Path) -> Option<String> {
 /// # Errors
 /// Where it cannot be read, or is none.
 pub fn open_recording(path: &str) -> Result<Box<dyn Recording>> {
-    open(path).map(|(recording, _)| recording)
+    open(path).map(|opened| opened.recording)
 }
 
-/// The same, and whether it has work in it that its tasks did while they waited ([`works_while_waiting`]).
-fn open(path: &str) -> Result<(Box<dyn Recording>, bool)> {
+/// A recording, and what is to be known of simulated times ([`Named`]).
+struct Opened {
+    recording: Box<dyn Recording>,
+    work_while_waiting: bool,
+    by_blocks: bool,
+}
+
+fn open(path: &str) -> Result<Opened> {
     if let Some(text) = path.strip_prefix(SYNTHETIC) {
-        return Ok((Box::new(synthetic::parse(text)?), false));
+        let recording = Box::new(synthetic::parse(text)?);
+        return Ok(Opened { recording, work_while_waiting: false, by_blocks: false });
     }
     let file = RecordingFile::open(Path::new(path))?;
-    let work_while_waiting = works_while_waiting(&file);
-    Ok((Box::new(file), work_while_waiting))
+    let (work_while_waiting, by_blocks) = (works_while_waiting(&file), !file.is_by_words());
+    Ok(Opened { recording: Box::new(file), work_while_waiting, by_blocks })
 }
 
 /// Whether the tasks are ranks that a launcher started, of which nobody knows where they wait for messages.
@@ -363,7 +380,7 @@ mod tests {
             let mut writer = Writer::new(std::fs::File::create(&path).unwrap());
             (0..2).for_each(|image| writer.segments(image, &[]).unwrap());
             writer.finish(&meta).unwrap();
-            assert_eq!(open(path.to_str().unwrap()).unwrap().1, expected, "{command:?} {known}");
+            assert_eq!(open(path.to_str().unwrap()).unwrap().work_while_waiting, expected, "{command:?} {known}");
         }
     }
 

@@ -21,6 +21,11 @@ fn a_program_is_recorded_checked_and_looked_at_by_all_detectors() {
     assert!(compared.said().iter().any(|line| line.contains("no two tasks communicate")), "{}", compared.stderr);
     let simulated = room.run("simulate r.rec --machine harpertown --mapper packed");
     assert_eq!((simulated.status, simulated.stderr.as_str()), (Some(0), ""));
+    // In larger blocks order cannot be told by words, and that is said.
+    let ran = room.run("record --block 128 -o large.rec -- sh -c true");
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    let simulated = room.run("simulate large.rec --machine harpertown --mapper packed");
+    assert!(simulated.status == Some(0) && simulated.stderr.contains("record again"), "{}", simulated.stderr);
     // The same of a program: what it does is recorded, looked at and forgotten.
     let folder = room.path("tmp");
     std::fs::create_dir(&folder).unwrap();

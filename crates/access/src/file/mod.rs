@@ -10,7 +10,7 @@ mod steps;
 mod write;
 
 pub use meta::{Image, Meta, MpiCode, Piece, Start, Task};
-pub use order::add_forced_order;
+pub use order::with_forced_order;
 pub use read::{CHANNEL_BYTES, RecordingFile};
 pub use write::Writer;
 

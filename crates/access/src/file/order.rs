@@ -14,21 +14,23 @@ use zip::{CompressionMethod, ZipWriter};
 
 const KEEP: u64 = 0;
 
-/// Finds out which waits of a recording the program forces, and adds that to the file. Whatever reads the recording
-/// leaves the others out.
+/// Finds out which waits of a recording the program forces, and writes the recording with that to `to`. Whatever reads
+/// it leaves the other waits out. The recorder's blocks must not be larger than 64 bytes: in larger ones a task may read
+/// what orders it without a wait of its own.
 ///
-/// False where the recording is not sound: then it is as before.
+/// False where the recording is not sound: then nothing is written.
 ///
 /// # Errors
 /// It cannot be read or written.
-pub fn add_forced_order(path: &Path) -> Result<bool> {
+pub fn with_forced_order(path: &Path, to: &Path) -> Result<bool> {
     let recording = RecordingFile::open(path)?;
     let Ok(decisions) = decide(&WithPolls(&recording), &AsRecorded(&recording)) else { return Ok(false) };
     let failed = |error: &dyn std::fmt::Display| {
         Error::new(format!("the recording cannot be written: {error}"))
             .remedy("make room, or write it elsewhere with -o")
     };
-    let file = std::fs::OpenOptions::new().read(true).write(true).open(path)?;
+    std::fs::copy(path, to).map_err(|error| failed(&error))?;
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(to)?;
     let mut writer = ZipWriter::new_append(file).map_err(|error| failed(&error))?;
     for (task, decisions) in (0..).zip(decisions) {
         let options = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated);

@@ -115,6 +115,12 @@ impl RecordingFile {
         &self.meta
     }
 
+    /// Whether its waits for data are those that the program forces, by words; else they are by blocks, as the recorder
+    /// keeps them.
+    pub fn is_by_words(&self) -> bool {
+        self.tasks.is_empty() || self.archive.index_for_name(&order_member(0)).is_some()
+    }
+
     /// Memory that processes share, each piece of it by its addresses in the recording, with the address of the piece's
     /// first byte (which may not have been mapped).
     pub fn shared_memory(&self) -> impl Iterator<Item = (u64, Range<u64>)> + '_ {

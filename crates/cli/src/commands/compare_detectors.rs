@@ -95,7 +95,7 @@ impl CompareDetectors {
         let exact = exact.unwrap_or_else(|| Matrix::zero(setting.tasks));
         let mut led = found.into_iter().map(|found| led(found, &exact, &topology)).collect::<Result<Vec<_>>>()?;
         if let Some(machine) = &machine {
-            named.warn_of_ranks();
+            named.warn_of_times();
             let placements: BTreeSet<_> = led.iter().filter_map(|led| led.placement.clone()).collect();
             let simulate_all = |read: &dyn Recording| simulate_all(&mut led, read, machine);
             read_under_progress("simulating", &**recording, placements.len(), simulate_all)?;

@@ -129,7 +129,7 @@ impl Simulate {
         let named = self.recording.open(&self.json)?;
         let free = FreeLocks(&*named.recording);
         let recording: &dyn Recording = if self.free_locks { &free } else { &*named.recording };
-        named.warn_of_ranks();
+        named.warn_of_times();
         // What decides on mappings needs neither kinds nor windows.
         let plain = Options { placement, ..Options::default() };
         let options = Options { classify: self.classify, window, ..plain.clone() };

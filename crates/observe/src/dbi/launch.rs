@@ -6,7 +6,7 @@ use super::merge::{Run, merge};
 use super::program::check_profilable;
 use super::{Options, Outcome, abi, clock};
 use crate::recording::{Parts, collect};
-use cohabit_access::file::add_forced_order;
+use cohabit_access::file::with_forced_order;
 use cohabit_host::install::Installation;
 use cohabit_host::signals::Passing;
 use cohabit_model::command::CommandError;
@@ -49,7 +49,7 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Comma
     directory.make_common();
     let mut launcher = Command::new(&installation.launcher);
     launcher.arg(&installation.dynamorio).arg(&installation.client);
-    let recording = options.recording.as_deref().map(|to| Recording::begin(to, options.ranks)).transpose()?;
+    let recording = options.recording.as_deref().map(|to| Recording::begin(to, options)).transpose()?;
     let recorded_to = recording.as_ref().map(|recording| recording.directory.path());
     let client_options = client_options(directory.path(), recorded_to, ticks_per_second, options)?;
     launcher.arg(client_options).arg(DYNAMORIO_OPTIONS).arg("--");
@@ -180,14 +180,19 @@ struct Recording<'a> {
     directory: tempfile::TempDir,
     to: &'a Path,
     ranks: bool,
+    /// Order may be told by words.
+    by_words: bool,
 }
 
+/// Bytes of blocks in which whoever reads what orders it has waited for that.
+const MOST_BLOCK_BYTES: u32 = 64;
+
 impl<'a> Recording<'a> {
-    fn begin(to: &'a Path, ranks: bool) -> Result<Self> {
+    fn begin(to: &'a Path, options: &Options) -> Result<Self> {
         let place = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let made = tempfile::Builder::new().prefix(".cohabit-recording-").tempdir_in(place);
         let directory = made.map_err(|error| cannot_write(to, &error))?;
-        Ok(Self { directory, to, ranks })
+        Ok(Self { directory, to, ranks: options.ranks, by_words: options.block_bytes <= MOST_BLOCK_BYTES })
     }
 
     /// Makes the recording, whole or not at all. How many accesses it has.
@@ -205,8 +210,11 @@ impl<'a> Recording<'a> {
         let file = BufWriter::new(File::create(&path).map_err(failed)?);
         let (file, accesses) = collect(&parts, file)?;
         file.into_inner().map_err(|error| failed(error.into_error()))?.sync_all().map_err(failed)?;
-        add_forced_order(&path)?;
         std::fs::rename(&path, self.to).map_err(failed)?;
+        // It takes a while, and whoever ends it has the recording nevertheless.
+        if self.by_words && with_forced_order(self.to, &path)? {
+            std::fs::rename(&path, self.to).map_err(failed)?;
+        }
         Ok(accesses)
     }
 }
