@@ -5,6 +5,7 @@
  */
 #include "common.h"
 #include "dr_api.h"
+#include "mix.h"
 #include "recorder_shared.h"
 #include "system.h"
 #include "shadow.h"
@@ -135,14 +136,6 @@ uint64_t
 common_new_object(void)
 {
     return __atomic_add_fetch(&head()->objects, 1, __ATOMIC_RELAXED);
-}
-
-static uint64_t
-mix(uint64_t object, uint64_t number)
-{
-    uint64_t hash = (object ^ (number + 1) * 0x9e3779b97f4a7c15ull) * 0xbf58476d1ce4e5b9ull;
-    hash = (hash ^ hash >> 31) * 0x94d049bb133111ebull;
-    return (hash ^ hash >> 29) | 1; /* the finalizer of splitmix64; never 0, which is a free place */
 }
 
 word_t *

@@ -42,8 +42,8 @@ typedef struct channel {
 _Static_assert(sizeof(channel_t) <= CHANNEL_BYTES, "a channel is no larger than its place");
 /* Pieces that are looked at before the lock is given back. */
 #define AT_ONCE 16u
-/* Whoever has a lock for longer was killed. */
-#define PATIENCE_NS 50000000u
+/* Whoever has a lock for longer was killed: it is taken over. */
+#define PATIENCE_NS 1000000000u
 #define MAX_VECTOR 1024u
 
 static void

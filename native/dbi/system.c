@@ -1,6 +1,7 @@
 /* Kernel services (system.h), by the syscall instruction itself. */
 #include "system.h"
 #include "dr_api.h"
+#include "mix.h"
 #include <asm/unistd.h>
 #include <elf.h>
 #include <errno.h>
@@ -227,15 +228,6 @@ system_channel_pair(int one, int other)
     }
 }
 
-/* Never 0; the finalizer of splitmix64. */
-static uint64_t
-mixed(uint64_t a, uint64_t b)
-{
-    uint64_t hash = (a ^ (b + 1) * 0x9e3779b97f4a7c15ull) * 0xbf58476d1ce4e5b9ull;
-    hash = (hash ^ hash >> 31) * 0x94d049bb133111ebull;
-    return (hash ^ hash >> 29) | 1;
-}
-
 static int
 socket_option(int fd, int option)
 {
@@ -257,13 +249,13 @@ address_of(int fd, long call)
     if (call6(call, fd, (long)&name, (long)&length, 0, 0, 0) != 0)
         return 0;
     if (name.any.sa_family == AF_INET)
-        return mixed(name.four.sin_addr.s_addr, name.four.sin_port);
+        return mix(name.four.sin_addr.s_addr, name.four.sin_port);
     if (name.any.sa_family != AF_INET6)
         return 0;
     const uint32_t *word = (const uint32_t *)&name.six.sin6_addr;
     if (word[0] == 0 && word[1] == 0 && word[2] == htonl(0xffff)) /* an IPv4 address */
-        return mixed(word[3], name.six.sin6_port);
-    return mixed(mixed((uint64_t)word[0] << 32 | word[1], (uint64_t)word[2] << 32 | word[3]), name.six.sin6_port);
+        return mix(word[3], name.six.sin6_port);
+    return mix(mix((uint64_t)word[0] << 32 | word[1], (uint64_t)word[2] << 32 | word[3]), name.six.sin6_port);
 }
 
 bool
@@ -272,7 +264,7 @@ system_channel(int fd, system_channel_t *channel)
     file_identity_t file = system_identify(fd);
     channel->messages = false;
     if (file.kind == FILE_PIPE) {
-        channel->sends = channel->receives = mixed(mixed(1, file.device), file.inode);
+        channel->sends = channel->receives = mix(mix(1, file.device), file.inode);
         return true;
     }
     if (file.kind != FILE_SOCKET)
@@ -289,8 +281,8 @@ system_channel(int fd, system_channel_t *channel)
     } else {
         return false;
     }
-    channel->sends = mixed(mixed(family == AF_UNIX ? 2 : 3, own), other);
-    channel->receives = mixed(mixed(family == AF_UNIX ? 2 : 3, other), own);
+    channel->sends = mix(mix(family == AF_UNIX ? 2 : 3, own), other);
+    channel->receives = mix(mix(family == AF_UNIX ? 2 : 3, other), own);
     return own != 0 && other != 0;
 }
 

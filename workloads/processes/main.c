@@ -16,6 +16,7 @@
  *              file is mapped again elsewhere
  *   pipe       no memory: each thread sends its blocks, each by itself, to those whose partner it is
  *   socket     the same through connected UNIX sockets      message  each block a message (SOCK_SEQPACKET)
+ *   unix       through UNIX sockets that were connected by name (socket: by socketpair)
  *   tcp        through TCP, by threads that wait for what comes in poll(2)
  *   cut        a file that is cut off and grown again before the last round: what was stored before is gone
  *
@@ -40,6 +41,7 @@
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -76,7 +78,7 @@ static bool is(const char *kind)
 
 static bool by_channels(void)
 {
-    return is("pipe") || is("socket") || is("message") || is("tcp");
+    return is("pipe") || is("socket") || is("message") || is("unix") || is("tcp");
 }
 
 static size_t area_bytes(void)
@@ -194,14 +196,23 @@ static bool is_partner(unsigned of, unsigned other)
     return other != of;
 }
 
-static void connect_by_tcp(int made[2])
+/* At whatever name the kernel gives: of TCP a port, of UNIX sockets an abstract one. */
+static void connect_by_name(int made[2])
 {
-    struct sockaddr_in name = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t bytes = sizeof(name);
-    int listener = socket(AF_INET, SOCK_STREAM, 0);
-    made[1] = socket(AF_INET, SOCK_STREAM, 0);
-    if (listener < 0 || made[1] < 0 || bind(listener, (void *)&name, sizeof(name)) != 0 || listen(listener, 1) != 0 ||
-        getsockname(listener, (void *)&name, &bytes) != 0 || connect(made[1], (void *)&name, sizeof(name)) != 0)
+    union {
+        struct sockaddr any;
+        struct sockaddr_in tcp;
+        struct sockaddr_un unix_socket;
+    } name = { .tcp = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) } };
+    const int family = is("tcp") ? AF_INET : AF_UNIX;
+    socklen_t bytes = is("tcp") ? sizeof(name.tcp) : sizeof(sa_family_t);
+    name.any.sa_family = (sa_family_t)family;
+    int listener = socket(family, SOCK_STREAM, 0);
+    made[1] = socket(family, SOCK_STREAM, 0);
+    if (listener < 0 || made[1] < 0 || bind(listener, &name.any, bytes) != 0 || listen(listener, 1) != 0)
+        die("a connection");
+    bytes = sizeof(name);
+    if (getsockname(listener, &name.any, &bytes) != 0 || connect(made[1], &name.any, bytes) != 0)
         die("a connection");
     made[0] = accept(listener, NULL, NULL);
     close(listener);
@@ -214,8 +225,8 @@ static void make_channels(void)
     for (unsigned i = 0; i < all * all; i++) {
         if (!is_partner(i % all, i / all))
             continue;
-        if (is("tcp"))
-            connect_by_tcp(ends[i]);
+        if (is("tcp") || is("unix"))
+            connect_by_name(ends[i]);
         else if (is("pipe") ? pipe(ends[i]) : socketpair(AF_UNIX, is("socket") ? SOCK_STREAM : SOCK_SEQPACKET, 0, ends[i]))
             die("a channel");
         if (ends[i][0] < 0)

@@ -114,7 +114,7 @@ pub(crate) struct Decoder<R> {
 impl<R: Read> Decoder<R> {
     pub fn new(from: R, segments: usize) -> Self {
         Self {
-            from: Bytes { from, buffer: vec![0; 1 << 14], at: 0, end: 0 },
+            from: Bytes::new(from),
             predictions: vec![None; segments],
             previous: None,
             run: 0,
@@ -238,8 +238,9 @@ fn damaged(what: &str) -> Error {
     Error::new(format!("damaged: {what}")).remedy("record it again")
 }
 
+/// Numbers of seven bits a byte.
 #[derive(Debug)]
-struct Bytes<R> {
+pub(crate) struct Bytes<R> {
     from: R,
     buffer: Vec<u8>,
     at: usize,
@@ -247,6 +248,10 @@ struct Bytes<R> {
 }
 
 impl<R: Read> Bytes<R> {
+    pub fn new(from: R) -> Self {
+        Self { from, buffer: vec![0; 1 << 14], at: 0, end: 0 }
+    }
+
     fn byte(&mut self) -> Result<Option<u8>> {
         if self.at == self.end {
             self.at = 0;
@@ -259,7 +264,7 @@ impl<R: Read> Bytes<R> {
         Ok(Some(self.buffer[self.at - 1]))
     }
 
-    fn number_or_end(&mut self) -> Result<Option<u64>> {
+    pub fn number_or_end(&mut self) -> Result<Option<u64>> {
         let Some(mut byte) = self.byte()? else { return Ok(None) };
         let (mut value, mut shift) = (u64::from(byte & 0x7f), 7);
         while byte & 0x80 != 0 {

@@ -9,7 +9,7 @@ use cohabit_access::{Reason, Recording, Step, check};
 use cohabit_detect::{Setting, named};
 use cohabit_model::Matrix;
 use cohabit_observe::dbi::{self, Installation, Options};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
 
@@ -96,6 +96,17 @@ fn idle_ns(recording: &RecordingFile) -> u64 {
     sum
 }
 
+/// The processes of whose tasks the task waits for what they did before a system call, or for their end.
+fn waited_for(recording: &RecordingFile, task: u32) -> BTreeSet<u32> {
+    let (mut found, mut steps) = (BTreeSet::new(), recording.steps(task).unwrap());
+    while let Some(step) = steps.next_step().unwrap() {
+        if let Step::Wait { task, reason: Reason::End | Reason::Message, .. } = step {
+            found.insert(recording.tasks()[task as usize].process);
+        }
+    }
+    found
+}
+
 /// Process id and thread of both ends, to messages.
 type Counts = BTreeMap<[u64; 4], u64>;
 
@@ -113,6 +124,7 @@ fn processes_communicate_through_what_they_share_and_copy() {
         "ring --memory socket --processes 4",
         "all --memory message --processes 2 --threads 2",
         "pairs --memory tcp --processes 2 --threads 2",
+        "pairs --memory unix --processes 2 --threads 2",
         "ring --memory pipe --processes 1 --threads 3",
     ] {
         let (to, truth) = (folder.path().join("r.rec"), folder.path().join("truth"));
@@ -147,6 +159,9 @@ fn processes_communicate_through_what_they_share_and_copy() {
         if !by_memory {
             // Whoever waits in poll(2) waits for a task, and no time passes by itself.
             assert_eq!(idle_ns(&recording), 0, "{run}");
+            // The process that has started the others waits for their ends.
+            let processes = recording.tasks().iter().map(|task| task.process).max().unwrap();
+            assert_eq!(waited_for(&recording, 0).len() as u32, processes, "{run}");
         }
         for turn in [1, 1_000_000] {
             let found = counts(&detect(&recording, &data, turn));

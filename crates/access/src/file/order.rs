@@ -3,11 +3,13 @@
 
 use super::steps::FileSteps;
 use super::{RecordingFile, order_member};
+use crate::coding::Bytes;
 use crate::forced::{Decision, decide};
 use crate::looks::{Marked, MarkedSteps};
 use crate::polls::Polls;
 use crate::{Recording, Step, Steps, TaskInfo};
 use cohabit_model::{Error, Result};
+use std::io::Cursor;
 use std::path::Path;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
@@ -109,14 +111,13 @@ fn coded(decisions: &[Decision]) -> Vec<u8> {
 /// The decisions of a task's waits, in their order.
 #[derive(Debug)]
 pub(super) struct Decisions {
-    bytes: Vec<u8>,
-    at: usize,
+    bytes: Bytes<Cursor<Vec<u8>>>,
     tasks: u32,
 }
 
 impl Decisions {
     pub fn new(bytes: Vec<u8>, tasks: usize) -> Self {
-        Self { bytes, at: 0, tasks: u32::try_from(tasks).unwrap_or(u32::MAX) }
+        Self { bytes: Bytes::new(Cursor::new(bytes)), tasks: u32::try_from(tasks).unwrap_or(u32::MAX) }
     }
 
     /// Of the next wait.
@@ -134,16 +135,7 @@ impl Decisions {
     }
 
     fn number(&mut self) -> Result<u64> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let Some(&byte) = self.bytes.get(self.at) else { return Err(damaged("fewer waits than there are")) };
-            self.at += 1;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Ok(value);
-            }
-        }
-        Err(damaged("a number of more than 64 bits"))
+        self.bytes.number_or_end()?.ok_or_else(|| damaged("fewer waits than there are"))
     }
 }
 
