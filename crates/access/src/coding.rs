@@ -7,7 +7,6 @@
 use crate::AccessKind;
 use crate::segment::{Segment, kind_of};
 use cohabit_model::{Error, Result};
-use std::io::Read;
 
 const RUN: u64 = 0;
 const SEGMENT: u64 = 1;
@@ -101,8 +100,8 @@ struct Prediction {
 
 /// Decodes one stretch of a task's stream, from a restart of its predictions to the next.
 #[derive(Debug)]
-pub(crate) struct Decoder<R> {
-    from: Bytes<R>,
+pub(crate) struct Decoder {
+    from: Bytes,
     predictions: Vec<Option<Prediction>>,
     previous: Option<u32>,
     run: u64,
@@ -111,8 +110,8 @@ pub(crate) struct Decoder<R> {
     pub addresses: Vec<(u64, i64)>,
 }
 
-impl<R: Read> Decoder<R> {
-    pub fn new(from: R, segments: usize) -> Self {
+impl Decoder {
+    pub fn new(from: Vec<u8>, segments: usize) -> Self {
         Self {
             from: Bytes::new(from),
             predictions: vec![None; segments],
@@ -240,42 +239,42 @@ fn damaged(what: &str) -> Error {
 
 /// Numbers of seven bits a byte.
 #[derive(Debug)]
-pub(crate) struct Bytes<R> {
-    from: R,
-    buffer: Vec<u8>,
+pub(crate) struct Bytes {
+    bytes: Vec<u8>,
     at: usize,
-    end: usize,
 }
 
-impl<R: Read> Bytes<R> {
-    pub fn new(from: R) -> Self {
-        Self { from, buffer: vec![0; 1 << 14], at: 0, end: 0 }
+impl Bytes {
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self { bytes, at: 0 }
     }
 
-    fn byte(&mut self) -> Result<Option<u8>> {
-        if self.at == self.end {
-            self.at = 0;
-            self.end = self.from.read(&mut self.buffer)?;
-            if self.end == 0 {
-                return Ok(None);
-            }
-        }
-        self.at += 1;
-        Ok(Some(self.buffer[self.at - 1]))
-    }
-
+    #[inline]
     pub fn number_or_end(&mut self) -> Result<Option<u64>> {
-        let Some(mut byte) = self.byte()? else { return Ok(None) };
-        let (mut value, mut shift) = (u64::from(byte & 0x7f), 7);
-        while byte & 0x80 != 0 {
-            byte = self.byte()?.ok_or_else(|| damaged("it ends within a number"))?;
+        match self.bytes.get(self.at) {
+            None => Ok(None),
+            Some(&byte) if byte < 0x80 => {
+                self.at += 1;
+                Ok(Some(byte.into()))
+            }
+            Some(_) => self.long_number().map(Some),
+        }
+    }
+
+    fn long_number(&mut self) -> Result<u64> {
+        let (mut value, mut shift) = (0, 0);
+        loop {
+            let byte = *self.bytes.get(self.at).ok_or_else(|| damaged("it ends within a number"))?;
             if shift > 63 {
                 return Err(damaged("a number of more than 64 bits"));
             }
+            self.at += 1;
             value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
             shift += 7;
         }
-        Ok(Some(value))
     }
 
     fn number(&mut self) -> Result<u64> {

@@ -118,6 +118,9 @@ impl WaitedAt {
                 }
                 _ => {}
             }
+            if let Step::Loop { accesses, .. } = step {
+                steps.recycle(accesses);
+            }
         }
         Ok(found)
     }
@@ -204,6 +207,9 @@ fn advance(tasks: &mut [Task<'_>], number: usize, left: &mut u64, tracked: &mut 
         Step::Polled { accesses } => tasks[number].position = tasks[number].position.saturating_add(*accesses),
         Step::Unmap { range } => tracked.unmapped(range),
         Step::Compute { .. } | Step::Code { .. } | Step::Idle { .. } | Step::Phase { .. } => {}
+    }
+    if let Step::Loop { accesses, .. } = step {
+        tasks[number].steps.recycle(accesses);
     }
     Ok(true)
 }

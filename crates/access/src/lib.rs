@@ -16,6 +16,7 @@ pub mod order;
 mod polls;
 mod recording;
 pub mod segment;
+mod stage;
 mod step;
 pub mod synthetic;
 

@@ -1,6 +1,6 @@
 //! A recording as if its tasks took locks, and made atomic accesses, in any order.
 
-use crate::{Reason, Recording, Step, Steps, TaskInfo};
+use crate::{Reason, Recording, Step, Steps, StridedAccess, TaskInfo};
 use cohabit_model::Result;
 
 /// A recording whose tasks never wait for a lock, nor for another's atomic access: not for work, either, that is handed
@@ -29,12 +29,16 @@ impl Steps for Free<'_> {
             }
         }
     }
+
+    fn recycle(&mut self, accesses: Vec<StridedAccess>) {
+        self.0.recycle(accesses);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AccessKind, InMemory, StridedAccess};
+    use crate::{AccessKind, InMemory};
 
     #[test]
     fn all_but_locks_is_waited_for() {

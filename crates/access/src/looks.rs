@@ -10,9 +10,9 @@
 //! share, and does what an earlier one of the rank did, at the same addresses. What moves a message does none of that.
 //! A wait belongs to the look that it is in: that look stays, and all that comes behind it until the next.
 
-use crate::{Reason, Step, Steps};
-use cohabit_model::Result;
-use std::collections::{HashSet, VecDeque};
+use crate::stage::{Mark, Stage};
+use crate::{Reason, Step};
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Steps of a look that found nothing, at most.
@@ -20,31 +20,10 @@ const LONGEST_LOOK: usize = 1 << 14;
 /// Looks that are remembered, at most: with one more all are forgotten.
 const MOST_KNOWN: usize = 1 << 16;
 
-/// A step, or what is known of the code that takes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Marked {
-    Step(Step),
-    /// The task enters its MPI library.
-    Enters,
-    /// It calls the progress function.
-    Looks,
-    /// What it does here matters to others, whatever steps come of it: a wait for a task that is left out, a copy from
-    /// another process's memory or to it.
-    Moves,
-    /// It is in the program again.
-    Leaves,
-}
-
-/// Where marked steps come from.
-pub(crate) trait MarkedSteps: Send {
-    /// The next one; none at the end.
-    fn next_marked(&mut self) -> Result<Option<Marked>>;
-}
-
 /// Steps without looks that found nothing.
 #[derive(Debug)]
-pub(crate) struct Looks<S> {
-    from: S,
+pub(crate) struct Looks<T> {
+    to: T,
     /// First address of memory that processes share.
     shared_from: u64,
     inside: bool,
@@ -58,13 +37,12 @@ pub(crate) struct Looks<S> {
     page: Option<u64>,
     /// A wait within MPI, and what came since: the address is that of the next access.
     waits: Vec<Step>,
-    ready: VecDeque<Step>,
 }
 
-impl<S: MarkedSteps> Looks<S> {
-    pub fn new(from: S, shared_from: u64) -> Self {
+impl<T: Stage> Looks<T> {
+    pub fn new(to: T, shared_from: u64) -> Self {
         Self {
-            from,
+            to,
             shared_from,
             inside: false,
             look: None,
@@ -72,42 +50,24 @@ impl<S: MarkedSteps> Looks<S> {
             polled: 0,
             page: None,
             waits: Vec::new(),
-            ready: VecDeque::new(),
         }
     }
 
-    fn take(&mut self, marked: Marked) {
-        match marked {
-            Marked::Enters => self.inside = true,
-            Marked::Leaves => {
+    /// A step within MPI, or before what came of it is told.
+    fn within(&mut self, step: Step) {
+        let waits = matches!(step, Step::Wait { reason: Reason::Data | Reason::Lock | Reason::Message, .. });
+        if waits && self.inside {
+            self.stays();
+            return self.waits.push(step);
+        }
+        match &mut self.look {
+            // It asks the kernel whether something has come, and does not sleep.
+            Some(_) if matches!(step, Step::Idle { .. }) => {}
+            Some(look) if look.len() < LONGEST_LOOK => look.push(step),
+            _ => {
                 self.stays();
-                self.tell_waits(None);
-                self.inside = false;
+                self.follow(step);
             }
-            Marked::Moves => self.stays(),
-            Marked::Looks => {
-                self.tell_waits(None);
-                match self.look.take() {
-                    Some(look) if self.found_nothing(&look) => self.leave_out(&look),
-                    look => self.tell(look.unwrap_or_default()),
-                }
-                self.look = Some(Vec::new());
-            }
-            Marked::Step(step @ Step::Wait { reason: Reason::Data | Reason::Lock | Reason::Message, .. })
-                if self.inside =>
-            {
-                self.stays();
-                self.waits.push(step);
-            }
-            Marked::Step(step) => match &mut self.look {
-                // It asks the kernel whether something has come, and does not sleep.
-                Some(_) if matches!(step, Step::Idle { .. }) => {}
-                Some(look) if look.len() < LONGEST_LOOK => look.push(step),
-                _ => {
-                    self.stays();
-                    self.follow(step);
-                }
-            },
         }
     }
 
@@ -150,16 +110,18 @@ impl<S: MarkedSteps> Looks<S> {
 
     fn tell(&mut self, steps: Vec<Step>) {
         if self.polled > 0 {
-            self.ready.push_back(Step::Polled { accesses: std::mem::take(&mut self.polled) });
+            self.to.step(Step::Polled { accesses: std::mem::take(&mut self.polled) });
         }
-        self.ready.extend(self.page.take().map(|page| Step::Code { page }));
+        if let Some(page) = self.page.take() {
+            self.to.step(Step::Code { page });
+        }
         steps.into_iter().for_each(|step| self.follow(step));
     }
 
     /// A step that stays.
     fn follow(&mut self, step: Step) {
         if self.waits.is_empty() {
-            return self.ready.push_back(step);
+            return self.to.step(step);
         }
         let address = match &step {
             Step::Loop { accesses, .. } => accesses.first().map(|access| access.base),
@@ -176,44 +138,85 @@ impl<S: MarkedSteps> Looks<S> {
             if let Step::Wait { reason: Reason::Data | Reason::Lock | Reason::Message, polled, .. } = &mut step {
                 *polled = polled.or(address);
             }
-            self.ready.push_back(step);
+            self.to.step(step);
         }
     }
 }
 
-impl<S: MarkedSteps> Steps for Looks<S> {
-    fn next_step(&mut self) -> Result<Option<Step>> {
-        while self.ready.is_empty() {
-            let Some(marked) = self.from.next_marked()? else {
+impl<T: Stage> Stage for Looks<T> {
+    #[inline]
+    fn step(&mut self, step: Step) {
+        // Outside MPI nothing is held back.
+        match self.inside || self.look.is_some() || !self.waits.is_empty() {
+            true => self.within(step),
+            false => self.to.step(step),
+        }
+    }
+
+    fn mark(&mut self, mark: Mark) {
+        match mark {
+            Mark::Enters => self.inside = true,
+            Mark::Leaves => {
                 self.stays();
                 self.tell_waits(None);
-                return Ok(self.ready.pop_front());
-            };
-            self.take(marked);
+                self.inside = false;
+            }
+            Mark::Moves => self.stays(),
+            Mark::Looks => {
+                self.tell_waits(None);
+                match self.look.take() {
+                    Some(look) if self.found_nothing(&look) => self.leave_out(&look),
+                    look => self.tell(look.unwrap_or_default()),
+                }
+                self.look = Some(Vec::new());
+            }
         }
-        Ok(self.ready.pop_front())
+    }
+
+    fn end(&mut self) {
+        self.stays();
+        self.tell_waits(None);
+        self.to.end();
+    }
+
+    fn is_short(&self) -> bool {
+        self.to.is_short()
+    }
+
+    fn next(&mut self) -> Option<Step> {
+        self.to.next()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stage::AsDecoded;
     use crate::{AccessKind, StridedAccess};
 
     const SHARED: u64 = 1 << 47;
     const FLAG: u64 = SHARED + 0x1008;
 
-    struct List(std::vec::IntoIter<Marked>);
-
-    impl MarkedSteps for List {
-        fn next_marked(&mut self) -> Result<Option<Marked>> {
-            Ok(self.0.next())
-        }
+    /// What goes in.
+    #[derive(Debug, Clone)]
+    enum Marked {
+        Step(Step),
+        Mark(Mark),
     }
+    const ENTERS: Marked = Marked::Mark(Mark::Enters);
+    const LOOKS: Marked = Marked::Mark(Mark::Looks);
+    const LEAVES: Marked = Marked::Mark(Mark::Leaves);
 
     fn told(marked: Vec<Marked>) -> Vec<Step> {
-        let mut looks = Looks::new(List(marked.into_iter()), SHARED);
-        std::iter::from_fn(|| looks.next_step().unwrap()).collect()
+        let mut looks = Looks::new(AsDecoded::default(), SHARED);
+        for each in marked {
+            match each {
+                Marked::Step(step) => looks.step(step),
+                Marked::Mark(mark) => looks.mark(mark),
+            }
+        }
+        looks.end();
+        std::iter::from_fn(|| looks.next()).collect()
     }
 
     fn access(kind: AccessKind, address: u64) -> Marked {
@@ -248,16 +251,16 @@ mod tests {
     /// Counts, sees the flag, asks the kernel.
     fn look() -> Vec<Marked> {
         let idle = Marked::Step(Step::Idle { time_ns: 77 });
-        vec![Marked::Looks, access(AccessKind::ReadWrite, 0x2000), read(FLAG), idle, read(0x3000)]
+        vec![LOOKS, access(AccessKind::ReadWrite, 0x2000), read(FLAG), idle, read(0x3000)]
     }
 
     /// A message comes after so many looks.
     fn receive(looks: usize) -> Vec<Marked> {
-        let mut marked = vec![read(0x100), Marked::Enters, access(AccessKind::Write, 0x200)];
+        let mut marked = vec![read(0x100), ENTERS, access(AccessKind::Write, 0x200)];
         (0..looks).for_each(|_| marked.extend(look()));
-        marked.extend([Marked::Looks, access(AccessKind::ReadWrite, 0x2000), Marked::Step(wait(Reason::Data, None))]);
+        marked.extend([LOOKS, access(AccessKind::ReadWrite, 0x2000), Marked::Step(wait(Reason::Data, None))]);
         marked.extend([Marked::Step(Step::Code { page: 7 }), read(FLAG), access(AccessKind::Write, 0x5000)]);
-        marked.extend([Marked::Leaves, read(0x108)]);
+        marked.extend([LEAVES, read(0x108)]);
         marked
     }
 
@@ -286,22 +289,22 @@ mod tests {
 
     #[test]
     fn what_moves_a_message_stays() {
-        for does in [access(AccessKind::Write, SHARED + 64), Marked::Moves, Marked::Step(Step::Phase { number: 1 })] {
-            let mut marked = vec![Marked::Enters];
+        for does in [access(AccessKind::Write, SHARED + 64), Marked::Mark(Mark::Moves), Marked::Step(Step::Phase { number: 1 })] {
+            let mut marked = vec![ENTERS];
             for _ in 0..4 {
                 marked.extend(look());
                 marked.push(does.clone());
             }
-            marked.extend([Marked::Looks, Marked::Leaves]);
+            marked.extend([LOOKS, LEAVES]);
             assert_eq!(polls(&told(marked)), 0, "{does:?}");
         }
         // Each copies another piece.
-        let mut marked = vec![Marked::Enters];
+        let mut marked = vec![ENTERS];
         for piece in 0..4 {
             marked.extend(look());
             marked.push(access(AccessKind::Write, 0x8000 + piece * 64));
         }
-        marked.extend([Marked::Looks, Marked::Leaves]);
+        marked.extend([LOOKS, LEAVES]);
         assert_eq!(polls(&told(marked)), 0);
     }
 
@@ -309,9 +312,9 @@ mod tests {
     fn what_the_program_asks_itself_is_not_polling() {
         let mut marked = Vec::new();
         for _ in 0..5 {
-            marked.push(Marked::Enters);
+            marked.push(ENTERS);
             marked.extend(look());
-            marked.extend([Marked::Leaves, read(0x100), Marked::Step(wait(Reason::Data, None)), read(0x9000)]);
+            marked.extend([LEAVES, read(0x100), Marked::Step(wait(Reason::Data, None)), read(0x9000)]);
         }
         let found = told(marked);
         assert_eq!(polls(&found), 0);
@@ -320,17 +323,17 @@ mod tests {
 
     #[test]
     fn who_sleeps_until_a_task_ends_does_not_poll() {
-        let marked = vec![Marked::Enters, Marked::Step(wait(Reason::End, None)), read(FLAG), Marked::Leaves];
+        let marked = vec![ENTERS, Marked::Step(wait(Reason::End, None)), read(FLAG), LEAVES];
         assert_eq!(told(marked)[0], wait(Reason::End, None));
     }
 
     #[test]
     fn the_page_of_code_that_a_look_left_is_told() {
-        let mut marked = vec![Marked::Enters];
+        let mut marked = vec![ENTERS];
         for page in [4, 4, 5] {
-            marked.extend([Marked::Looks, Marked::Step(Step::Code { page }), read(FLAG)]);
+            marked.extend([LOOKS, Marked::Step(Step::Code { page }), read(FLAG)]);
         }
-        marked.extend([Marked::Looks, Marked::Leaves, read(0x100)]);
+        marked.extend([LOOKS, LEAVES, read(0x100)]);
         let found = told(marked);
         assert_eq!(polls(&found), 2);
         let last = found.iter().rposition(|step| matches!(step, Step::Code { page: 5 }));

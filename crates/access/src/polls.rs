@@ -9,8 +9,8 @@
 //! and more, and then, at most [`NEAR`] steps on (a program that has spun for long enough asks the kernel to be woken),
 //! a wait for another task at a block that the unit reads. Repetitions without such a wait stay as they are.
 
-use crate::{Step, Steps, StridedAccess};
-use cohabit_model::Result;
+use crate::stage::Stage;
+use crate::{Step, StridedAccess};
 use std::collections::VecDeque;
 
 /// Steps of what is repeated, at most.
@@ -47,53 +47,40 @@ struct Unit {
 
 /// Steps with their polling told as such.
 #[derive(Debug)]
-pub(crate) struct Polls<S> {
-    from: S,
+pub(crate) struct Polls {
     /// Fingerprints of the last steps, the newest at `newest`; 0: none of a unit.
     recent: [u64; LONGEST_UNIT],
     newest: usize,
     /// `[p - 1]`: how many of the last steps are as the one `p` before them.
     same: [u32; LONGEST_UNIT],
+    /// Whether one of these is not 0.
+    any_same: bool,
     unit: Option<Unit>,
     ahead: VecDeque<Item>,
     ended: bool,
 }
 
-impl<S: Steps> Polls<S> {
-    pub fn new(from: S) -> Self {
+impl Polls {
+    pub fn new() -> Self {
         Self {
-            from,
             recent: [0; LONGEST_UNIT],
             newest: 0,
             same: [0; LONGEST_UNIT],
+            any_same: false,
             unit: None,
             ahead: VecDeque::new(),
             ended: false,
         }
     }
 
-    /// Reads a step. False at the end.
-    fn pull(&mut self) -> Result<bool> {
-        if self.ended {
-            return Ok(false);
+    /// A step while a unit repeats.
+    fn take_again(&mut self, step: Step) {
+        let step = constant(step);
+        if self.unit.as_mut().is_some_and(|unit| unit.takes(&step)) {
+            return;
         }
-        let Some(step) = self.from.next_step()? else {
-            self.end_unit();
-            self.ended = true;
-            return Ok(!self.ahead.is_empty());
-        };
-        match &mut self.unit {
-            Some(unit) => {
-                let step = constant(step);
-                if unit.takes(&step) {
-                    return Ok(true);
-                }
-                self.end_unit();
-                self.take(step);
-            }
-            None => self.take(step),
-        }
-        Ok(true)
+        self.end_unit();
+        self.take(step);
     }
 
     /// A step outside all repetitions.
@@ -116,22 +103,38 @@ impl<S: Steps> Polls<S> {
         if mark == 0 {
             return self.forget();
         }
-        let mut length = 0;
-        for back in (1..=LONGEST_UNIT).rev() {
-            let before = self.recent[(self.newest + LONGEST_UNIT + 1 - back) % LONGEST_UNIT];
-            self.same[back - 1] = if before == mark { self.same[back - 1] + 1 } else { 0 };
-            if self.same[back - 1] as usize >= 2 * back {
-                length = back;
-            }
-        }
-        self.newest = (self.newest + 1) % LONGEST_UNIT;
-        self.recent[self.newest] = mark;
+        let length = self.repeats(mark);
         if length > 0 {
-            let mark = |back: usize| self.recent[(self.newest + LONGEST_UNIT + 1 - back) % LONGEST_UNIT];
-            let marks = (1..=length).rev().map(mark).collect();
+            let marks = (1..=length).rev().map(|back| self.recent(back)).collect();
             self.forget();
             self.unit = Some(Unit { marks, steps: Vec::new(), times: 0, same: 0 });
         }
+    }
+
+    /// The fingerprint of the step so many before.
+    fn recent(&self, back: usize) -> u64 {
+        self.recent[(self.newest + LONGEST_UNIT + 1 - back) % LONGEST_UNIT]
+    }
+
+    /// Remembers a step by its fingerprint. The length of the shortest unit that the last steps are three times; else
+    /// 0.
+    fn repeats(&mut self, mark: u64) -> usize {
+        let mut length = 0;
+        if self.recent.contains(&mark) {
+            for back in (1..=LONGEST_UNIT).rev() {
+                self.same[back - 1] = if self.recent(back) == mark { self.same[back - 1] + 1 } else { 0 };
+                if self.same[back - 1] as usize >= 2 * back {
+                    length = back;
+                }
+            }
+            self.any_same = true;
+        } else if self.any_same {
+            self.same = [0; LONGEST_UNIT];
+            self.any_same = false;
+        }
+        self.newest = (self.newest + 1) % LONGEST_UNIT;
+        self.recent[self.newest] = mark;
+        length
     }
 
     /// Whether the step is more of the same loop: a buffer that was full, or another stretch, parts it in two. However
@@ -155,6 +158,7 @@ impl<S: Steps> Polls<S> {
     fn forget(&mut self) {
         self.recent = [0; LONGEST_UNIT];
         self.same = [0; LONGEST_UNIT];
+        self.any_same = false;
     }
 
     /// The repetitions are over: what was swallowed is ahead.
@@ -169,15 +173,10 @@ impl<S: Steps> Polls<S> {
     }
 
     /// Whether what is ahead has a wait at a block that the unit reads. It then says what is polled.
-    fn finds_wait(&mut self, unit: &[Step]) -> Result<bool> {
+    fn finds_wait(&mut self, unit: &[Step]) -> bool {
         let blocks = blocks_read(unit);
         let mut waits = 0..0;
-        for index in 0..NEAR {
-            while self.ahead.len() <= index {
-                if !self.pull()? {
-                    return Ok(false);
-                }
-            }
+        for index in 0..NEAR.min(self.ahead.len()) {
             let next = match &self.ahead[index] {
                 Item::Step(Step::Wait { .. }) => {
                     waits = if waits.end == index { waits.start..index + 1 } else { index..index + 1 };
@@ -197,46 +196,63 @@ impl<S: Steps> Polls<S> {
                         polled.get_or_insert(address);
                     }
                 }
-                return Ok(true);
+                return true;
             }
             waits = 0..0;
         }
-        Ok(false)
+        false
     }
 
     /// What comes of a unit's repetitions: one and a count, or all of them.
-    fn again(&mut self, unit: Vec<Step>, times: u64, from: usize, decided: bool) -> Result<Option<Step>> {
+    fn again(&mut self, unit: Vec<Step>, times: u64, from: usize, decided: bool) -> Option<Step> {
         if times == 0 {
-            return Ok(None);
+            return None;
         }
-        if !decided && self.finds_wait(&unit)? {
+        if !decided && self.finds_wait(&unit) {
             let accesses: u64 = unit.iter().map(Step::access_count).sum();
             self.ahead.push_front(Item::Step(Step::Polled { accesses: accesses.saturating_mul(times - 1) }));
             unit.into_iter().rev().for_each(|step| self.ahead.push_front(Item::Step(step)));
-            return Ok(None);
+            return None;
         }
         if let [Step::Loop { accesses, iterations: 1 }] = &unit[..] {
-            return Ok(Some(Step::Loop { accesses: accesses.clone(), iterations: times }));
+            return Some(Step::Loop { accesses: accesses.clone(), iterations: times });
         }
         let step = unit[from].clone();
         let (times, from) = if from + 1 == unit.len() { (times - 1, 0) } else { (times, from + 1) };
         self.ahead.push_front(Item::Again { unit, times, from, decided: true });
-        Ok(Some(step))
+        Some(step)
     }
 }
 
-impl<S: Steps> Steps for Polls<S> {
-    fn next_step(&mut self) -> Result<Option<Step>> {
+impl Stage for Polls {
+    #[inline]
+    fn step(&mut self, step: Step) {
+        if self.unit.is_none() { self.take(step) } else { self.take_again(step) }
+    }
+
+    fn end(&mut self) {
+        self.end_unit();
+        self.ended = true;
+    }
+
+    fn is_short(&self) -> bool {
+        !self.ended
+            && match self.ahead.front() {
+                None => true,
+                Some(Item::Again { decided: false, .. }) => self.ahead.len() <= NEAR,
+                Some(_) => false,
+            }
+    }
+
+    fn next(&mut self) -> Option<Step> {
         loop {
-            match self.ahead.pop_front() {
-                Some(Item::Step(step)) => return Ok(Some(step)),
-                Some(Item::Again { unit, times, from, decided }) => {
-                    if let Some(step) = self.again(unit, times, from, decided)? {
-                        return Ok(Some(step));
+            match self.ahead.pop_front()? {
+                Item::Step(step) => return Some(step),
+                Item::Again { unit, times, from, decided } => {
+                    if let Some(step) = self.again(unit, times, from, decided) {
+                        return Some(step);
                     }
                 }
-                None if self.pull()? => {}
-                None => return Ok(None),
             }
         }
     }
@@ -273,17 +289,24 @@ fn constant(mut step: Step) -> Step {
     step
 }
 
-/// Of a step that may be of a unit, the same for equal ones; else 0.
+/// Of a step that may be of a unit, the same for equal ones; else 0. Each access is mixed by itself, so that they need
+/// not wait for one another.
 fn fingerprint(step: &Step) -> u64 {
-    let mix = |sum: u64, word: u64| (sum.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |word: u64| {
+        let product = word.wrapping_mul(MULTIPLIER);
+        product ^ product >> 29
+    };
     match step {
         Step::Loop { accesses, iterations: 1 } => {
-            accesses.iter().fold(1, |sum, access| {
-                mix(mix(sum, access.base), u64::from(access.size_bytes) << 32 | u64::from(access.instructions))
-            }) | 1
+            let of = |(number, access): (u64, &StridedAccess)| {
+                let about = u64::from(access.size_bytes) << 32 | u64::from(access.instructions);
+                mix(access.base.wrapping_add(mix(about.wrapping_add(number << 48))))
+            };
+            (1..).zip(accesses).map(of).fold(1u64, u64::wrapping_add) | 1
         }
-        Step::Compute { instructions } => mix(2, *instructions) | 1,
-        Step::Code { page } => mix(3, *page) | 1,
+        Step::Compute { instructions } => mix(instructions.wrapping_add(2 << 56)) | 1,
+        Step::Code { page } => mix(page.wrapping_add(3 << 56)) | 1,
         _ => 0,
     }
 }
@@ -306,7 +329,7 @@ fn blocks_read(unit: &[Step]) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AccessKind, InMemory, Reason, Recording};
+    use crate::{AccessKind, Reason};
 
     fn read(address: u64) -> Step {
         Step::access(StridedAccess::new(AccessKind::Read, address, 4))
@@ -317,16 +340,19 @@ mod tests {
     }
 
     fn told(steps: Vec<Step>) -> Vec<Step> {
-        let recording = InMemory::new(vec![steps]);
-        let mut polls = Polls::new(Forwarded(recording.steps(0).unwrap()));
-        std::iter::from_fn(|| polls.next_step().unwrap()).collect()
-    }
-
-    struct Forwarded<'a>(Box<dyn Steps + 'a>);
-
-    impl Steps for Forwarded<'_> {
-        fn next_step(&mut self) -> Result<Option<Step>> {
-            self.0.next_step()
+        let (mut polls, mut told, mut steps) = (Polls::new(), Vec::new(), steps.into_iter());
+        loop {
+            while polls.is_short() {
+                match steps.next() {
+                    Some(step) => polls.step(step),
+                    None => polls.end(),
+                }
+            }
+            match polls.next() {
+                Some(step) => told.push(step),
+                None if polls.is_short() => {}
+                None => return told,
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Where steps come from: a file, a running program, a test.
 
-use crate::Step;
+use crate::{Step, StridedAccess};
 use cohabit_model::Result;
 
 /// What is known of a task before its steps are read.
@@ -21,6 +21,9 @@ pub trait Steps: Send {
     /// # Errors
     /// The recording cannot be read on, or is damaged.
     fn next_step(&mut self) -> Result<Option<Step>>;
+
+    /// Takes back the accesses of a loop that is done with, for the memory they are in.
+    fn recycle(&mut self, _: Vec<StridedAccess>) {}
 }
 
 /// What the tasks of one run did. It can be read any number of times, by several readers at once.

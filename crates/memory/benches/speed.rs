@@ -111,7 +111,10 @@ fn of_file(path: &str, machine: Option<&str>) {
             let seconds = timed(|| {
                 for task in 0..recording.tasks().len() as u32 {
                     let mut all = recording.steps(task).expect("its steps");
-                    while all.next_step().expect("a sound recording").is_some() {
+                    while let Some(step) = all.next_step().expect("a sound recording") {
+                        if let Step::Loop { accesses, .. } = step {
+                            all.recycle(accesses);
+                        }
                         steps += 1;
                     }
                 }

@@ -24,7 +24,8 @@ impl<'a, O: Observer> Engine<'a, '_, O> {
                         return Ok(Stop::Ended);
                     }
                     Some(Step::Loop { accesses, iterations }) if !accesses.is_empty() => {
-                        task.walk = Walk::new(accesses, iterations);
+                        let before = std::mem::replace(&mut task.walk, Walk::new(accesses, iterations));
+                        task.steps.recycle(before.accesses);
                         task.work = Work::Walk;
                     }
                     Some(step) => task.work = Work::Step(step),

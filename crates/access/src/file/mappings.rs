@@ -123,12 +123,14 @@ pub(super) struct Table {
     own: u64,
     /// Changes that it has.
     taken: usize,
+    /// Around the address that was asked for last.
+    last: (u64, Range<u64>),
 }
 
 impl Table {
     /// Nothing is shared; `own` is added to all addresses.
     pub fn new(own: u64) -> Self {
-        Self { rows: Vec::new(), own, taken: 0 }
+        Self { rows: Vec::new(), own, taken: 0, last: (own, 0..0) }
     }
 
     /// Goes on to a version.
@@ -136,6 +138,7 @@ impl Table {
         while let Some(change) = changes.get(self.taken).filter(|change| change.version <= version) {
             self.take(change, objects);
             self.taken += 1;
+            self.last = (self.own, 0..0);
         }
     }
 
@@ -177,9 +180,12 @@ impl Table {
     }
 
     /// The address in the recording.
-    pub fn address(&self, address: u64) -> u64 {
-        let shift = if self.is_plain() { self.own } else { self.around(address).0 };
-        address.wrapping_add(shift)
+    #[inline]
+    pub fn address(&mut self, address: u64) -> u64 {
+        if !self.last.1.contains(&address) {
+            self.last = self.around(address);
+        }
+        address.wrapping_add(self.last.0)
     }
 
     /// How many of `most` accesses, each `stride` behind the one before, lie where the first does: at least one.

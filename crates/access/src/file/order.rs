@@ -5,11 +5,10 @@ use super::steps::FileSteps;
 use super::{RecordingFile, order_member};
 use crate::coding::Bytes;
 use crate::forced::{Decision, decide};
-use crate::looks::{Marked, MarkedSteps};
 use crate::polls::Polls;
-use crate::{Recording, Step, Steps, TaskInfo};
+use crate::stage::AsDecoded;
+use crate::{Recording, Steps, TaskInfo};
 use cohabit_model::{Error, Result};
-use std::io::Cursor;
 use std::path::Path;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
@@ -52,7 +51,7 @@ impl Recording for AsRecorded<'_> {
     }
 
     fn steps(&self, task: u32) -> Result<Box<dyn Steps + '_>> {
-        Ok(Box::new(Unmarked(FileSteps::new(self.0, task, None))))
+        Ok(Box::new(FileSteps::new(self.0, task, None, AsDecoded::default())))
     }
 }
 
@@ -65,21 +64,7 @@ impl Recording for WithPolls<'_> {
     }
 
     fn steps(&self, task: u32) -> Result<Box<dyn Steps + '_>> {
-        Ok(Box::new(Polls::new(Unmarked(FileSteps::new(self.0, task, None)))))
-    }
-}
-
-struct Unmarked<'a>(FileSteps<'a>);
-
-impl Steps for Unmarked<'_> {
-    fn next_step(&mut self) -> Result<Option<Step>> {
-        loop {
-            match self.0.next_marked()? {
-                Some(Marked::Step(step)) => return Ok(Some(step)),
-                Some(_) => {}
-                None => return Ok(None),
-            }
-        }
+        Ok(Box::new(FileSteps::new(self.0, task, None, Polls::new())))
     }
 }
 
@@ -111,13 +96,13 @@ fn coded(decisions: &[Decision]) -> Vec<u8> {
 /// The decisions of a task's waits, in their order.
 #[derive(Debug)]
 pub(super) struct Decisions {
-    bytes: Bytes<Cursor<Vec<u8>>>,
+    bytes: Bytes,
     tasks: u32,
 }
 
 impl Decisions {
     pub fn new(bytes: Vec<u8>, tasks: usize) -> Self {
-        Self { bytes: Bytes::new(Cursor::new(bytes)), tasks: u32::try_from(tasks).unwrap_or(u32::MAX) }
+        Self { bytes: Bytes::new(bytes), tasks: u32::try_from(tasks).unwrap_or(u32::MAX) }
     }
 
     /// Of the next wait.

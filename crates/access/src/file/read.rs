@@ -239,7 +239,7 @@ impl Recording for RecordingFile {
             Some(_) => Some(Decisions::new(self.read(&order)?, self.tasks.len())),
             None => None,
         };
-        Ok(Box::new(Polls::new(Looks::new(FileSteps::new(self, task, decisions), shared_from))))
+        Ok(Box::new(FileSteps::new(self, task, decisions, Looks::new(Polls::new(), shared_from))))
     }
 }
 

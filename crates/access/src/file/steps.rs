@@ -6,12 +6,10 @@ use super::order::Decisions;
 use super::steps_member;
 use crate::coding::{Coded, Decoder};
 use crate::forced::Decision;
-use crate::looks::{Marked, MarkedSteps};
 use crate::segment::{Owner, Segment};
-use crate::{AccessKind, Reason, Step, StridedAccess};
+use crate::stage::{Mark, Stage};
+use crate::{AccessKind, Reason, Step, Steps, StridedAccess};
 use cohabit_model::{Error, Result};
-use std::collections::VecDeque;
-use std::io::Cursor;
 
 /// Addresses of one image are below this (47 bits); those of different images are told apart above it.
 pub(super) const IMAGE_SHIFT: u32 = 47;
@@ -19,10 +17,14 @@ pub(super) const IMAGE_SHIFT: u32 = 47;
 const LINE_BYTES: u32 = 64;
 const PAGE_SHIFT: u32 = 12;
 
+/// Memory of accesses that is kept, at most.
+const MOST_SPARE: usize = 64;
+
 /// A segment that ran, held back: what lies within it comes after it in the stream.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Held {
     number: u32,
+    /// 0: none is held back.
     times: u64,
     addresses: Vec<(u64, i64)>,
     waits: Vec<(u64, Step)>,
@@ -30,17 +32,17 @@ struct Held {
     moves: bool,
 }
 
-/// The steps of a task.
-pub(super) struct FileSteps<'a> {
+/// The steps of a task, as they come out of a stage.
+pub(super) struct FileSteps<'a, T> {
     file: &'a RecordingFile,
     task: u32,
-    /// The piece under way, and the stretch of the task that comes next.
+    /// The piece under way, its image, and the stretch of the task that comes next.
     piece: usize,
+    image: usize,
     stretch: u64,
     left_in_piece: u64,
-    decoder: Option<Decoder<Cursor<Vec<u8>>>>,
-    held: Option<Held>,
-    ready: VecDeque<Marked>,
+    decoder: Option<Decoder>,
+    held: Held,
     /// It is in its MPI library.
     in_mpi: bool,
     /// What the image has mapped, as the task knows it.
@@ -50,15 +52,16 @@ pub(super) struct FileSteps<'a> {
     instructions: u64,
     /// Which waits for data stay; none: all.
     decisions: Option<Decisions>,
+    to: T,
+    /// Memory for the accesses of loops to come.
+    spare: Vec<Vec<StridedAccess>>,
 }
 
-impl<'a> FileSteps<'a> {
-    pub(super) fn new(file: &'a RecordingFile, task: u32, decisions: Option<Decisions>) -> Self {
+impl<'a, T: Stage> FileSteps<'a, T> {
+    pub(super) fn new(file: &'a RecordingFile, task: u32, decisions: Option<Decisions>, mut to: T) -> Self {
         let about = &file.meta.tasks[task as usize];
-        let mut ready = VecDeque::new();
         if let Some(start) = about.start {
-            let (task, position) = (start.task, start.position);
-            ready.push_back(Marked::Step(Step::Wait { task, position, reason: Reason::Start, polled: None }));
+            to.step(Step::Wait { task: start.task, position: start.position, reason: Reason::Start, polled: None });
         }
         let image = about.pieces.first().map_or(0, |piece| piece.image);
         let left_in_piece = about.pieces.first().map_or(0, |piece| piece.stretches);
@@ -66,25 +69,19 @@ impl<'a> FileSteps<'a> {
             file,
             task,
             piece: 0,
+            image: image as usize,
             stretch: 0,
             left_in_piece,
             decoder: None,
-            held: None,
-            ready,
+            held: Held::default(),
             in_mpi: false,
             mapped: Table::new(own(image.into())),
             code_page: None,
             instructions: 0,
             decisions,
+            to,
+            spare: Vec::new(),
         }
-    }
-
-    fn image(&self) -> usize {
-        self.file.meta.tasks[self.task as usize].pieces[self.piece].image as usize
-    }
-
-    fn address(&self, address: u64) -> u64 {
-        self.mapped.address(address)
     }
 
     /// Opens the next stretch. False at the task's end.
@@ -97,36 +94,34 @@ impl<'a> FileSteps<'a> {
             }
             self.piece += 1;
             self.left_in_piece = pieces[self.piece].stretches;
+            self.image = pieces[self.piece].image as usize;
             self.code_page = None;
-            self.mapped = Table::new(own(self.image() as u64));
+            self.mapped = Table::new(own(self.image as u64));
         }
         let bytes = self.file.read(&steps_member(self.task, self.stretch))?;
-        self.decoder = Some(Decoder::new(Cursor::new(bytes), self.file.segments[self.image()].len()));
+        self.decoder = Some(Decoder::new(bytes, self.file.segments[self.image].len()));
         self.stretch += 1;
         self.left_in_piece -= 1;
         Ok(true)
     }
 
-    /// Decodes until something is ready. False at the task's end.
+    /// Decodes what comes next. False at the task's end.
     fn advance(&mut self) -> Result<bool> {
         let Some(decoder) = &mut self.decoder else {
             if self.open_next()? {
                 return Ok(true);
             }
             self.flush_instructions();
-            return Ok(!self.ready.is_empty());
+            return Ok(false);
         };
-        let image = self.file.meta.tasks[self.task as usize].pieces[self.piece].image as usize;
-        match decoder.next(&self.file.segments[image])? {
+        let file = self.file;
+        match decoder.next(&file.segments[self.image])? {
             None => self.decoder = None,
             Some(Coded::Segment { number, times }) => {
-                let addresses = std::mem::take(&mut decoder.addresses);
-                let before = self.held.replace(Held { number, times, addresses, waits: Vec::new(), moves: false });
-                if let Some(before) = before {
-                    let spare = self.tell(before);
-                    if let Some(decoder) = &mut self.decoder {
-                        decoder.addresses = spare;
-                    }
+                self.flush_held();
+                (self.held.number, self.held.times) = (number, times);
+                if let Some(decoder) = &mut self.decoder {
+                    std::mem::swap(&mut self.held.addresses, &mut decoder.addresses);
                 }
             }
             Some(Coded::Wait { order, in_run, task, position, kind }) => {
@@ -136,7 +131,7 @@ impl<'a> FileSteps<'a> {
                 if order == 0 {
                     self.flush_held();
                 }
-                self.mapped.advance(&self.file.changes[image], version, &self.file.objects);
+                self.mapped.advance(&file.changes[self.image], version, &file.objects);
             }
             Some(other) => {
                 self.flush_held();
@@ -150,7 +145,7 @@ impl<'a> FileSteps<'a> {
     fn wait(&mut self, order: u64, (in_run, number): (bool, u64), position: u64, kind: u64) -> Result<()> {
         let found = match in_run {
             true => self.file.in_run.get(&number).copied(),
-            false => usize::try_from(number).ok().map(|number| (self.image(), number)),
+            false => usize::try_from(number).ok().map(|number| (self.image, number)),
         };
         let image = found.map(|(image, _)| &self.file.meta.images[image]);
         let (Some(image), Some((_, number))) =
@@ -171,9 +166,9 @@ impl<'a> FileSteps<'a> {
         let position = position.min(image.accesses[number]).saturating_add(image.before[number]);
         // Who is left out is not waited for; nor is what the task itself did before an exec.
         let Some(task) = image.tasks[number].filter(|&task| !in_run || task != self.task) else {
-            match &mut self.held {
-                Some(held) => held.moves = true,
-                None => self.ready.push_back(Marked::Moves),
+            match self.held.times {
+                0 => self.to.mark(Mark::Moves),
+                _ => self.held.moves = true,
             }
             return Ok(());
         };
@@ -187,13 +182,12 @@ impl<'a> FileSteps<'a> {
         };
         for (task, position) in waits {
             let wait = Step::Wait { task, position, reason, polled: None };
-            match &mut self.held {
-                Some(held) if order > 0 => held.waits.push((order - 1, wait)),
-                _ => {
-                    self.flush_held();
-                    self.flush_instructions();
-                    self.push(wait);
-                }
+            if order > 0 && self.held.times > 0 {
+                self.held.waits.push((order - 1, wait));
+            } else {
+                self.flush_held();
+                self.flush_instructions();
+                self.to.step(wait);
             }
         }
         Ok(())
@@ -201,28 +195,33 @@ impl<'a> FileSteps<'a> {
 
     fn event(&mut self, event: &Coded) -> Result<()> {
         match *event {
-            Coded::Access { kind, address, size_bytes } => self.large_access(kind, self.address(address), size_bytes),
+            Coded::Access { kind, address, size_bytes } => {
+                let address = self.mapped.address(address);
+                self.large_access(kind, address, size_bytes);
+            }
             Coded::Remote { kind, image, version, address, size_bytes } => {
                 let address = self.remote_address(image, version, address)?;
-                self.ready.push_back(Marked::Moves);
+                self.to.mark(Mark::Moves);
                 self.large_access(kind, address, size_bytes);
             }
             Coded::Channel { kind, channel, start, size_bytes } => {
                 let address = self.file.channel_address(channel, start, size_bytes);
                 let address = address.ok_or_else(|| self.damaged(&format!("channel {channel}, which it has not")))?;
-                self.ready.push_back(Marked::Moves);
+                self.to.mark(Mark::Moves);
                 self.large_access(kind, address, size_bytes);
             }
             Coded::Unmap { start, bytes } => {
                 let parts = self.mapped.own_parts(start..start.saturating_add(bytes));
-                parts.into_iter().for_each(|range| self.push(Step::Unmap { range }));
+                parts.into_iter().for_each(|range| self.to.step(Step::Unmap { range }));
             }
             Coded::Clear { object, start, bytes } => {
                 let addresses = self.file.objects.addresses(object, start..start.saturating_add(bytes));
-                self.ready.extend(addresses.map(|range| Marked::Step(Step::Unmap { range })));
+                if let Some(range) = addresses {
+                    self.to.step(Step::Unmap { range });
+                }
             }
-            Coded::Idle { time_ns } => self.push(Step::Idle { time_ns }),
-            Coded::Phase { number } => self.push(Step::Phase { number }),
+            Coded::Idle { time_ns } => self.to.step(Step::Idle { time_ns }),
+            Coded::Phase { number } => self.to.step(Step::Phase { number }),
             Coded::Segment { .. } | Coded::Wait { .. } | Coded::Mappings { .. } => {}
         }
         Ok(())
@@ -244,137 +243,137 @@ impl<'a> FileSteps<'a> {
     fn large_access(&mut self, kind: AccessKind, address: u64, size_bytes: u64) {
         let size = u32::try_from(size_bytes).unwrap_or(u32::MAX).max(1);
         let instructions = size.div_ceil(LINE_BYTES);
-        self.push(Step::access(StridedAccess { instructions, ..StridedAccess::new(kind, address, size) }));
-    }
-
-    fn push(&mut self, step: Step) {
-        self.ready.push_back(Marked::Step(step));
+        self.to.step(Step::access(StridedAccess { instructions, ..StridedAccess::new(kind, address, size) }));
     }
 
     /// Says where the task enters its MPI library, looks for messages and leaves.
     fn mark(&mut self, owner: Owner) {
-        let marked = match (owner, self.in_mpi) {
+        let mark = match (owner, self.in_mpi) {
             (Owner::Common, _) | (Owner::Program, false) | (Owner::Mpi, true) => return,
-            (Owner::Program, true) => Marked::Leaves,
-            (Owner::Mpi, false) => Marked::Enters,
-            (Owner::Progress, _) => Marked::Looks,
+            (Owner::Program, true) => Mark::Leaves,
+            (Owner::Mpi, false) => Mark::Enters,
+            (Owner::Progress, _) => Mark::Looks,
         };
         self.flush_instructions();
-        if marked == Marked::Looks && !self.in_mpi {
-            self.ready.push_back(Marked::Enters);
+        if mark == Mark::Looks && !self.in_mpi {
+            self.to.mark(Mark::Enters);
         }
-        self.in_mpi = marked != Marked::Leaves;
-        self.ready.push_back(marked);
+        self.in_mpi = mark != Mark::Leaves;
+        self.to.mark(mark);
     }
 
     fn flush_held(&mut self) {
-        if let Some(held) = self.held.take() {
-            self.tell(held);
+        if self.held.times > 0 {
+            self.tell_held();
+            self.held.times = 0;
+            self.held.moves = false;
         }
     }
 
     fn flush_instructions(&mut self) {
         if self.instructions > 0 {
-            self.push(Step::Compute { instructions: self.instructions });
+            self.to.step(Step::Compute { instructions: self.instructions });
             self.instructions = 0;
         }
     }
 
-    /// Makes steps of a segment that ran. Gives its addresses' memory back.
-    fn tell(&mut self, mut held: Held) -> Vec<(u64, i64)> {
+    /// Makes steps of the segment that is held back.
+    fn tell_held(&mut self) {
         let file = self.file;
-        let segment = &file.segments[self.image()][held.number as usize];
+        let segment = &file.segments[self.image][self.held.number as usize];
         self.mark(segment.owner);
-        if held.moves {
-            self.ready.push_back(Marked::Moves);
+        if self.held.moves {
+            self.to.mark(Mark::Moves);
         }
         self.code(segment);
-        if segment.accesses.is_empty() {
-            self.instructions += held.times.saturating_mul(segment.instructions.into());
-            return held.addresses;
-        }
-        if held.times > 1 {
-            self.flush_instructions();
-            debug_assert!(held.waits.is_empty(), "the last of a run is told by itself");
-            let mut left = held.times;
-            while left > 0 {
-                let iterations = self.together(segment, &held.addresses, left);
-                let accesses = self.accesses(segment, &held.addresses, 0..segment.accesses.len(), 0);
-                self.push(Step::Loop { accesses, iterations });
-                for (address, stride) in &mut held.addresses {
-                    *address = address.wrapping_add_signed(stride.wrapping_mul(iterations as i64));
-                }
-                left -= iterations;
+        let all = segment.accesses.len();
+        if all == 0 {
+            self.instructions += self.held.times.saturating_mul(segment.instructions.into());
+            self.held.waits.clear();
+        } else if self.held.times > 1 {
+            self.tell_run(segment);
+        } else if self.held.waits.is_empty() {
+            self.some(segment, 0..all);
+        } else {
+            let mut waits = std::mem::take(&mut self.held.waits);
+            waits.sort_by_key(|(order, _)| *order);
+            let mut done = 0;
+            for (order, wait) in waits.drain(..) {
+                let order = usize::try_from(order).unwrap_or(all).min(all);
+                self.some(segment, done..order);
+                done = order.max(done);
+                self.to.step(wait);
             }
-            return held.addresses;
+            self.some(segment, done..all);
+            self.held.waits = waits;
         }
-        held.waits.sort_by_key(|(order, _)| *order);
-        let (mut done, all) = (0, segment.accesses.len());
-        for (order, wait) in held.waits {
-            let order = usize::try_from(order).unwrap_or(all).min(all);
-            self.some(segment, &held.addresses, done..order);
-            done = order.max(done);
-            self.push(wait);
+    }
+
+    /// The segment that is held back ran several times.
+    fn tell_run(&mut self, segment: &Segment) {
+        self.flush_instructions();
+        debug_assert!(self.held.waits.is_empty(), "the last of a run is told by itself");
+        let mut left = self.held.times;
+        while left > 0 {
+            let iterations = self.together(segment, left);
+            let accesses = self.accesses(segment, 0..segment.accesses.len(), 0);
+            self.to.step(Step::Loop { accesses, iterations });
+            for (address, stride) in &mut self.held.addresses {
+                *address = address.wrapping_add_signed(stride.wrapping_mul(iterations as i64));
+            }
+            left -= iterations;
         }
-        self.some(segment, &held.addresses, done..all);
-        held.addresses
+        self.held.waits.clear();
     }
 
     /// In how many of `most` iterations each access lies in the memory that it lies in first.
-    fn together(&self, segment: &Segment, addresses: &[(u64, i64)], most: u64) -> u64 {
+    fn together(&self, segment: &Segment, most: u64) -> u64 {
         if self.mapped.is_plain() {
             return most;
         }
         segment.accesses.iter().fold(most, |most, access| {
-            let (base, stride) = addresses[usize::from(access.anchor)];
+            let (base, stride) = self.held.addresses[usize::from(access.anchor)];
             self.mapped.together(base.wrapping_add_signed(access.offset.into()), stride, most)
         })
     }
 
-    /// Some of the accesses of a segment that ran once.
-    fn some(&mut self, segment: &Segment, addresses: &[(u64, i64)], which: std::ops::Range<usize>) {
+    /// Some of the accesses of the segment that is held back and ran once.
+    fn some(&mut self, segment: &Segment, which: std::ops::Range<usize>) {
         if which.is_empty() {
             return;
         }
         let lead = u32::try_from(self.instructions).unwrap_or(u32::MAX);
         self.instructions -= u64::from(lead);
-        let accesses = self.accesses(segment, addresses, which, lead);
-        self.push(Step::Loop { accesses, iterations: 1 });
+        let accesses = self.accesses(segment, which, lead);
+        self.to.step(Step::Loop { accesses, iterations: 1 });
     }
 
-    fn accesses(
-        &self,
-        segment: &Segment,
-        addresses: &[(u64, i64)],
-        which: std::ops::Range<usize>,
-        lead: u32,
-    ) -> Vec<StridedAccess> {
-        let mut made: Vec<StridedAccess> = segment.accesses[which]
-            .iter()
-            .map(|access| {
-                let (base, stride) = addresses[usize::from(access.anchor)];
-                StridedAccess {
-                    kind: access.kind,
-                    atomic: access.atomic,
-                    size_bytes: access.size_bytes,
-                    base: self.address(base.wrapping_add_signed(access.offset.into())),
-                    stride,
-                    instructions: access.instructions,
-                }
-            })
-            .collect();
+    fn accesses(&mut self, segment: &Segment, which: std::ops::Range<usize>, lead: u32) -> Vec<StridedAccess> {
+        let mut made = self.spare.pop().unwrap_or_default();
+        let (addresses, mapped) = (&self.held.addresses[..], &mut self.mapped);
+        made.extend(segment.accesses[which].iter().map(|access| {
+            let (base, stride) = addresses[usize::from(access.anchor)];
+            StridedAccess {
+                kind: access.kind,
+                atomic: access.atomic,
+                size_bytes: access.size_bytes,
+                base: mapped.address(base.wrapping_add_signed(access.offset.into())),
+                stride,
+                instructions: access.instructions,
+            }
+        }));
         made[0].instructions = made[0].instructions.saturating_add(lead);
         made
     }
 
     fn code(&mut self, segment: &Segment) {
-        let pc = segment.pc.wrapping_add(own(self.image() as u64));
+        let pc = segment.pc.wrapping_add(own(self.image as u64));
         let first = pc >> PAGE_SHIFT;
         let last = pc.saturating_add(u64::from(segment.code_bytes.max(1)) - 1) >> PAGE_SHIFT;
         for page in first..=last.min(first + 1) {
             if self.code_page != Some(page) {
                 self.flush_instructions();
-                self.push(Step::Code { page });
+                self.to.step(Step::Code { page });
                 self.code_page = Some(page);
             }
         }
@@ -390,13 +389,25 @@ fn own(image: u64) -> u64 {
     image << IMAGE_SHIFT
 }
 
-impl MarkedSteps for FileSteps<'_> {
-    fn next_marked(&mut self) -> Result<Option<Marked>> {
-        while self.ready.is_empty() {
-            if !self.advance()? {
-                return Ok(None);
+impl<T: Stage> Steps for FileSteps<'_, T> {
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        loop {
+            while self.to.is_short() {
+                if !self.advance()? {
+                    self.to.end();
+                }
+            }
+            match self.to.next() {
+                None if self.to.is_short() => {}
+                step => return Ok(step),
             }
         }
-        Ok(self.ready.pop_front())
+    }
+
+    fn recycle(&mut self, mut accesses: Vec<StridedAccess>) {
+        if self.spare.len() < MOST_SPARE {
+            accesses.clear();
+            self.spare.push(accesses);
+        }
     }
 }
