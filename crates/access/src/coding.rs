@@ -24,14 +24,29 @@ const REMOTE: u64 = 8;
 const CLEAR: u64 = 9;
 const CHANNEL: u64 = 10;
 
-/// What comes next in the coded stream of one task. Numbers of tasks and positions are those of its image.
+/// What comes next in the coded stream of one task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// [`Decoder::ran`].
+    Segment,
+    /// [`Decoder::event`].
+    Event,
+    /// Nothing: it is the end of the stretch.
+    End,
+}
+
+/// A segment ran so often in a row, each anchor moving by its stride.
+#[derive(Debug, Default)]
+pub(crate) struct Ran {
+    pub number: u32,
+    pub times: u64,
+    /// Of its anchors: where they were when it ran first, and their strides.
+    pub addresses: Vec<(u64, i64)>,
+}
+
+/// What is not a segment that ran. Numbers of tasks and positions are those of the task's image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Coded {
-    /// A segment ran so often in a row, each anchor moving by its stride.
-    Segment {
-        number: u32,
-        times: u64,
-    },
     /// `order` 0: before what comes next; else within the last segment, before its access `order - 1`.
     Wait {
         order: u64,
@@ -106,8 +121,9 @@ pub(crate) struct Decoder {
     previous: Option<u32>,
     run: u64,
     last_address: u64,
-    /// Of the segment decoded last: addresses of its anchors when it ran first, and their strides.
-    pub addresses: Vec<(u64, i64)>,
+    /// The segment that was decoded last, where it is what comes next: few bytes are moved for most of what there is.
+    pub ran: Ran,
+    event: Option<Coded>,
 }
 
 impl Decoder {
@@ -118,47 +134,57 @@ impl Decoder {
             previous: None,
             run: 0,
             last_address: 0,
-            addresses: Vec::new(),
+            ran: Ran::default(),
+            event: None,
         }
     }
 
-    /// The next of what the task does; none at the end of the stretch.
-    pub fn next(&mut self, segments: &[Segment]) -> Result<Option<Coded>> {
+    /// Decodes what comes next.
+    pub fn next(&mut self, segments: &[Segment]) -> Result<Next> {
         if self.run > 0 {
-            return self.predicted().map(Some);
+            return self.predicted();
         }
-        let Some(token) = self.from.number_or_end()? else { return Ok(None) };
+        let Some(token) = self.from.number_or_end()? else { return Ok(Next::End) };
         let value = token >> 2;
         match token & 3 {
             RUN if value > 0 => {
                 self.run = value;
-                self.predicted().map(Some)
+                self.predicted()
             }
-            SEGMENT if value < 2 => self.segment(value == 1, segments).map(Some),
-            EVENT => self.event(value).map(Some),
+            SEGMENT if value < 2 => self.segment(value == 1, segments),
+            EVENT => {
+                self.event = Some(self.decode_event(value)?);
+                Ok(Next::Event)
+            }
             _ => Err(damaged(&format!("token {token}"))),
         }
     }
 
+    /// The event that was decoded last, once.
+    pub fn event(&mut self) -> Option<Coded> {
+        self.event.take()
+    }
+
     /// One or more segments of a run: as many as are the same one.
-    fn predicted(&mut self) -> Result<Coded> {
+    fn predicted(&mut self) -> Result<Next> {
         let previous = self.previous.and_then(|previous| self.predictions[previous as usize].as_ref());
         let number = previous.and_then(|previous| previous.next).ok_or_else(|| damaged("a run of nothing"))?;
         let again = self.previous == Some(number);
         let Some(prediction) = &mut self.predictions[number as usize] else { return Err(damaged("a run of nothing")) };
         // The last of a run may be followed by what lies within it: it is told by itself.
         let times = if again && self.run > 1 { self.run - 1 } else { 1 };
-        self.addresses.clear();
+        self.ran.addresses.clear();
         for anchor in &mut prediction.anchors {
-            self.addresses.push((anchor.last.wrapping_add_signed(anchor.stride), anchor.stride));
+            self.ran.addresses.push((anchor.last.wrapping_add_signed(anchor.stride), anchor.stride));
             anchor.last = anchor.last.wrapping_add_signed(anchor.stride.wrapping_mul(times as i64));
         }
         self.previous = Some(number);
         self.run -= times;
-        Ok(Coded::Segment { number, times })
+        (self.ran.number, self.ran.times) = (number, times);
+        Ok(Next::Segment)
     }
 
-    fn segment(&mut self, other: bool, segments: &[Segment]) -> Result<Coded> {
+    fn segment(&mut self, other: bool, segments: &[Segment]) -> Result<Next> {
         let expected = self.previous.and_then(|previous| self.predictions[previous as usize].as_ref()?.next);
         let number = match expected {
             _ if other => u32::try_from(self.from.number()?).map_err(|_| damaged("the number of a segment"))?,
@@ -176,7 +202,7 @@ impl Decoder {
         let anchors = || vec![Anchor::default(); segment.anchors as usize].into();
         let prediction =
             self.predictions[number as usize].get_or_insert_with(|| Prediction { next: None, anchors: anchors() });
-        self.addresses.clear();
+        self.ran.addresses.clear();
         for some in prediction.anchors.chunks_mut(MASK) {
             let mask = self.from.number()?;
             for (bit, anchor) in some.iter_mut().enumerate() {
@@ -189,14 +215,15 @@ impl Decoder {
                     anchor.candidate = moved;
                 }
                 anchor.last = anchor.last.wrapping_add_signed(moved);
-                self.addresses.push((anchor.last, 0));
+                self.ran.addresses.push((anchor.last, 0));
             }
         }
         self.previous = Some(number);
-        Ok(Coded::Segment { number, times: 1 })
+        (self.ran.number, self.ran.times) = (number, 1);
+        Ok(Next::Segment)
     }
 
-    fn event(&mut self, event: u64) -> Result<Coded> {
+    fn decode_event(&mut self, event: u64) -> Result<Coded> {
         let first = self.from.number()?;
         Ok(match event {
             WAIT | WAIT_IN_RUN => {

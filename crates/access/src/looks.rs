@@ -179,10 +179,12 @@ impl<T: Stage> Stage for Looks<T> {
         self.to.end();
     }
 
+    #[inline]
     fn is_short(&self) -> bool {
         self.to.is_short()
     }
 
+    #[inline]
     fn next(&mut self) -> Option<Step> {
         self.to.next()
     }

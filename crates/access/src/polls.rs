@@ -88,16 +88,17 @@ impl Polls {
         if self.goes_on(&step) {
             return;
         }
-        let step = match step {
-            Step::Loop { accesses, iterations }
-                if iterations > 3 && accesses.iter().all(|access| access.stride == 0) =>
-            {
+        let polls = |step: &Step| {
+            matches!(step, Step::Loop { accesses, iterations }
+                if *iterations > 3 && accesses.iter().all(|access| access.stride == 0))
+        };
+        if polls(&step) {
+            if let Step::Loop { accesses, iterations } = step {
                 let unit = vec![Step::Loop { accesses, iterations: 1 }];
                 self.ahead.push_back(Item::Again { unit, times: iterations, from: 0, decided: false });
-                return self.forget();
             }
-            step => step,
-        };
+            return self.forget();
+        }
         let mark = fingerprint(&step);
         self.ahead.push_back(Item::Step(step));
         if mark == 0 {
@@ -235,6 +236,7 @@ impl Stage for Polls {
         self.ended = true;
     }
 
+    #[inline]
     fn is_short(&self) -> bool {
         !self.ended
             && match self.ahead.front() {
@@ -244,11 +246,13 @@ impl Stage for Polls {
             }
     }
 
+    #[inline]
     fn next(&mut self) -> Option<Step> {
         loop {
-            match self.ahead.pop_front()? {
-                Item::Step(step) => return Some(step),
-                Item::Again { unit, times, from, decided } => {
+            match self.ahead.pop_front() {
+                None => return None,
+                Some(Item::Step(step)) => return Some(step),
+                Some(Item::Again { unit, times, from, decided }) => {
                     if let Some(step) = self.again(unit, times, from, decided) {
                         return Some(step);
                     }

@@ -4,7 +4,7 @@ use super::RecordingFile;
 use super::mappings::Table;
 use super::order::Decisions;
 use super::steps_member;
-use crate::coding::{Coded, Decoder};
+use crate::coding::{Coded, Decoder, Next, Ran};
 use crate::forced::Decision;
 use crate::segment::{Owner, Segment};
 use crate::stage::{Mark, Stage};
@@ -23,10 +23,8 @@ const MOST_SPARE: usize = 64;
 /// A segment that ran, held back: what lies within it comes after it in the stream.
 #[derive(Debug, Default)]
 struct Held {
-    number: u32,
-    /// 0: none is held back.
-    times: u64,
-    addresses: Vec<(u64, i64)>,
+    /// 0 times: none is held back.
+    ran: Ran,
     waits: Vec<(u64, Step)>,
     /// It waits for a task that is left out.
     moves: bool,
@@ -114,32 +112,39 @@ impl<'a, T: Stage> FileSteps<'a, T> {
             self.flush_instructions();
             return Ok(false);
         };
-        let file = self.file;
-        match decoder.next(&file.segments[self.image])? {
-            None => self.decoder = None,
-            Some(Coded::Segment { number, times }) => {
+        match decoder.next(&self.file.segments[self.image])? {
+            Next::Segment => {
                 self.flush_held();
-                (self.held.number, self.held.times) = (number, times);
                 if let Some(decoder) = &mut self.decoder {
-                    std::mem::swap(&mut self.held.addresses, &mut decoder.addresses);
+                    std::mem::swap(&mut self.held.ran, &mut decoder.ran);
                 }
             }
-            Some(Coded::Wait { order, in_run, task, position, kind }) => {
-                self.wait(order, (in_run, task), position, kind)?;
+            Next::Event => {
+                if let Some(event) = decoder.event() {
+                    self.take(event)?;
+                }
             }
-            Some(Coded::Mappings { order, version }) => {
+            Next::End => self.decoder = None,
+        }
+        Ok(true)
+    }
+
+    fn take(&mut self, event: Coded) -> Result<()> {
+        match event {
+            Coded::Wait { order, in_run, task, position, kind } => self.wait(order, (in_run, task), position, kind),
+            Coded::Mappings { order, version } => {
                 if order == 0 {
                     self.flush_held();
                 }
-                self.mapped.advance(&file.changes[self.image], version, &file.objects);
+                self.mapped.advance(&self.file.changes[self.image], version, &self.file.objects);
+                Ok(())
             }
-            Some(other) => {
+            other => {
                 self.flush_held();
                 self.flush_instructions();
-                self.event(&other)?;
+                self.event(&other)
             }
         }
-        Ok(true)
     }
 
     fn wait(&mut self, order: u64, (in_run, number): (bool, u64), position: u64, kind: u64) -> Result<()> {
@@ -166,7 +171,7 @@ impl<'a, T: Stage> FileSteps<'a, T> {
         let position = position.min(image.accesses[number]).saturating_add(image.before[number]);
         // Who is left out is not waited for; nor is what the task itself did before an exec.
         let Some(task) = image.tasks[number].filter(|&task| !in_run || task != self.task) else {
-            match self.held.times {
+            match self.held.ran.times {
                 0 => self.to.mark(Mark::Moves),
                 _ => self.held.moves = true,
             }
@@ -182,7 +187,7 @@ impl<'a, T: Stage> FileSteps<'a, T> {
         };
         for (task, position) in waits {
             let wait = Step::Wait { task, position, reason, polled: None };
-            if order > 0 && self.held.times > 0 {
+            if order > 0 && self.held.ran.times > 0 {
                 self.held.waits.push((order - 1, wait));
             } else {
                 self.flush_held();
@@ -222,7 +227,7 @@ impl<'a, T: Stage> FileSteps<'a, T> {
             }
             Coded::Idle { time_ns } => self.to.step(Step::Idle { time_ns }),
             Coded::Phase { number } => self.to.step(Step::Phase { number }),
-            Coded::Segment { .. } | Coded::Wait { .. } | Coded::Mappings { .. } => {}
+            Coded::Wait { .. } | Coded::Mappings { .. } => {}
         }
         Ok(())
     }
@@ -263,9 +268,9 @@ impl<'a, T: Stage> FileSteps<'a, T> {
     }
 
     fn flush_held(&mut self) {
-        if self.held.times > 0 {
+        if self.held.ran.times > 0 {
             self.tell_held();
-            self.held.times = 0;
+            self.held.ran.times = 0;
             self.held.moves = false;
         }
     }
@@ -280,7 +285,7 @@ impl<'a, T: Stage> FileSteps<'a, T> {
     /// Makes steps of the segment that is held back.
     fn tell_held(&mut self) {
         let file = self.file;
-        let segment = &file.segments[self.image][self.held.number as usize];
+        let segment = &file.segments[self.image][self.held.ran.number as usize];
         self.mark(segment.owner);
         if self.held.moves {
             self.to.mark(Mark::Moves);
@@ -288,9 +293,9 @@ impl<'a, T: Stage> FileSteps<'a, T> {
         self.code(segment);
         let all = segment.accesses.len();
         if all == 0 {
-            self.instructions += self.held.times.saturating_mul(segment.instructions.into());
+            self.instructions += self.held.ran.times.saturating_mul(segment.instructions.into());
             self.held.waits.clear();
-        } else if self.held.times > 1 {
+        } else if self.held.ran.times > 1 {
             self.tell_run(segment);
         } else if self.held.waits.is_empty() {
             self.some(segment, 0..all);
@@ -313,12 +318,12 @@ impl<'a, T: Stage> FileSteps<'a, T> {
     fn tell_run(&mut self, segment: &Segment) {
         self.flush_instructions();
         debug_assert!(self.held.waits.is_empty(), "the last of a run is told by itself");
-        let mut left = self.held.times;
+        let mut left = self.held.ran.times;
         while left > 0 {
             let iterations = self.together(segment, left);
             let accesses = self.accesses(segment, 0..segment.accesses.len(), 0);
             self.to.step(Step::Loop { accesses, iterations });
-            for (address, stride) in &mut self.held.addresses {
+            for (address, stride) in &mut self.held.ran.addresses {
                 *address = address.wrapping_add_signed(stride.wrapping_mul(iterations as i64));
             }
             left -= iterations;
@@ -332,7 +337,7 @@ impl<'a, T: Stage> FileSteps<'a, T> {
             return most;
         }
         segment.accesses.iter().fold(most, |most, access| {
-            let (base, stride) = self.held.addresses[usize::from(access.anchor)];
+            let (base, stride) = self.held.ran.addresses[usize::from(access.anchor)];
             self.mapped.together(base.wrapping_add_signed(access.offset.into()), stride, most)
         })
     }
@@ -350,7 +355,7 @@ impl<'a, T: Stage> FileSteps<'a, T> {
 
     fn accesses(&mut self, segment: &Segment, which: std::ops::Range<usize>, lead: u32) -> Vec<StridedAccess> {
         let mut made = self.spare.pop().unwrap_or_default();
-        let (addresses, mapped) = (&self.held.addresses[..], &mut self.mapped);
+        let (addresses, mapped) = (&self.held.ran.addresses[..], &mut self.mapped);
         made.extend(segment.accesses[which].iter().map(|access| {
             let (base, stride) = addresses[usize::from(access.anchor)];
             StridedAccess {
@@ -397,9 +402,9 @@ impl<T: Stage> Steps for FileSteps<'_, T> {
                     self.to.end();
                 }
             }
-            match self.to.next() {
-                None if self.to.is_short() => {}
-                step => return Ok(step),
+            let next = self.to.next();
+            if next.is_some() || !self.to.is_short() {
+                return Ok(next);
             }
         }
     }
