@@ -218,13 +218,46 @@ fn advance(tasks: &mut [Task<'_>], number: usize, left: &mut u64, tracked: &mut 
 struct Tracked {
     blocks: Blocks<Words>,
     pages: Blocks<()>,
+    filter: Filter,
+}
+
+/// Bits, one of which is set for each number put in: most others are told from these without a look into a map.
+struct Filter {
+    bits: Vec<u64>,
+    shift: u32,
+}
+
+impl Filter {
+    const BITS_EACH: usize = 16;
+
+    fn new(numbers: impl ExactSizeIterator<Item = u64>) -> Self {
+        let bits = numbers.len().saturating_mul(Self::BITS_EACH).next_power_of_two().max(u64::BITS as usize);
+        let shift = u64::BITS - bits.trailing_zeros();
+        let mut filter = Self { bits: vec![0; bits / u64::BITS as usize], shift };
+        for number in numbers {
+            let bit = filter.bit(number);
+            filter.bits[bit / u64::BITS as usize] |= 1 << (bit % u64::BITS as usize);
+        }
+        filter
+    }
+
+    fn bit(&self, number: u64) -> usize {
+        (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
+    }
+
+    /// False: it was not put in.
+    fn may_have(&self, number: u64) -> bool {
+        let bit = self.bit(number);
+        self.bits[bit / u64::BITS as usize] >> (bit % u64::BITS as usize) & 1 == 1
+    }
 }
 
 impl Tracked {
     fn new(blocks: impl Iterator<Item = u64>) -> Self {
         let blocks: Blocks<Words> = blocks.map(|block| (block, Words::default())).collect();
         let pages = blocks.keys().map(|block| (block >> (PAGE_SHIFT - BLOCK_SHIFT), ())).collect();
-        Self { blocks, pages }
+        let filter = Filter::new(blocks.keys().copied());
+        Self { blocks, pages, filter }
     }
 
     /// The task makes the accesses of a loop, from a position on.
@@ -253,11 +286,10 @@ impl Tracked {
     }
 
     fn written(&mut self, address: u64, size_bytes: u32, writer: Option<(u32, u64)>) {
-        let end = address.saturating_add(u64::from(size_bytes.max(1)) - 1);
-        if end >> PAGE_SHIFT == address >> PAGE_SHIFT && !self.pages.contains_key(&(address >> PAGE_SHIFT)) {
-            return;
-        }
         for number in blocks_of(address, size_bytes) {
+            if !self.filter.may_have(number) {
+                continue;
+            }
             if let Some(words) = self.blocks.get_mut(&number) {
                 // Of one loop's accesses the last one counts, in whatever order they are gone through.
                 for word in &mut words[words_of(number, address, size_bytes)] {
