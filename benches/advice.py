@@ -92,7 +92,7 @@ def programs(options):
         if options.patterns:
             for name, variants in PATTERNS.items():
                 for number, variant in enumerate(variants):
-                    command = [options.patterns / "patterns-openmp", name, "--threads", threads, "--rounds", 300, *variant]
+                    command = [options.patterns / "patterns-openmp", name, "--threads", threads, "--rounds", 300, "--everywhere", *variant]
                     yield f"{name}.{number}-{threads}", threads, command
 
 

@@ -64,6 +64,7 @@
 /* Windows are of instructions: `window_ticks` is so many of a task, and a row is in the window of its reader's
  * count. */
 #define COHABIT_FLAG_INSTRUCTIONS 4096u
+#define COHABIT_FLAG_ONLY 8192u /* only memory that the program named was counted (cohabit_only) */
 
 /* What one task exchanged with one partner. Rows belong to the counting task: `messages` and `bytes` to the reader
  * (partner = writer), `invalidations` to the writer (partner = holder of the copy that went stale), `sharing` to the

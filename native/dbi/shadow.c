@@ -298,6 +298,7 @@ shadow_only(uint64_t start, uint64_t bytes)
         ranges[range_count].start = start;
         ranges[range_count].end = start + bytes;
         modes_only(start, bytes);
+        __atomic_or_fetch(&part()->flags, COHABIT_FLAG_ONLY, __ATOMIC_RELAXED);
         __atomic_store_n(&range_count, range_count + 1, __ATOMIC_RELEASE);
     }
     system_unlock(&lock);

@@ -40,7 +40,8 @@ int main(int argc, char **argv)
     if (options.stream) {
         write_file(options.stream, run_write_stream);
     } else {
-        cohabit_only(run.data, run.data_bytes);
+        if (!options.everywhere)
+            cohabit_only(run.data, run.data_bytes);
         driver_run(options.shape.roles, body);
     }
     write_file(options.expect, run_write_truth);

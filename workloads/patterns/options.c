@@ -20,6 +20,7 @@ static void usage(FILE *to)
             "  --warmup W    rounds before cohabit_roi_begin(), counted by nobody (default 0)\n"
             "  --expect F    write the known matrix to F (default: standard output)\n"
             "  --stream F    write the accesses to F and the known matrix, and run no thread\n"
+            "  --everywhere  leave cohabit_only() out: what barriers and the rest of the program communicate is seen, too\n"
             "  --verify      say how many words were read and found right\n"
             "  --list        name the patterns\n",
             program_invocation_short_name);
@@ -47,7 +48,9 @@ static uint64_t number(const char *name, const char *text, uint64_t least, uint6
     return value;
 }
 
-enum { THREADS = 1, ROUNDS, SEED, BLOCK, BLOCKS, WORDS, GROUPS, WARMUP, EXPECT, STREAM, VERIFY, LIST, HELP };
+enum {
+    THREADS = 1, ROUNDS, SEED, BLOCK, BLOCKS, WORDS, GROUPS, WARMUP, EXPECT, STREAM, EVERYWHERE, VERIFY, LIST, HELP
+};
 
 static const struct option long_options[] = {
     {"threads", required_argument, NULL, THREADS}, {"rounds", required_argument, NULL, ROUNDS},
@@ -55,7 +58,7 @@ static const struct option long_options[] = {
     {"blocks", required_argument, NULL, BLOCKS},   {"words", required_argument, NULL, WORDS},
     {"groups", required_argument, NULL, GROUPS},   {"warmup", required_argument, NULL, WARMUP},
     {"expect", required_argument, NULL, EXPECT},   {"stream", required_argument, NULL, STREAM},
-    {"verify", no_argument, NULL, VERIFY},         {"list", no_argument, NULL, LIST},
+    {"everywhere", no_argument, NULL, EVERYWHERE}, {"verify", no_argument, NULL, VERIFY},         {"list", no_argument, NULL, LIST},
     {"help", no_argument, NULL, HELP},             {NULL, 0, NULL, 0}};
 
 static void take(struct options *options, int option, const char *value)
@@ -72,6 +75,7 @@ static void take(struct options *options, int option, const char *value)
     case WARMUP: options->warmup = (unsigned)number("--warmup", value, 0, 1000000); break;
     case EXPECT: options->expect = value; break;
     case STREAM: options->stream = value; break;
+    case EVERYWHERE: options->everywhere = true; break;
     case VERIFY: options->verify = true; break;
     case LIST: list(); exit(0);
     case HELP: usage(stdout); exit(0);

@@ -13,6 +13,7 @@ struct options {
     uint64_t seed;   /* 0 leaves thread t in role t */
     const char *expect;
     const char *stream;
+    bool everywhere; /* memory that is counted is not confined to the data */
     bool verify;
 };
 

@@ -61,6 +61,9 @@ pub fn coverage(images: &[Image], tasks: &Tasks, run: &Run) -> Coverage {
     } else if found.sample_rate < 1.0 {
         found.not_seen.push("what happened outside the region of interest".to_owned());
     }
+    if flagged(abi::COHABIT_FLAG_ONLY) {
+        found.not_seen.push("what is in other memory than the program named (cohabit_only)".to_owned());
+    }
     let calls: BTreeSet<u32> = images.iter().flat_map(|image| unknown_syscalls(&image.head)).collect();
     if !calls.is_empty() {
         let names: Vec<String> = calls.into_iter().map(syscall_name).collect();

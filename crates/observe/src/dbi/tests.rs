@@ -195,7 +195,7 @@ fn windows_of_instructions_are_each_task_s_own() {
 #[test]
 fn what_was_not_seen_is_said() {
     type Change = fn(&mut cohabit_part_t);
-    let rows: [(Change, bool, u64, &str); 8] = [
+    let rows: [(Change, bool, u64, &str); 9] = [
         (|head| head.flags = COHABIT_FLAG_STALE_CODE, false, 0, "code that one process wrote into another"),
         (|head| head.flags = COHABIT_FLAG_SEGMENTS, false, 0, "beyond the first 262144 pieces of 16 MiB"),
         (|head| head.end = COHABIT_END_RUNNING, false, 0, "killed"),
@@ -203,6 +203,7 @@ fn what_was_not_seen_is_said() {
         (|head| head.flags = COHABIT_FLAG_TASKS_LOST, false, 0, "131072"),
         (|head| head.events_lost = 3, false, 3, "kernel"),
         (|head| head.flags = COHABIT_FLAG_ROI_UNUSED, false, 0, "never began"),
+        (|head| head.flags = COHABIT_FLAG_ONLY, true, 0, "other memory than the program named"),
         (|head| head.unknown_syscalls[1] = 1 << 1 | 1 << 63, true, 0, "these system calls did to memory: semop, "),
     ];
     for (change, exact, lost, said) in rows {
