@@ -29,7 +29,7 @@ typedef struct channel {
     uint64_t key; /* 0: free */
     int lock;
     uint32_t number; /* among those of the run, + 1; 0: it has none yet */
-    uint64_t sent; /* bytes, or messages where each is received by itself */
+    uint64_t sent; /* bytes; messages where each is received by itself; of an eventfd what was added */
     uint64_t received;
     uint64_t pieces; /* that were sent */
     uint64_t unread; /* number of the first that is not received as a whole */
@@ -42,6 +42,7 @@ typedef struct channel {
 _Static_assert(sizeof(channel_t) <= CHANNEL_BYTES, "a channel is no larger than its place");
 /* Pieces that are looked at before the lock is given back. */
 #define AT_ONCE 16u
+#define LINE_BYTES 64u
 /* Whoever has a lock for longer was killed: it is taken over. */
 #define PATIENCE_NS 1000000000u
 #define MAX_VECTOR 1024u
@@ -145,6 +146,14 @@ what_is_moved(int number, const uint64_t *argument, bool sends, transfer_t *tran
     }
 }
 
+/* What an eventfd's call writes or has read. */
+static uint64_t
+number_at(uint64_t address)
+{
+    uint64_t number = 0;
+    return dr_safe_read((void *)address, sizeof(number), &number, NULL) ? number : 0;
+}
+
 /* Where the next piece of so many bytes lies. */
 static uint32_t
 place(channel_t *channel, uint64_t bytes)
@@ -174,20 +183,23 @@ recorder_channels_before(task_t *me, int number)
     lock(channel);
     recorder->sending = channel;
     recorder->sending_first = channel->pieces;
-    recorder->sending_messages = kind.messages;
+    /* A message, and what is added to an eventfd, is one piece, of so many units. */
+    recorder->sending_units = kind.counts ? number_at(me->syscall_args[1]) : kind.messages;
+    const bool whole = recorder->sending_units > 0;
     for (uint32_t i = 0; i < PIECES_OF_CALL && (i == 0 || left > 0); i++) {
-        uint64_t some = i + 1 == PIECES_OF_CALL || kind.messages ? left : least(left, COHABIT_CHANNEL_BYTES);
+        uint64_t some = i + 1 == PIECES_OF_CALL || whole ? left : least(left, COHABIT_CHANNEL_BYTES);
         uint64_t bytes = counts && number_of(channel) != 0 ? least(some, COHABIT_CHANNEL_BYTES) : 0;
         position += bytes > 0;
         uint64_t start = channel->sent;
-        channel->sent += kind.messages ? 1 : some;
+        channel->sent += whole ? recorder->sending_units : some;
         channel->piece[channel->pieces++ % PIECES] = (piece_t) {
             .start = start,
             .end = channel->sent,
             .writer = (uint64_t)me->common << POSITION_BITS | position,
             .image = image,
             .task = me->id,
-            .at = place(channel, bytes),
+            /* Each number in a line of its own: who reads one does not read the others. */
+            .at = place(channel, kind.counts && bytes > 0 ? LINE_BYTES : bytes),
             .bytes = (uint32_t)bytes,
         };
         left -= some;
@@ -223,7 +235,7 @@ has_sent(task_t *me, uint64_t units)
         if (i < recorder->sending_last) {
             sent = least(size, units);
             units -= sent;
-            if (!recorder->sending_messages || sent == 0)
+            if (recorder->sending_units == 0 || sent == 0)
                 piece->bytes = (uint32_t)least(piece->bytes, sent);
             if (piece->bytes > 0)
                 written[count++] = *piece;
@@ -310,6 +322,20 @@ has_ended(task_t *me, int number, int64_t result)
         recorder_wait_for_process(me, (uint32_t)pid);
 }
 
+/* An eventfd may have the number of one that is gone: what was written to that, nobody reads any more. */
+static void
+is_new(int fd)
+{
+    system_channel_t kind;
+    channel_t *channel = system_channel(fd, &kind) && kind.counts ? find(kind.receives, false) : NULL;
+    if (channel == NULL)
+        return;
+    lock(channel);
+    channel->received = channel->sent;
+    channel->unread = channel->pieces;
+    unlock(channel);
+}
+
 void
 recorder_channels_after(task_t *me, int number, int64_t result)
 {
@@ -318,7 +344,7 @@ recorder_channels_after(task_t *me, int number, int64_t result)
         return;
     uint64_t bytes = result > 0 ? (uint64_t)result : 0;
     if (recorder->sending != NULL)
-        has_sent(me, recorder->sending_messages ? result >= 0 : bytes);
+        has_sent(me, recorder->sending_units == 0 ? bytes : result >= 0 ? recorder->sending_units : 0);
     if (result < 0 || recorder->in_run == NULL)
         return;
     if (number == __NR_wait4 || number == __NR_waitid)
@@ -328,13 +354,16 @@ recorder_channels_after(task_t *me, int number, int64_t result)
         if (dr_safe_read((void *)me->syscall_args[3], sizeof(pair), pair, NULL))
             system_channel_pair(pair[0], pair[1]);
     }
+    if (number == __NR_eventfd || number == __NR_eventfd2)
+        is_new((int)result);
     transfer_t transfer;
     system_channel_t kind;
     if (bytes == 0 || !what_is_moved(number, me->syscall_args, false, &transfer) ||
         !system_channel((int)transfer.fd, &kind))
         return;
     channel_t *channel = find(kind.receives, false);
-    if (channel != NULL && has_received(me, channel, kind.messages ? 1 : bytes, kind.messages))
+    uint64_t units = kind.counts ? number_at(me->syscall_args[1]) : kind.messages ? 1 : bytes;
+    if (channel != NULL && has_received(me, channel, units, kind.messages || kind.counts))
         recorder->polled_ns = 0;
 }
 

@@ -5,10 +5,10 @@
  * Whoever receives waits until the sender has written there; that a sender waits for room is left out.
  * What is received comes in the order in which it was sent, so a channel is known by how many bytes went in, in which
  * pieces, and how many came out. All processes of the run know it together (common.h), by the pipe's inode, by the inodes
- * of two connected UNIX sockets, or by two addresses of TCP.
+ * of two connected UNIX sockets, by two addresses of TCP, or by an eventfd's number.
  *
- * Not seen: datagrams that may be lost (UDP), sockets that are not connected, sendmmsg(2) and recvmmsg(2), eventfd(2),
- * message queues, io_uring(7), and files that are written and read.
+ * Not seen: datagrams that may be lost (UDP), sockets that are not connected, sendmmsg(2) and recvmmsg(2), message
+ * queues, io_uring(7), and files that are written and read.
  */
 #ifndef COHABIT_RECORDER_CHANNELS_H
 #define COHABIT_RECORDER_CHANNELS_H

@@ -25,7 +25,7 @@ struct recorder {
     struct channel *sending; /* by the system call under way (recorder_channels.c), else NULL */
     uint64_t sending_first; /* numbers of the pieces: the first, and behind the last */
     uint64_t sending_last;
-    bool sending_messages;
+    uint64_t sending_units; /* 0: bytes */
     uint64_t polled_ns; /* how long it has waited for descriptors last, where it is not known yet for whom */
     coder_t coder;
 };

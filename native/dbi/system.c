@@ -125,7 +125,9 @@ identify(long fd, const char *path, long flags)
     long mask = STATX_TYPE | STATX_INO | STATX_SIZE | STATX_BTIME;
     if (call6(__NR_statx, fd, (long)path, flags, mask, (long)&found, 0) != 0)
         return file;
-    if ((found.stx_mode & S_IFMT) == S_IFREG)
+    if ((found.stx_mode & S_IFMT) == 0)
+        file.kind = FILE_WITHOUT_INODE;
+    else if ((found.stx_mode & S_IFMT) == S_IFREG)
         file.kind = FILE_REGULAR;
     else if ((found.stx_mode & S_IFMT) == S_IFIFO)
         file.kind = FILE_PIPE;
@@ -258,11 +260,50 @@ address_of(int fd, long call)
     return mix(mix((uint64_t)word[0] << 32 | word[1], (uint64_t)word[2] << 32 | word[3]), name.six.sin6_port);
 }
 
+/* The number of an eventfd(2) among those of the machine, + 1 (proc_pid_fdinfo(5)); 0: it is none, or the kernel is
+ * older than 5.2. */
+static uint64_t
+event_number(int fd)
+{
+    static const char name[] = "eventfd-id:";
+    char path[40] = "/proc/self/fdinfo/", digits[12], text[512];
+    uint32_t count = 0, length = (uint32_t)strlen(path);
+    do {
+        digits[count++] = (char)('0' + fd % 10);
+        fd /= 10;
+    } while (fd > 0);
+    while (count > 0)
+        path[length++] = digits[--count];
+    path[length] = 0;
+    long file = call6(__NR_open, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0, 0);
+    if (file < 0)
+        return 0;
+    long got = call6(__NR_read, file, (long)text, sizeof(text), 0, 0, 0);
+    call6(__NR_close, file, 0, 0, 0, 0, 0);
+    for (long at = 0; at + (long)sizeof(name) < got; at++) {
+        if (memcmp(text + at, name, sizeof(name) - 1) != 0)
+            continue;
+        uint64_t number = 0;
+        for (at += sizeof(name) - 1; at < got && (text[at] == ' ' || text[at] == '\t'); at++)
+            ;
+        for (; at < got && text[at] >= '0' && text[at] <= '9'; at++)
+            number = number * 10 + (uint64_t)(text[at] - '0');
+        return number + 1;
+    }
+    return 0;
+}
+
 bool
 system_channel(int fd, system_channel_t *channel)
 {
     file_identity_t file = system_identify(fd);
-    channel->messages = false;
+    channel->messages = channel->counts = false;
+    if (file.kind == FILE_WITHOUT_INODE) {
+        uint64_t number = event_number(fd);
+        channel->sends = channel->receives = mix(mix(4, file.device), number);
+        channel->counts = true;
+        return number != 0;
+    }
     if (file.kind == FILE_PIPE) {
         channel->sends = channel->receives = mix(mix(1, file.device), file.inode);
         return true;

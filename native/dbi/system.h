@@ -31,7 +31,14 @@ void system_yield(void);
 void system_sleep(uint64_t ns);
 
 /* What a file descriptor stands for. */
-typedef enum { FILE_OTHER, FILE_REGULAR, FILE_PIPE, FILE_SOCKET, FILE_ZERO /* /dev/zero */ } file_kind_t;
+typedef enum {
+    FILE_OTHER,
+    FILE_REGULAR,
+    FILE_PIPE,
+    FILE_SOCKET,
+    FILE_ZERO, /* /dev/zero */
+    FILE_WITHOUT_INODE, /* of its own: eventfd(2), epoll(7) and the like */
+} file_kind_t;
 typedef struct {
     file_kind_t kind;
     uint64_t device;
@@ -43,11 +50,12 @@ typedef struct {
 file_identity_t system_identify(int fd);
 /* The same of a path. */
 file_identity_t system_identify_path(const char *path);
-/* What goes through a pipe or a connected socket, each direction by a number that is the same in all processes. */
+/* What goes through a pipe, a connected socket or an eventfd, each direction by a number that is the same in all processes. */
 typedef struct {
     uint64_t sends;
     uint64_t receives;
     bool messages; /* each is received by itself, else they are bytes one after another */
+    bool counts; /* an eventfd(2): what is written is a number, and what is read is the sum of all since, or 1 of it */
 } system_channel_t;
 /* False where the descriptor is something else, or it cannot be told who is at the other end, or messages may be lost. */
 bool system_channel(int fd, system_channel_t *channel);

@@ -18,6 +18,7 @@
  *   socket     the same through connected UNIX sockets      message  each block a message (SOCK_SEQPACKET)
  *   unix       through UNIX sockets that were connected by name (socket: by socketpair)
  *   tcp        through TCP, by threads that wait for what comes in poll(2)
+ *   event      through eventfd(2): of each block only that it is there
  *   cut        a file that is cut off and grown again before the last round: what was stored before is gone
  *
  * Workers map at other addresses, and from another offset on, than each other. With --exec they are programs of their
@@ -37,6 +38,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
@@ -78,7 +80,7 @@ static bool is(const char *kind)
 
 static bool by_channels(void)
 {
-    return is("pipe") || is("socket") || is("message") || is("unix") || is("tcp");
+    return is("pipe") || is("socket") || is("message") || is("unix") || is("tcp") || is("event");
 }
 
 static size_t area_bytes(void)
@@ -227,6 +229,8 @@ static void make_channels(void)
             continue;
         if (is("tcp") || is("unix"))
             connect_by_name(ends[i]);
+        else if (is("event"))
+            ends[i][0] = ends[i][1] = eventfd(0, 0);
         else if (is("pipe") ? pipe(ends[i]) : socketpair(AF_UNIX, is("socket") ? SOCK_STREAM : SOCK_SEQPACKET, 0, ends[i]))
             die("a channel");
         if (ends[i][0] < 0)
@@ -269,6 +273,14 @@ static void use_covered(void)
         ++*(volatile uint64_t *)(covered + at);
 }
 
+/* An event that this thread has not taken yet, or the next. */
+static void receive_event(int from, uint64_t *ready)
+{
+    if (*ready == 0 && read(from, ready, sizeof(*ready)) != sizeof(*ready))
+        die("read");
+    --*ready;
+}
+
 /* Whether a block is as it was sent. */
 static bool receive(int from, uint64_t value)
 {
@@ -288,18 +300,22 @@ static bool receive(int from, uint64_t value)
 static void *send_and_receive(unsigned me)
 {
     unsigned all = processes * threads;
+    uint64_t *ready = calloc(all, sizeof(*ready));
     for (unsigned round = 1; round <= rounds; round++) {
         for (unsigned block = 0; block < blocks; block++)
-            *word(stores, me, block) = me * 1000 + round;
+            *word(stores, me, block) = is("event") ? 1 : me * 1000 + round;
         for (unsigned other = 0; other < all; other++)
             for (unsigned block = 0; is_partner(other, me) && block < blocks; block++)
                 if (write(ends[me * all + other][1], (void *)word(stores, me, block), block_bytes) != block_bytes)
                     die("write");
         for (unsigned other = 0; other < all; other++)
             for (unsigned block = 0; is_partner(me, other) && block < blocks; block++)
-                if (!receive(ends[other * all + me][0], other * 1000 + round))
+                if (is("event"))
+                    receive_event(ends[other * all + me][0], &ready[other]);
+                else if (!receive(ends[other * all + me][0], other * 1000 + round))
                     control->wrong = 1;
     }
+    free(ready);
     return NULL;
 }
 

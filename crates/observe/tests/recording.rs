@@ -126,6 +126,8 @@ fn processes_communicate_through_what_they_share_and_copy() {
         "pairs --memory tcp --processes 2 --threads 2",
         "pairs --memory unix --processes 2 --threads 2",
         "ring --memory pipe --processes 1 --threads 3",
+        "ring --memory event --processes 3 --block 8 --blocks 5",
+        "all --memory event --processes 1 --threads 3 --block 8",
     ] {
         let (to, truth) = (folder.path().join("r.rec"), folder.path().join("truth"));
         let words = [&binary].into_iter().map(String::as_str).chain(run.split(' '));
