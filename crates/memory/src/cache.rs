@@ -28,6 +28,8 @@ pub(crate) struct Cache {
     /// `sets - 1` where that is a mask, else 0.
     mask: u64,
     ways: usize,
+    /// `ways - 1` where that is a mask, else 0.
+    way_mask: usize,
     replacement: Replacement,
     words: Vec<u64>,
     trees: Vec<u64>,
@@ -41,6 +43,7 @@ impl Cache {
             sets,
             mask: if sets.is_power_of_two() { sets - 1 } else { 0 },
             ways,
+            way_mask: if ways.is_power_of_two() { ways - 1 } else { 0 },
             replacement,
             words: vec![0; sets as usize * ways],
             trees: vec![0; trees],
@@ -51,6 +54,12 @@ impl Cache {
     fn set(&self, line: u64) -> usize {
         let set = if self.mask > 0 || self.sets == 1 { line & self.mask } else { line % self.sets };
         set as usize
+    }
+
+    /// The first place of a place's set.
+    #[inline]
+    fn first(&self, place: usize) -> usize {
+        if self.way_mask > 0 { place & !self.way_mask } else { place - place % self.ways }
     }
 
     /// Where the line is.
@@ -85,9 +94,11 @@ impl Cache {
     pub fn touch(&mut self, place: usize) -> usize {
         match self.replacement {
             Replacement::Lru => {
-                let first = place - place % self.ways;
+                let first = self.first(place);
                 if place > first {
-                    self.words[first..=place].rotate_right(1);
+                    let word = self.words[place];
+                    self.words.copy_within(first..place, first + 1);
+                    self.words[first] = word;
                 }
                 first
             }
@@ -108,8 +119,11 @@ impl Cache {
         let word = line << BITS | VALID | bits;
         let old = match self.replacement {
             Replacement::Lru => {
-                words.rotate_right(1);
-                std::mem::replace(&mut words[0], word)
+                let last = self.ways - 1;
+                let old = words[last];
+                words.copy_within(..last, 1);
+                words[0] = word;
+                old
             }
             _ => {
                 let free = words.iter().position(|&word| word == 0);
@@ -132,8 +146,9 @@ impl Cache {
         self.words[place] = 0;
         if self.replacement == Replacement::Lru {
             // Free words are the last of a set.
-            let end = place - place % self.ways + self.ways;
-            self.words[place..end].rotate_left(1);
+            let end = self.first(place) + self.ways;
+            self.words.copy_within(place + 1..end, place);
+            self.words[end - 1] = 0;
         }
         Some(bits)
     }

@@ -28,11 +28,24 @@ pub(crate) struct CoreClock {
     buffers: usize,
     /// In the order in which they were asked for.
     fills: Vec<Fill>,
+    /// When the first of them is there, and the last; which instruction the oldest load of them lets begin, + 1. All of
+    /// them hold until the first is there, or [`CoreClock::look`] is called.
+    first_done: Time,
+    last_done: Time,
+    room_until: u64,
 }
 
 impl CoreClock {
     pub fn new(window: u64, buffers: usize) -> Self {
-        Self { time: 0, begun: 0, stalled: 0, window, buffers, fills: Vec::new() }
+        Self { time: 0, begun: 0, stalled: 0, window, buffers, fills: Vec::new(), first_done: 0, last_done: 0, room_until: 0 }
+    }
+
+    /// Lines under way have changed.
+    fn look(&mut self) {
+        self.first_done = self.fills.iter().map(|fill| fill.done).min().unwrap_or(0);
+        self.last_done = self.fills.iter().map(|fill| fill.done).max().unwrap_or(0);
+        let oldest = self.fills.iter().find_map(|fill| fill.load);
+        self.room_until = oldest.map_or(u64::MAX, |begun| begun.saturating_add(self.window));
     }
 
     /// Goes on with so many fill buffers.
@@ -50,7 +63,8 @@ impl CoreClock {
     /// Begins `count` instructions, each of which takes `each`.
     #[inline]
     pub fn advance(&mut self, count: u64, each: Time) {
-        if self.fills.is_empty() {
+        let free = self.time < self.first_done && count <= self.room_until.saturating_sub(self.begun);
+        if free || self.fills.is_empty() {
             self.begun += count;
             self.time += count * each;
         } else {
@@ -61,7 +75,10 @@ impl CoreClock {
     fn advance_behind_loads(&mut self, mut count: u64, each: Time) {
         loop {
             let time = self.time;
-            self.fills.retain(|fill| fill.done > time);
+            if time >= self.first_done {
+                self.fills.retain(|fill| fill.done > time);
+                self.look();
+            }
             let oldest = self.fills.iter().find_map(|fill| Some((fill.load?, fill.done)));
             let room = oldest.map_or(u64::MAX, |(begun, _)| (begun + self.window).saturating_sub(self.begun));
             let now = count.min(room);
@@ -78,7 +95,7 @@ impl CoreClock {
     /// Whether the line is under way; a load of it waits for it as the one before does.
     #[inline]
     pub fn joins(&mut self, line: u64, load: bool) -> bool {
-        if self.fills.is_empty() {
+        if self.fills.is_empty() || self.time >= self.last_done {
             return false;
         }
         let Some(index) = self.fills.iter().position(|fill| fill.line == line && fill.done > self.time) else {
@@ -87,6 +104,7 @@ impl CoreClock {
         if load && self.fills[index].load.is_none() {
             let fill = self.fills.remove(index);
             self.fills.push(Fill { load: Some(self.begun), ..fill });
+            self.look();
         }
         true
     }
@@ -100,7 +118,10 @@ impl CoreClock {
     /// Waits for a free fill buffer.
     pub fn wait_for_buffer(&mut self) {
         let time = self.time;
-        self.fills.retain(|fill| fill.done > time);
+        if time >= self.first_done {
+            self.fills.retain(|fill| fill.done > time);
+            self.look();
+        }
         if self.fills.len() >= self.buffers {
             let next = self.fills.iter().map(|fill| fill.done).min().unwrap_or(time);
             self.wait_until(next);
@@ -122,7 +143,17 @@ impl CoreClock {
 
     /// A line is under way from now on.
     pub fn start(&mut self, line: u64, latency: Time, load: bool) {
-        self.fills.push(Fill { line, done: self.time + latency, load: load.then_some(self.begun) });
+        let (done, first) = (self.time + latency, self.fills.is_empty());
+        self.fills.push(Fill { line, done, load: load.then_some(self.begun) });
+        if first {
+            self.look();
+        } else {
+            self.first_done = self.first_done.min(done);
+            self.last_done = self.last_done.max(done);
+            if load && self.room_until == u64::MAX {
+                self.room_until = self.begun.saturating_add(self.window);
+            }
+        }
     }
 }
 
