@@ -133,7 +133,7 @@ typedef struct {
     uint32_t loads;
     uint32_t stores;
     uint32_t bytes;
-    uint32_t reserved;
+    uint32_t spins; /* 1: loads of a loop that waits for another task's write */
 } cohabit_shape_t;
 #define COHABIT_MAX_COUNTERS 2048u
 #define COHABIT_COUNTER_LOADS 0u

@@ -290,7 +290,7 @@ emit_count(void *dc, instrlist_t *block, instr_t *where, const plan_t *plan)
     PRE(INSTR_CREATE_mov_ld(dc, opnd_create_reg(scratch), slot(dc, SLOT_COUNTERS)));
     if (options.window_instructions != 0)
         PRE(INSTR_CREATE_add(dc, counter(scratch, COHABIT_COUNTER_INSTRUCTIONS), OPND_CREATE_INT32((int)plan->instructions)));
-    uint32_t shape = accesses ? part_shape(plan->loads, plan->stores, plan->bytes) : 0;
+    uint32_t shape = accesses ? part_shape(plan->loads, plan->stores, plan->bytes, plan->spins) : 0;
     if (shape != 0) {
         PRE(INSTR_CREATE_inc(dc, counter(scratch, shape)));
     } else if (accesses) {

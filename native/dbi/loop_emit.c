@@ -117,7 +117,7 @@ count_iterations(void *dc, instrlist_t *block, instr_t *where, const plan_t *pla
         part()->events_lost++;
         return;
     }
-    uint32_t shape = accesses ? part_shape(plan->loads, plan->stores, plan->bytes) : 0;
+    uint32_t shape = accesses ? part_shape(plan->loads, plan->stores, plan->bytes, plan->spins) : 0;
     struct {
         uint32_t counter;
         uint32_t of_one; /* iteration */

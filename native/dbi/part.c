@@ -270,16 +270,17 @@ part_task(uint32_t id)
 }
 
 uint32_t
-part_shape(uint32_t loads, uint32_t stores, uint32_t bytes)
+part_shape(uint32_t loads, uint32_t stores, uint32_t bytes, bool spins)
 {
     cohabit_part_t *head = state.head;
     cohabit_shape_t *shapes = part_at(head->shapes_at);
     system_lock(&state.lock);
     uint32_t i = COHABIT_FIRST_SHAPE;
-    while (i < head->shapes && !(shapes[i].loads == loads && shapes[i].stores == stores && shapes[i].bytes == bytes))
+    while (i < head->shapes &&
+           !(shapes[i].loads == loads && shapes[i].stores == stores && shapes[i].bytes == bytes && shapes[i].spins == spins))
         i++;
     if (i == head->shapes && i < COHABIT_MAX_COUNTERS) {
-        shapes[i] = (cohabit_shape_t) { loads, stores, bytes, 0 };
+        shapes[i] = (cohabit_shape_t) { loads, stores, bytes, spins };
         head->shapes++;
     }
     system_unlock(&state.lock);

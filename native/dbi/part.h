@@ -95,8 +95,8 @@ uint32_t part_register(uint32_t tid, uint32_t parent);
 /* The record of a task; NULL where there was no room for it. */
 cohabit_task_t *part_task(uint32_t id);
 
-/* The counter of blocks of this shape; 0 once the table is full. */
-uint32_t part_shape(uint32_t loads, uint32_t stores, uint32_t bytes);
+/* The counter of blocks of this shape; 0 once the table is full. `spins`: their loads wait (spins.h). */
+uint32_t part_shape(uint32_t loads, uint32_t stores, uint32_t bytes, bool spins);
 
 /* The cell of `me` for a partner; NULL when the file cannot grow. */
 cohabit_cell_t *part_cell(task_t *me, uint32_t partner);

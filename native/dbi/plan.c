@@ -10,6 +10,7 @@
 #include "options.h"
 #include "slots.h"
 #include "special.h"
+#include "spins.h"
 #include "system.h"
 #include "values.h"
 #include "drmgr.h"
@@ -458,6 +459,7 @@ plan_create(void *drcontext, instrlist_t *block)
         return NULL;
     planner.plan = dr_thread_alloc(drcontext, sizeof(plan_t));
     *planner.plan = (plan_t) { 0 };
+    planner.plan->spins = spins_block(block);
     values_init(&planner.values);
     if (options.recording[0] != '\0')
         planner.recorder = recorder_plan_begin(drcontext);

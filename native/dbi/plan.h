@@ -39,6 +39,7 @@ typedef struct {
     uint32_t loads;
     uint32_t stores;
     uint32_t bytes;
+    bool spins; /* the loads are those of a loop that waits (spins.h) */
     uint32_t instructions; /* of the program; a repeated string instruction is one */
     uint32_t span_count;
     span_t *spans;

@@ -68,8 +68,11 @@ fn brute_force(problem: &Problem) -> u128 {
 fn capacity_fault(problem: &Problem, placement: &[usize]) -> Option<String> {
     let usable = Usable::new(problem).unwrap();
     if let Some(balance) = Balance::new(problem).unwrap() {
-        let work = balance.work(problem.load, placement);
-        return work.iter().any(|&work| work > balance.limit * (1.0 + 1e-9)).then(|| format!("{work:?}"));
+        let work = balance.work(placement);
+        let over = work.iter().any(|&work| work > balance.limit * (1.0 + 1e-9));
+        if over || placement.len() >= 2 * usable.pus.len() {
+            return over.then(|| format!("{work:?}"));
+        }
     }
     let mut count = BTreeMap::new();
     placement.iter().for_each(|&pu| *count.entry(pu).or_insert(0_usize) += 1);

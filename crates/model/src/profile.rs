@@ -344,6 +344,8 @@ pub struct Profile {
     pub trace: Option<Trace>,
     /// Bytes each task accessed (MemV), where known; else empty.
     pub accessed_bytes: Vec<u64>,
+    /// Those of them that each task read in loops that wait for another, where known; else empty.
+    pub polled_bytes: Vec<u64>,
     /// Loads of each task, where known; else empty.
     pub loads: Vec<u64>,
     /// Stores of each task, where known; else empty.
@@ -414,6 +416,7 @@ impl Profile {
             phases: Vec::new(),
             trace: None,
             accessed_bytes: Vec::new(),
+            polled_bytes: Vec::new(),
             loads: Vec::new(),
             stores: Vec::new(),
             mpi_ns: Vec::new(),

@@ -108,6 +108,7 @@ pub fn join(threads: Profile, ranks: Profile, called: &[Called]) -> Profile {
         chosen
     };
     profile.accessed_bytes = totals(&threads.accessed_bytes);
+    profile.polled_bytes = totals(&threads.polled_bytes);
     profile.loads = totals(&threads.loads);
     profile.stores = totals(&threads.stores);
     describe(&mut profile, &threads, ranks, numbering, !called.is_empty());

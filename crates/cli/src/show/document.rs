@@ -36,7 +36,8 @@ pub fn document(profile: &Profile, options: &ShowOptions) -> Value {
         "phases": profile.phase_totals().iter().map(|(messages, bytes)| json!({"messages": messages, "bytes": bytes})).collect::<Vec<_>>(),
         "message_sizes": ranks::classes(profile).iter().map(size).collect::<Vec<_>>(),
         "task_mpi_ns": profile.mpi_ns, "task_run_ns": profile.run_ns,
-        "accessed_bytes": profile.accessed_bytes, "loads": profile.loads, "stores": profile.stores,
+        "accessed_bytes": profile.accessed_bytes, "polled_bytes": profile.polled_bytes,
+        "loads": profile.loads, "stores": profile.stores,
         "strongest_pairs": pairs.iter().map(pair).collect::<Vec<_>>(),
         "metrics": {
             "communicating_tasks": metrics.communicating_tasks, "pairs": metrics.pairs, "total": sum(metrics.total),

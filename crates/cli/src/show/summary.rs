@@ -31,6 +31,9 @@ pub fn totals(profile: &Profile, palette: Palette) -> String {
     out += &known("invalidations", &profile.invalidations, "copies that a write made stale");
     out += &known("sharing", &profile.sharing, "blocks that two touched at about the same time");
     out += &spread(&format!("accessed by a {one}"), &profile.accessed_bytes, bytes);
+    if profile.polled_bytes.iter().any(|&bytes| bytes > 0) {
+        out += &spread("  of it while it waits", &profile.polled_bytes, bytes);
+    }
     out += &spread(&format!("loads of a {one}"), &profile.loads, short);
     out + &spread(&format!("stores of a {one}"), &profile.stores, short)
 }

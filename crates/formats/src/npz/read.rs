@@ -35,7 +35,8 @@ fn read(path: &Path) -> Result<Profile> {
         MATRICES.map(|name| read_matrix(&mut archive, name, tasks));
     let required =
         |matrix: Option<Matrix>, name: &str| matrix.ok_or_else(|| Error::new(format!("it has no array {name:?}")));
-    let [accessed_bytes, loads, stores, mpi_ns, run_ns] = PER_TASK.map(|name| read_per_task(&mut archive, name, tasks));
+    let [accessed_bytes, polled_bytes, loads, stores, mpi_ns, run_ns] =
+        PER_TASK.map(|name| read_per_task(&mut archive, name, tasks));
     Ok(Profile {
         messages: required(messages?, MATRICES[0])?,
         bytes: required(bytes?, MATRICES[1])?,
@@ -47,6 +48,7 @@ fn read(path: &Path) -> Result<Profile> {
         phases: read_phases(&mut archive, tasks)?,
         trace: read_trace(&mut archive, tasks)?,
         accessed_bytes: accessed_bytes?,
+        polled_bytes: polled_bytes?,
         loads: loads?,
         stores: stores?,
         mpi_ns: mpi_ns?,

@@ -57,6 +57,7 @@ fn example(tasks: u32) -> Profile {
         transfers: Some(ring(3)),
         series: (0..tasks).map(row).collect(),
         accessed_bytes: each(64),
+        polled_bytes: each(32),
         loads: each(2),
         stores: each(3),
         sizes: (0..tasks).map(size).collect(),

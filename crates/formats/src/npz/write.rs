@@ -66,7 +66,8 @@ fn matrices(profile: &Profile) -> impl Iterator<Item = (&'static str, &Matrix)> 
 }
 
 fn per_task(profile: &Profile) -> impl Iterator<Item = (&'static str, &[u64])> {
-    let all = [&profile.accessed_bytes, &profile.loads, &profile.stores, &profile.mpi_ns, &profile.run_ns];
+    let Profile { accessed_bytes, polled_bytes, loads, stores, mpi_ns, run_ns, .. } = profile;
+    let all = [accessed_bytes, polled_bytes, loads, stores, mpi_ns, run_ns];
     PER_TASK.into_iter().zip(all.map(Vec::as_slice))
 }
 

@@ -120,8 +120,11 @@ pub fn metric(key: &str) -> &'static Metric {
 const NO_BYTES: &str = "the detector counts no bytes";
 const NO_ACCESSES: &str = "what each task accesses is not counted (ranks: no MemV)";
 
+/// The bytes that all tasks accessed, without what they read again and again while they waited: how much that is depends
+/// on how long they waited.
 fn accessed(profile: &Profile) -> Result<f64, &'static str> {
-    let accessed: u128 = profile.accessed_bytes.iter().map(|&bytes| u128::from(bytes)).sum();
+    let sum = |bytes: &[u64]| bytes.iter().map(|&bytes| u128::from(bytes)).sum::<u128>();
+    let accessed = sum(&profile.accessed_bytes).saturating_sub(sum(&profile.polled_bytes));
     if accessed > 0 { Ok(accessed as f64) } else { Err(NO_ACCESSES) }
 }
 
@@ -222,6 +225,12 @@ mod tests {
         profile.accessed_bytes = vec![100, 100, 100, 100];
         let known = Known { profile: &profile, timeline: None, dram_bytes: None };
         assert_eq!(value("communication_to_memory", &known), Ok(0.25));
+        // How long a task has waited says nothing of how much it communicates.
+        let polling = Profile { accessed_bytes: vec![10_100, 100, 600, 100], ..profile.clone() };
+        let polling = Profile { polled_bytes: vec![10_000, 0, 500, 0], ..polling };
+        let known = Known { profile: &polling, ..known };
+        assert_eq!(value("communication_to_memory", &known), Ok(0.25));
+        let known = Known { profile: &profile, ..known };
         assert!(value("communication_concurrency", &known).unwrap_err().contains("no time series"));
         assert!(value("dram_to_memory", &known).unwrap_err().contains("counter"));
         let known = Known { dram_bytes: Some(40), ..known };

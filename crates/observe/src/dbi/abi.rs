@@ -180,7 +180,7 @@ pub struct cohabit_shape_t {
     pub loads: u32,
     pub stores: u32,
     pub bytes: u32,
-    pub reserved: u32,
+    pub spins: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -189,7 +189,7 @@ const _: () = {
     ["Offset of field: cohabit_shape_t::loads"][::std::mem::offset_of!(cohabit_shape_t, loads) - 0usize];
     ["Offset of field: cohabit_shape_t::stores"][::std::mem::offset_of!(cohabit_shape_t, stores) - 4usize];
     ["Offset of field: cohabit_shape_t::bytes"][::std::mem::offset_of!(cohabit_shape_t, bytes) - 8usize];
-    ["Offset of field: cohabit_shape_t::reserved"][::std::mem::offset_of!(cohabit_shape_t, reserved) - 12usize];
+    ["Offset of field: cohabit_shape_t::spins"][::std::mem::offset_of!(cohabit_shape_t, spins) - 12usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

@@ -49,6 +49,8 @@ pub struct ImageTask {
     pub stores: u64,
     /// Bytes of all its accesses.
     pub accessed_bytes: u64,
+    /// Those of them that it read in loops that wait for others.
+    pub polled_bytes: u64,
     /// Its partners with what it counted for them (abi.h says who is who), ascending.
     pub cells: Vec<(u32, abi::cohabit_cell_t)>,
     /// What it read in each window.
@@ -124,7 +126,7 @@ impl Image {
         record: &abi::cohabit_task_t,
         shapes: &[abi::cohabit_shape_t],
     ) -> Result<ImageTask> {
-        let (loads, stores, accessed_bytes) = accesses(part, record, shapes)?;
+        let Accesses { loads, stores, bytes, polled } = accesses(part, record, shapes)?;
         let mut task = ImageTask {
             tid: record.tid,
             parent: (record.parent < self.head.tasks).then_some(record.parent),
@@ -133,7 +135,8 @@ impl Image {
             name: text(&record.name),
             loads,
             stores,
-            accessed_bytes,
+            accessed_bytes: bytes,
+            polled_bytes: polled,
             cells: self.cells(part, record)?,
             series: Vec::new(),
         };
@@ -213,28 +216,38 @@ fn checked_shift(shift: u32) -> Result<u32> {
     }
 }
 
-/// Loads, stores and bytes of a task: its own sums, the three counters that are sums, and each block shape times its
-/// executions.
+/// What a task accessed.
+struct Accesses {
+    loads: u64,
+    stores: u64,
+    bytes: u64,
+    /// The bytes that it read in loops that wait.
+    polled: u64,
+}
+
+/// Of a task: its own sums, the three counters that are sums, and each block shape times its executions.
 fn accesses<S: Source + ?Sized>(
     part: &mut Part<S>,
     record: &abi::cohabit_task_t,
     shapes: &[abi::cohabit_shape_t],
-) -> Result<(u64, u64, u64)> {
+) -> Result<Accesses> {
     let counters: Vec<u64> = match record.counters {
         0 => Vec::new(),
         at => part.records(at, shapes.len().max(abi::COHABIT_FIRST_SHAPE as usize))?,
     };
     let counter = |number: u32| counters.get(number as usize).copied().unwrap_or(0);
-    let sum = |own: u64, direct: u32, of: fn(&abi::cohabit_shape_t) -> u32| {
+    let sum = |own: u64, of: fn(&abi::cohabit_shape_t) -> u32| {
         let shaped = shapes.iter().zip(&counters).skip(abi::COHABIT_FIRST_SHAPE as usize);
         let shaped = shaped.map(|(shape, &executions)| u64::from(of(shape)).saturating_mul(executions));
-        shaped.fold(own.saturating_add(counter(direct)), u64::saturating_add)
+        shaped.fold(own, u64::saturating_add)
     };
-    Ok((
-        sum(record.loads, abi::COHABIT_COUNTER_LOADS, |shape| shape.loads),
-        sum(record.stores, abi::COHABIT_COUNTER_STORES, |shape| shape.stores),
-        sum(record.accessed_bytes, abi::COHABIT_COUNTER_BYTES, |shape| shape.bytes),
-    ))
+    let all = |own: u64, direct: u32, of| sum(own.saturating_add(counter(direct)), of);
+    Ok(Accesses {
+        loads: all(record.loads, abi::COHABIT_COUNTER_LOADS, |shape| shape.loads),
+        stores: all(record.stores, abi::COHABIT_COUNTER_STORES, |shape| shape.stores),
+        bytes: all(record.accessed_bytes, abi::COHABIT_COUNTER_BYTES, |shape| shape.bytes),
+        polled: sum(0, |shape| if shape.spins > 0 { shape.bytes } else { 0 }),
+    })
 }
 
 fn objects<S: Source + ?Sized>(part: &mut Part<S>, first: u64) -> Result<BTreeMap<u64, abi::cohabit_object_t>> {

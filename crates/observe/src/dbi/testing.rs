@@ -65,8 +65,13 @@ impl PartBuilder {
     }
 
     /// Adds a block shape, which the task added last has executed so often.
-    pub fn shape(mut self, loads: u32, stores: u32, bytes: u32, executions: u64) -> Self {
-        self.shapes.push(cohabit_shape_t { loads, stores, bytes, reserved: 0 });
+    pub fn shape(self, loads: u32, stores: u32, bytes: u32, executions: u64) -> Self {
+        self.shaped(cohabit_shape_t { loads, stores, bytes, spins: 0 }, executions)
+    }
+
+    /// The same of any shape.
+    pub fn shaped(mut self, shape: cohabit_shape_t, executions: u64) -> Self {
+        self.shapes.push(shape);
         let mut counters = vec![0u64; self.shapes.len()];
         counters[self.shapes.len() - 1] = executions;
         let at = self.bytes.len() as u64;

@@ -60,7 +60,15 @@ fn accesses_are_the_sum_of_three_accounts() {
     let part = part.with(|task| (task.loads, task.stores, task.accessed_bytes) = (100, 200, 300));
     let profile = merged(vec![part], &Options::default());
     assert_eq!((&profile.loads[..], &profile.stores[..]), (&[120][..], &[210][..]));
-    assert_eq!(profile.accessed_bytes, [500]);
+    assert_eq!((&profile.accessed_bytes[..], &profile.polled_bytes[..]), (&[500][..], &[0][..]));
+}
+
+#[test]
+fn what_waiting_loops_read_is_counted_apart() {
+    let spin = cohabit_shape_t { loads: 1, stores: 0, bytes: 4, spins: 1 };
+    let profile = merged(vec![PartBuilder::new(5, 1, 0).task(None, "main").shaped(spin, 1000)], &Options::default());
+    assert_eq!((&profile.accessed_bytes[..], &profile.polled_bytes[..]), (&[4000][..], &[4000][..]));
+    assert_eq!(profile.loads, [1000]);
 }
 
 #[test]

@@ -27,8 +27,8 @@ const REFRESHED: u64 = 1_024;
 pub fn least(case: &Case, objective: &dyn Objective) -> Result<Vec<usize>> {
     let problem = case.problem;
     let balance = Balance::new(problem)?;
-    let slots = match balance {
-        Some(_) => Slots::unlimited(problem)?,
+    let slots = match &balance {
+        Some(balance) => balance.slots(problem)?,
         None => Slots::new(problem)?,
     };
     let first = Complace.map(problem)?;

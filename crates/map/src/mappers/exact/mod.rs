@@ -83,8 +83,8 @@ pub fn improved(
     goes_on: &dyn Fn() -> bool,
 ) -> Result<(Vec<usize>, bool)> {
     let balance = Balance::new(problem)?;
-    let slots = match balance {
-        Some(_) => Slots::unlimited(problem)?,
+    let slots = match &balance {
+        Some(balance) => balance.slots(problem)?,
         None => narrowed(problem.topology, Slots::new(problem)?),
     };
     if slots.len() > MOST_SLOTS {
@@ -129,7 +129,6 @@ struct Search<'a> {
 /// The work of each PU, where loads are known.
 struct Limits<'a> {
     balance: &'a Balance,
-    load: &'a [u64],
     work: Vec<f64>,
 }
 
@@ -255,7 +254,7 @@ impl<'a> Limits<'a> {
     /// The work of pinned tasks; none where loads are not known.
     fn new(problem: &Problem<'a>, slots: &Slots, balance: Option<&'a Balance>) -> Option<Self> {
         let work = vec![0.0; problem.topology.pus.len()];
-        let mut limits = Self { balance: balance?, load: problem.load, work };
+        let mut limits = Self { balance: balance?, work };
         for (task, pin) in slots.pinned.iter().enumerate() {
             pin.iter().for_each(|&slot| limits.add(task, slots.pu[slot]));
         }
@@ -263,15 +262,15 @@ impl<'a> Limits<'a> {
     }
 
     fn add(&mut self, task: usize, pu: usize) {
-        self.work[pu] += self.balance.work_of(self.load[task], pu);
+        self.work[pu] += self.balance.work_of(task, pu);
     }
 
     fn remove(&mut self, task: usize, pu: usize) {
-        self.work[pu] -= self.balance.work_of(self.load[task], pu);
+        self.work[pu] -= self.balance.work_of(task, pu);
     }
 
     fn fits(&self, task: usize, pu: usize) -> bool {
-        self.work[pu] + self.balance.work_of(self.load[task], pu) <= self.balance.limit
+        self.work[pu] + self.balance.work_of(task, pu) <= self.balance.limit
     }
 }
 
