@@ -291,7 +291,9 @@ mod tests {
 
     #[test]
     fn what_moves_a_message_stays() {
-        for does in [access(AccessKind::Write, SHARED + 64), Marked::Mark(Mark::Moves), Marked::Step(Step::Phase { number: 1 })] {
+        for does in
+            [access(AccessKind::Write, SHARED + 64), Marked::Mark(Mark::Moves), Marked::Step(Step::Phase { number: 1 })]
+        {
             let mut marked = vec![ENTERS];
             for _ in 0..4 {
                 marked.extend(look());

@@ -286,3 +286,23 @@ fn what_is_not_sound_is_said() {
         assert!(error.cause.contains(cause) && error.remedy.is_some(), "{cause}: {error}");
     }
 }
+
+/// What differs in one bit is not the recording, though it may decode as well.
+#[test]
+fn checksums_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.rec");
+    write(&path, [2, 0], &[(0, 0, &Coded::default().segment(Some(0), [0x1000, 0x2000]))]);
+    let whole = std::fs::read(&path).unwrap();
+    for member in ["segments/0", "steps/0/0"] {
+        // Its entry in the list at the end: a header of 46 bytes, the checksum 16 bytes into it, and the name.
+        let at = whole.windows(member.len()).rposition(|bytes| bytes == member.as_bytes()).unwrap() - 46;
+        assert_eq!(whole[at..at + 4], *b"PK\x01\x02");
+        let mut damaged = whole.clone();
+        damaged[at + 16] ^= 1;
+        std::fs::write(&path, &damaged).unwrap();
+        let read = RecordingFile::open(&path).and_then(|recording| check::check(&recording).map(|_| ()));
+        let error = read.unwrap_err();
+        assert!(error.cause.contains(member), "{error}");
+    }
+}

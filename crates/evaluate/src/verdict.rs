@@ -19,6 +19,9 @@ pub struct Costs {
     pub scatter: u128,
 }
 
+/// Why placement gains nothing whatever the pattern is.
+pub const LITTLE: &str = "next to nothing of what is accessed is communicated";
+
 /// Whether placement can change anything here, and why.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Verdict {
@@ -44,6 +47,11 @@ impl Verdict {
             // Here the machine is known: which PUs stay idle matters, or the tasks are not all alike.
             Advice::Together if self.can_gain => self.advice = Advice::Locality,
             Advice::Repair { .. } => self.advice = advice,
+            // J may differ, and time does not.
+            Advice::Nothing if self.can_gain => {
+                let text = format!("nothing to gain: {LITTLE} ({})", self.text);
+                self = Self { can_gain: false, text, advice };
+            }
             _ if self.can_gain => self.advice = advice,
             _ => {}
         }
@@ -84,16 +92,17 @@ pub fn hopeless(weight: &Matrix, topology: &Topology) -> Option<String> {
     (weight.tasks() == topology.allowed().len() && structure == Structure::Uniform).then(|| reason.to_owned())
 }
 
-/// Why it does not matter where the tasks run, whoever communicates, where the allowed PUs are all alike.
+/// Why it does not matter where the tasks (0: of an unknown number) run, whoever communicates, where the allowed PUs are all alike.
 pub fn all_alike(tasks: usize, topology: &Topology) -> Option<String> {
     let pus = topology.allowed().len();
     if pus == 1 {
         return Some("only one PU may be used".to_owned());
     }
     let distance = topology.only_distance()?;
-    let so = match tasks > pus {
-        true => "so all that J counts is which tasks take turns on a PU",
-        false => "so it does not matter which task runs on which",
+    let so = match tasks {
+        0 => "so it does not matter which task runs on which, as long as each has one",
+        _ if tasks > pus => "so all that J counts is which tasks take turns on a PU",
+        _ => "so it does not matter which task runs on which",
     };
     let shared = shared(topology);
     Some(format!("all {pus} PUs are equally far from one another (distance {distance}{shared}), {so}"))
@@ -185,7 +194,10 @@ mod tests {
             assert!(!verdict.can_gain && verdict.text.contains(expected), "{machine}: {}", verdict.text);
         }
         let machine = Topology::load("pack:2 core:2 pu:1").unwrap();
-        assert_eq!(verdict(&chain, &machine, costs, "best").text, "J is 50 % below packed and 75 % below scatter");
+        let gains = verdict(&chain, &machine, costs, "best");
+        assert_eq!(gains.text, "J is 50 % below packed and 75 % below scatter");
+        let little = gains.advised(Advice::Nothing);
+        assert!(!little.can_gain && little.text.starts_with("nothing to gain: next to nothing"), "{}", little.text);
     }
 
     /// Where tasks are as many as PUs it is the same whoever is where; where they are fewer, it is not.

@@ -135,7 +135,7 @@ impl Binary {
         let mut places = Vec::new();
         if let Ok(mut frames) = code.find_frames(linked) {
             while let Ok(Some(frame)) = frames.next() {
-                let function = frame.function.and_then(|function| Some(function.demangle().ok()?.into_owned()));
+                let function = frame.function.and_then(|function| Some(demangled(&function.raw_name().ok()?)));
                 let location = frame.location.as_ref();
                 let line = match location.map(|location| (location.file, location.line)) {
                     Some((Some(file), Some(line))) => format!("{file}:{line}"),
@@ -173,7 +173,11 @@ fn locate(modules: &[Module], address: u64) -> Option<(String, u64)> {
     Some((module.path.clone(), (address - module.start).wrapping_add(module.preferred)))
 }
 
+/// Names that are not mangled stay as they are: a variable `c` is none of C++'s `char`, which is mangled so.
 fn demangled(name: &str) -> String {
+    if !name.starts_with("_Z") && !name.starts_with("_R") {
+        return name.to_owned();
+    }
     addr2line::demangle_auto(Cow::from(name), None).into_owned()
 }
 
@@ -188,6 +192,15 @@ fn offset_in(path: &str, linked: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_c_are_not_types_of_cpp() {
+        for name in ["a", "b", "c", "d", "f", "t", "w", "x", "main", "_start", "St", "f.constprop.0"] {
+            assert_eq!(demangled(name), name);
+        }
+        assert_eq!(demangled("_Z1cv"), "c()");
+        assert_eq!(demangled("_RNvC5mycrt4main"), "mycrt::main");
+    }
 
     /// Data of this test program, to be found again by its address.
     static SOUGHT: [u64; 8] = [1; 8];

@@ -37,7 +37,17 @@ pub(crate) struct CoreClock {
 
 impl CoreClock {
     pub fn new(window: u64, buffers: usize) -> Self {
-        Self { time: 0, begun: 0, stalled: 0, window, buffers, fills: Vec::new(), first_done: 0, last_done: 0, room_until: 0 }
+        Self {
+            time: 0,
+            begun: 0,
+            stalled: 0,
+            window,
+            buffers,
+            fills: Vec::new(),
+            first_done: 0,
+            last_done: 0,
+            room_until: 0,
+        }
     }
 
     /// Lines under way have changed.

@@ -157,8 +157,12 @@ fn member(archive: &mut ZipArchive<Shared>, name: &str) -> Result<Vec<u8>> {
         return Err(damaged(&format!("{length} bytes, more than a recording has there")));
     }
     let mut bytes = Vec::new();
-    found.by_ref().take(length).read_to_end(&mut bytes).map_err(|error| damaged(&error))?;
-    Ok(bytes)
+    // The checksum is compared where the end is read, which lies behind the last byte.
+    found.by_ref().take(length + 1).read_to_end(&mut bytes).map_err(|error| damaged(&error))?;
+    match bytes.len() as u64 == length {
+        true => Ok(bytes),
+        false => Err(damaged(&"another length than it says")),
+    }
 }
 
 /// Of a newer format nothing else is understood.

@@ -21,7 +21,7 @@ use cohabit_model::file::check_writable;
 use cohabit_model::metrics::advice::Advice;
 use cohabit_model::profile::{Coverage, Meta};
 use cohabit_model::timeline::By;
-use cohabit_model::topology::NodeId;
+use cohabit_model::topology::{Level, NodeId};
 use cohabit_model::{Mapping, Profile, Result, Topology};
 use cohabit_network::estimator::SAME;
 use serde::Serialize;
@@ -221,6 +221,12 @@ fn slower(made: &Made) -> Option<String> {
     })
 }
 
+/// What mappings have in common, where that can cost J.
+fn rule(made: &Made, topology: &Topology) -> &'static str {
+    let shared = topology.nodes.iter().any(|node| node.level == Level::Core && node.pus.len() > 1);
+    if shared && !made.options.share_cores { " without --share-cores" } else { "" }
+}
+
 fn text(made: &Made, topology: &Topology, costs: Costs, sentences: [Option<&String>; 3], meta: &Meta) -> String {
     let weight = serde_json::to_value(made.mapping.weight).ok().and_then(|name| name.as_str().map(str::to_owned));
     let weight = weight.unwrap_or_default();
@@ -242,7 +248,7 @@ fn text(made: &Made, topology: &Topology, costs: Costs, sentences: [Option<&Stri
         ("found", made.set_aside, format!("{:.1} % less: too little to tell in time", found.unwrap_or(0.0))),
         ("packed", Some(costs.packed), format!("{one} after {one}, side by side")),
         ("scatter", Some(costs.scatter), "as far apart as they can be".to_owned()),
-        ("at least", bound, "no mapping costs less".to_owned()),
+        ("at least", bound, format!("no mapping{} costs less", rule(made, topology))),
     ];
     let others = others.into_iter().filter(|other| other.0 != mapper);
     let others = others.filter_map(|(name, cost, what)| Some((name, cost?, what)));

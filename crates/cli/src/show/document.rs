@@ -48,8 +48,8 @@ pub fn document(profile: &Profile, options: &ShowOptions) -> Value {
         },
         "structure": structure,
         // Of pairs that are all alike the machine decides.
-        "can_gain": match structure.can_gain() || !channels.is_empty() || advice == Advice::Congestion {
-            false if structure == Structure::Uniform => None,
+        "can_gain": match (structure.can_gain() && advice != Advice::Nothing) || !channels.is_empty() || advice == Advice::Congestion {
+            false if structure == Structure::Uniform && advice != Advice::Nothing => None,
             can_gain => Some(can_gain),
         },
         "verdict": summary::verdict(profile, options),

@@ -5,10 +5,10 @@ use crate::picture::label::size;
 use crate::picture::palette::Palette;
 use crate::picture::text::{clean, fit, grouped, short, width};
 use crate::words::noun;
-use cohabit_evaluate::verdict::advised;
+use cohabit_evaluate::verdict::{LITTLE, advised};
 use cohabit_model::metrics::advice::Advice;
-use cohabit_model::metrics::metrics;
 use cohabit_model::metrics::table::{Known, METRICS, Metric};
+use cohabit_model::metrics::{Structure, metrics};
 use cohabit_model::{Matrix, Profile};
 
 /// Columns of the figures' names.
@@ -127,6 +127,12 @@ pub fn verdict(profile: &Profile, options: &ShowOptions) -> String {
         return format!("there is only one {}: no placement can help", noun[0]);
     }
     let structure = metrics(matrix(profile, options.weight)).structure();
+    if advice(profile, options) == Advice::Nothing
+        && structure != Structure::Silent
+        && profile.meta.unseen_channels.is_empty()
+    {
+        return format!("{LITTLE}: no placement can help, whichever {} communicate", noun[1]);
+    }
     if advice(profile, options) == Advice::Congestion && !structure.can_gain() {
         return "all pairs communicate alike: it matters how many are together, and not which".to_owned();
     }
@@ -165,6 +171,7 @@ fn figure(name: &str, value: &str) -> String {
 
 /// With what it says, where that is told.
 fn explained(name: &str, value: &str, what: &str) -> String {
+    let name = if name.chars().count() < NAME { name.to_owned() } else { format!("{name} ") };
     let line = format!("  {name:<NAME$}{value:<VALUE$} {what}");
     format!("{}\n", line.trim_end())
 }

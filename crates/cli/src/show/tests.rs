@@ -69,6 +69,22 @@ fn patterns_have_their_verdicts() {
 }
 
 #[test]
+fn of_what_hardly_communicates_no_gain_is_promised() {
+    let mut profile = ring(8);
+    profile.accessed_bytes = vec![1 << 40; 8];
+    let said = "next to nothing of what is accessed is communicated: no placement can help, whichever threads communicate";
+    assert!(text(&profile).contains(said) && !text(&profile).contains("placement can help\n"), "{}", text(&profile));
+    let told = document(&profile, &options(Palette::Ascii));
+    assert_eq!((&told["can_gain"], &told["advice"]["kind"]), (&false.into(), &"nothing".into()));
+    // What they read again and again while they waited does not make it less.
+    profile.polled_bytes = vec![(1 << 40) - 10_000; 8];
+    assert!(text(&profile).contains("(100 % of it): placement can help\n"), "{}", text(&profile));
+    // Of what goes through sockets nothing is known.
+    (profile.polled_bytes, profile.meta.unseen_channels) = (Vec::new(), vec!["sockets".to_owned()]);
+    assert!(!text(&profile).contains("no placement can help, whichever"), "{}", text(&profile));
+}
+
+#[test]
 fn axes_are_labelled_by_what_tasks_do() {
     let threads = text(&ring(4));
     assert!(

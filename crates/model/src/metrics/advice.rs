@@ -1,8 +1,8 @@
 //! What the metrics come to: whether placement can gain, and by what (DeLoc, section III), or what is to be mended
 //! first.
 //!
-//! The thresholds stand here and nowhere else. [`LEAST_COMMUNICATION`] is what the simulator's gains of half of 112
-//! pairs of program and machine choose (docs/verdict.md has how often the other half is right; `benches/advice.py`).
+//! The thresholds stand here and nowhere else. [`LEAST_COMMUNICATION`] is where the simulator's gains of half of 115
+//! pairs of program and machine allow it (docs/verdict.md has how often the other half is right; `benches/advice.py`).
 //! The others follow the paper's words (higher CommLoc: gain by locality; higher CommR, CommC and DramR: gain by
 //! spreading): no others were right oftener.
 
