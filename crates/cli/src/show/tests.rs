@@ -72,7 +72,8 @@ fn patterns_have_their_verdicts() {
 fn of_what_hardly_communicates_no_gain_is_promised() {
     let mut profile = ring(8);
     profile.accessed_bytes = vec![1 << 40; 8];
-    let said = "next to nothing of what is accessed is communicated: no placement can help, whichever threads communicate";
+    let said =
+        "next to nothing of what is accessed is communicated: no placement can help, whichever threads communicate";
     assert!(text(&profile).contains(said) && !text(&profile).contains("placement can help\n"), "{}", text(&profile));
     let told = document(&profile, &options(Palette::Ascii));
     assert_eq!((&told["can_gain"], &told["advice"]["kind"]), (&false.into(), &"nothing".into()));
