@@ -7,7 +7,7 @@ use crate::{hosts, number, progress};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use cohabit_evaluate::comparison;
 use cohabit_evaluate::phases::{self, bursts};
-use cohabit_evaluate::verdict::{hopeless, rooms};
+use cohabit_evaluate::verdict::{hopeless, little, rooms};
 use cohabit_host::CpuMask;
 use cohabit_map::makespan::Time;
 use cohabit_map::objective::{Case, congestion};
@@ -169,7 +169,8 @@ impl MappingArgs {
         let lower_bound = Some(lower_bound(&problem)?);
         let same_host = profile.meta.tasks.windows(2).all(|pair| pair[0].host == pair[1].host);
         let usable = usable(topology, &options);
-        let no_gain = hopeless(matrix, &usable);
+        // Who gains nothing is confined to nothing.
+        let no_gain = hopeless(matrix, &usable).or_else(|| little(profile, matrix));
         let rooms = rooms(matrix, &usable, &placement, &fixed(&options), no_gain.is_some());
         let mut lists: HashMap<NodeId, String> = HashMap::new();
         let mut place = |((task, &pu), room): ((&Task, &usize), NodeId)| {

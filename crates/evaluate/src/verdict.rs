@@ -79,6 +79,12 @@ pub fn verdict(weight: &Matrix, topology: &Topology, costs: Costs, mapper: &str)
     }
 }
 
+/// Why no placement gains anything that matters, where too little is communicated, as far as is seen.
+pub fn little(profile: &Profile, weight: &Matrix) -> Option<String> {
+    let unseen = !profile.meta.unseen_channels.is_empty();
+    (!unseen && advised(profile, None, weight, None) == Advice::Nothing).then(|| LITTLE.to_owned())
+}
+
 /// Why every placement is as good as every other, where it is.
 pub fn hopeless(weight: &Matrix, topology: &Topology) -> Option<String> {
     let structure = metrics(weight).structure();
@@ -168,6 +174,7 @@ fn below(mapped: u128, other: u128) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cohabit_model::profile::{Kind, Meta};
 
     fn all_to_all(tasks: u32, value: u64) -> Matrix {
         let pairs = (0..tasks).flat_map(|a| (0..tasks).filter(move |&b| a != b).map(move |b| (a, b, value)));
@@ -196,8 +203,16 @@ mod tests {
         let machine = Topology::load("pack:2 core:2 pu:1").unwrap();
         let gains = verdict(&chain, &machine, costs, "best");
         assert_eq!(gains.text, "J is 50 % below packed and 75 % below scatter");
-        let little = gains.advised(Advice::Nothing);
-        assert!(!little.can_gain && little.text.starts_with("nothing to gain: next to nothing"), "{}", little.text);
+        let nothing = gains.advised(Advice::Nothing);
+        assert!(!nothing.can_gain && nothing.text.starts_with("nothing to gain: next to nothing"), "{}", nothing.text);
+        let mut profile = Profile::new(Meta::new(Kind::Threads, "test", Vec::new()), chain.clone(), chain.clone());
+        profile.accessed_bytes = vec![1 << 40; 4];
+        assert_eq!(little(&profile, &chain).as_deref(), Some(LITTLE));
+        let unseen = vec!["sockets".to_owned()];
+        let mut beside = profile.clone();
+        beside.meta.unseen_channels = unseen;
+        profile.accessed_bytes = vec![100; 4];
+        assert_eq!([&profile, &beside].map(|profile| little(profile, &chain)), [None, None]);
     }
 
     /// Where tasks are as many as PUs it is the same whoever is where; where they are fewer, it is not.
