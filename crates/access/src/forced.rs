@@ -1,15 +1,18 @@
-//! Which waits for another's data the program forces.
+//! Which waits for another task the program forces.
 //!
 //! While a program is recorded, order among tasks is kept by blocks of 64 bytes: who reads or writes a block waits for
 //! whoever wrote it last, in whatever word. Tasks that use different words of a block then take turns as they did on
 //! the recorded machine, where they may have run one after the other. Here all accesses are gone through in an order
-//! that those waits allow, and what is accessed is followed by words of 8 bytes: a wait for data stays where the words
-//! were written by another task, for that write, and goes where they were not.
+//! that those waits allow, and what is accessed is followed by words of 4 bytes: a wait for data, or for an atomic
+//! access, stays where the words were written by another task, for that write, and goes where they were not.
 //!
-//! As recorded stay waits for locks and ends, and all waits at blocks that tasks wait at: some atomic instruction is
-//! used on them, or they are polled. There what orders tasks may be another word than the one that is read next.
-//! A program in which tasks read what others write without any such wait between is a race; of these the order of the
-//! words that are read first after another's write is kept.
+//! A wait at a block that tasks wait at (some atomic instruction is used on it, or it is polled) may order more than
+//! the access that comes next: whatever the task accesses there until it waits at the block again. All these words
+//! count, each as it was written when the task waited.
+//!
+//! Of other blocks the access that comes next counts alone. A program in which tasks read what others write without any
+//! wait at all between is a race; of these the order of the words that are read first after another's write is kept.
+//! Waits for messages, begins and ends stay as they are.
 
 use crate::hashing::Blocks;
 use crate::{Reason, Recording, Step, Steps, StridedAccess};
@@ -17,15 +20,20 @@ use cohabit_model::{Error, Result};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-const WORD_SHIFT: u32 = 3;
+/// Futexes have 4 bytes, and so have counters of barriers, side by side.
+const WORD_SHIFT: u32 = 2;
 /// Bytes of memory in which order is recorded, as a shift.
 const BLOCK_SHIFT: u32 = 6;
 const WORDS: usize = 1 << (BLOCK_SHIFT - WORD_SHIFT);
 /// Accesses of a turn, when all is gone through; a loop is gone through at once.
 const TURN: u64 = 64;
 const PAGE_SHIFT: u32 = 12;
+/// Open waits of all tasks together: 150 bytes each.
+const MOST_OPEN: usize = 1 << 21;
+const LEAST_OPEN: usize = 1 << 8;
+const ALL_WORDS: u16 = u16::MAX;
 
-/// What becomes of a wait for data.
+/// What becomes of a wait for data, or for an atomic access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision {
     /// It stays.
@@ -34,28 +42,56 @@ pub(crate) enum Decision {
     Instead(Vec<(u32, u64)>),
 }
 
-/// Who wrote each word of a block last, and where it was behind that.
-type Words = [Option<(u32, u64)>; WORDS];
+impl Decision {
+    /// Whether some decision is made of waits for this reason.
+    pub fn is_made_of(reason: Reason) -> bool {
+        matches!(reason, Reason::Data | Reason::Lock)
+    }
+}
 
-/// Decides of the waits for data of each task, in their order. `recording` is read once as it is, `told` is the same
+/// Who wrote a word last, and where it was behind that.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Write {
+    /// The task's number + 1, 0 for nobody, above its position.
+    coded: u64,
+}
+
+impl Write {
+    const POSITION_BITS: u32 = 47;
+
+    fn new(task: u32, position: u64) -> Self {
+        let most = (1 << Self::POSITION_BITS) - 1;
+        Self { coded: (u64::from(task) + 1) << Self::POSITION_BITS | position.min(most) }
+    }
+
+    fn is_later_of_the_same_task(self, other: Self) -> bool {
+        self.coded >> Self::POSITION_BITS == other.coded >> Self::POSITION_BITS && self.coded > other.coded
+    }
+
+    fn known(self) -> Option<(u32, u64)> {
+        let task = (self.coded >> Self::POSITION_BITS).checked_sub(1)?;
+        Some((task as u32, self.coded & ((1 << Self::POSITION_BITS) - 1)))
+    }
+}
+
+type Words = [Write; WORDS];
+
+/// Decides of the waits of each task for data and for atomic accesses, in their order. `recording` is read once as it is, `told` is the same
 /// with its polling told as such.
 ///
 /// # Errors
 /// The recording cannot be read, or its waits cannot be kept.
 pub(crate) fn decide(told: &dyn Recording, recording: &dyn Recording) -> Result<Vec<Vec<Decision>>> {
+    let most_open = (MOST_OPEN / recording.tasks().len().max(1)).max(LEAST_OPEN);
+    decide_within(told, recording, most_open)
+}
+
+/// The same, `most_open` waits of each task being open.
+fn decide_within(told: &dyn Recording, recording: &dyn Recording, most_open: usize) -> Result<Vec<Vec<Decision>>> {
     let at = WaitedAt::of_all(told)?;
-    let mut tracked = Tracked::new(at.data.difference(&at.tasks).copied());
+    let mut tracked = Tracked::new(&at);
     drop(at);
-    let open = |task| {
-        Ok(Task {
-            steps: recording.steps(task)?,
-            at_wait: None,
-            position: 0,
-            waits: 0,
-            decisions: Vec::new(),
-            ended: false,
-        })
-    };
+    let open = |task| Ok(Task::new(recording.steps(task)?, task, most_open));
     let mut tasks = (0..recording.tasks().len() as u32).map(open).collect::<Result<Vec<_>>>()?;
     loop {
         let (mut moved, mut waiting) = (false, None);
@@ -90,31 +126,37 @@ fn blocks_of(address: u64, size_bytes: u32) -> std::ops::RangeInclusive<u64> {
     block(address)..=block(address.saturating_add(u64::from(size_bytes.max(1)) - 1))
 }
 
-/// Blocks at which a task waits for data, and those at which it waits for other tasks, or makes atomic accesses.
+/// Blocks at which a task waits for data or an atomic access, and those at which it polls, or makes atomic accesses.
 #[derive(Default)]
 struct WaitedAt {
-    data: HashSet<u64>,
+    waits: HashSet<u64>,
     tasks: HashSet<u64>,
 }
 
 impl WaitedAt {
     fn of(mut steps: Box<dyn Steps + '_>) -> Result<Self> {
         let mut found = Self::default();
-        let (mut data, mut others) = (false, false);
+        let (mut waits, mut polls, mut last) = (false, false, None);
         while let Some(step) = steps.next_step()? {
             match &step {
-                Step::Wait { reason: Reason::Data, polled: None, .. } => data = true,
-                Step::Wait { reason: Reason::Data | Reason::Lock, .. } => others = true,
+                Step::Wait { reason, polled, .. } if Decision::is_made_of(*reason) => {
+                    waits = true;
+                    polls |= polled.is_some();
+                    found.waits.extend(behind_atomic(*reason, last.as_ref()).into_iter().flat_map(blocks));
+                }
                 Step::Loop { accesses, iterations } => {
-                    if data || others {
-                        let touched = blocks_of(accesses[0].base, accesses[0].size_bytes);
-                        if others { found.tasks.extend(touched) } else { found.data.extend(touched) }
+                    if waits {
+                        found.waits.extend(blocks(&accesses[0]));
                     }
-                    (data, others) = (false, false);
+                    if polls {
+                        found.tasks.extend(blocks(&accesses[0]));
+                    }
+                    (waits, polls) = (false, false);
                     for access in accesses.iter().filter(|access| access.atomic) {
                         let every = if access.stride == 0 { 1 } else { *iterations };
                         (0..every).for_each(|at| found.tasks.extend(blocks_of(access.address(at), access.size_bytes)));
                     }
+                    last = last_access(accesses, *iterations);
                 }
                 _ => {}
             }
@@ -150,20 +192,177 @@ impl WaitedAt {
     }
 
     fn add(&mut self, other: Self) {
-        self.data.extend(other.data);
+        self.waits.extend(other.waits);
         self.tasks.extend(other.tasks);
     }
 }
 
+/// The last access of a loop.
+fn last_access(accesses: &[StridedAccess], iterations: u64) -> Option<StridedAccess> {
+    let last = accesses.last()?;
+    Some(StridedAccess { base: last.address(iterations.saturating_sub(1)), ..*last })
+}
+
+/// The atomic access that a wait right behind it may be for: another task's came between what the recorder noted and
+/// what the processor did.
+fn behind_atomic(reason: Reason, last: Option<&StridedAccess>) -> Option<&StridedAccess> {
+    last.filter(|access| reason == Reason::Lock && access.atomic)
+}
+
+fn blocks(access: &StridedAccess) -> std::ops::RangeInclusive<u64> {
+    blocks_of(access.base, access.size_bytes)
+}
+
+/// A wait at a block that tasks wait at, until the task waits there again.
+struct OpenWait {
+    /// Of the task's decisions.
+    number: usize,
+    /// As they were when it had waited.
+    words: Words,
+    /// A bit for each word that the task has accessed since.
+    touched: u16,
+}
+
+impl OpenWait {
+    fn decision(&self, task: u32) -> Decision {
+        Decision::Instead(writes_of(task, chosen(&self.words, self.touched)))
+    }
+}
+
+/// The words that a mask has a bit for.
+fn chosen(words: &Words, mask: u16) -> impl Iterator<Item = Write> + '_ {
+    words.iter().enumerate().filter(move |(word, _)| mask >> word & 1 == 1).map(|(_, write)| *write)
+}
+
+/// The last write of each task among these, the task's own left out.
+fn writes_of(task: u32, words: impl Iterator<Item = Write>) -> Vec<(u32, u64)> {
+    let mut writes: Vec<(u32, u64)> = Vec::new();
+    for (writer, position) in words.filter_map(Write::known) {
+        match writes.iter_mut().find(|known| known.0 == writer) {
+            _ if writer == task => {}
+            Some(known) => known.1 = known.1.max(position),
+            None => writes.push((writer, position)),
+        }
+    }
+    writes
+}
+
 struct Task<'a> {
     steps: Box<dyn Steps + 'a>,
+    number: u32,
     /// The wait that it is at.
     at_wait: Option<Step>,
     position: u64,
-    /// Waits for data that have come to their end, for the access that comes next.
-    waits: usize,
+    /// The access it has made last.
+    last: Option<StridedAccess>,
+    /// Why it has waited, for the access that comes next.
+    waits: Vec<Reason>,
+    /// Those of open waits are filled in when these are closed.
     decisions: Vec<Decision>,
+    /// By block.
+    open: Blocks<OpenWait>,
+    most_open: usize,
     ended: bool,
+}
+
+impl<'a> Task<'a> {
+    fn new(steps: Box<dyn Steps + 'a>, number: u32, most_open: usize) -> Self {
+        Self {
+            steps,
+            number,
+            at_wait: None,
+            position: 0,
+            last: None,
+            waits: Vec::new(),
+            decisions: Vec::new(),
+            open: Blocks::default(),
+            most_open,
+            ended: false,
+        }
+    }
+
+    /// Decides of the waits before an access, or begins to.
+    fn decide(&mut self, access: &StridedAccess, tracked: &Tracked) {
+        for reason in std::mem::take(&mut self.waits) {
+            let decision = match behind_atomic(reason, self.last.as_ref()).copied() {
+                None => self.wait_at(&[*access], tracked),
+                Some(behind) if !access.atomic => self.wait_at(&[behind], tracked),
+                // It may be for either.
+                Some(behind) => self.wait_at(&[behind, *access], tracked),
+            };
+            self.decisions.push(decision);
+        }
+    }
+
+    /// The task has waited, for the sake of these accesses.
+    fn wait_at(&mut self, accesses: &[StridedAccess], tracked: &Tracked) -> Decision {
+        let touched = accesses
+            .iter()
+            .flat_map(|access| blocks(access).map(|number| (number, words_of(number, access.base, access.size_bytes))));
+        let mut blocks: Vec<(u64, &Block, u16)> = Vec::new();
+        for (number, words) in touched {
+            let Some(block) = tracked.blocks.get(&number) else { return Decision::Keep };
+            match blocks.iter_mut().find(|known| known.0 == number) {
+                Some((_, _, touched)) => *touched |= bits(words),
+                None => blocks.push((number, block, bits(words))),
+            }
+        }
+        if let [(number, block, touched)] = blocks[..]
+            && block.waited_at
+        {
+            self.open(number, OpenWait { number: self.decisions.len(), words: block.words, touched });
+            return Decision::Keep;
+        }
+        let words = blocks.iter().flat_map(|(_, block, touched)| {
+            // Of two such blocks at once all words count, whichever are accessed later.
+            let touched = if block.waited_at { ALL_WORDS } else { *touched };
+            chosen(&block.words, touched)
+        });
+        Decision::Instead(writes_of(self.number, words))
+    }
+
+    fn open(&mut self, block: u64, wait: OpenWait) {
+        if self.open.len() >= self.most_open {
+            let early = self.open.drain().map(|(_, wait)| OpenWait { touched: ALL_WORDS, ..wait });
+            early.for_each(|wait| self.decisions[wait.number] = wait.decision(self.number));
+        }
+        if let Some(before) = self.open.insert(block, wait) {
+            self.decisions[before.number] = before.decision(self.number);
+        }
+    }
+
+    /// It makes the accesses of a loop.
+    fn touch(&mut self, accesses: &[StridedAccess], iterations: u64, tracked: &Tracked) {
+        self.last = last_access(accesses, iterations);
+        if self.open.is_empty() {
+            return;
+        }
+        for access in accesses {
+            for iteration in tracked.iterations_at(access, iterations, true) {
+                let address = access.address(iteration);
+                for number in blocks_of(address, access.size_bytes) {
+                    if !tracked.waited_at.may_have(number) {
+                        continue;
+                    }
+                    if let Some(wait) = self.open.get_mut(&number) {
+                        wait.touched |= bits(words_of(number, address, access.size_bytes));
+                    }
+                }
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        self.decisions.resize(self.decisions.len() + self.waits.len(), Decision::Keep);
+        for wait in std::mem::take(&mut self.open).into_values() {
+            self.decisions[wait.number] = wait.decision(self.number);
+        }
+        self.ended = true;
+    }
+}
+
+fn bits(words: std::ops::Range<usize>) -> u16 {
+    words.fold(0, |bits, word| bits | 1 << word)
 }
 
 /// Whether the task went on.
@@ -173,9 +372,7 @@ fn advance(tasks: &mut [Task<'_>], number: usize, left: &mut u64, tracked: &mut 
         None => match tasks[number].steps.next_step()? {
             Some(step) => step,
             None => {
-                let task = &mut tasks[number];
-                task.decisions.resize(task.decisions.len() + task.waits, Decision::Keep);
-                task.ended = true;
+                tasks[number].end();
                 return Ok(true);
             }
         },
@@ -189,17 +386,16 @@ fn advance(tasks: &mut [Task<'_>], number: usize, left: &mut u64, tracked: &mut 
                 tasks[number].at_wait = Some(step);
                 return Ok(false);
             }
-            tasks[number].waits += usize::from(*reason == Reason::Data);
+            if Decision::is_made_of(*reason) {
+                tasks[number].waits.push(*reason);
+            }
         }
         Step::Loop { accesses, iterations } => {
             let task = &mut tasks[number];
-            if task.waits > 0 {
-                let decision = tracked.decision(number as u32, &accesses[0]);
-                let none = if decision == Decision::Keep { Decision::Keep } else { Decision::Instead(Vec::new()) };
-                task.decisions.push(decision);
-                task.decisions.resize(task.decisions.len() + task.waits - 1, none);
-                task.waits = 0;
+            if !task.waits.is_empty() {
+                task.decide(&accesses[0], tracked);
             }
+            task.touch(accesses, *iterations, tracked);
             tracked.gone_through(accesses, *iterations, (number as u32, task.position));
             task.position = task.position.saturating_add(step.access_count());
             *left = left.saturating_sub(step.access_count());
@@ -214,11 +410,21 @@ fn advance(tasks: &mut [Task<'_>], number: usize, left: &mut u64, tracked: &mut 
     Ok(true)
 }
 
-/// The blocks at which tasks wait for data, and the pages that have some: nearly all that is written lies in none.
+/// A block at which some task waits.
+struct Block {
+    words: Words,
+    /// Tasks wait for one another there; else only for data.
+    waited_at: bool,
+}
+
+/// The blocks at which tasks wait, and the pages that have some: nearly all that is accessed lies in none.
 struct Tracked {
-    blocks: Blocks<Words>,
-    pages: Blocks<()>,
+    blocks: Blocks<Block>,
+    /// Whether tasks wait for one another in the page.
+    pages: Blocks<bool>,
     filter: Filter,
+    /// Of blocks at which tasks wait for one another.
+    waited_at: Filter,
 }
 
 /// Bits, one of which is set for each number put in: most others are told from these without a look into a map.
@@ -253,49 +459,60 @@ impl Filter {
 }
 
 impl Tracked {
-    fn new(blocks: impl Iterator<Item = u64>) -> Self {
-        let blocks: Blocks<Words> = blocks.map(|block| (block, Words::default())).collect();
-        let pages = blocks.keys().map(|block| (block >> (PAGE_SHIFT - BLOCK_SHIFT), ())).collect();
+    fn new(at: &WaitedAt) -> Self {
+        let block = |number: &u64| (*number, Block { words: Words::default(), waited_at: at.tasks.contains(number) });
+        let blocks: Blocks<Block> = at.waits.iter().map(block).collect();
+        let mut pages: Blocks<bool> = Blocks::default();
+        for (number, block) in &blocks {
+            *pages.entry(number >> (PAGE_SHIFT - BLOCK_SHIFT)).or_default() |= block.waited_at;
+        }
         let filter = Filter::new(blocks.keys().copied());
-        Self { blocks, pages, filter }
+        let waited_at: Vec<u64> =
+            blocks.iter().filter(|(_, block)| block.waited_at).map(|(number, _)| *number).collect();
+        Self { waited_at: Filter::new(waited_at.into_iter()), blocks, pages, filter }
     }
 
     /// The task makes the accesses of a loop, from a position on.
     fn gone_through(&mut self, accesses: &[StridedAccess], iterations: u64, (task, position): (u32, u64)) {
         let each = accesses.len() as u64;
         for (number, access) in (1..).zip(accesses).filter(|(_, access)| access.kind.writes()) {
-            let behind = |iteration: u64| {
-                Some((task, position.saturating_add(iteration.saturating_mul(each)).saturating_add(number)))
-            };
-            let last = iterations - 1;
-            if access.stride == 0 || iterations == 1 {
-                self.written(access.base, access.size_bytes, behind(last));
-            } else if self.any(access.address(0), access.address(last), access.size_bytes, iterations) {
-                for iteration in 0..iterations {
-                    self.written(access.address(iteration), access.size_bytes, behind(iteration));
-                }
+            for iteration in self.iterations_at(access, iterations, false) {
+                let behind = position.saturating_add(iteration.saturating_mul(each)).saturating_add(number);
+                self.written(access.address(iteration), access.size_bytes, Write::new(task, behind));
             }
         }
     }
 
-    /// Whether some page from one access to another may have a block that is tracked.
-    fn any(&self, one: u64, other: u64, size_bytes: u32, accesses: u64) -> bool {
-        let (first, last) = (one.min(other), one.max(other).saturating_add(size_bytes.into()));
-        let mut pages = first >> PAGE_SHIFT..=last >> PAGE_SHIFT;
-        (last - first) >> PAGE_SHIFT > accesses || pages.any(|page| self.pages.contains_key(&page))
+    /// The iterations in which an access may lie in a block that is tracked, or one that is waited at: those of an
+    /// address that stays are as the last one.
+    fn iterations_at(&self, access: &StridedAccess, iterations: u64, waited_at: bool) -> std::ops::Range<u64> {
+        let last = iterations - 1;
+        if access.stride == 0 || last == 0 {
+            last..iterations
+        } else if self.any(access.address(0), access.address(last), access.size_bytes, iterations, waited_at) {
+            0..iterations
+        } else {
+            0..0
+        }
     }
 
-    fn written(&mut self, address: u64, size_bytes: u32, writer: Option<(u32, u64)>) {
+    /// Whether some page from one access to another may have a block that is tracked.
+    fn any(&self, one: u64, other: u64, size_bytes: u32, accesses: u64, waited_at: bool) -> bool {
+        let (first, last) = (one.min(other), one.max(other).saturating_add(size_bytes.into()));
+        let mut pages = first >> PAGE_SHIFT..=last >> PAGE_SHIFT;
+        let has = |page: u64| self.pages.get(&page).is_some_and(|waits| *waits || !waited_at);
+        (last - first) >> PAGE_SHIFT > accesses || pages.any(has)
+    }
+
+    fn written(&mut self, address: u64, size_bytes: u32, write: Write) {
         for number in blocks_of(address, size_bytes) {
             if !self.filter.may_have(number) {
                 continue;
             }
-            if let Some(words) = self.blocks.get_mut(&number) {
+            if let Some(block) = self.blocks.get_mut(&number) {
                 // Of one loop's accesses the last one counts, in whatever order they are gone through.
-                for word in &mut words[words_of(number, address, size_bytes)] {
-                    let later =
-                        matches!((*word, writer), (Some(known), Some(now)) if known.0 == now.0 && known.1 > now.1);
-                    *word = if later { *word } else { writer };
+                for word in &mut block.words[words_of(number, address, size_bytes)] {
+                    *word = if word.is_later_of_the_same_task(write) { *word } else { write };
                 }
             }
         }
@@ -307,30 +524,14 @@ impl Tracked {
         }
         let last = block(range.end - 1);
         if last - block(range.start) < self.blocks.len() as u64 {
-            self.written(range.start, u32::try_from(range.end - range.start).unwrap_or(u32::MAX), None);
+            self.written(range.start, u32::try_from(range.end - range.start).unwrap_or(u32::MAX), Write::default());
         } else {
             let gone = |number: u64| (block(range.start)..=last).contains(&number);
             self.blocks
                 .iter_mut()
                 .filter(|(number, _)| gone(**number))
-                .for_each(|(_, words)| *words = Words::default());
+                .for_each(|(_, block)| block.words = Words::default());
         }
-    }
-
-    /// What becomes of waits before the access.
-    fn decision(&self, task: u32, access: &StridedAccess) -> Decision {
-        let mut writes: Vec<(u32, u64)> = Vec::new();
-        for number in blocks_of(access.base, access.size_bytes) {
-            let Some(words) = self.blocks.get(&number) else { return Decision::Keep };
-            for &(writer, position) in words[words_of(number, access.base, access.size_bytes)].iter().flatten() {
-                match writes.iter_mut().find(|known| known.0 == writer) {
-                    _ if writer == task => {}
-                    Some(known) => known.1 = known.1.max(position),
-                    None => writes.push((writer, position)),
-                }
-            }
-        }
-        Decision::Instead(writes)
     }
 }
 
@@ -371,11 +572,13 @@ mod tests {
     }
 
     /// What is left when it is decided.
-    fn left(steps: &[Vec<Step>]) -> Vec<Vec<Step>> {
+    fn left(steps: &[Vec<Step>], most_open: usize) -> Vec<Vec<Step>> {
+        let recording = InMemory::new(steps.to_vec());
+        let decided = decide_within(&recording, &recording, most_open).unwrap();
         let apply = |(steps, decisions): (&Vec<Step>, Vec<Decision>)| {
             let mut decisions = decisions.into_iter();
             let each = |step: &Step| match step {
-                Step::Wait { reason: Reason::Data, .. } => match decisions.next().unwrap() {
+                Step::Wait { reason, .. } if Decision::is_made_of(*reason) => match decisions.next().unwrap() {
                     Decision::Keep => vec![step.clone()],
                     Decision::Instead(writes) => writes.into_iter().map(|(task, at)| wait(task, at)).collect(),
                 },
@@ -383,7 +586,7 @@ mod tests {
             };
             steps.iter().flat_map(each).collect()
         };
-        steps.iter().zip(decided(steps)).map(apply).collect()
+        steps.iter().zip(decided).map(apply).collect()
     }
 
     #[test]
@@ -409,16 +612,72 @@ mod tests {
         assert_eq!(all[2], [Decision::Instead(vec![(0, 1), (1, 1)])]);
     }
 
+    fn atomic(address: u64) -> Step {
+        let access = StridedAccess { size_bytes: 4, ..StridedAccess::new(AccessKind::ReadWrite, address, 4) };
+        Step::access(StridedAccess { atomic: true, ..access })
+    }
+
+    fn lock(task: u32, position: u64) -> Step {
+        Step::Wait { task, position, reason: Reason::Lock, polled: None }
+    }
+
+    /// Where tasks wait for one another all is for all words that are accessed until the next wait, as they were then.
     #[test]
-    fn where_tasks_wait_for_one_another_all_stays() {
-        let lock = Step::Wait { task: 0, position: 1, reason: Reason::Lock, polled: None };
-        let polled = Step::Wait { task: 0, position: 1, reason: Reason::Data, polled: Some(0x1008) };
-        let of_atomic = StridedAccess { atomic: true, ..StridedAccess::new(AccessKind::ReadWrite, 0x1038, 8) };
-        for other in [vec![lock, read(0x1008)], vec![polled.clone(), read(0x1008)], vec![Step::access(of_atomic)]] {
-            let all = decided(&[vec![write(0x1000)], vec![wait(0, 1), write(0x1020)], other]);
-            assert_eq!(all[1], [Decision::Keep]);
-        }
-        assert_eq!(decided(&[vec![write(0x1000)], vec![polled, read(0x1008)]])[1], [Decision::Keep]);
+    fn a_wait_at_a_block_of_atomics_is_for_all_that_is_accessed_there() {
+        let first = vec![atomic(0x1000), write(0x1020), write(0x1030), write(0x1038)];
+        let second = vec![lock(0, 4), atomic(0x1004), read(0x5000), read(0x1030), write(0x6000)];
+        // It does not wait for what the third reads, nor for what it does itself.
+        let third = vec![wait(1, 4), read(0x1020), read(0x1004)];
+        let all = decided(&[first.clone(), second.clone(), third]);
+        assert_eq!(all[1], [Decision::Instead(vec![(0, 3)])]);
+        assert_eq!(all[2], [Decision::Instead(vec![(1, 1), (0, 2)])]);
+        // Nobody wrote what is accessed.
+        let alone = decided(&[first.clone(), vec![lock(0, 4), atomic(0x1004), read(0x1008)]]);
+        assert_eq!(alone[1], [Decision::Instead(vec![])]);
+        // What is written behind the wait is none of its business, whatever the order it is gone through in.
+        let mut long = first;
+        long.extend([wait(1, 2), write(0x1030)]);
+        let second = vec![lock(0, 4), atomic(0x1004), write(0x7000), read(0x8000), read(0x1030)];
+        let all = decided(&[long, second]);
+        assert_eq!(all[1], [Decision::Instead(vec![(0, 3)])]);
+    }
+
+    #[test]
+    fn a_wait_behind_an_atomic_access_is_for_that() {
+        let second = |own: u64, next: Step| vec![atomic(own), lock(0, 2), next];
+        let decision = |own: u64, next: Step| {
+            let first = vec![lock(1, 1), atomic(0x1000), atomic(0x1008)];
+            decided(&[first, second(own, next)]).remove(1)
+        };
+        assert_eq!(decision(0x1000, read(0x9000)), [Decision::Instead(vec![(0, 1)])]);
+        assert_eq!(decision(0x1010, read(0x9000)), [Decision::Instead(vec![])]);
+        // Before another atomic access it may be for either, and at two blocks for all that is there.
+        assert_eq!(decision(0x1010, atomic(0x9000)), [Decision::Instead(vec![(0, 2)])]);
+        assert_eq!(decision(0x1000, atomic(0x1008)), [Decision::Instead(vec![(0, 2)])]);
+    }
+
+    /// A barrier of glibc's kind: who comes late out of one does not wait for who is at the next already.
+    #[test]
+    fn who_leaves_a_barrier_late_waits_for_nobody_at_the_next() {
+        let (arrived, round, left) = (0x1000, 0x1004, 0x1010);
+        let read_round = || Step::access(StridedAccess::new(AccessKind::Read, round, 4));
+        let work = |task: u64| (0..100).map(move |at| read(0x10_0000 * (task + 1) + 8 * at));
+        // The second comes last, lets the first go, works and is at the next; then the first looks and leaves.
+        let mut first = vec![atomic(arrived), read_round()];
+        let mut second = vec![lock(0, 1), atomic(arrived), atomic(round), atomic(left)];
+        second.extend(work(1));
+        second.push(atomic(arrived));
+        first.extend([wait(1, second.len() as u64 - 1), read_round(), atomic(left)]);
+        first.extend(work(0));
+        let all = decided(&[first, second]);
+        assert_eq!(all[0], [Decision::Instead(vec![(1, 3)])], "let go, and not that it is there again");
+    }
+
+    #[test]
+    fn what_is_polled_is_waited_for_by_words() {
+        let polled = Step::Wait { task: 0, position: 2, reason: Reason::Data, polled: Some(0x1008) };
+        let all = decided(&[vec![write(0x1000), write(0x1020)], vec![polled, read(0x1008), read(0x1000)]]);
+        assert_eq!(all[1], [Decision::Instead(vec![(0, 1)])]);
     }
 
     #[test]
@@ -463,7 +722,79 @@ mod tests {
         (steps, true_writes)
     }
 
+    /// What a task does to a word of a block that tasks wait at.
+    #[derive(Debug, Clone, Copy)]
+    enum Deed {
+        Read,
+        Write,
+        Atomic,
+    }
+
+    /// Steps of each task, and for each of its accesses another task's write of the word that came before.
+    type Ordered = (Vec<Vec<Step>>, Vec<Vec<Option<(u32, u64)>>>);
+
+    /// Any task does anything to any word of two blocks, in an order that is drawn, as the recorder keeps it.
+    fn at_atomics(ran: &[(u32, Deed, u64)], tasks: usize) -> Ordered {
+        let mut steps = vec![Vec::new(); tasks];
+        let mut forced = vec![Vec::new(); tasks];
+        let mut last: std::collections::BTreeMap<u64, (u32, u64, HashSet<u32>)> = Default::default();
+        let mut words: std::collections::BTreeMap<u64, (u32, u64)> = Default::default();
+        for &(task, deed, word) in ran {
+            let (address, me) = (0x1000 + 4 * word, task as usize);
+            let step = match deed {
+                Deed::Read => Step::access(StridedAccess::new(AccessKind::Read, address, 4)),
+                Deed::Write => Step::access(StridedAccess::new(AccessKind::Write, address, 4)),
+                Deed::Atomic => atomic(address),
+            };
+            let writes = !matches!(deed, Deed::Read);
+            let by_another = last.get_mut(&block(address)).filter(|known| known.0 != task);
+            if let Some((writer, at, readers)) = by_another
+                && (readers.insert(task) || writes)
+            {
+                let reason = if matches!(deed, Deed::Atomic) { Reason::Lock } else { Reason::Data };
+                steps[me].push(Step::Wait { task: *writer, position: *at, reason, polled: None });
+            }
+            steps[me].push(step);
+            forced[me].push(words.get(&word).copied().filter(|known| known.0 != task));
+            if writes {
+                let position = forced[me].len() as u64;
+                words.insert(word, (task, position));
+                last.insert(block(address), (task, position, HashSet::new()));
+            }
+        }
+        (steps, forced)
+    }
+
     proptest! {
+        /// No order that is left has a task at a word before whoever wrote it before.
+        #[test]
+        fn at_atomics_each_word_is_waited_for(
+            ran in prop::collection::vec(
+                (0..3u32, prop::sample::select(vec![Deed::Read, Deed::Write, Deed::Atomic]), 0..24u64), 0..200),
+            most_open in 1..3usize
+        ) {
+            let mut ran = ran;
+            // Atomic accesses are made in both blocks.
+            ran.extend([(0, Deed::Atomic, 0), (0, Deed::Atomic, 16)]);
+            let (steps, forced) = at_atomics(&ran, 3);
+            let left = InMemory::new(left(&steps, most_open));
+            for turn in [1, 5, 1000] {
+                let mut made = [0usize; 3];
+                let mut early = Vec::new();
+                in_turns(&left, turn, &mut |event| {
+                    if let crate::order::Event::Access(access) = event {
+                        let task = access.task as usize;
+                        let wanted = forced[task][made[task]];
+                        made[task] += 1;
+                        early.extend(wanted.filter(|&(writer, position)| (made[writer as usize] as u64) < position));
+                    }
+                    Ok(())
+                }).unwrap();
+                prop_assert!(early.is_empty(), "{early:?}");
+                prop_assert_eq!(made.iter().sum::<usize>(), ran.len());
+            }
+        }
+
         #[test]
         fn true_writes_are_waited_for_and_nobody_in_a_circle(
             ran in prop::collection::vec((0..4u32, any::<bool>(), 0..24u64), 0..300)
@@ -482,7 +813,7 @@ mod tests {
                     }
                 }
             }
-            let left = InMemory::new(left(&steps));
+            let left = InMemory::new(left(&steps, 100));
             for turn in [1, 7, 1000] {
                 prop_assert!(in_turns(&left, turn, &mut |_| Ok(())).is_ok());
             }

@@ -15,7 +15,7 @@ pub use read::{CHANNEL_BYTES, RecordingFile};
 pub use write::Writer;
 
 /// Version of the format.
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 4;
 const META: &str = "meta.json";
 
 fn segments_member(image: usize) -> String {

@@ -1,5 +1,5 @@
-//! What a recording has of the order that the program forces: of each task's waits for data which stay, and for what
-//! ([`crate::forced`]).
+//! What a recording has of the order that the program forces: of each task's waits for data and for atomic accesses
+//! which stay, and for what ([`crate::forced`]).
 
 use super::steps::FileSteps;
 use super::{RecordingFile, order_member};
@@ -7,13 +7,15 @@ use crate::coding::Bytes;
 use crate::forced::{Decision, decide};
 use crate::polls::Polls;
 use crate::stage::AsDecoded;
-use crate::{Recording, Steps, TaskInfo};
+use crate::{Reason, Recording, Steps, TaskInfo};
 use cohabit_model::{Error, Result};
 use std::path::Path;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
 const KEEP: u64 = 0;
+/// The first format that decides of waits for atomic accesses.
+const DECIDES_OF_ATOMICS: u32 = 4;
 
 /// Finds out which waits of a recording the program forces, and writes the recording with that to `to`. Whatever reads
 /// it leaves the other waits out. The recorder's blocks must not be larger than 64 bytes: in larger ones a task may read
@@ -98,11 +100,20 @@ fn coded(decisions: &[Decision]) -> Vec<u8> {
 pub(super) struct Decisions {
     bytes: Bytes,
     tasks: u32,
+    /// Of waits for data alone.
+    data_alone: bool,
 }
 
 impl Decisions {
-    pub fn new(bytes: Vec<u8>, tasks: usize) -> Self {
-        Self { bytes: Bytes::new(bytes), tasks: u32::try_from(tasks).unwrap_or(u32::MAX) }
+    /// In a recording of `format` that has so many tasks.
+    pub fn new(bytes: Vec<u8>, tasks: usize, format: u32) -> Self {
+        let tasks = u32::try_from(tasks).unwrap_or(u32::MAX);
+        Self { bytes: Bytes::new(bytes), tasks, data_alone: format < DECIDES_OF_ATOMICS }
+    }
+
+    /// Whether there is a decision of each wait for this reason.
+    pub fn are_made_of(&self, reason: Reason) -> bool {
+        Decision::is_made_of(reason) && !(self.data_alone && reason == Reason::Lock)
     }
 
     /// Of the next wait.
@@ -140,14 +151,23 @@ mod tests {
             Decision::Instead(vec![(3, 1 << 40), (0, 127), (2, 128)]),
             Decision::Keep,
         ];
-        let mut read = Decisions::new(coded(&decisions), 4);
+        let mut read = Decisions::new(coded(&decisions), 4, 4);
         for decision in &decisions {
             assert_eq!(&read.next().unwrap(), decision);
         }
         assert!(read.next().unwrap_err().cause.contains("fewer waits"));
-        let mut other = Decisions::new(coded(&decisions[2..]), 3);
+        let mut other = Decisions::new(coded(&decisions[2..]), 3, 4);
         assert!(other.next().unwrap_err().cause.contains("has not"));
-        let mut long = Decisions::new(vec![0xff; 12], 3);
+        let mut long = Decisions::new(vec![0xff; 12], 3, 4);
         assert!(long.next().unwrap_err().cause.contains("64 bits"));
+    }
+
+    #[test]
+    fn older_recordings_decide_of_data_alone() {
+        for (format, of_locks) in [(3, false), (4, true)] {
+            let decisions = Decisions::new(Vec::new(), 1, format);
+            assert!(decisions.are_made_of(Reason::Data) && !decisions.are_made_of(Reason::Message));
+            assert_eq!(decisions.are_made_of(Reason::Lock), of_locks);
+        }
     }
 }

@@ -240,7 +240,7 @@ impl Recording for RecordingFile {
         let shared_from = (self.meta.images.len() as u64) << IMAGE_SHIFT;
         let order = order_member(task);
         let decisions = match self.archive.index_for_name(&order) {
-            Some(_) => Some(Decisions::new(self.read(&order)?, self.tasks.len())),
+            Some(_) => Some(Decisions::new(self.read(&order)?, self.tasks.len(), self.meta.format)),
             None => None,
         };
         Ok(Box::new(FileSteps::new(self, task, decisions, Looks::new(Polls::new(), shared_from))))

@@ -48,7 +48,7 @@ pub(super) struct FileSteps<'a, T> {
     code_page: Option<u64>,
     /// Of segments without accesses.
     instructions: u64,
-    /// Which waits for data stay; none: all.
+    /// Which waits stay; none: all.
     decisions: Option<Decisions>,
     to: T,
     /// Memory for the accesses of loops to come.
@@ -178,7 +178,7 @@ impl<'a, T: Stage> FileSteps<'a, T> {
             return Ok(());
         };
         let decision = match &mut self.decisions {
-            Some(decisions) if reason == Reason::Data => decisions.next()?,
+            Some(decisions) if decisions.are_made_of(reason) => decisions.next()?,
             _ => Decision::Keep,
         };
         let waits = match decision {
