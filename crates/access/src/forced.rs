@@ -7,8 +7,8 @@
 //! access, stays where the words were written by another task, for that write, and goes where they were not.
 //!
 //! A wait at a block that tasks wait at (some atomic instruction is used on it, or it is polled) may order more than
-//! the access that comes next: whatever the task accesses there until it waits at the block again. All these words
-//! count, each as it was written when the task waited.
+//! the access that comes next: whatever the task accesses there until it waits at the block again. Each of these words
+//! is waited for where it is accessed first, as it was written when the task waited.
 //!
 //! Of other blocks the access that comes next counts alone. A program in which tasks read what others write without any
 //! wait at all between is a race; of these the order of the words that are read first after another's write is kept.
@@ -28,23 +28,27 @@ const WORDS: usize = 1 << (BLOCK_SHIFT - WORD_SHIFT);
 /// Accesses of a turn, when all is gone through; a loop is gone through at once.
 const TURN: u64 = 64;
 const PAGE_SHIFT: u32 = 12;
-/// Open waits of all tasks together: 150 bytes each.
+/// Blocks that tasks wait at, of all tasks together: 150 bytes each.
 const MOST_OPEN: usize = 1 << 21;
 const LEAST_OPEN: usize = 1 << 8;
 const ALL_WORDS: u16 = u16::MAX;
 
-/// What becomes of a wait for data, or for an atomic access.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Decision {
-    /// It stays.
-    Keep,
-    /// It is for these tasks' positions instead; none: it goes.
-    Instead(Vec<(u32, u64)>),
+/// A wait for data, or for an atomic access, that the program forces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ForcedWait {
+    /// The task has made so many accesses before.
+    pub at: u64,
+    /// Who is waited for.
+    pub task: u32,
+    /// Until it has made so many.
+    pub position: u64,
+    /// One that [`ForcedWait::is_found_of`] takes.
+    pub reason: Reason,
 }
 
-impl Decision {
-    /// Whether some decision is made of waits for this reason.
-    pub fn is_made_of(reason: Reason) -> bool {
+impl ForcedWait {
+    /// Whether waits for this reason are found anew, in place of those that were recorded.
+    pub fn is_found_of(reason: Reason) -> bool {
         matches!(reason, Reason::Data | Reason::Lock)
     }
 }
@@ -76,18 +80,18 @@ impl Write {
 
 type Words = [Write; WORDS];
 
-/// Decides of the waits of each task for data and for atomic accesses, in their order. `recording` is read once as it is, `told` is the same
+/// The waits of each task for data and for atomic accesses that are forced, in their order. `recording` is read once as it is, `told` is the same
 /// with its polling told as such.
 ///
 /// # Errors
 /// The recording cannot be read, or its waits cannot be kept.
-pub(crate) fn decide(told: &dyn Recording, recording: &dyn Recording) -> Result<Vec<Vec<Decision>>> {
+pub(crate) fn forced_waits(told: &dyn Recording, recording: &dyn Recording) -> Result<Vec<Vec<ForcedWait>>> {
     let most_open = (MOST_OPEN / recording.tasks().len().max(1)).max(LEAST_OPEN);
-    decide_within(told, recording, most_open)
+    forced_within(told, recording, most_open)
 }
 
-/// The same, `most_open` waits of each task being open.
-fn decide_within(told: &dyn Recording, recording: &dyn Recording, most_open: usize) -> Result<Vec<Vec<Decision>>> {
+/// The same, each task knowing of `most_open` blocks that tasks wait at.
+fn forced_within(told: &dyn Recording, recording: &dyn Recording, most_open: usize) -> Result<Vec<Vec<ForcedWait>>> {
     let at = WaitedAt::of_all(told)?;
     let mut tracked = Tracked::new(&at);
     drop(at);
@@ -107,7 +111,7 @@ fn decide_within(told: &dyn Recording, recording: &dyn Recording, most_open: usi
         }
         match waiting {
             _ if moved => {}
-            None => return Ok(tasks.into_iter().map(|task| task.decisions).collect()),
+            None => return Ok(tasks.into_iter().map(|task| task.forced).collect()),
             Some(task) => {
                 return Err(Error::new(format!("the recording cannot go on: task {task} waits for what never comes"))
                     .remedy("record it again"));
@@ -139,7 +143,7 @@ impl WaitedAt {
         let (mut waits, mut polls, mut last) = (false, false, None);
         while let Some(step) = steps.next_step()? {
             match &step {
-                Step::Wait { reason, polled, .. } if Decision::is_made_of(*reason) => {
+                Step::Wait { reason, polled, .. } if ForcedWait::is_found_of(*reason) => {
                     waits = true;
                     polls |= polled.is_some();
                     found.waits.extend(behind_atomic(*reason, last.as_ref()).into_iter().flat_map(blocks));
@@ -213,38 +217,17 @@ fn blocks(access: &StridedAccess) -> std::ops::RangeInclusive<u64> {
     blocks_of(access.base, access.size_bytes)
 }
 
-/// A wait at a block that tasks wait at, until the task waits there again.
+/// What a task knows of a block that tasks wait at.
 struct OpenWait {
-    /// Of the task's decisions.
-    number: usize,
-    /// As they were when it had waited.
+    /// As they were when it waited there last.
     words: Words,
-    /// A bit for each word that the task has accessed since.
-    touched: u16,
-}
-
-impl OpenWait {
-    fn decision(&self, task: u32) -> Decision {
-        Decision::Instead(writes_of(task, chosen(&self.words, self.touched)))
-    }
+    /// A bit for each word that it has waited for, if need be.
+    done: u16,
 }
 
 /// The words that a mask has a bit for.
 fn chosen(words: &Words, mask: u16) -> impl Iterator<Item = Write> + '_ {
     words.iter().enumerate().filter(move |(word, _)| mask >> word & 1 == 1).map(|(_, write)| *write)
-}
-
-/// The last write of each task among these, the task's own left out.
-fn writes_of(task: u32, words: impl Iterator<Item = Write>) -> Vec<(u32, u64)> {
-    let mut writes: Vec<(u32, u64)> = Vec::new();
-    for (writer, position) in words.filter_map(Write::known) {
-        match writes.iter_mut().find(|known| known.0 == writer) {
-            _ if writer == task => {}
-            Some(known) => known.1 = known.1.max(position),
-            None => writes.push((writer, position)),
-        }
-    }
-    writes
 }
 
 struct Task<'a> {
@@ -255,10 +238,9 @@ struct Task<'a> {
     position: u64,
     /// The access it has made last.
     last: Option<StridedAccess>,
-    /// Why it has waited, for the access that comes next.
-    waits: Vec<Reason>,
-    /// Those of open waits are filled in when these are closed.
-    decisions: Vec<Decision>,
+    /// Why it has waited, for whom and for which position, before the access that comes next.
+    waits: Vec<(Reason, u32, u64)>,
+    forced: Vec<ForcedWait>,
     /// By block.
     open: Blocks<OpenWait>,
     most_open: usize,
@@ -274,61 +256,82 @@ impl<'a> Task<'a> {
             position: 0,
             last: None,
             waits: Vec::new(),
-            decisions: Vec::new(),
+            forced: Vec::new(),
             open: Blocks::default(),
             most_open,
             ended: false,
         }
     }
 
-    /// Decides of the waits before an access, or begins to.
-    fn decide(&mut self, access: &StridedAccess, tracked: &Tracked) {
-        for reason in std::mem::take(&mut self.waits) {
-            let decision = match behind_atomic(reason, self.last.as_ref()).copied() {
-                None => self.wait_at(&[*access], tracked),
-                Some(behind) if !access.atomic => self.wait_at(&[behind], tracked),
-                // It may be for either.
-                Some(behind) => self.wait_at(&[behind, *access], tracked),
-            };
-            self.decisions.push(decision);
+    /// It waits for the last write of each other task among these.
+    fn wait_for(&mut self, words: impl Iterator<Item = Write>, at: u64, reason: Reason) {
+        let first = self.forced.len();
+        for (task, position) in words.filter_map(Write::known).filter(|(task, _)| *task != self.number) {
+            match self.forced[first..].iter_mut().find(|known| known.task == task) {
+                Some(known) => known.position = known.position.max(position),
+                None => self.forced.push(ForcedWait { at, task, position, reason }),
+            }
         }
     }
 
-    /// The task has waited, for the sake of these accesses.
-    fn wait_at(&mut self, accesses: &[StridedAccess], tracked: &Tracked) -> Decision {
+    /// It has waited before an access.
+    fn waited(&mut self, access: &StridedAccess, tracked: &Tracked) {
+        for (reason, task, position) in std::mem::take(&mut self.waits) {
+            let behind = behind_atomic(reason, self.last.as_ref()).copied();
+            let known = match behind {
+                None => self.waited_for(&[*access], reason, tracked),
+                Some(behind) if !access.atomic => self.waited_for(&[behind], reason, tracked),
+                // It may be for either.
+                Some(behind) => self.waited_for(&[behind, *access], reason, tracked),
+            };
+            if !known {
+                self.forced.push(ForcedWait { at: self.position, task, position, reason });
+            }
+            if let Some(behind) = behind {
+                self.touch_once(&behind, self.position, tracked);
+            }
+        }
+    }
+
+    /// It has waited for the sake of these accesses. False where one lies in a block that is not tracked.
+    fn waited_for(&mut self, accesses: &[StridedAccess], reason: Reason, tracked: &Tracked) -> bool {
         let touched = accesses
             .iter()
             .flat_map(|access| blocks(access).map(|number| (number, words_of(number, access.base, access.size_bytes))));
         let mut blocks: Vec<(u64, &Block, u16)> = Vec::new();
         for (number, words) in touched {
-            let Some(block) = tracked.blocks.get(&number) else { return Decision::Keep };
+            let Some(block) = tracked.blocks.get(&number) else { return false };
             match blocks.iter_mut().find(|known| known.0 == number) {
                 Some((_, _, touched)) => *touched |= bits(words),
                 None => blocks.push((number, block, bits(words))),
             }
         }
-        if let [(number, block, touched)] = blocks[..]
-            && block.waited_at
-        {
-            self.open(number, OpenWait { number: self.decisions.len(), words: block.words, touched });
-            return Decision::Keep;
+        let one = blocks.len() == 1;
+        for (number, block, touched) in blocks {
+            match block.waited_at {
+                false => self.wait_for(chosen(&block.words, touched), self.position, reason),
+                true if one => self.open(number, block),
+                // It is not known which of the two it is.
+                true => self.wait_for(chosen(&block.words, ALL_WORDS), self.position, reason),
+            }
         }
-        let words = blocks.iter().flat_map(|(_, block, touched)| {
-            // Of two such blocks at once all words count, whichever are accessed later.
-            let touched = if block.waited_at { ALL_WORDS } else { *touched };
-            chosen(&block.words, touched)
-        });
-        Decision::Instead(writes_of(self.number, words))
+        true
     }
 
-    fn open(&mut self, block: u64, wait: OpenWait) {
+    /// It has waited at a block that tasks wait at.
+    fn open(&mut self, number: u64, block: &Block) {
         if self.open.len() >= self.most_open {
-            let early = self.open.drain().map(|(_, wait)| OpenWait { touched: ALL_WORDS, ..wait });
-            early.for_each(|wait| self.decisions[wait.number] = wait.decision(self.number));
+            let early: Vec<OpenWait> = self.open.drain().map(|(_, wait)| wait).collect();
+            for wait in early {
+                self.wait_for(chosen(&wait.words, !wait.done), self.position, Reason::Data);
+            }
         }
-        if let Some(before) = self.open.insert(block, wait) {
-            self.decisions[before.number] = before.decision(self.number);
-        }
+        let same = |before: &OpenWait| {
+            let still = (0..WORDS).filter(|&word| before.words[word] == block.words[word]);
+            before.done & still.fold(0, |bits, word| bits | 1 << word)
+        };
+        let done = self.open.get(&number).map_or(0, same);
+        self.open.insert(number, OpenWait { words: block.words, done });
     }
 
     /// It makes the accesses of a loop.
@@ -337,25 +340,41 @@ impl<'a> Task<'a> {
         if self.open.is_empty() {
             return;
         }
-        for access in accesses {
-            for iteration in tracked.iterations_at(access, iterations, true) {
-                let address = access.address(iteration);
-                for number in blocks_of(address, access.size_bytes) {
-                    if !tracked.waited_at.may_have(number) {
-                        continue;
-                    }
-                    if let Some(wait) = self.open.get_mut(&number) {
-                        wait.touched |= bits(words_of(number, address, access.size_bytes));
-                    }
-                }
+        let (first, each) = (self.forced.len(), accesses.len() as u64);
+        for (number, access) in (0..).zip(accesses) {
+            let which = match access.stride {
+                0 => 0..1,
+                _ => tracked.iterations_at(access, iterations, true),
+            };
+            for iteration in which {
+                let at = self.position.saturating_add(iteration.saturating_mul(each)).saturating_add(number);
+                let now = StridedAccess { base: access.address(iteration), ..*access };
+                self.touch_once(&now, at, tracked);
+            }
+        }
+        self.forced[first..].sort_by_key(|wait| wait.at);
+    }
+
+    /// It makes an access: of words of which it has not done so since it waited at their block, it waits for the writes.
+    fn touch_once(&mut self, access: &StridedAccess, at: u64, tracked: &Tracked) {
+        for number in blocks(access) {
+            if !tracked.waited_at.may_have(number) {
+                continue;
+            }
+            let Some(wait) = self.open.get_mut(&number) else { continue };
+            let new = bits(words_of(number, access.base, access.size_bytes)) & !wait.done;
+            if new != 0 {
+                wait.done |= new;
+                let words = wait.words;
+                let reason = if access.atomic { Reason::Lock } else { Reason::Data };
+                self.wait_for(chosen(&words, new), at, reason);
             }
         }
     }
 
     fn end(&mut self) {
-        self.decisions.resize(self.decisions.len() + self.waits.len(), Decision::Keep);
-        for wait in std::mem::take(&mut self.open).into_values() {
-            self.decisions[wait.number] = wait.decision(self.number);
+        for (reason, task, position) in std::mem::take(&mut self.waits) {
+            self.forced.push(ForcedWait { at: self.position, task, position, reason });
         }
         self.ended = true;
     }
@@ -386,14 +405,15 @@ fn advance(tasks: &mut [Task<'_>], number: usize, left: &mut u64, tracked: &mut 
                 tasks[number].at_wait = Some(step);
                 return Ok(false);
             }
-            if Decision::is_made_of(*reason) {
-                tasks[number].waits.push(*reason);
+            if ForcedWait::is_found_of(*reason) {
+                let (on, position) = (*on, *position);
+                tasks[number].waits.push((*reason, on, position));
             }
         }
         Step::Loop { accesses, iterations } => {
             let task = &mut tasks[number];
             if !task.waits.is_empty() {
-                task.decide(&accesses[0], tracked);
+                task.waited(&accesses[0], tracked);
             }
             task.touch(accesses, *iterations, tracked);
             tracked.gone_through(accesses, *iterations, (number as u32, task.position));
@@ -566,27 +586,36 @@ mod tests {
         Step::Wait { task, position, reason: Reason::Data, polled: None }
     }
 
-    fn decided(steps: &[Vec<Step>]) -> Vec<Vec<Decision>> {
+    /// Of each task's waits the position that they are before, who is waited for, and its position.
+    fn forced(steps: &[Vec<Step>]) -> Vec<Vec<(u64, u32, u64)>> {
         let recording = InMemory::new(steps.to_vec());
-        decide(&recording, &recording).unwrap()
+        let waits = forced_waits(&recording, &recording).unwrap();
+        let numbers = |wait: &ForcedWait| (wait.at, wait.task, wait.position);
+        waits.iter().map(|waits| waits.iter().map(numbers).collect()).collect()
     }
 
-    /// What is left when it is decided.
+    /// The same steps with the waits that are forced.
     fn left(steps: &[Vec<Step>], most_open: usize) -> Vec<Vec<Step>> {
         let recording = InMemory::new(steps.to_vec());
-        let decided = decide_within(&recording, &recording, most_open).unwrap();
-        let apply = |(steps, decisions): (&Vec<Step>, Vec<Decision>)| {
-            let mut decisions = decisions.into_iter();
-            let each = |step: &Step| match step {
-                Step::Wait { reason, .. } if Decision::is_made_of(*reason) => match decisions.next().unwrap() {
-                    Decision::Keep => vec![step.clone()],
-                    Decision::Instead(writes) => writes.into_iter().map(|(task, at)| wait(task, at)).collect(),
-                },
-                other => vec![other.clone()],
-            };
-            steps.iter().flat_map(each).collect()
+        let forced = forced_within(&recording, &recording, most_open).unwrap();
+        let of_task = |(steps, waits): (&Vec<Step>, Vec<ForcedWait>)| {
+            let (mut waits, mut position, mut left) = (waits.into_iter().peekable(), 0, Vec::new());
+            for step in steps {
+                if matches!(step, Step::Wait { reason, .. } if ForcedWait::is_found_of(*reason)) {
+                    continue;
+                }
+                while let Some(wait) = waits.next_if(|wait| wait.at == position) {
+                    let ForcedWait { task, position, reason, .. } = wait;
+                    left.push(Step::Wait { task, position, reason, polled: None });
+                }
+                assert!(step.access_count() < 2, "a wait would be within it");
+                position += step.access_count();
+                left.push(step.clone());
+            }
+            assert_eq!(waits.next(), None);
+            left
         };
-        steps.iter().zip(decided).map(apply).collect()
+        steps.iter().zip(forced).map(of_task).collect()
     }
 
     #[test]
@@ -594,7 +623,7 @@ mod tests {
         // The first ran before the second on the recorded machine, and each has its own word.
         let first: Vec<Step> = (0..50).map(|_| write(0x1000)).collect();
         let second: Vec<Step> = std::iter::once(wait(0, 50)).chain((0..50).map(|_| write(0x1008))).collect();
-        assert_eq!(decided(&[first, second]), [vec![], vec![Decision::Instead(vec![])]]);
+        assert_eq!(forced(&[first, second]), [vec![], vec![]]);
     }
 
     #[test]
@@ -602,58 +631,60 @@ mod tests {
         let first = vec![write(0x1000), write(0x1010)];
         let second = vec![wait(0, 2), write(0x1008)];
         let third = vec![wait(1, 1), read(0x1000)];
-        let all = decided(&[first, second, third]);
-        assert_eq!(all[1..], [vec![Decision::Instead(vec![])], vec![Decision::Instead(vec![(0, 1)])]]);
+        assert_eq!(forced(&[first, second, third])[1..], [vec![], vec![(0, 0, 1)]]);
         // Of both words, for both.
         let wide = Step::access(StridedAccess::new(AccessKind::Read, 0x1000, 16));
         let first = vec![write(0x1000), write(0x1010)];
         let second = vec![wait(0, 2), write(0x1008)];
-        let all = decided(&[first, second, vec![wait(1, 1), wide]]);
-        assert_eq!(all[2], [Decision::Instead(vec![(0, 1), (1, 1)])]);
+        assert_eq!(forced(&[first, second, vec![wait(1, 1), wide]])[2], [(0, 0, 1), (0, 1, 1)]);
     }
 
     fn atomic(address: u64) -> Step {
-        let access = StridedAccess { size_bytes: 4, ..StridedAccess::new(AccessKind::ReadWrite, address, 4) };
-        Step::access(StridedAccess { atomic: true, ..access })
+        Step::access(StridedAccess { atomic: true, ..StridedAccess::new(AccessKind::ReadWrite, address, 4) })
     }
 
     fn lock(task: u32, position: u64) -> Step {
         Step::Wait { task, position, reason: Reason::Lock, polled: None }
     }
 
-    /// Where tasks wait for one another all is for all words that are accessed until the next wait, as they were then.
+    /// Where tasks wait for one another a wait is for all that is accessed until the next, as it was then, and there.
     #[test]
-    fn a_wait_at_a_block_of_atomics_is_for_all_that_is_accessed_there() {
+    fn at_a_block_of_atomics_each_word_is_waited_for_where_it_is_accessed() {
         let first = vec![atomic(0x1000), write(0x1020), write(0x1030), write(0x1038)];
-        let second = vec![lock(0, 4), atomic(0x1004), read(0x5000), read(0x1030), write(0x6000)];
-        // It does not wait for what the third reads, nor for what it does itself.
-        let third = vec![wait(1, 4), read(0x1020), read(0x1004)];
-        let all = decided(&[first.clone(), second.clone(), third]);
-        assert_eq!(all[1], [Decision::Instead(vec![(0, 3)])]);
-        assert_eq!(all[2], [Decision::Instead(vec![(1, 1), (0, 2)])]);
+        let second = vec![lock(0, 4), atomic(0x1004), read(0x5000), read(0x1030), read(0x1030), write(0x6000)];
+        // It does not wait for what the second reads.
+        let third = vec![wait(1, 5), read(0x1020), read(0x1004)];
+        let all = forced(&[first.clone(), second, third]);
+        assert_eq!(all[1], [(2, 0, 3)]);
+        assert_eq!(all[2], [(0, 0, 2), (1, 1, 1)]);
         // Nobody wrote what is accessed.
-        let alone = decided(&[first.clone(), vec![lock(0, 4), atomic(0x1004), read(0x1008)]]);
-        assert_eq!(alone[1], [Decision::Instead(vec![])]);
+        assert_eq!(forced(&[first.clone(), vec![lock(0, 4), atomic(0x1004), read(0x1008)]])[1], []);
         // What is written behind the wait is none of its business, whatever the order it is gone through in.
-        let mut long = first;
-        long.extend([wait(1, 2), write(0x1030)]);
+        let mut longer = first;
+        longer.extend([wait(1, 2), write(0x1030)]);
         let second = vec![lock(0, 4), atomic(0x1004), write(0x7000), read(0x8000), read(0x1030)];
-        let all = decided(&[long, second]);
-        assert_eq!(all[1], [Decision::Instead(vec![(0, 3)])]);
+        assert_eq!(forced(&[longer, second])[1], [(3, 0, 3)]);
+    }
+
+    #[test]
+    fn a_word_that_was_waited_for_is_not_waited_for_again() {
+        let first = vec![atomic(0x1000), write(0x1010), write(0x1020), write(0x1020)];
+        let again = Step::access(StridedAccess::new(AccessKind::Read, 0x1010, 4));
+        let second = vec![lock(0, 2), atomic(0x1010), wait(0, 4), again, read(0x1020), read(0x1000)];
+        assert_eq!(forced(&[first, second])[1], [(0, 0, 2), (2, 0, 4), (3, 0, 1)]);
     }
 
     #[test]
     fn a_wait_behind_an_atomic_access_is_for_that() {
-        let second = |own: u64, next: Step| vec![atomic(own), lock(0, 2), next];
-        let decision = |own: u64, next: Step| {
+        let of_second = |own: u64, next: Step| {
             let first = vec![lock(1, 1), atomic(0x1000), atomic(0x1008)];
-            decided(&[first, second(own, next)]).remove(1)
+            forced(&[first, vec![atomic(own), lock(0, 2), next]]).remove(1)
         };
-        assert_eq!(decision(0x1000, read(0x9000)), [Decision::Instead(vec![(0, 1)])]);
-        assert_eq!(decision(0x1010, read(0x9000)), [Decision::Instead(vec![])]);
+        assert_eq!(of_second(0x1000, read(0x9000)), [(1, 0, 1)]);
+        assert_eq!(of_second(0x1010, read(0x9000)), []);
         // Before another atomic access it may be for either, and at two blocks for all that is there.
-        assert_eq!(decision(0x1010, atomic(0x9000)), [Decision::Instead(vec![(0, 2)])]);
-        assert_eq!(decision(0x1000, atomic(0x1008)), [Decision::Instead(vec![(0, 2)])]);
+        assert_eq!(of_second(0x1010, atomic(0x9000)), [(1, 0, 2)]);
+        assert_eq!(of_second(0x1000, atomic(0x1008)), [(1, 0, 1), (1, 0, 2)]);
     }
 
     /// A barrier of glibc's kind: who comes late out of one does not wait for who is at the next already.
@@ -669,29 +700,29 @@ mod tests {
         second.push(atomic(arrived));
         first.extend([wait(1, second.len() as u64 - 1), read_round(), atomic(left)]);
         first.extend(work(0));
-        let all = decided(&[first, second]);
-        assert_eq!(all[0], [Decision::Instead(vec![(1, 3)])], "let go, and not that it is there again");
+        first.push(atomic(arrived));
+        // Let go, and left after it; only at the next it comes behind it, as it did.
+        assert_eq!(forced(&[first, second])[0], [(2, 1, 2), (3, 1, 3), (104, 1, 104)]);
     }
 
     #[test]
     fn what_is_polled_is_waited_for_by_words() {
         let polled = Step::Wait { task: 0, position: 2, reason: Reason::Data, polled: Some(0x1008) };
-        let all = decided(&[vec![write(0x1000), write(0x1020)], vec![polled, read(0x1008), read(0x1000)]]);
-        assert_eq!(all[1], [Decision::Instead(vec![(0, 1)])]);
+        let all = forced(&[vec![write(0x1000), write(0x1020)], vec![polled, read(0x1008), read(0x1000)]]);
+        assert_eq!(all[1], [(1, 0, 1)]);
     }
 
     #[test]
     fn what_is_unmapped_was_written_by_nobody() {
         for bytes in [64, 1 << 40] {
             let first = vec![write(0x1000), Step::Unmap { range: 0x1000..0x1000 + bytes }, write(0x8000_0000_0000)];
-            let all = decided(&[first, vec![wait(0, 2), read(0x1000)]]);
-            assert_eq!(all[1], [Decision::Instead(vec![])], "{bytes}");
+            assert_eq!(forced(&[first, vec![wait(0, 2), read(0x1000)]])[1], [], "{bytes}");
         }
     }
 
-    /// Steps of each task, and for each of its waits for data the write of the word that is accessed, if it is another
-    /// task's.
-    type Recorded = (Vec<Vec<Step>>, Vec<Vec<Option<(u32, u64)>>>);
+    /// Steps of each task, and for each of its waits for data the position that it is before, and the write of the word
+    /// that is accessed, if it is another task's.
+    type Recorded = (Vec<Vec<Step>>, Vec<Vec<(u64, Option<(u32, u64)>)>>);
 
     /// Tasks that each write words of their own and read all, in an order that is drawn, as the recorder keeps it: who
     /// writes a block waits for whoever wrote it last, who reads it for the first time since does.
@@ -710,7 +741,7 @@ mod tests {
                 by_another.and_then(|(writer, at, readers)| (readers.insert(task) || writes).then_some((*writer, *at)));
             if let Some((writer, at)) = waits {
                 steps[me].push(wait(writer, at));
-                true_writes[me].push(words.get(&word).copied().filter(|known| known.0 != task));
+                true_writes[me].push((positions[me], words.get(&word).copied().filter(|known| known.0 != task)));
             }
             positions[me] += 1;
             steps[me].push(if writes { write(address) } else { read(address) });
@@ -800,18 +831,17 @@ mod tests {
             ran in prop::collection::vec((0..4u32, any::<bool>(), 0..24u64), 0..300)
         ) {
             let (steps, true_writes) = recorded(&ran, 4);
-            let decisions = decided(&steps);
-            for (task, (decisions, wanted)) in decisions.iter().zip(&true_writes).enumerate() {
-                prop_assert_eq!(decisions.len(), wanted.len());
-                for (decision, wanted) in decisions.iter().zip(wanted) {
-                    let Decision::Instead(writes) = decision else { panic!("no locks here") };
+            for (task, (forced, wanted)) in forced(&steps).iter().zip(&true_writes).enumerate() {
+                let at = |position| forced.iter().filter(move |wait| wait.0 == position);
+                for &(position, wanted) in wanted {
                     // A word has one writer: nobody else is waited for.
-                    prop_assert!(writes.len() <= 1 && writes.iter().all(|write| write.0 as usize != task));
-                    if let Some((writer, position)) = wanted {
-                        prop_assert!(writes.len() == 1 && writes[0].0 == *writer && writes[0].1 >= *position,
-                            "{:?} {:?}", writes, wanted);
+                    prop_assert!(at(position).count() <= 1 && at(position).count() >= usize::from(wanted.is_some()));
+                    prop_assert!(at(position).all(|wait| wait.1 as usize != task));
+                    if let Some((writer, write)) = wanted {
+                        prop_assert!(at(position).all(|wait| wait.1 == writer && wait.2 >= write), "{forced:?}");
                     }
                 }
+                prop_assert!(forced.iter().all(|wait| wanted.iter().any(|(position, _)| *position == wait.0)));
             }
             let left = InMemory::new(left(&steps, 100));
             for turn in [1, 7, 1000] {

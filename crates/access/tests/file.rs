@@ -252,6 +252,58 @@ fn a_loop_a_wait_within_it_and_what_the_kernel_does() {
     assert_eq!((checked.tasks[0].accesses, checked.tasks[0].waits, checked.tasks[1].accesses), (17, 1, 2));
 }
 
+/// Waits that the program forces come before the accesses that they name, wherever in a run of a loop these are, and
+/// in place of those that were recorded.
+#[test]
+fn waits_that_are_forced_part_a_loop() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.rec");
+    let first = Coded::default()
+        .segment(Some(0), [0x1000, 0x2000])
+        .segment(Some(0), [8, 8])
+        .segment(None, [8, 8])
+        .number(5 << 2)
+        .numbers(&[1 << 2 | 2, 2, 1, 1, 1]) // a wait that is not forced
+        .numbers(&[2 << 2 | 2, 3, 200])
+        .signed(0x5000);
+    let second = Coded::default().segment(Some(0), [0x1000, 0x2000]);
+    write(&path, [17, 2], &[(0, 0, &first), (1, 0, &second)]);
+    let plain = steps(&RecordingFile::open(&path).unwrap(), 0);
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    let mut writer = zip::ZipWriter::new_append(file).unwrap();
+    // At 2 for data, at 9 and 10 for atomic accesses, at 16 and at the end for data; task 1, positions 1 and 2.
+    let waits = [(2, 0, 1), (7, 1, 1), (1, 1, 2), (6, 0, 1), (1, 0, 2)];
+    let of = waits.iter().fold(Coded::default(), |coded, &(more, lock, at)| coded.numbers(&[more << 1 | lock, 1, at]));
+    for (name, bytes) in [("order/0", &of.0[..]), ("order/1", &[])] {
+        writer.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+        std::io::Write::write_all(&mut writer, bytes).unwrap();
+    }
+    writer.finish().unwrap();
+    let recording = RecordingFile::open(&path).unwrap();
+    let (mut position, mut found, mut made) = (0, Vec::new(), Vec::new());
+    for step in steps(&recording, 0) {
+        match &step {
+            Step::Wait { task: 1, position: on, reason, .. } => found.push((position, *reason, *on)),
+            Step::Loop { accesses, iterations } => {
+                let all = (0..*iterations).flat_map(|at| accesses.iter().map(move |access| access.address(at)));
+                made.extend(all);
+            }
+            _ => {}
+        }
+        position += step.access_count();
+    }
+    let (data, lock) = (Reason::Data, Reason::Lock);
+    assert_eq!(found, [(2, data, 1), (9, lock, 1), (10, lock, 2), (16, data, 1), (17, data, 2)]);
+    let plain = plain.iter().flat_map(|step| match step {
+        Step::Loop { accesses, iterations } => {
+            (0..*iterations).flat_map(|at| accesses.iter().map(move |access| access.address(at))).collect()
+        }
+        _ => Vec::new(),
+    });
+    assert_eq!(made, plain.collect::<Vec<_>>());
+    assert_eq!(check::check(&recording).unwrap().tasks[0].waits, 5);
+}
+
 #[test]
 fn stretches_begin_anew() {
     let folder = tempfile::tempdir().unwrap();
@@ -285,6 +337,13 @@ fn what_is_not_sound_is_said() {
         let error = check::check(&RecordingFile::open(&path).unwrap()).unwrap_err();
         assert!(error.cause.contains(cause) && error.remedy.is_some(), "{cause}: {error}");
     }
+    // Whoever reads it finds that out, and not at its end alone: few bytes stand for as many accesses as one likes.
+    let endless = body().segment(Some(0), [8, 8]).segment(None, [8, 8]).number(1 << 40);
+    write(&path, [4, 0], &[(0, 0, &endless)]);
+    let recording = RecordingFile::open(&path).unwrap();
+    let mut steps = recording.steps(0).unwrap();
+    let error = std::iter::from_fn(|| steps.next_step().transpose()).find_map(Result::err).unwrap();
+    assert!(error.cause.contains("or more accesses, and is said to make 4"), "{error}");
 }
 
 /// What differs in one bit is not the recording, though it may decode as well.

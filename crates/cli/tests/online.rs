@@ -6,7 +6,7 @@ mod common;
 use cohabit_model::Topology;
 use cohabit_online::policy::are_alike;
 use cohabit_testing::{Killed, sleeper};
-use common::{Ran, Room, can, sees_faults};
+use common::{Ran, Room, can, sees_faults, workload};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -21,16 +21,6 @@ const PAIRS: &str = "shared_pairs";
 fn is_root() -> bool {
     // SAFETY: reads this process's user id.
     unsafe { libc::geteuid() == 0 }
-}
-
-/// A workload that `make native` built; none, said aloud, where it was not.
-fn workload(test: &str, name: &str) -> Option<PathBuf> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../build/workloads").join(name);
-    if !path.is_file() {
-        println!("skipped: {test}: build/workloads/{name} was not built");
-        return None;
-    }
-    Some(path)
 }
 
 /// Runs cohabit online; none, said aloud, where page faults cannot be seen.

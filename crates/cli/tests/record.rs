@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Ran, Room};
+use common::{Ran, Room, workload};
 
 #[test]
 fn a_program_is_recorded_checked_and_looked_at_by_all_detectors() {
@@ -49,6 +49,27 @@ fn a_program_is_recorded_checked_and_looked_at_by_all_detectors() {
             .to_string_lossy()
             .starts_with(".cohabit-"))
     );
+}
+
+/// Who comes late out of a barrier on the recorded machine does not wait for who is at the next already.
+#[test]
+fn threads_that_work_alone_between_barriers_take_as_long_as_one() {
+    const TEST: &str = "recorded barriers";
+    let (Some(room), Some(program)) = (Room::to_profile(TEST), workload(TEST, "alone")) else { return };
+    let time = |threads: &str, barrier: &str| {
+        let program = program.to_str().unwrap();
+        let ran =
+            Ran::of(room.command(["record", "-o", "r.rec", "--", program, threads, "10", barrier]).output().unwrap());
+        assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+        let ran = room.run("simulate r.rec --machine harpertown --mapper packed --json -");
+        let document: serde_json::Value = serde_json::from_str(&ran.stdout).expect(&ran.stderr);
+        document["mappings"][0]["report"]["time_fs"].as_f64().unwrap()
+    };
+    for barrier in ["pthread", "flag"] {
+        let (one, four) = (time("1", barrier), time("4", barrier));
+        // They share a bus, from which each has its memory once.
+        assert!(four < 1.3 * one, "{barrier}: {} ms, and {} with four threads", one / 1e12, four / 1e12);
+    }
 }
 
 /// Whoever reads from a pipe communicates with whoever writes to it, and can be put beside it.

@@ -1,10 +1,10 @@
-//! What a recording has of the order that the program forces: of each task's waits for data and for atomic accesses
-//! which stay, and for what ([`crate::forced`]).
+//! What a recording has of the order that the program forces: the waits of each task for data and for atomic accesses,
+//! in place of those that the recorder kept ([`crate::forced`]).
 
 use super::steps::FileSteps;
 use super::{RecordingFile, order_member};
 use crate::coding::Bytes;
-use crate::forced::{Decision, decide};
+use crate::forced::{ForcedWait, forced_waits};
 use crate::polls::Polls;
 use crate::stage::AsDecoded;
 use crate::{Reason, Recording, Steps, TaskInfo};
@@ -13,12 +13,10 @@ use std::path::Path;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-const KEEP: u64 = 0;
-/// The first format that decides of waits for atomic accesses.
-const DECIDES_OF_ATOMICS: u32 = 4;
+/// The first format that has waits so. What format 3 has instead is not read: its waits are by blocks.
+const FIRST_FORMAT: u32 = 4;
 
-/// Finds out which waits of a recording the program forces, and writes the recording with that to `to`. Whatever reads
-/// it leaves the other waits out. The recorder's blocks must not be larger than 64 bytes: in larger ones a task may read
+/// Finds out which waits of a recording the program forces, and writes the recording with these to `to`. The recorder's blocks must not be larger than 64 bytes: in larger ones a task may read
 /// what orders it without a wait of its own.
 ///
 /// False where the recording is not sound: then nothing is written.
@@ -27,7 +25,7 @@ const DECIDES_OF_ATOMICS: u32 = 4;
 /// It cannot be read or written.
 pub fn with_forced_order(path: &Path, to: &Path) -> Result<bool> {
     let recording = RecordingFile::open(path)?;
-    let Ok(decisions) = decide(&WithPolls(&recording), &AsRecorded(&recording)) else { return Ok(false) };
+    let Ok(waits) = forced_waits(&WithPolls(&recording), &AsRecorded(&recording)) else { return Ok(false) };
     let failed = |error: &dyn std::fmt::Display| {
         Error::new(format!("the recording cannot be written: {error}"))
             .remedy("make room, or write it elsewhere with -o")
@@ -35,10 +33,10 @@ pub fn with_forced_order(path: &Path, to: &Path) -> Result<bool> {
     std::fs::copy(path, to).map_err(|error| failed(&error))?;
     let file = std::fs::OpenOptions::new().read(true).write(true).open(to)?;
     let mut writer = ZipWriter::new_append(file).map_err(|error| failed(&error))?;
-    for (task, decisions) in (0..).zip(decisions) {
+    for (task, waits) in (0..).zip(waits) {
         let options = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated);
         writer.start_file(order_member(task), options).map_err(|error| failed(&error))?;
-        std::io::Write::write_all(&mut writer, &coded(&decisions))?;
+        std::io::Write::write_all(&mut writer, &coded(&waits))?;
     }
     writer.finish().map_err(|error| failed(&error))?.sync_all().map_err(|error| failed(&error))?;
     Ok(true)
@@ -70,8 +68,9 @@ impl Recording for WithPolls<'_> {
     }
 }
 
-/// Of each wait one more than the number of waits that it is replaced by, and each of these; numbers as in steps.
-fn coded(decisions: &[Decision]) -> Vec<u8> {
+/// Of each wait the accesses that the task has made since the wait before, twice, and 1 more for an atomic access; the
+/// task that is waited for, and its position. Numbers are as in steps.
+fn coded(waits: &[ForcedWait]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut put = |mut number: u64| {
         while number > 0x7f {
@@ -80,58 +79,66 @@ fn coded(decisions: &[Decision]) -> Vec<u8> {
         }
         bytes.push(number as u8);
     };
-    for decision in decisions {
-        match decision {
-            Decision::Keep => put(KEEP),
-            Decision::Instead(writes) => {
-                put(writes.len() as u64 + 1);
-                writes.iter().for_each(|&(task, position)| {
-                    put(task.into());
-                    put(position);
-                });
-            }
-        }
+    let mut at = 0;
+    for wait in waits {
+        put((wait.at - at) << 1 | u64::from(wait.reason == Reason::Lock));
+        put(wait.task.into());
+        put(wait.position);
+        at = wait.at;
     }
     bytes
 }
 
-/// The decisions of a task's waits, in their order.
+/// The waits of a task, in their order.
 #[derive(Debug)]
-pub(super) struct Decisions {
+pub(super) struct ForcedOrder {
     bytes: Bytes,
     tasks: u32,
-    /// Of waits for data alone.
-    data_alone: bool,
+    next: Option<ForcedWait>,
 }
 
-impl Decisions {
-    /// In a recording of `format` that has so many tasks.
-    pub fn new(bytes: Vec<u8>, tasks: usize, format: u32) -> Self {
+impl ForcedOrder {
+    /// Of a task of a recording; none where its waits are as the recorder kept them.
+    pub fn of(file: &RecordingFile, task: u32) -> Result<Option<Self>> {
+        if !Self::is_in(file) {
+            return Ok(None);
+        }
+        Self::new(file.read(&order_member(task))?, file.tasks().len()).map(Some)
+    }
+
+    /// Whether the recording's waits are these.
+    pub fn is_in(file: &RecordingFile) -> bool {
+        file.meta.format >= FIRST_FORMAT && (file.tasks().is_empty() || file.has(&order_member(0)))
+    }
+
+    fn new(bytes: Vec<u8>, tasks: usize) -> Result<Self> {
         let tasks = u32::try_from(tasks).unwrap_or(u32::MAX);
-        Self { bytes: Bytes::new(bytes), tasks, data_alone: format < DECIDES_OF_ATOMICS }
+        let mut order = Self { bytes: Bytes::new(bytes), tasks, next: None };
+        order.next = order.read(0)?;
+        Ok(order)
     }
 
-    /// Whether there is a decision of each wait for this reason.
-    pub fn are_made_of(&self, reason: Reason) -> bool {
-        Decision::is_made_of(reason) && !(self.data_alone && reason == Reason::Lock)
+    /// Before which access the next wait is; none: there is no other.
+    pub fn next_at(&self) -> Option<u64> {
+        self.next.map(|wait| wait.at)
     }
 
-    /// Of the next wait.
-    pub fn next(&mut self) -> Result<Decision> {
-        let count = self.number()?;
-        if count == KEEP {
-            return Ok(Decision::Keep);
-        }
-        let mut writes = Vec::new();
-        for _ in 1..count {
-            let task = u32::try_from(self.number()?).ok().filter(|&task| task < self.tasks);
-            writes.push((task.ok_or_else(|| damaged("a wait for a task that it has not"))?, self.number()?));
-        }
-        Ok(Decision::Instead(writes))
+    /// The next wait, if it lies before so many accesses of the task.
+    pub fn take_before(&mut self, position: u64) -> Result<Option<ForcedWait>> {
+        let Some(wait) = self.next.filter(|wait| wait.at < position) else { return Ok(None) };
+        self.next = self.read(wait.at)?;
+        Ok(Some(wait))
     }
 
-    fn number(&mut self) -> Result<u64> {
-        self.bytes.number_or_end()?.ok_or_else(|| damaged("fewer waits than there are"))
+    fn read(&mut self, before: u64) -> Result<Option<ForcedWait>> {
+        let Some(first) = self.bytes.number_or_end()? else { return Ok(None) };
+        let mut number = || self.bytes.number_or_end()?.ok_or_else(|| damaged("it ends within a wait"));
+        let (task, position) = (number()?, number()?);
+        let task = u32::try_from(task).ok().filter(|&task| task < self.tasks);
+        let task = task.ok_or_else(|| damaged("a wait for a task that it has not"))?;
+        let reason = if first & 1 == 1 { Reason::Lock } else { Reason::Data };
+        let at = before.checked_add(first >> 1).ok_or_else(|| damaged("a wait behind all accesses"))?;
+        Ok(Some(ForcedWait { at, task, position, reason }))
     }
 }
 
@@ -144,30 +151,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decisions_are_read_as_they_were_written() {
-        let decisions = [
-            Decision::Keep,
-            Decision::Instead(Vec::new()),
-            Decision::Instead(vec![(3, 1 << 40), (0, 127), (2, 128)]),
-            Decision::Keep,
-        ];
-        let mut read = Decisions::new(coded(&decisions), 4, 4);
-        for decision in &decisions {
-            assert_eq!(&read.next().unwrap(), decision);
+    fn waits_are_read_as_they_were_written() {
+        let wait = |at, task, position, reason| ForcedWait { at, task, position, reason };
+        let waits =
+            [wait(0, 3, 1 << 40, Reason::Data), wait(0, 0, 127, Reason::Lock), wait(1 << 33, 2, 128, Reason::Data)];
+        let mut read = ForcedOrder::new(coded(&waits), 4).unwrap();
+        assert_eq!(read.take_before(0).unwrap(), None);
+        for wait in waits {
+            assert_eq!(read.next_at(), Some(wait.at));
+            assert_eq!(read.take_before(wait.at).unwrap(), None);
+            assert_eq!(read.take_before(wait.at + 1).unwrap(), Some(wait));
         }
-        assert!(read.next().unwrap_err().cause.contains("fewer waits"));
-        let mut other = Decisions::new(coded(&decisions[2..]), 3, 4);
-        assert!(other.next().unwrap_err().cause.contains("has not"));
-        let mut long = Decisions::new(vec![0xff; 12], 3, 4);
-        assert!(long.next().unwrap_err().cause.contains("64 bits"));
-    }
-
-    #[test]
-    fn older_recordings_decide_of_data_alone() {
-        for (format, of_locks) in [(3, false), (4, true)] {
-            let decisions = Decisions::new(Vec::new(), 1, format);
-            assert!(decisions.are_made_of(Reason::Data) && !decisions.are_made_of(Reason::Message));
-            assert_eq!(decisions.are_made_of(Reason::Lock), of_locks);
-        }
+        assert_eq!(read.next_at(), None);
+        assert_eq!(read.take_before(u64::MAX).unwrap(), None);
+        let cause = |bytes: Vec<u8>, tasks| ForcedOrder::new(bytes, tasks).unwrap_err().cause;
+        assert!(cause(coded(&waits), 3).contains("has not"));
+        assert!(cause(vec![0xff; 12], 3).contains("64 bits"));
+        assert!(cause(vec![2, 1], 3).contains("within a wait"));
     }
 }

@@ -1,9 +1,9 @@
 //! Reading a recording: what it says of itself at once, steps as they are wanted.
 
 use super::mappings::{Change, Objects, read_changes};
-use super::order::Decisions;
+use super::order::ForcedOrder;
 use super::steps::{FileSteps, IMAGE_SHIFT};
-use super::{FORMAT, META, Meta, MpiCode, Task, mappings_member, order_member, segments_member};
+use super::{FORMAT, META, Meta, MpiCode, Task, mappings_member, segments_member};
 use crate::looks::Looks;
 use crate::polls::Polls;
 use crate::segment::{Owner, Segment, read_segments};
@@ -118,7 +118,7 @@ impl RecordingFile {
     /// Whether its waits for data are those that the program forces, by words; else they are by blocks, as the recorder
     /// keeps them.
     pub fn is_by_words(&self) -> bool {
-        self.tasks.is_empty() || self.archive.index_for_name(&order_member(0)).is_some()
+        ForcedOrder::is_in(self)
     }
 
     /// Memory that processes share, each piece of it by its addresses in the recording, with the address of the piece's
@@ -140,6 +140,11 @@ impl RecordingFile {
     pub(super) fn channel_address(&self, channel: u64, start: u64, bytes: u64) -> Option<u64> {
         let within = channel < self.meta.channels && start.checked_add(bytes)? <= CHANNEL_BYTES;
         within.then(|| self.objects.end() + channel * CHANNEL_BYTES + start)
+    }
+
+    /// Whether the file has such a member.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.archive.index_for_name(name).is_some()
     }
 
     /// One member of the file.
@@ -238,12 +243,8 @@ impl Recording for RecordingFile {
 
     fn steps(&self, task: u32) -> Result<Box<dyn Steps + '_>> {
         let shared_from = (self.meta.images.len() as u64) << IMAGE_SHIFT;
-        let order = order_member(task);
-        let decisions = match self.archive.index_for_name(&order) {
-            Some(_) => Some(Decisions::new(self.read(&order)?, self.tasks.len(), self.meta.format)),
-            None => None,
-        };
-        Ok(Box::new(FileSteps::new(self, task, decisions, Looks::new(Polls::new(), shared_from))))
+        let forced = ForcedOrder::of(self, task)?;
+        Ok(Box::new(FileSteps::new(self, task, forced, Looks::new(Polls::new(), shared_from))))
     }
 }
 

@@ -2,13 +2,13 @@
 
 use super::RecordingFile;
 use super::mappings::Table;
-use super::order::Decisions;
+use super::order::ForcedOrder;
 use super::steps_member;
 use crate::coding::{Coded, Decoder, Next, Ran};
-use crate::forced::Decision;
+use crate::forced::ForcedWait;
 use crate::segment::{Owner, Segment};
 use crate::stage::{Mark, Stage};
-use crate::{AccessKind, Reason, Step, Steps, StridedAccess};
+use crate::{AccessKind, Reason, Recording, Step, Steps, StridedAccess};
 use cohabit_model::{Error, Result};
 
 /// Addresses of one image are below this (47 bits); those of different images are told apart above it.
@@ -48,15 +48,17 @@ pub(super) struct FileSteps<'a, T> {
     code_page: Option<u64>,
     /// Of segments without accesses.
     instructions: u64,
-    /// Which waits stay; none: all.
-    decisions: Option<Decisions>,
+    /// Accesses that were told.
+    position: u64,
+    /// The waits that the program forces, in place of those that were recorded; none: these.
+    forced: Option<ForcedOrder>,
     to: T,
     /// Memory for the accesses of loops to come.
     spare: Vec<Vec<StridedAccess>>,
 }
 
 impl<'a, T: Stage> FileSteps<'a, T> {
-    pub(super) fn new(file: &'a RecordingFile, task: u32, decisions: Option<Decisions>, mut to: T) -> Self {
+    pub(super) fn new(file: &'a RecordingFile, task: u32, forced: Option<ForcedOrder>, mut to: T) -> Self {
         let about = &file.meta.tasks[task as usize];
         if let Some(start) = about.start {
             to.step(Step::Wait { task: start.task, position: start.position, reason: Reason::Start, polled: None });
@@ -76,7 +78,8 @@ impl<'a, T: Stage> FileSteps<'a, T> {
             mapped: Table::new(own(image.into())),
             code_page: None,
             instructions: 0,
-            decisions,
+            position: 0,
+            forced,
             to,
             spare: Vec::new(),
         }
@@ -86,7 +89,7 @@ impl<'a, T: Stage> FileSteps<'a, T> {
     fn open_next(&mut self) -> Result<bool> {
         let pieces = &self.file.meta.tasks[self.task as usize].pieces;
         while self.left_in_piece == 0 {
-            self.flush_held();
+            self.flush_held()?;
             if self.piece + 1 >= pieces.len() {
                 return Ok(false);
             }
@@ -109,12 +112,15 @@ impl<'a, T: Stage> FileSteps<'a, T> {
             if self.open_next()? {
                 return Ok(true);
             }
+            while let Some(wait) = self.forced_before(u64::MAX)? {
+                self.to.step(step_of(wait));
+            }
             self.flush_instructions();
             return Ok(false);
         };
         match decoder.next(&self.file.segments[self.image])? {
             Next::Segment => {
-                self.flush_held();
+                self.flush_held()?;
                 if let Some(decoder) = &mut self.decoder {
                     std::mem::swap(&mut self.held.ran, &mut decoder.ran);
                 }
@@ -134,13 +140,13 @@ impl<'a, T: Stage> FileSteps<'a, T> {
             Coded::Wait { order, in_run, task, position, kind } => self.wait(order, (in_run, task), position, kind),
             Coded::Mappings { order, version } => {
                 if order == 0 {
-                    self.flush_held();
+                    self.flush_held()?;
                 }
                 self.mapped.advance(&self.file.changes[self.image], version, &self.file.objects);
                 Ok(())
             }
             other => {
-                self.flush_held();
+                self.flush_held()?;
                 self.flush_instructions();
                 self.event(&other)
             }
@@ -177,43 +183,41 @@ impl<'a, T: Stage> FileSteps<'a, T> {
             }
             return Ok(());
         };
-        let decision = match &mut self.decisions {
-            Some(decisions) if decisions.are_made_of(reason) => decisions.next()?,
-            _ => Decision::Keep,
-        };
-        let waits = match decision {
-            Decision::Keep => vec![(task, position)],
-            Decision::Instead(writes) => writes,
-        };
-        for (task, position) in waits {
-            let wait = Step::Wait { task, position, reason, polled: None };
-            if order > 0 && self.held.ran.times > 0 {
-                self.held.waits.push((order - 1, wait));
-            } else {
-                self.flush_held();
-                self.flush_instructions();
-                self.to.step(wait);
-            }
+        if self.forced.is_some() && ForcedWait::is_found_of(reason) {
+            return Ok(());
+        }
+        let wait = Step::Wait { task, position, reason, polled: None };
+        if order > 0 && self.held.ran.times > 0 {
+            self.held.waits.push((order - 1, wait));
+        } else {
+            self.flush_held()?;
+            self.flush_instructions();
+            self.to.step(wait);
         }
         Ok(())
+    }
+
+    /// The next wait that the program forces before the task has made so many accesses.
+    fn forced_before(&mut self, position: u64) -> Result<Option<ForcedWait>> {
+        self.forced.as_mut().map_or(Ok(None), |forced| forced.take_before(position))
     }
 
     fn event(&mut self, event: &Coded) -> Result<()> {
         match *event {
             Coded::Access { kind, address, size_bytes } => {
                 let address = self.mapped.address(address);
-                self.large_access(kind, address, size_bytes);
+                self.large_access(kind, address, size_bytes)?;
             }
             Coded::Remote { kind, image, version, address, size_bytes } => {
                 let address = self.remote_address(image, version, address)?;
                 self.to.mark(Mark::Moves);
-                self.large_access(kind, address, size_bytes);
+                self.large_access(kind, address, size_bytes)?;
             }
             Coded::Channel { kind, channel, start, size_bytes } => {
                 let address = self.file.channel_address(channel, start, size_bytes);
                 let address = address.ok_or_else(|| self.damaged(&format!("channel {channel}, which it has not")))?;
                 self.to.mark(Mark::Moves);
-                self.large_access(kind, address, size_bytes);
+                self.large_access(kind, address, size_bytes)?;
             }
             Coded::Unmap { start, bytes } => {
                 let parts = self.mapped.own_parts(start..start.saturating_add(bytes));
@@ -245,10 +249,15 @@ impl<'a, T: Stage> FileSteps<'a, T> {
 
     /// An access of any size, by the kernel or a string instruction: one access, and as many instructions as it has
     /// lines.
-    fn large_access(&mut self, kind: AccessKind, address: u64, size_bytes: u64) {
+    fn large_access(&mut self, kind: AccessKind, address: u64, size_bytes: u64) -> Result<()> {
+        while let Some(wait) = self.forced_before(self.position.saturating_add(1))? {
+            self.to.step(step_of(wait));
+        }
         let size = u32::try_from(size_bytes).unwrap_or(u32::MAX).max(1);
         let instructions = size.div_ceil(LINE_BYTES);
         self.to.step(Step::access(StridedAccess { instructions, ..StridedAccess::new(kind, address, size) }));
+        self.position += 1;
+        Ok(())
     }
 
     /// Says where the task enters its MPI library, looks for messages and leaves.
@@ -267,12 +276,13 @@ impl<'a, T: Stage> FileSteps<'a, T> {
         self.to.mark(mark);
     }
 
-    fn flush_held(&mut self) {
+    fn flush_held(&mut self) -> Result<()> {
         if self.held.ran.times > 0 {
-            self.tell_held();
+            self.tell_held()?;
             self.held.ran.times = 0;
             self.held.moves = false;
         }
+        Ok(())
     }
 
     fn flush_instructions(&mut self) {
@@ -283,7 +293,7 @@ impl<'a, T: Stage> FileSteps<'a, T> {
     }
 
     /// Makes steps of the segment that is held back.
-    fn tell_held(&mut self) {
+    fn tell_held(&mut self) -> Result<()> {
         let file = self.file;
         let segment = &file.segments[self.image][self.held.ran.number as usize];
         self.mark(segment.owner);
@@ -291,44 +301,70 @@ impl<'a, T: Stage> FileSteps<'a, T> {
             self.to.mark(Mark::Moves);
         }
         self.code(segment);
-        let all = segment.accesses.len();
-        if all == 0 {
+        if segment.accesses.is_empty() {
             self.instructions += self.held.ran.times.saturating_mul(segment.instructions.into());
             self.held.waits.clear();
         } else if self.held.ran.times > 1 {
-            self.tell_run(segment);
-        } else if self.held.waits.is_empty() {
-            self.some(segment, 0..all);
+            debug_assert!(self.held.waits.is_empty(), "the last of a run is told by itself");
+            self.held.waits.clear();
+            self.tell_run(segment)?;
         } else {
-            let mut waits = std::mem::take(&mut self.held.waits);
-            waits.sort_by_key(|(order, _)| *order);
-            let mut done = 0;
-            for (order, wait) in waits.drain(..) {
-                let order = usize::try_from(order).unwrap_or(all).min(all);
-                self.some(segment, done..order);
-                done = order.max(done);
-                self.to.step(wait);
-            }
-            self.some(segment, done..all);
-            self.held.waits = waits;
+            self.tell_once(segment)?;
         }
+        Ok(())
+    }
+
+    /// The segment that is held back ran once, with all waits within it.
+    fn tell_once(&mut self, segment: &Segment) -> Result<()> {
+        let all = segment.accesses.len();
+        let before = self.position;
+        while let Some(wait) = self.forced_before(before.saturating_add(all as u64))? {
+            self.held.waits.push((wait.at.saturating_sub(before), step_of(wait)));
+        }
+        if self.held.waits.is_empty() {
+            self.some(segment, 0..all);
+            return Ok(());
+        }
+        let mut waits = std::mem::take(&mut self.held.waits);
+        waits.sort_by_key(|(order, _)| *order);
+        let mut done = 0;
+        for (order, wait) in waits.drain(..) {
+            let order = usize::try_from(order).unwrap_or(all).min(all);
+            self.some(segment, done..order);
+            done = order.max(done);
+            self.to.step(wait);
+        }
+        self.some(segment, done..all);
+        self.held.waits = waits;
+        Ok(())
     }
 
     /// The segment that is held back ran several times.
-    fn tell_run(&mut self, segment: &Segment) {
+    fn tell_run(&mut self, segment: &Segment) -> Result<()> {
         self.flush_instructions();
-        debug_assert!(self.held.waits.is_empty(), "the last of a run is told by itself");
+        let all = segment.accesses.len() as u64;
         let mut left = self.held.ran.times;
         while left > 0 {
-            let iterations = self.together(segment, left);
-            let accesses = self.accesses(segment, 0..segment.accesses.len(), 0);
-            self.to.step(Step::Loop { accesses, iterations });
+            // Up to the iteration that has a wait.
+            let without = match self.forced.as_ref().and_then(ForcedOrder::next_at) {
+                Some(at) => (at.saturating_sub(self.position) / all).min(left),
+                None => left,
+            };
+            let iterations = self.together(segment, without);
+            if iterations > 0 {
+                let accesses = self.accesses(segment, 0..segment.accesses.len(), 0);
+                self.to.step(Step::Loop { accesses, iterations });
+                self.position = self.position.saturating_add(iterations.saturating_mul(all));
+            } else {
+                self.tell_once(segment)?;
+            }
+            let iterations = iterations.max(1);
             for (address, stride) in &mut self.held.ran.addresses {
                 *address = address.wrapping_add_signed(stride.wrapping_mul(iterations as i64));
             }
             left -= iterations;
         }
-        self.held.waits.clear();
+        Ok(())
     }
 
     /// In how many of `most` iterations each access lies in the memory that it lies in first.
@@ -349,6 +385,7 @@ impl<'a, T: Stage> FileSteps<'a, T> {
         }
         let lead = u32::try_from(self.instructions).unwrap_or(u32::MAX);
         self.instructions -= u64::from(lead);
+        self.position = self.position.saturating_add(which.len() as u64);
         let accesses = self.accesses(segment, which, lead);
         self.to.step(Step::Loop { accesses, iterations: 1 });
     }
@@ -384,9 +421,26 @@ impl<'a, T: Stage> FileSteps<'a, T> {
         }
     }
 
+    /// A few bytes may say that they stand for any number of accesses, so what comes of them is held against what the
+    /// recording says of itself.
+    fn hold_against_said(&self, goes_on: bool) -> Result<()> {
+        match self.file.tasks()[self.task as usize].accesses {
+            Some(said) if self.position > said || self.position < said && !goes_on => {
+                let (task, found) = (self.task, self.position);
+                let more = if goes_on { " or more" } else { "" };
+                Err(self.damaged(&format!("task {task} makes {found}{more} accesses, and is said to make {said}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn damaged(&self, what: &str) -> Error {
         Error::new(format!("{}: damaged: {what}", self.file.name.display())).remedy("record it again")
     }
+}
+
+fn step_of(wait: ForcedWait) -> Step {
+    Step::Wait { task: wait.task, position: wait.position, reason: wait.reason, polled: None }
 }
 
 /// What is added to addresses of an image's own memory.
@@ -398,7 +452,9 @@ impl<T: Stage> Steps for FileSteps<'_, T> {
     fn next_step(&mut self) -> Result<Option<Step>> {
         loop {
             while self.to.is_short() {
-                if !self.advance()? {
+                let goes_on = self.advance()?;
+                self.hold_against_said(goes_on)?;
+                if !goes_on {
                     self.to.end();
                 }
             }

@@ -161,3 +161,13 @@ pub fn elf_head(class: u8, machine: u16) -> Vec<u8> {
     head[18..20].copy_from_slice(&machine.to_le_bytes());
     head
 }
+
+/// A workload that `make native` built; none, said aloud, where it was not.
+pub fn workload(test: &str, name: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../build/workloads").join(name);
+    if !path.is_file() {
+        println!("skipped: {test}: build/workloads/{name} was not built");
+        return None;
+    }
+    Some(path)
+}

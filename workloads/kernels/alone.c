@@ -1,0 +1,62 @@
+/* Threads that each read memory of their own, the same amount of it, and meet at a barrier after each of several
+ * phases: with a core for each they take as long as one of them alone.
+ *
+ * Usage: alone [THREADS [PHASES [pthread|flag]]]
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BYTES (512 << 10)
+#define LINE 64
+
+static int threads = 4, phases = 10, polls;
+static pthread_barrier_t barrier;
+static struct { /* in one line of memory */
+    _Alignas(LINE) atomic_int arrived;
+    atomic_int phase;
+} flag;
+
+static void meet(int phase)
+{
+    if (!polls) {
+        pthread_barrier_wait(&barrier);
+    } else if (atomic_fetch_add(&flag.arrived, 1) == threads - 1) {
+        flag.arrived = 0;
+        flag.phase = phase;
+    } else {
+        while (flag.phase != phase)
+            ;
+    }
+}
+
+static void *run(void *memory)
+{
+    for (int phase = 1; phase <= phases; phase++) {
+        for (volatile char *at = memory; at < (char *)memory + BYTES; at += LINE)
+            (void)*at;
+        meet(phase);
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    threads = argc > 1 ? atoi(argv[1]) : threads;
+    phases = argc > 2 ? atoi(argv[2]) : phases;
+    polls = argc > 3 && strcmp(argv[3], "flag") == 0;
+    pthread_t thread[threads];
+    char *memory = aligned_alloc(LINE, (size_t)threads * BYTES);
+    if (!memory || pthread_barrier_init(&barrier, NULL, threads))
+        return fputs("no memory\n", stderr), 2;
+    for (int number = 1; number < threads; number++)
+        if (pthread_create(thread + number, NULL, run, memory + (size_t)number * BYTES))
+            return fputs("pthread_create failed\n", stderr), 2;
+    run(memory);
+    for (int number = 1; number < threads; number++)
+        pthread_join(thread[number], NULL);
+    free(memory);
+    return 0;
+}
