@@ -125,6 +125,6 @@ typedef struct {
 #define COHABIT_WAIT_DATA 0u   /* for what it wrote to a block that is accessed next */
 #define COHABIT_WAIT_LOCK 1u   /* the access is by an atomic instruction */
 #define COHABIT_WAIT_CALL 2u   /* for what a system call waited for: something received, a process's end */
-#define COHABIT_CHANNEL_BYTES (64ull << 10)
+#define COHABIT_CHANNEL_BYTES (128ull << 20)
 
 #endif

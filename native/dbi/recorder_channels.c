@@ -15,6 +15,7 @@ typedef struct {
     uint64_t start;
     uint64_t end;
     uint64_t writer; /* its number in the run, and its position behind the write, as recorder_state.h has them */
+    uint64_t room; /* who had received what was in its memory before, as such; 0: nobody */
     uint32_t image; /* the number of its image, + 1 */
     uint32_t task; /* its number in that */
     uint32_t at; /* where it lies in the channel's memory */
@@ -23,6 +24,11 @@ typedef struct {
 #define PIECES 512u
 /* Of one call, at most; the last of them has all the rest, of which no more is recorded. */
 #define PIECES_OF_CALL 64u
+/* A pipe holds so much, unless it is told otherwise: who sends more at once waits until some is received. */
+#define PIPE_BYTES (64ull << 10)
+#define LARGEST_PIECE_BYTES (1ull << 20)
+#define LEAST_RING_BYTES (2 * PIPE_BYTES)
+_Static_assert(2 * PIECES_OF_CALL * LARGEST_PIECE_BYTES <= COHABIT_CHANNEL_BYTES, "there is room twice for all of a call");
 
 /* One direction of a channel. */
 typedef struct channel {
@@ -34,6 +40,9 @@ typedef struct channel {
     uint64_t pieces; /* that were sent */
     uint64_t unread; /* number of the first that is not received as a whole */
     uint64_t next; /* where the next piece lies in the channel's memory */
+    uint64_t ring; /* how much of that is used */
+    uint64_t last; /* who has received last, as `writer` */
+    uint64_t last_of[2]; /* in each half of the ring */
     piece_t piece[PIECES]; /* the last of them, by number */
 } channel_t;
 #define CHANNEL_BYTES (1ull << 15)
@@ -154,15 +163,51 @@ number_at(uint64_t address)
     return dr_safe_read((void *)address, sizeof(number), &number, NULL) ? number : 0;
 }
 
-/* Where the next piece of so many bytes lies. */
-static uint32_t
-place(channel_t *channel, uint64_t bytes)
+/* What is sent and not yet received as a whole. */
+static uint64_t
+on_its_way(const channel_t *channel)
 {
-    if (channel->next + bytes > COHABIT_CHANNEL_BYTES)
+    uint64_t bytes = 0, kept = channel->pieces > PIECES ? channel->pieces - PIECES : 0;
+    for (uint64_t i = channel->unread < kept ? kept : channel->unread; i < channel->pieces; i++)
+        bytes += channel->piece[i % PIECES].bytes;
+    return bytes;
+}
+
+/* Where a piece of so many bytes lies: behind the last, and at the beginning again where there is room twice for all
+ * that is on its way. So the memory that is used is about what the kernel uses again and again. Whoever sends it waits
+ * until what was in that half of the ring has been received, as it does for room in the kernel. */
+static void
+place(channel_t *channel, piece_t *piece, uint64_t bytes)
+{
+    uint64_t needed = 2 * (on_its_way(channel) + bytes), ring = LEAST_RING_BYTES;
+    while (ring < needed && ring < COHABIT_CHANNEL_BYTES)
+        ring *= 2;
+    bool second = channel->next > ring / 2;
+    if (channel->next + bytes > ring) {
         channel->next = 0;
-    uint64_t at = channel->next;
+        second = true;
+    }
+    bool begins = channel->next == 0, crosses = (begins || !second) && channel->next + bytes > ring / 2;
+    if (ring != channel->ring || (begins && crosses))
+        piece->room = __atomic_load_n(&channel->last, __ATOMIC_ACQUIRE);
+    else if (begins || crosses)
+        piece->room = __atomic_load_n(&channel->last_of[crosses], __ATOMIC_ACQUIRE);
+    piece->at = (uint32_t)channel->next;
+    channel->ring = ring;
     channel->next += bytes;
-    return (uint32_t)at;
+}
+
+/* What lies there has been received by the task. */
+static void
+received(const task_t *me, channel_t *channel, uint64_t at, uint64_t bytes)
+{
+    uint64_t mine = (uint64_t)me->common << POSITION_BITS | *me->recorder->position;
+    uint64_t middle = __atomic_load_n(&channel->ring, __ATOMIC_RELAXED) / 2;
+    if (at < middle)
+        __atomic_store_n(&channel->last_of[0], mine, __ATOMIC_RELEASE);
+    if (at + bytes > middle)
+        __atomic_store_n(&channel->last_of[1], mine, __ATOMIC_RELEASE);
+    __atomic_store_n(&channel->last, mine, __ATOMIC_RELEASE);
 }
 
 void
@@ -186,22 +231,25 @@ recorder_channels_before(task_t *me, int number)
     /* A message, and what is added to an eventfd, is one piece, of so many units. */
     recorder->sending_units = kind.counts ? number_at(me->syscall_args[1]) : kind.messages;
     const bool whole = recorder->sending_units > 0;
+    const uint64_t pipes = (left / PIECES_OF_CALL + PIPE_BYTES - 1) / PIPE_BYTES;
+    const uint64_t largest = least(pipes == 0 ? PIPE_BYTES : pipes * PIPE_BYTES, LARGEST_PIECE_BYTES);
     for (uint32_t i = 0; i < PIECES_OF_CALL && (i == 0 || left > 0); i++) {
-        uint64_t some = i + 1 == PIECES_OF_CALL || whole ? left : least(left, COHABIT_CHANNEL_BYTES);
-        uint64_t bytes = counts && number_of(channel) != 0 ? least(some, COHABIT_CHANNEL_BYTES) : 0;
+        uint64_t some = i + 1 == PIECES_OF_CALL || whole ? left : least(left, largest);
+        uint64_t bytes = counts && number_of(channel) != 0 ? least(some, LARGEST_PIECE_BYTES) : 0;
         position += bytes > 0;
         uint64_t start = channel->sent;
         channel->sent += whole ? recorder->sending_units : some;
-        channel->piece[channel->pieces++ % PIECES] = (piece_t) {
+        piece_t piece = {
             .start = start,
             .end = channel->sent,
             .writer = (uint64_t)me->common << POSITION_BITS | position,
             .image = image,
             .task = me->id,
-            /* Each number in a line of its own: who reads one does not read the others. */
-            .at = place(channel, kind.counts && bytes > 0 ? LINE_BYTES : bytes),
             .bytes = (uint32_t)bytes,
         };
+        /* Each number in a line of its own: who reads one does not read the others. */
+        place(channel, &piece, kind.counts && bytes > 0 ? LINE_BYTES : bytes);
+        channel->piece[channel->pieces++ % PIECES] = piece;
         left -= some;
     }
     recorder->sending_last = channel->pieces;
@@ -246,8 +294,11 @@ has_sent(task_t *me, uint64_t units)
     }
     channel->sent -= less;
     unlock(channel);
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
+        if (written[i].room != 0)
+            recorder_add_wait_of_call(me, COHABIT_EVENT_WAIT_IN_RUN, written[i].room);
         accesses(me, channel, written[i].at, written[i].bytes, ACCESS_WRITE);
+    }
 }
 
 /* Of the pieces that so much is of, those that fit into `found`, each cut to what is received of it; how many, and how
@@ -303,8 +354,10 @@ has_received(task_t *me, channel_t *channel, uint64_t units, bool messages)
                 recorder_add_wait_of_call(me, COHABIT_EVENT_WAIT, (uint64_t)piece->task << POSITION_BITS | (piece->writer & POSITION_MASK));
             else
                 recorder_add_wait_of_call(me, COHABIT_EVENT_WAIT_IN_RUN, piece->writer);
-            if (counting_on() && piece->bytes > 0)
+            if (counting_on() && piece->bytes > 0) {
                 accesses(me, channel, piece->at, piece->bytes, ACCESS_READ);
+                received(me, channel, piece->at, piece->bytes);
+            }
         }
     }
     return any;

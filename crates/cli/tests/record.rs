@@ -104,6 +104,20 @@ fn what_goes_through_pipes_becomes_a_profile_and_a_mapping() {
     assert!(!ran.stderr.contains("pipes"), "{}", ran.stderr);
 }
 
+/// However much goes through a pipe, none of it is written over before it is read.
+#[test]
+fn all_that_goes_through_a_pipe_is_counted() {
+    let Some(room) = Room::to_profile("programs are recorded") else { return };
+    let pipe = "head -c 10000000 /dev/zero | wc -c";
+    let ran = Ran::of(room.command(["record", "-o", "r.rec", "--", "sh", "-c", pipe]).output().unwrap());
+    assert_eq!((ran.status, ran.stdout.trim()), (Some(0), "10000000"), "{}", ran.stderr);
+    room.run("import r.rec -o p.npz");
+    let profile = cohabit_formats::npz::read_profile(&room.path("p.npz")).unwrap();
+    let id = |name: &str| profile.meta.tasks.iter().position(|task| task.name == name).unwrap();
+    assert_eq!(profile.bytes.get(id("head"), id("wc")), 10_000_000);
+    assert_eq!(profile.messages.get(id("head"), id("wc")), 10_000_000 / 64);
+}
+
 #[test]
 fn statuses_pass_through_and_wrong_usage_is_said() {
     let Some(room) = Room::to_profile("programs are recorded") else { return };

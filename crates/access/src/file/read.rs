@@ -21,7 +21,7 @@ use zip::ZipArchive;
 /// What a member may say its length is before it is read: segments of a very large program.
 const LONGEST_BYTES: u64 = 1 << 30;
 /// Bytes of memory of each channel (native/recording_abi.h); a test compares the two.
-pub const CHANNEL_BYTES: u64 = 64 << 10;
+pub const CHANNEL_BYTES: u64 = 128 << 20;
 /// More than pipes and sockets there can be at a time, however many have come and gone.
 const MOST_CHANNELS: u64 = 1 << 32;
 

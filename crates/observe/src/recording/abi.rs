@@ -33,7 +33,7 @@ pub const COHABIT_EVENT_CHANNEL: u32 = 10;
 pub const COHABIT_WAIT_DATA: u32 = 0;
 pub const COHABIT_WAIT_LOCK: u32 = 1;
 pub const COHABIT_WAIT_CALL: u32 = 2;
-pub const COHABIT_CHANNEL_BYTES: u64 = 65536;
+pub const COHABIT_CHANNEL_BYTES: u64 = 134217728;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct cohabit_recording_t {
