@@ -79,8 +79,8 @@ pub fn preferred(profile: &Profile, options: &Options) -> Result<Timeline> {
     }
 }
 
-/// The parts of a run that a mapping each is made for: the phases that the program names, windows that come again where
-/// any does and they are not all alike, else clusters (docs/time.md has this order).
+/// The parts of a run that a mapping each is made for: the phases that the program names, windows of several patterns
+/// where there are any, else clusters (docs/time.md has this order).
 ///
 /// # Errors
 /// The profile has no time series.
@@ -89,8 +89,7 @@ pub fn for_mappings(profile: &Profile, options: &Options) -> Result<Timeline> {
         return of_markers(profile);
     }
     let (found, timeline) = of_recurring(profile)?;
-    let comes_again = timeline.periods.iter().any(|period| period.spans.len() > 1);
-    match found.patterns > 1 && comes_again {
+    match found.patterns > 1 {
         true => Ok(timeline),
         false => Ok(of_clusters(profile, options)?.2),
     }
@@ -227,9 +226,10 @@ mod tests {
         // They begin at a time, of which windows of instructions know nothing.
         profile.meta.set_window(Window::Instructions(1000));
         assert!(of_markers(&profile).unwrap_err().cause.contains("windows are of instructions"));
-        for timeline in [preferred(&profile, &Options::default()), for_mappings(&profile, &Options::default())] {
+        let timelines = [preferred(&profile, &Options::default()), for_mappings(&profile, &Options::default())];
+        for (timeline, by) in timelines.into_iter().zip([By::Clusters, By::Recurring]) {
             let timeline = timeline.unwrap();
-            assert_eq!((timeline.by, timeline.window), (By::Clusters, Window::Instructions(1000)));
+            assert_eq!((timeline.by, timeline.window), (by, Window::Instructions(1000)));
         }
         profile.meta.markers.clear();
         assert_eq!(preferred(&profile, &Options::default()).unwrap().by, By::Clusters);
@@ -244,13 +244,20 @@ mod tests {
         marked.meta.markers = vec![marker(7, 1000), marker(9, 1042), marker(3, 1043), marker(7, 5000)];
         let timeline = for_mappings(&marked, &Options::default()).unwrap();
         assert_eq!((timeline.by, order(&marked, &timeline)), (By::Markers, vec![0, 1, 0]));
-        let again = profile(&(0..12).map(|bin| (bin, bin as u32 % 2, 3, 40)).collect::<Vec<_>>());
+        let pairs = |bin: u64| {
+            if bin % 2 == 0 { [(bin, 0, 1, 40), (bin, 2, 3, 40)] } else { [(bin, 0, 2, 40), (bin, 1, 3, 40)] }
+        };
+        let again = profile(&(0..12).flat_map(pairs).collect::<Vec<_>>());
         let timeline = for_mappings(&again, &Options::default()).unwrap();
         assert_eq!(timeline.by, By::Recurring);
         assert_eq!(order(&again, &timeline), (0..12).map(|bin| bin % 2).collect::<Vec<_>>());
-        // Two patterns, of which none comes again.
         let timeline = for_mappings(&bursts(), &Options::default()).unwrap();
-        assert_eq!((timeline.by, order(&bursts(), &timeline)), (By::Clusters, vec![0, 1]));
+        assert_eq!((timeline.by, order(&bursts(), &timeline)), (By::Recurring, vec![0, 1]));
+        // All windows are alike: bursts in time are all there is.
+        let far = |start: u64| (start..start + 10).map(|bin| (bin, 0, 1, 5));
+        let alike = profile(&far(100).chain(far(500)).collect::<Vec<_>>());
+        let timeline = for_mappings(&alike, &Options::default()).unwrap();
+        assert_eq!((timeline.by, order(&alike, &timeline)), (By::Clusters, vec![0, 1]));
     }
 
     #[test]
@@ -279,8 +286,8 @@ mod tests {
     #[test]
     fn what_comes_again_is_one() {
         let rows = (0..12).flat_map(|bin| match bin % 3 {
-            0 => vec![(bin, 0, 1, 90), (bin, 1, 2, 10)],
-            _ => vec![(bin, 2, 3, 50)],
+            0 => vec![(bin, 0, 1, 45), (bin, 1, 2, 10), (bin, 2, 3, 45)],
+            _ => vec![(bin, 0, 2, 25), (bin, 3, 1, 25)],
         });
         let (found, timeline) = of_recurring(&profile(&rows.collect::<Vec<_>>())).unwrap();
         assert_eq!((found.patterns, timeline.periods.len()), (2, 2));
