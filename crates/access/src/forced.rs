@@ -335,24 +335,51 @@ impl<'a> Task<'a> {
     }
 
     /// It makes the accesses of a loop.
-    fn touch(&mut self, accesses: &[StridedAccess], iterations: u64, tracked: &Tracked) {
+    fn make(&mut self, accesses: &[StridedAccess], iterations: u64, tracked: &mut Tracked) {
         self.last = last_access(accesses, iterations);
-        if self.open.is_empty() {
-            return;
-        }
         let (first, each) = (self.forced.len(), accesses.len() as u64);
         for (number, access) in (0..).zip(accesses) {
-            let which = match access.stride {
-                0 => 0..1,
-                _ => tracked.iterations_at(access, iterations, true),
+            if iterations == 1 {
+                if tracked.may_have(access.base, access.size_bytes) {
+                    self.make_one(access, self.position.saturating_add(number), tracked);
+                }
+                continue;
+            }
+            let at = |iteration: u64| {
+                self.position.saturating_add(iteration.saturating_mul(each)).saturating_add(number)
             };
-            for iteration in which {
-                let at = self.position.saturating_add(iteration.saturating_mul(each)).saturating_add(number);
-                let now = StridedAccess { base: access.address(iteration), ..*access };
-                self.touch_once(&now, at, tracked);
+            let last = iterations - 1;
+            if access.stride == 0 {
+                // What it waits for it waits for at first, and what it writes is what it wrote last.
+                if tracked.may_have(access.base, access.size_bytes) {
+                    let (now, then) = (at(0), at(last));
+                    self.make_one(access, now, tracked);
+                    self.make_one(access, then, tracked);
+                }
+            } else if tracked.any(access, last) {
+                for iteration in 0..iterations {
+                    let now = StridedAccess { base: access.address(iteration), ..*access };
+                    if tracked.may_have(now.base, now.size_bytes) {
+                        let at = self.position.saturating_add(iteration.saturating_mul(each)).saturating_add(number);
+                        self.make_one(&now, at, tracked);
+                    }
+                }
             }
         }
-        self.forced[first..].sort_by_key(|wait| wait.at);
+        if iterations > 1 {
+            self.forced[first..].sort_by_key(|wait| wait.at);
+        }
+    }
+
+    /// It makes an access that may be in blocks that are tracked.
+    #[inline(never)]
+    fn make_one(&mut self, access: &StridedAccess, at: u64, tracked: &mut Tracked) {
+        if !self.open.is_empty() {
+            self.touch_once(access, at, tracked);
+        }
+        if access.kind.writes() {
+            tracked.written(access.base, access.size_bytes, Write::new(self.number, at.saturating_add(1)));
+        }
     }
 
     /// It makes an access: of words of which it has not done so since it waited at their block, it waits for the writes.
@@ -415,8 +442,7 @@ fn advance(tasks: &mut [Task<'_>], number: usize, left: &mut u64, tracked: &mut 
             if !task.waits.is_empty() {
                 task.waited(&accesses[0], tracked);
             }
-            task.touch(accesses, *iterations, tracked);
-            tracked.gone_through(accesses, *iterations, (number as u32, task.position));
+            task.make(accesses, *iterations, tracked);
             task.position = task.position.saturating_add(step.access_count());
             *left = left.saturating_sub(step.access_count());
         }
@@ -492,36 +518,21 @@ impl Tracked {
         Self { waited_at: Filter::new(waited_at.into_iter()), blocks, pages, filter }
     }
 
-    /// The task makes the accesses of a loop, from a position on.
-    fn gone_through(&mut self, accesses: &[StridedAccess], iterations: u64, (task, position): (u32, u64)) {
-        let each = accesses.len() as u64;
-        for (number, access) in (1..).zip(accesses).filter(|(_, access)| access.kind.writes()) {
-            for iteration in self.iterations_at(access, iterations, false) {
-                let behind = position.saturating_add(iteration.saturating_mul(each)).saturating_add(number);
-                self.written(access.address(iteration), access.size_bytes, Write::new(task, behind));
-            }
-        }
+    /// Whether an access may be in a block that is tracked.
+    #[inline]
+    fn may_have(&self, address: u64, size_bytes: u32) -> bool {
+        let (first, last) = (block(address), block(address.saturating_add(u64::from(size_bytes.max(1)) - 1)));
+        self.filter.may_have(first) || (first != last && (last > first + 1 || self.filter.may_have(last)))
     }
 
-    /// The iterations in which an access may lie in a block that is tracked, or one that is waited at: those of an
-    /// address that stays are as the last one.
-    fn iterations_at(&self, access: &StridedAccess, iterations: u64, waited_at: bool) -> std::ops::Range<u64> {
-        let last = iterations - 1;
-        if access.stride == 0 || last == 0 {
-            last..iterations
-        } else if self.any(access.address(0), access.address(last), access.size_bytes, iterations, waited_at) {
-            0..iterations
-        } else {
-            0..0
-        }
-    }
-
-    /// Whether some page from one access to another may have a block that is tracked.
-    fn any(&self, one: u64, other: u64, size_bytes: u32, accesses: u64, waited_at: bool) -> bool {
-        let (first, last) = (one.min(other), one.max(other).saturating_add(size_bytes.into()));
-        let mut pages = first >> PAGE_SHIFT..=last >> PAGE_SHIFT;
-        let has = |page: u64| self.pages.get(&page).is_some_and(|waits| *waits || !waited_at);
-        (last - first) >> PAGE_SHIFT > accesses || pages.any(has)
+    /// Whether some page from an access to its last may have a block that is tracked, or one that is waited at if it
+    /// reads alone.
+    fn any(&self, access: &StridedAccess, last: u64) -> bool {
+        let (one, other) = (access.address(0), access.address(last));
+        let (first, last_byte) = (one.min(other), one.max(other).saturating_add(access.size_bytes.into()));
+        let mut pages = first >> PAGE_SHIFT..=last_byte >> PAGE_SHIFT;
+        let has = |page: u64| self.pages.get(&page).is_some_and(|waits| *waits || access.kind.writes());
+        (last_byte - first) >> PAGE_SHIFT > last || pages.any(has)
     }
 
     fn written(&mut self, address: u64, size_bytes: u32, write: Write) {
