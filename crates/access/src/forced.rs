@@ -14,7 +14,7 @@
 //! wait at all between is a race; of these the order of the words that are read first after another's write is kept.
 //! Waits for messages, begins and ends stay as they are.
 
-use crate::hashing::Blocks;
+use crate::hashing::{Blocks, multiplied};
 use crate::{Reason, Recording, Step, Steps, StridedAccess};
 use cohabit_model::{Error, Result};
 use std::collections::HashSet;
@@ -345,9 +345,8 @@ impl<'a> Task<'a> {
                 }
                 continue;
             }
-            let at = |iteration: u64| {
-                self.position.saturating_add(iteration.saturating_mul(each)).saturating_add(number)
-            };
+            let at =
+                |iteration: u64| self.position.saturating_add(iteration.saturating_mul(each)).saturating_add(number);
             let last = iterations - 1;
             if access.stride == 0 {
                 // What it waits for it waits for at first, and what it writes is what it wrote last.
@@ -494,7 +493,7 @@ impl Filter {
     }
 
     fn bit(&self, number: u64) -> usize {
-        (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
+        (multiplied(number) >> self.shift) as usize
     }
 
     /// False: it was not put in.

@@ -3,7 +3,13 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4).
+/// Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4): the upper bits of the product are mixed best.
+#[inline]
+pub(crate) fn multiplied(number: u64) -> u64 {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// The same as a hasher.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Multiplied(u64);
 
@@ -19,7 +25,7 @@ impl Hasher for Multiplied {
     }
 
     fn write_u64(&mut self, value: u64) {
-        let mixed = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = multiplied(self.0 ^ value);
         self.0 = mixed ^ (mixed >> 32);
     }
 

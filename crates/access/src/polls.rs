@@ -9,6 +9,7 @@
 //! and more, and then, at most [`NEAR`] steps on (a program that has spun for long enough asks the kernel to be woken),
 //! a wait for another task at a block that the unit reads. Repetitions without such a wait stay as they are.
 
+use crate::hashing::multiplied;
 use crate::stage::Stage;
 use crate::{Step, StridedAccess};
 use std::collections::VecDeque;
@@ -296,9 +297,8 @@ fn constant(mut step: Step) -> Step {
 /// Of a step that may be of a unit, the same for equal ones; else 0. Each access is mixed by itself, so that they need
 /// not wait for one another.
 fn fingerprint(step: &Step) -> u64 {
-    const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |word: u64| {
-        let product = word.wrapping_mul(MULTIPLIER);
+        let product = multiplied(word);
         product ^ product >> 29
     };
     match step {

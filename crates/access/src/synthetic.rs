@@ -37,7 +37,7 @@ pub fn parse(text: &str) -> Result<InMemory> {
         _ => {
             let names: Vec<_> = KINDS.iter().map(|&(name, _)| name).collect();
             Err(Error::new(format!("{text:?} is no synthetic recording")).remedy(format!(
-                "write a kind ({}), tasks, KiB and rounds, as in ring:8 or ring:8:64:20",
+                "write a kind ({}), tasks, KiB and rounds, each from 1 to {MOST}, as in ring:8 or ring:8:64:20",
                 names.join(", ")
             )))
         }

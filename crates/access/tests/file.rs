@@ -1,6 +1,6 @@
 //! Recordings worked by hand: what is written is what is read, step by step.
 
-use cohabit_access::file::{FORMAT, Image, Meta, MpiCode, Piece, RecordingFile, Start, Task, Writer};
+use cohabit_access::file::{CHANNEL_BYTES, FORMAT, Image, Meta, MpiCode, Piece, RecordingFile, Start, Task, Writer};
 use cohabit_access::{AccessKind, Reason, Recording, Step, StridedAccess, check};
 use std::fs::File;
 use std::path::Path;
@@ -328,7 +328,7 @@ fn what_is_not_sound_is_said() {
         ("token 3", [2, 0], body().number(3)),
         ("event 11", [2, 0], body().numbers(&[11 << 2 | 2, 0])),
         ("channel 2, which it has not", [3, 0], body().numbers(&[10 << 2 | 2, 1, 2, 0, 8])),
-        ("channel 1, which it has not", [3, 0], body().numbers(&[10 << 2 | 2, 1, 1, 65530, 8])),
+        ("channel 1, which it has not", [3, 0], body().numbers(&[10 << 2 | 2, 1, 1, CHANNEL_BYTES - 6, 8])),
         ("memory of image 9", [2, 0], body().numbers(&[8 << 2 | 2, 1, 9, 0, 8, 0x1000])),
         ("a wait for thread 5, which it has not", [2, 0], body().numbers(&[1 << 2 | 2, 0, 5, 1, 0])),
     ];

@@ -5,10 +5,15 @@
 //! a module and an offset in it are what is left.
 
 use addr2line::Loader;
-use object::{Object, ObjectSymbol, SymbolKind};
+use object::elf::R_X86_64_JUMP_SLOT;
+use object::{
+    File, Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationFlags, RelocationTarget, SectionKind,
+    SymbolKind,
+};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 
 /// Debug information of larger files is not read: it would take longer than the run.
@@ -63,6 +68,34 @@ struct Binary {
     data: Vec<(u64, u64, String)>,
     /// Length of the function that begins at an address as linked, where the symbol table says it.
     functions: HashMap<u64, u64>,
+    /// Sections of code: the first address as linked, and the one behind the last.
+    code_sections: Vec<Range<u64>>,
+    /// What calls a function of another file, by the address as linked at which it begins, and that function's name.
+    stubs: HashMap<u64, String>,
+}
+
+/// Of an entry of the procedure linkage table (System V ABI, AMD64 supplement, 5.2).
+const STUB_BYTES: u64 = 16;
+
+/// The entries of the procedure linkage table: of `.plt`, whose first looks functions up, and of `.plt.sec`, which there
+/// is where branches may only go to marked instructions.
+fn stubs(file: &File<'_>) -> HashMap<u64, String> {
+    let slots = file.dynamic_relocations().into_iter().flatten().filter_map(|(_, relocation)| {
+        let RelocationFlags::Elf { r_type: R_X86_64_JUMP_SLOT } = relocation.flags() else { return None };
+        let RelocationTarget::Symbol(index) = relocation.target() else { return Some(None) };
+        let symbol = file.dynamic_symbol_table()?.symbol_by_index(index).ok();
+        Some(symbol.and_then(|symbol| Some(demangled(symbol.name().ok()?))))
+    });
+    let begins = |name: &str| Some(file.section_by_name(name)?.address());
+    let (lazy, direct) = (begins(".plt"), begins(".plt.sec"));
+    let mut stubs = HashMap::new();
+    for (number, name) in (0..).zip(slots) {
+        let Some(name) = name else { continue };
+        let lazy = lazy.map(|start| start + (number + 1) * STUB_BYTES);
+        let direct = direct.map(|start| start + number * STUB_BYTES);
+        stubs.extend(lazy.into_iter().chain(direct).map(|address| (address, format!("{name}@plt"))));
+    }
+    stubs
 }
 
 impl Symbols {
@@ -126,7 +159,9 @@ impl Binary {
             let length: &mut u64 = functions.entry(symbol.address()).or_default();
             *length = symbol.size().max(*length);
         }
-        Some(Self { code: Loader::new(path).ok(), data, functions })
+        let sections = file.sections().filter(|section| section.kind() == SectionKind::Text);
+        let code_sections = sections.map(|section| section.address()..section.address() + section.size()).collect();
+        Some(Self { code: Loader::new(path).ok(), data, functions, code_sections, stubs: stubs(&file) })
     }
 
     /// Of functions that are inlined into one another, the innermost that is not a library's.
@@ -153,9 +188,14 @@ impl Binary {
     /// The function that the symbol table has there. What lies behind its end is another one, of which a stripped file
     /// has no name: the C library's memcpy, for one.
     fn function(&self, linked: u64) -> Option<String> {
+        if let Some(name) = self.stubs.get(&(linked / STUB_BYTES * STUB_BYTES)) {
+            return Some(name.clone());
+        }
         let symbol = self.code.as_ref()?.find_symbol_info(linked)?;
         let ended = self.functions.get(&symbol.address()).is_some_and(|length| linked - symbol.address() >= *length);
-        (!ended).then(|| demangled(symbol.name()))
+        let section = self.code_sections.iter().find(|section| section.contains(&linked));
+        let elsewhere = section.is_some_and(|section| !section.contains(&symbol.address()));
+        (!ended && !elsewhere).then(|| demangled(symbol.name()))
     }
 }
 
@@ -245,6 +285,27 @@ mod tests {
         let place = symbols.code(&modules, sought as fn() -> u64 as usize as u64);
         assert!(place.function.contains("sought"), "{place:?}");
         assert!(place.line.contains("symbols.rs:"), "{place:?}");
+    }
+
+    /// Calls of other files' functions have these functions' names, and no stub that of what lies before it, `_init`.
+    #[test]
+    fn stubs_are_named_by_what_they_call() {
+        for path in ["/bin/ls", "/bin/cat"] {
+            let Some(binary) = Binary::open(Path::new(path)) else { continue };
+            let sections = fs::read(path).unwrap();
+            let file = File::parse(&*sections).unwrap();
+            for section in [".plt", ".plt.sec", ".plt.got"].iter().filter_map(|name| file.section_by_name(name)) {
+                for stub in (section.address()..section.address() + section.size()).step_by(8) {
+                    let name = binary.function(stub);
+                    assert_ne!(name.as_deref(), Some("_init"), "{path} {stub:#x}");
+                    assert!(name.is_none_or(|name| name.ends_with("@plt")), "{path} {stub:#x}");
+                }
+            }
+            assert!(
+                binary.stubs.is_empty()
+                    || binary.stubs.values().any(|name| name == "malloc@plt" || name == "abort@plt")
+            );
+        }
     }
 
     #[test]

@@ -220,7 +220,10 @@ impl Data {
             return (share, share);
         }
         let samples = (self.messages / self.interval.max(1)).clamp(1, self.looked_at.max(1));
-        confidence((share * samples as f64).round() as u64, samples)
+        let (low, high) = confidence((share * samples as f64).round() as u64, samples);
+        // What was looked at is not uncertain (Cochran, "Sampling Techniques", 2.6).
+        let rest = (1.0 - self.looked_at as f64 / self.messages as f64).sqrt();
+        (share - rest * (share - low), share + rest * (high - share))
     }
 }
 
@@ -245,6 +248,19 @@ mod tests {
         ] {
             assert_eq!(sharing(true_reads, false_reads), expected, "{true_reads} {false_reads}");
         }
+    }
+
+    #[test]
+    fn what_was_looked_at_is_certain() {
+        let object = DataObject { messages: 500, ..DataObject::default() };
+        let width = |looked_at| {
+            let data = Data { messages: 1000, looked_at, interval: 100, ..Data::default() };
+            let (low, high) = data.share(&object);
+            assert!(low <= 0.5 && high >= 0.5);
+            high - low
+        };
+        assert_eq!(width(1000), 0.0);
+        assert!(width(980) < 0.15 * width(0) && width(500) < width(100));
     }
 
     /// Figures from Brown, Cai and DasGupta, Interval estimation for a binomial proportion (2001), formula 4.

@@ -85,6 +85,10 @@ pub struct Tune {
     command: Vec<OsString>,
 }
 
+/// Where a mapping changes no rank's host.
+const SAME_HOSTS: &str =
+    "each rank is on the host that the launcher gives it, too: what gains is that it keeps to its PU there\n";
+
 /// How it ended.
 enum Tuned {
     /// A placement gains.
@@ -100,6 +104,17 @@ enum Tuned {
 struct Found {
     selection: Option<Results>,
     verification: Option<Results>,
+    /// Arms that leave each rank on the host that its launcher gives it.
+    same_hosts: Vec<String>,
+}
+
+/// The mappings onto a cluster that leave every rank on the host that it was profiled on.
+fn with_same_hosts(mappings: &[(String, Mapping)], profile: &Profile) -> Vec<String> {
+    let host = |task: u32| profile.meta.tasks.get(task as usize).map(|task| task.host.as_str());
+    let hosts: std::collections::BTreeSet<&str> = profile.meta.tasks.iter().map(|task| task.host.as_str()).collect();
+    let stays = |mapping: &Mapping| mapping.tasks.iter().all(|placed| host(placed.task) == Some(placed.host.as_str()));
+    let names = mappings.iter().filter(|(_, mapping)| hosts.len() > 1 && stays(mapping));
+    names.map(|(name, _)| name.clone()).collect()
 }
 
 impl Tune {
@@ -127,7 +142,9 @@ impl Tune {
         unlike(&mut mappings);
         // Where there is nothing to gain a mapping confines nobody, and would be the system's placement again.
         self.confined = hopeless.is_some();
-        let mut found = Found::default();
+        // A profile that was made elsewhere may have had other hosts.
+        let same_hosts = if self.profile.is_none() { with_same_hosts(&mappings, &profile) } else { Vec::new() };
+        let mut found = Found { same_hosts, ..Found::default() };
         let tuned = self.tuned(mappings, &mut found)?;
         self.tell(&tuned, &found)
     }
@@ -356,21 +373,22 @@ impl Tune {
                 mapping.write(&self.output)?;
                 let Interval { low, high } =
                     difference.interval.unwrap_or(Interval { low: difference.change, high: difference.change });
+                let same_hosts = found.same_hosts.contains(&arm.name);
                 text.push_str(&format!(
-                    "gain by {}: {} ({} to {}, {} % interval)\n{}\n",
+                    "gain by {}: {} ({} to {}, {} % interval)\n{}{}\n",
                     arm.name,
                     percent(difference.change),
                     percent(low),
                     percent(high),
                     100.0 * terms.confidence,
+                    if same_hosts { SAME_HOSTS } else { "" },
                     self.with_cohabit(&self.output),
                 ));
                 let without = without::write(mapping, &self.command, &self.output)?;
                 if let Some(without) = &without {
                     text.push_str(&format!("without cohabit: {}\n", without.usage));
                 }
-                fields["gain"] =
-                    json!({ "arm": arm.name, "change": difference.change, "interval": [low, high], "p": difference.p });
+                fields["gain"] = json!({ "arm": arm.name, "change": difference.change, "interval": [low, high], "p": difference.p, "same_hosts": same_hosts });
                 fields["mapping"] = crate::json::name_of(&self.output);
                 fields["without_cohabit"] = without.map_or(Value::Null, |without| {
                     json!({ "format": without.format, "file": crate::json::name_of(&without.file), "usage": without.usage })
