@@ -9,7 +9,7 @@ use cohabit_testing::{Killed, sleeper};
 use common::{Ran, Room, can, sees_faults, workload};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
