@@ -260,15 +260,25 @@ impl Tune {
         let mut runner =
             Runner::new(&self.command, &arms, self.measure.what(), self.how(), self.measure.input.clone())?;
         let _ = crate::online::stop::until_signalled();
-        let (mut kept, mut failed) = (Vec::new(), Vec::new());
+        let mut kept = Vec::new();
+        let mut failed: Vec<(String, Vec<String>)> = Vec::new();
         for (at, arm) in arms.into_iter().enumerate() {
             match runner.run(0, at, true) {
                 Ok(_) => kept.push(arm),
                 Err(error) if arm.name == SYSTEM => return Err(error.into()),
-                Err(error) => failed.push(format!("{} is left out: {}", arm.name, error.cause)),
+                Err(error) => {
+                    let why = error.cause.strip_prefix(&format!("by {} ", arm.name)).unwrap_or(&error.cause);
+                    match failed.iter_mut().find(|(known, _)| known == why) {
+                        Some((_, names)) => names.push(arm.name),
+                        None => failed.push((why.to_owned(), vec![arm.name])),
+                    }
+                }
             }
         }
-        Ok((kept, failed))
+        let line = |(why, names): (String, Vec<String>)| {
+            format!("{} {} left out: {why}", names.join(", "), if names.len() == 1 { "is" } else { "are" })
+        };
+        Ok((kept, failed.into_iter().map(line).collect()))
     }
 
     /// Runs block by block, from those on that are kept: as many as were settled, or as the precision needs.
