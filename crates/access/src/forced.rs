@@ -10,11 +10,16 @@
 //! the access that comes next: whatever the task accesses there until it waits at the block again. Each of these words
 //! is waited for where it is accessed first, as it was written when the task waited.
 //!
+//! Where a task looked at something again and again and went on with no wait, it may have been preempted between what
+//! the recorder noted and what the processor read ([`crate::looking`]). It is held there until another writes what it
+//! looked at, and waits for that. Where nobody can do so before it goes on, it looked for another reason.
+//!
 //! Of other blocks the access that comes next counts alone. A program in which tasks read what others write without any
 //! wait at all between is a race; of these the order of the words that are read first after another's write is kept.
 //! Waits for messages, begins and ends stay as they are.
 
 use crate::hashing::{Blocks, multiplied};
+use crate::looking::{Look, Looking};
 use crate::{Reason, Recording, Step, Steps, StridedAccess};
 use cohabit_model::{Error, Result};
 use std::collections::HashSet;
@@ -31,6 +36,8 @@ const PAGE_SHIFT: u32 = 12;
 /// Blocks that tasks wait at, of all tasks together: 150 bytes each.
 const MOST_OPEN: usize = 1 << 21;
 const LEAST_OPEN: usize = 1 << 8;
+/// How often all is gone through with tasks held.
+const MOST_TRIES: usize = 3;
 const ALL_WORDS: u16 = u16::MAX;
 
 /// A wait for data, or for an atomic access, that the program forces.
@@ -93,16 +100,40 @@ pub(crate) fn forced_waits(told: &dyn Recording, recording: &dyn Recording) -> R
 /// The same, each task knowing of `most_open` blocks that tasks wait at.
 fn forced_within(told: &dyn Recording, recording: &dyn Recording, most_open: usize) -> Result<Vec<Vec<ForcedWait>>> {
     let at = WaitedAt::of_all(told)?;
-    let mut tracked = Tracked::new(&at);
-    drop(at);
+    // Who was held in vain has let others go on meanwhile, further than they should be: once more without.
+    let mut in_vain = HashSet::new();
+    for _ in 0..MOST_TRIES {
+        let (forced, more) = gone_through(recording, &at, most_open, &in_vain, true)?;
+        if more.is_empty() {
+            return Ok(forced);
+        }
+        in_vain.extend(more);
+    }
+    Ok(gone_through(recording, &at, most_open, &in_vain, false)?.0)
+}
+
+/// A task, and the accesses it had made when it looked last.
+type LastLook = (u32, u64);
+
+/// Goes through all accesses, tasks being held where they may have looked without a wait, but where that was in vain.
+/// What is forced, and who was held in vain else.
+fn gone_through(
+    recording: &dyn Recording,
+    at: &WaitedAt,
+    most_open: usize,
+    in_vain: &HashSet<LastLook>,
+    hold: bool,
+) -> Result<(Vec<Vec<ForcedWait>>, HashSet<LastLook>)> {
+    let mut tracked = Tracked::new(at);
     let open = |task| Ok(Task::new(recording.steps(task)?, task, most_open));
     let mut tasks = (0..recording.tasks().len() as u32).map(open).collect::<Result<Vec<_>>>()?;
+    let mut more = HashSet::new();
     loop {
         let (mut moved, mut waiting) = (false, None);
         for number in 0..tasks.len() {
             let mut left = TURN;
             while left > 0 && !tasks[number].ended {
-                if !advance(&mut tasks, number, &mut left, &mut tracked)? {
+                if !advance(&mut tasks, number, &mut left, &mut tracked, in_vain, hold)? {
                     waiting = Some(number);
                     break;
                 }
@@ -111,11 +142,14 @@ fn forced_within(told: &dyn Recording, recording: &dyn Recording, most_open: usi
         }
         match waiting {
             _ if moved => {}
-            None => return Ok(tasks.into_iter().map(|task| task.forced).collect()),
-            Some(task) => {
-                return Err(Error::new(format!("the recording cannot go on: task {task} waits for what never comes"))
-                    .remedy("record it again"));
-            }
+            None => return Ok((tasks.into_iter().map(|task| task.forced).collect(), more)),
+            Some(task) => match tasks.iter_mut().find(|task| !task.held.is_empty()) {
+                Some(task) => more.extend(task.held.drain(..).map(|held| (task.number, held.position))),
+                None => {
+                    let cause = format!("the recording cannot go on: task {task} waits for what never comes");
+                    return Err(Error::new(cause).remedy("record it again"));
+                }
+            },
         }
     }
 }
@@ -141,7 +175,12 @@ impl WaitedAt {
     fn of(mut steps: Box<dyn Steps + '_>) -> Result<Self> {
         let mut found = Self::default();
         let (mut waits, mut polls, mut last) = (false, false, None);
+        let mut looking = Looking::default();
         while let Some(step) = steps.next_step()? {
+            for look in looking.step(&step, 0) {
+                found.waits.extend(blocks_of(look.address, look.size_bytes));
+                found.tasks.extend(blocks_of(look.address, look.size_bytes));
+            }
             match &step {
                 Step::Wait { reason, polled, .. } if ForcedWait::is_found_of(*reason) => {
                     waits = true;
@@ -233,7 +272,7 @@ fn chosen(words: &Words, mask: u16) -> impl Iterator<Item = Write> + '_ {
 struct Task<'a> {
     steps: Box<dyn Steps + 'a>,
     number: u32,
-    /// The wait that it is at.
+    /// The step that it is at, and cannot take yet.
     at_wait: Option<Step>,
     position: u64,
     /// The access it has made last.
@@ -244,7 +283,21 @@ struct Task<'a> {
     /// By block.
     open: Blocks<OpenWait>,
     most_open: usize,
+    looking: Looking,
+    /// The step it is at has been looked at.
+    seen: bool,
+    /// It goes on when one of these words is another's; empty: it goes on.
+    held: Vec<Held>,
     ended: bool,
+}
+
+/// A word that a task has looked at, and may have seen changed.
+struct Held {
+    block: u64,
+    word: usize,
+    known: Write,
+    /// The accesses it had made when it looked last.
+    position: u64,
 }
 
 impl<'a> Task<'a> {
@@ -259,8 +312,39 @@ impl<'a> Task<'a> {
             forced: Vec::new(),
             open: Blocks::default(),
             most_open,
+            looking: Looking::default(),
+            seen: false,
+            held: Vec::new(),
             ended: false,
         }
+    }
+
+    /// It has looked at these, and goes on: held until another has changed one of them.
+    fn hold(&mut self, looks: Vec<Look>, tracked: &Tracked) {
+        for Look { address, size_bytes, position } in looks {
+            for number in blocks_of(address, size_bytes) {
+                if tracked.blocks.get(&number).is_none_or(|block| !block.waited_at) {
+                    continue;
+                }
+                let known = self.open.get(&number).map(|open| open.words).unwrap_or_default();
+                let word = |word| Held { block: number, word, known: known[word], position };
+                self.held.extend(words_of(number, address, size_bytes).map(word));
+            }
+        }
+    }
+
+    /// Whether another has changed what it is held for: that is waited for, where it looked last.
+    fn sees_change(&mut self, tracked: &Tracked) -> bool {
+        let change = self.held.iter().find_map(|held| {
+            let now = tracked.blocks.get(&held.block)?.words[held.word];
+            let (task, position) = now.known().filter(|known| known.0 != self.number && now != held.known)?;
+            Some(ForcedWait { at: held.position, task, position, reason: Reason::Data })
+        });
+        let Some(wait) = change else { return false };
+        let place = self.forced.partition_point(|known| known.at <= wait.at);
+        self.forced.insert(place, wait);
+        self.held.clear();
+        true
     }
 
     /// It waits for the last write of each other task among these.
@@ -411,7 +495,17 @@ fn bits(words: std::ops::Range<usize>) -> u16 {
 }
 
 /// Whether the task went on.
-fn advance(tasks: &mut [Task<'_>], number: usize, left: &mut u64, tracked: &mut Tracked) -> Result<bool> {
+fn advance(
+    tasks: &mut [Task<'_>],
+    number: usize,
+    left: &mut u64,
+    tracked: &mut Tracked,
+    in_vain: &HashSet<LastLook>,
+    hold: bool,
+) -> Result<bool> {
+    if !tasks[number].held.is_empty() && !tasks[number].sees_change(tracked) {
+        return Ok(false);
+    }
     let step = match tasks[number].at_wait.take() {
         Some(wait) => wait,
         None => match tasks[number].steps.next_step()? {
@@ -422,6 +516,17 @@ fn advance(tasks: &mut [Task<'_>], number: usize, left: &mut u64, tracked: &mut 
             }
         },
     };
+    let task = &mut tasks[number];
+    if !task.seen {
+        let mut looks = task.looking.step(&step, task.position);
+        looks.retain(|look| hold && !in_vain.contains(&(task.number, look.position)));
+        task.hold(looks, tracked);
+        task.seen = true;
+        if !task.held.is_empty() && !task.sees_change(tracked) {
+            task.at_wait = Some(step);
+            return Ok(false);
+        }
+    }
     match &step {
         Step::Wait { task: on, position, reason, .. } => {
             let other = tasks.get(*on as usize).ok_or_else(|| {
@@ -449,6 +554,7 @@ fn advance(tasks: &mut [Task<'_>], number: usize, left: &mut u64, tracked: &mut 
         Step::Unmap { range } => tracked.unmapped(range),
         Step::Compute { .. } | Step::Code { .. } | Step::Idle { .. } | Step::Phase { .. } => {}
     }
+    tasks[number].seen = false;
     if let Step::Loop { accesses, .. } = step {
         tasks[number].steps.recycle(accesses);
     }
@@ -720,6 +826,26 @@ mod tests {
         let polled = Step::Wait { task: 0, position: 2, reason: Reason::Data, polled: Some(0x1008) };
         let all = forced(&[vec![write(0x1000), write(0x1020)], vec![polled, read(0x1008), read(0x1000)]]);
         assert_eq!(all[1], [(1, 0, 1)]);
+    }
+
+    /// It was preempted between what the recorder noted and what it read, and never read the flag again.
+    #[test]
+    fn who_looked_until_a_flag_changed_waits_for_that() {
+        let spin = |iterations| {
+            let flag = StridedAccess::new(AccessKind::Read, 0x1000, 4);
+            Step::Loop { accesses: vec![flag], iterations }
+        };
+        let set = || Step::access(StridedAccess::new(AccessKind::Write, 0x1000, 4));
+        let mut second: Vec<Step> = (0..5000).map(|at| read(0x9000 + 8 * at)).collect();
+        second.push(set());
+        second.extend((0..5000).map(|at| read(0x9000 + 8 * at)));
+        let after = |loops: u64| forced(&[vec![read(0x5000), spin(loops), read(0x6000)], second.clone()]).remove(0);
+        assert_eq!(after(9), [(9, 1, 5001)]);
+        // Who reads it now and then goes on without; and so does who looks at what nobody changes.
+        assert_eq!(after(3), []);
+        let alone =
+            forced(&[vec![spin(9), read(0x6000), write(0x7000)], vec![read(0x8000), wait(0, 11), read(0x7000)]]);
+        assert_eq!(alone, [vec![], vec![(1, 0, 11)]]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod file;
 mod forced;
 pub mod hashing;
 pub mod locks;
+mod looking;
 mod looks;
 pub mod order;
 mod polls;

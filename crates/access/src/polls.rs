@@ -46,9 +46,9 @@ struct Unit {
     same: usize,
 }
 
-/// Steps with their polling told as such.
-#[derive(Debug)]
-pub(crate) struct Polls {
+/// Finds out that the last steps are some unit again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Repetition {
     /// Fingerprints of the last steps, the newest at `newest`; 0: none of a unit.
     recent: [u64; LONGEST_UNIT],
     newest: usize,
@@ -56,63 +56,9 @@ pub(crate) struct Polls {
     same: [u32; LONGEST_UNIT],
     /// Whether one of these is not 0.
     any_same: bool,
-    unit: Option<Unit>,
-    ahead: VecDeque<Item>,
-    ended: bool,
 }
 
-impl Polls {
-    pub fn new() -> Self {
-        Self {
-            recent: [0; LONGEST_UNIT],
-            newest: 0,
-            same: [0; LONGEST_UNIT],
-            any_same: false,
-            unit: None,
-            ahead: VecDeque::new(),
-            ended: false,
-        }
-    }
-
-    /// A step while a unit repeats.
-    fn take_again(&mut self, step: Step) {
-        let step = constant(step);
-        if self.unit.as_mut().is_some_and(|unit| unit.takes(&step)) {
-            return;
-        }
-        self.end_unit();
-        self.take(step);
-    }
-
-    /// A step outside all repetitions.
-    fn take(&mut self, step: Step) {
-        if self.goes_on(&step) {
-            return;
-        }
-        let polls = |step: &Step| {
-            matches!(step, Step::Loop { accesses, iterations }
-                if *iterations > 3 && accesses.iter().all(|access| access.stride == 0))
-        };
-        if polls(&step) {
-            if let Step::Loop { accesses, iterations } = step {
-                let unit = vec![Step::Loop { accesses, iterations: 1 }];
-                self.ahead.push_back(Item::Again { unit, times: iterations, from: 0, decided: false });
-            }
-            return self.forget();
-        }
-        let mark = fingerprint(&step);
-        self.ahead.push_back(Item::Step(step));
-        if mark == 0 {
-            return self.forget();
-        }
-        let length = self.repeats(mark);
-        if length > 0 {
-            let marks = (1..=length).rev().map(|back| self.recent(back)).collect();
-            self.forget();
-            self.unit = Some(Unit { marks, steps: Vec::new(), times: 0, same: 0 });
-        }
-    }
-
+impl Repetition {
     /// The fingerprint of the step so many before.
     fn recent(&self, back: usize) -> u64 {
         self.recent[(self.newest + LONGEST_UNIT + 1 - back) % LONGEST_UNIT]
@@ -139,6 +85,65 @@ impl Polls {
         length
     }
 
+    /// Remembers a step. The fingerprints of a unit that the last steps are three times; then they are forgotten.
+    pub fn unit_of(&mut self, mark: u64) -> Option<Vec<u64>> {
+        if mark == 0 {
+            *self = Self::default();
+            return None;
+        }
+        let length = self.repeats(mark);
+        let unit = (length > 0).then(|| (1..=length).rev().map(|back| self.recent(back)).collect());
+        if length > 0 {
+            *self = Self::default();
+        }
+        unit
+    }
+}
+
+/// Steps with their polling told as such.
+#[derive(Debug)]
+pub(crate) struct Polls {
+    repetition: Repetition,
+    unit: Option<Unit>,
+    ahead: VecDeque<Item>,
+    ended: bool,
+}
+
+impl Polls {
+    pub fn new() -> Self {
+        Self { repetition: Repetition::default(), unit: None, ahead: VecDeque::new(), ended: false }
+    }
+
+    /// A step while a unit repeats.
+    fn take_again(&mut self, step: Step) {
+        let step = constant(step);
+        if self.unit.as_mut().is_some_and(|unit| unit.takes(&step)) {
+            return;
+        }
+        self.end_unit();
+        self.take(step);
+    }
+
+    /// A step outside all repetitions.
+    fn take(&mut self, step: Step) {
+        if self.goes_on(&step) {
+            return;
+        }
+        if is_a_spin(&step) {
+            if let Step::Loop { accesses, iterations } = step {
+                let unit = vec![Step::Loop { accesses, iterations: 1 }];
+                self.ahead.push_back(Item::Again { unit, times: iterations, from: 0, decided: false });
+            }
+            self.repetition = Repetition::default();
+            return;
+        }
+        let mark = fingerprint(&step);
+        self.ahead.push_back(Item::Step(step));
+        if let Some(marks) = self.repetition.unit_of(mark) {
+            self.unit = Some(Unit { marks, steps: Vec::new(), times: 0, same: 0 });
+        }
+    }
+
     /// Whether the step is more of the same loop: a buffer that was full, or another stretch, parts it in two. However
     /// long a task has polled, it is one item.
     fn goes_on(&mut self, step: &Step) -> bool {
@@ -155,12 +160,6 @@ impl Polls {
         let goes_on = accesses.len() == same.len() && accesses.iter().zip(same).all(unmoved);
         *times = times.saturating_add(if goes_on { *iterations } else { 0 });
         goes_on
-    }
-
-    fn forget(&mut self) {
-        self.recent = [0; LONGEST_UNIT];
-        self.same = [0; LONGEST_UNIT];
-        self.any_same = false;
     }
 
     /// The repetitions are over: what was swallowed is ahead.
@@ -286,6 +285,12 @@ impl Unit {
     }
 }
 
+/// Whether a step is a loop that accesses the same in each of several iterations.
+pub(crate) fn is_a_spin(step: &Step) -> bool {
+    matches!(step, Step::Loop { accesses, iterations }
+        if *iterations > 3 && accesses.iter().all(|access| access.stride == 0))
+}
+
 /// A single iteration has no stride.
 fn constant(mut step: Step) -> Step {
     if let Step::Loop { accesses, iterations: 1 } = &mut step {
@@ -296,7 +301,7 @@ fn constant(mut step: Step) -> Step {
 
 /// Of a step that may be of a unit, the same for equal ones; else 0. Each access is mixed by itself, so that they need
 /// not wait for one another.
-fn fingerprint(step: &Step) -> u64 {
+pub(crate) fn fingerprint(step: &Step) -> u64 {
     let mix = |word: u64| {
         let product = multiplied(word);
         product ^ product >> 29

@@ -412,7 +412,9 @@ impl Tune {
 
     fn with_cohabit(&self, path: &Path) -> String {
         let command: Vec<_> = self.command.iter().map(|word| word.to_string_lossy()).collect();
-        format!("with cohabit: cohabit run --mapping {} -- {}", path.display(), command.join(" "))
+        // As it was measured: what gains for another reason than J's would not be confined else.
+        let always = if self.how().always { "--pinning always " } else { "" };
+        format!("with cohabit: cohabit run {always}--mapping {} -- {}", path.display(), command.join(" "))
     }
 }
 

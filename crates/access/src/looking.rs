@@ -1,0 +1,137 @@
+//! What a task has looked at again and again, found where it goes on to something else.
+//!
+//! The recorder notes what a task reads just before the task reads it. One that is preempted in between reads what was
+//! written meanwhile, and nothing says so: where it looked at a flag, it goes on with no wait at all. Such loops are
+//! found here by what they do, as [`crate::polls`] finds those that end with a wait.
+
+use crate::polls::{Repetition, fingerprint, is_a_spin};
+use crate::{AccessKind, Step, StridedAccess};
+
+/// A read of a loop that does nothing else than look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    pub address: u64,
+    pub size_bytes: u32,
+    /// The accesses that the task had made when it looked last.
+    pub position: u64,
+}
+
+/// The loops of one task.
+#[derive(Debug, Default)]
+pub(crate) struct Looking {
+    repetition: Repetition,
+    /// Fingerprints of what is repeated, and which comes next.
+    unit: Vec<u64>,
+    next: usize,
+    /// Or a loop of one piece of code.
+    spin: Vec<StridedAccess>,
+    looks: Vec<Look>,
+    /// Addresses that the loop writes itself.
+    written: Vec<u64>,
+}
+
+impl Looking {
+    /// The task takes a step, having made so many accesses. What it has looked at until now, where it does so no more
+    /// and has not waited.
+    pub fn step(&mut self, step: &Step, position: u64) -> Vec<Look> {
+        match step {
+            Step::Loop { accesses, iterations } if is_a_spin(step) => {
+                let left = if self.is_same_spin(accesses) { Vec::new() } else { self.leave() };
+                self.spin.clone_from(accesses);
+                self.note(accesses, position + (iterations - 1) * accesses.len() as u64);
+                left
+            }
+            Step::Loop { accesses, iterations } if self.is_same_spin(accesses) => {
+                self.note(accesses, position + (iterations - 1) * accesses.len() as u64);
+                Vec::new()
+            }
+            Step::Loop { .. } | Step::Compute { .. } | Step::Code { .. } => self.of_unit(step, position),
+            _ => {
+                *self = Self::default();
+                Vec::new()
+            }
+        }
+    }
+
+    fn of_unit(&mut self, step: &Step, position: u64) -> Vec<Look> {
+        let mark = fingerprint(step);
+        if self.unit.get(self.next) == Some(&mark) && mark != 0 {
+            self.next = (self.next + 1) % self.unit.len();
+            if let Step::Loop { accesses, .. } = step {
+                self.note(accesses, position);
+            }
+            return Vec::new();
+        }
+        let left = if self.unit.is_empty() && self.spin.is_empty() { Vec::new() } else { self.leave() };
+        if let Some(unit) = self.repetition.unit_of(mark) {
+            self.unit = unit;
+        }
+        left
+    }
+
+    fn is_same_spin(&self, accesses: &[StridedAccess]) -> bool {
+        let same = |(one, other): (&StridedAccess, &StridedAccess)| {
+            one.base == other.base && one.size_bytes == other.size_bytes && one.kind == other.kind
+        };
+        !self.spin.is_empty() && self.spin.len() == accesses.len() && self.spin.iter().zip(accesses).all(same)
+    }
+
+    fn note(&mut self, accesses: &[StridedAccess], first: u64) {
+        for (position, access) in (first..).zip(accesses) {
+            if access.kind != AccessKind::Read {
+                if !self.written.contains(&access.base) {
+                    self.written.push(access.base);
+                }
+                continue;
+            }
+            match self.looks.iter_mut().find(|look| look.address == access.base) {
+                Some(look) => look.position = position,
+                None => self.looks.push(Look { address: access.base, size_bytes: access.size_bytes, position }),
+            }
+        }
+    }
+
+    /// What another may have changed: what the loop writes itself is none of it.
+    fn leave(&mut self) -> Vec<Look> {
+        let Self { looks, written, .. } = std::mem::take(self);
+        looks.into_iter().filter(|look| !written.contains(&look.address)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Reason;
+
+    fn read(address: u64) -> Step {
+        Step::access(StridedAccess::new(AccessKind::Read, address, 4))
+    }
+
+    fn left(steps: &[Step]) -> Vec<Look> {
+        let (mut looking, mut position, mut left) = (Looking::default(), 0, Vec::new());
+        for step in steps {
+            left.extend(looking.step(step, position));
+            position += step.access_count();
+        }
+        left
+    }
+
+    #[test]
+    fn a_flag_that_is_looked_at_until_it_changes_is_found() {
+        let look = |position| Look { address: 0x1000, size_bytes: 4, position };
+        let Step::Loop { accesses, .. } = read(0x1000) else { unreachable!() };
+        let spin = |iterations| Step::Loop { accesses: accesses.clone(), iterations };
+        assert_eq!(left(&[read(0x8000), spin(9), spin(2), read(0x2000)]), [look(11)]);
+        // With a call in between, that leaves its return address on the stack.
+        let call = Step::access(StridedAccess::new(AccessKind::Write, 0x7000, 8));
+        let back = Step::access(StridedAccess::new(AccessKind::Read, 0x7000, 8));
+        let mut steps: Vec<Step> = (0..6).flat_map(|_| [read(0x1000), call.clone(), back.clone()]).collect();
+        steps.extend([read(0x1000), read(0x3000)]);
+        assert_eq!(left(&steps), [look(18)]);
+        // One that waits in the end is a poll; what goes on is nothing yet.
+        let wait = Step::Wait { task: 1, position: 3, reason: Reason::Data, polled: None };
+        assert_eq!(left(&[spin(9), wait, read(0x1000), read(0x2000)]), []);
+        assert_eq!(left(&[spin(9)]), []);
+        assert_eq!(left(&[read(0x1000), read(0x1000), read(0x2000)]), []);
+    }
+}
