@@ -226,10 +226,9 @@ mod tests {
         // They begin at a time, of which windows of instructions know nothing.
         profile.meta.set_window(Window::Instructions(1000));
         assert!(of_markers(&profile).unwrap_err().cause.contains("windows are of instructions"));
-        let timelines = [preferred(&profile, &Options::default()), for_mappings(&profile, &Options::default())];
-        for (timeline, by) in timelines.into_iter().zip([By::Clusters, By::Recurring]) {
+        for timeline in [preferred(&profile, &Options::default()), for_mappings(&profile, &Options::default())] {
             let timeline = timeline.unwrap();
-            assert_eq!((timeline.by, timeline.window), (by, Window::Instructions(1000)));
+            assert_eq!((timeline.by, timeline.window), (By::Clusters, Window::Instructions(1000)));
         }
         profile.meta.markers.clear();
         assert_eq!(preferred(&profile, &Options::default()).unwrap().by, By::Clusters);
@@ -251,8 +250,13 @@ mod tests {
         let timeline = for_mappings(&again, &Options::default()).unwrap();
         assert_eq!(timeline.by, By::Recurring);
         assert_eq!(order(&again, &timeline), (0..12).map(|bin| bin % 2).collect::<Vec<_>>());
+        let other = (0..40).flat_map(|bin| pairs(bin / 20).map(|row| (bin, row.1, row.2, row.3)));
+        let other = profile(&other.collect::<Vec<_>>());
+        let timeline = for_mappings(&other, &Options::default()).unwrap();
+        assert_eq!((timeline.by, order(&other, &timeline)), (By::Recurring, vec![0, 1]));
+        // Different tasks by turns: one mapping serves both.
         let timeline = for_mappings(&bursts(), &Options::default()).unwrap();
-        assert_eq!((timeline.by, order(&bursts(), &timeline)), (By::Recurring, vec![0, 1]));
+        assert_eq!((timeline.by, order(&bursts(), &timeline)), (By::Clusters, vec![0, 1]));
         // All windows are alike: bursts in time are all there is.
         let far = |start: u64| (start..start + 10).map(|bin| (bin, 0, 1, 5));
         let alike = profile(&far(100).chain(far(500)).collect::<Vec<_>>());

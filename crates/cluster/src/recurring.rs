@@ -1,7 +1,7 @@
 //! Windows in which the same pairs communicate, numbered in the order in which such windows first come: the phases of
 //! an iterative program, found as phase trackers do (Sherwood, Sair and Calder, "Phase tracking and prediction", ISCA
-//! 2003): the next window is of the known pattern nearest to it, by Manhattan distance of shares, or the first of a new
-//! one.
+//! 2003): the next window is of the known pattern nearest to it, or the first of a new one. Near is by Manhattan
+//! distance of the shares that each task has with its partners.
 //!
 //! Where tasks share PUs, a short window has those tasks that ran in it, and is like few others, whatever the program
 //! does. So windows are joined, two, four, eight at a time, until about as many tasks take part in a window as in one
@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 /// Patterns that are told apart, at most; what differs from all of them is of the nearest.
 const MOST: usize = 64;
-/// Shares that differ by this much in sum (2: no pair in common) are another pattern, where there are many events.
+/// Shares that differ by this much (2: no partner in common) are another pattern, where there are many events.
 const ALIKE: f64 = 0.5;
 /// Whatever chance may do to few events, what differs by so much is another pattern.
 const LIMIT: f64 = 1.6;
@@ -57,64 +57,83 @@ struct Window {
     total: f64,
 }
 
-/// A pattern: events so far, by pair.
-#[derive(Debug, Clone)]
+/// A pattern: events so far, by pair, and those that each task takes part in.
+#[derive(Debug, Clone, Default)]
 struct Pattern {
     events: Vec<f64>,
+    tasks: Vec<f64>,
     total: f64,
     windows: usize,
 }
 
 impl Pattern {
-    /// The distance of shares: of the pairs in the window, and of those that only the pattern has.
-    fn distance(&self, window: &Window) -> f64 {
-        let share = |pair: usize| self.events.get(pair).copied().unwrap_or(0.0) / self.total;
-        let (mut distance, mut met) = (0.0, 0.0);
-        for &(pair, events) in &window.events {
-            distance += (events / window.total - share(pair)).abs();
-            met += share(pair);
+    /// How differently tasks share out their events among partners (0 to 2), in the mean over events of those tasks that
+    /// the pattern has: who does not run in a window is not another pattern for that. 0 where it has none of them.
+    fn distance(&self, window: &Window, pairs: &[(u32, u32)]) -> f64 {
+        let known = |task: u32| self.tasks.get(task as usize).copied().unwrap_or(0.0);
+        let mut of_tasks: Vec<(u32, usize, f64)> = Vec::with_capacity(2 * window.events.len());
+        let both = |&(pair, events): &(usize, f64)| [(pairs[pair].0, pair, events), (pairs[pair].1, pair, events)];
+        of_tasks.extend(window.events.iter().flat_map(both).filter(|part| known(part.0) > 0.0));
+        of_tasks.sort_unstable_by_key(|part| part.0);
+        let (mut sum, mut all) = (0.0, 0.0);
+        for part in of_tasks.chunk_by(|a, b| a.0 == b.0) {
+            let total: f64 = part.iter().map(|part| part.2).sum();
+            let (mut distance, mut met) = (0.0, 0.0);
+            for &(task, pair, events) in part {
+                let share = self.events.get(pair).copied().unwrap_or(0.0) / known(task);
+                distance += (events / total - share).abs();
+                met += share;
+            }
+            sum += total * (distance + (1.0 - met).max(0.0));
+            all += total;
         }
-        distance + (1.0 - met).max(0.0)
+        if all > 0.0 { sum / all } else { 0.0 }
     }
 
-    fn add(&mut self, window: &Window) {
+    fn add(&mut self, window: &Window, pairs: &[(u32, u32)]) {
+        let put = |counts: &mut Vec<f64>, at: usize, events: f64| {
+            if counts.len() <= at {
+                counts.resize(at + 1, 0.0);
+            }
+            counts[at] += events;
+        };
         self.total += window.total;
         self.windows += 1;
         for &(pair, events) in &window.events {
-            if self.events.len() <= pair {
-                self.events.resize(pair + 1, 0.0);
-            }
-            self.events[pair] += events;
+            put(&mut self.events, pair, events);
+            put(&mut self.tasks, pairs[pair].0 as usize, events);
+            put(&mut self.tasks, pairs[pair].1 as usize, events);
         }
     }
 }
 
 /// Windows of one width, and the pattern of each.
 #[derive(Debug)]
-struct Parted {
+struct Parted<'a> {
+    pairs: &'a [(u32, u32)],
     shift: u32,
     windows: Vec<Window>,
     patterns: Vec<Pattern>,
     of: Vec<usize>,
 }
 
-impl Parted {
-    fn new(windows: Vec<Window>, shift: u32) -> Self {
+impl<'a> Parted<'a> {
+    fn new(windows: Vec<Window>, shift: u32, pairs: &'a [(u32, u32)]) -> Self {
         let (mut patterns, mut of): (Vec<Pattern>, _) = (Vec::new(), Vec::with_capacity(windows.len()));
         for window in &windows {
             // How far shares of so few events are from those that they are drawn with.
             let chance = (window.events.len() as f64 / window.total).sqrt();
-            let at = match nearest(&patterns, window) {
+            let at = match nearest(&patterns, window, pairs) {
                 Some((at, distance)) if distance <= (ALIKE + chance).min(LIMIT) || patterns.len() == MOST => at,
                 _ => {
-                    patterns.push(Pattern { events: Vec::new(), total: 0.0, windows: 0 });
+                    patterns.push(Pattern::default());
                     patterns.len() - 1
                 }
             };
-            patterns[at].add(window);
+            patterns[at].add(window, pairs);
             of.push(at);
         }
-        let mut parted = Self { shift, windows, patterns, of };
+        let mut parted = Self { pairs, shift, windows, patterns, of };
         parted.leave_out_negligible();
         parted
     }
@@ -136,7 +155,7 @@ impl Parted {
             }
         }
         for (window, of) in self.windows.iter().zip(&mut self.of) {
-            let nearest = || nearest(&kept, window).expect("one has more").0;
+            let nearest = || nearest(&kept, window, self.pairs).expect("one has more").0;
             *of = place[*of].unwrap_or_else(nearest);
         }
         self.patterns = kept;
@@ -170,7 +189,7 @@ impl Parted {
             }
             let (mut near, mut next) = (0.0, f64::INFINITY);
             for (at, pattern) in self.patterns.iter().enumerate() {
-                let distance = pattern.distance(window);
+                let distance = pattern.distance(window, self.pairs);
                 if at == own { near = distance } else { next = next.min(distance) }
             }
             if next.is_finite() && near.max(next) > 0.0 {
@@ -181,8 +200,8 @@ impl Parted {
     }
 }
 
-fn nearest(patterns: &[Pattern], window: &Window) -> Option<(usize, f64)> {
-    let distances = patterns.iter().enumerate().map(|(at, pattern)| (at, pattern.distance(window)));
+fn nearest(patterns: &[Pattern], window: &Window, pairs: &[(u32, u32)]) -> Option<(usize, f64)> {
+    let distances = patterns.iter().enumerate().map(|(at, pattern)| (at, pattern.distance(window, pairs)));
     distances.reduce(|best, other| if other.1 < best.1 { other } else { best })
 }
 
@@ -200,7 +219,7 @@ pub fn recurring(series: &[SeriesRow]) -> Recurring {
     let parts: Vec<f64> = widths.iter().map(|windows| tasks_that_take_part(windows, &pairs)).collect();
     let all_had_turns = |shift: usize| parts[shift] >= TAKE_PART * parts[(shift + WIDER).min(parts.len() - 1)];
     let first = (0..widths.len()).find(|&shift| all_had_turns(shift)).unwrap_or(0);
-    let parted = (0..).zip(widths).skip(first).map(|(shift, windows)| Parted::new(windows, shift));
+    let parted = (0..).zip(widths).skip(first).map(|(shift, windows)| Parted::new(windows, shift, &pairs));
     let found: Vec<(f64, Parted)> = parted.map(|parted| (parted.silhouette(), parted)).collect();
     let best = found.iter().map(|found| found.0).fold(0.0, f64::max);
     let good = |silhouette: f64| silhouette >= REASONABLE && silhouette >= best - BETTER;

@@ -246,7 +246,7 @@ fn data_and_blocks_are_listed() {
     let text = text(&profile);
     for expected in [
         "data (2 of 2 objects; 400 of 4.00k messages looked at)",
-        "   75.0 % (± 4.2)  counters in prog, 1 MiB\n",
+        "   75.0 % (± 4.0)  counters in prog, 1 MiB\n",
         "3.00k messages; in 1 block that was followed: FALSE sharing: 500 of 500 reads looked at \
          (99.2 to 100 % with 95 % confidence) met only what nobody else had written; pad or separate it\n",
         "written by work at prog.c:12, 5.00k times, tasks 1-3",
