@@ -274,7 +274,9 @@ fn tuning_finds_what_gains_proves_it_and_says_how_to_have_it() {
     assert!((found["gain"]["change"].as_f64().unwrap() + 2.0 / 3.0).abs() < 1e-9, "{}", found["gain"]);
     assert!(
         ran.stdout.contains("\ngain by best: -66.7 %")
-            && ran.stdout.contains("with cohabit: cohabit run --mapping cohabit-tuned.json"),
+            && ran
+                .stdout
+                .contains("with cohabit: cohabit run --pinning always --hold-main --mapping cohabit-tuned.json"),
         "{}",
         ran.stdout
     );

@@ -413,8 +413,10 @@ impl Tune {
     fn with_cohabit(&self, path: &Path) -> String {
         let command: Vec<_> = self.command.iter().map(|word| word.to_string_lossy()).collect();
         // As it was measured: what gains for another reason than J's would not be confined else.
-        let always = if self.how().always { "--pinning always " } else { "" };
-        format!("with cohabit: cohabit run {always}--mapping {} -- {}", path.display(), command.join(" "))
+        let How { always, hold_main, .. } = self.how();
+        let options = [(always, "--pinning always "), (hold_main, "--hold-main ")];
+        let options: String = options.into_iter().filter(|option| option.0).map(|option| option.1).collect();
+        format!("with cohabit: cohabit run {options}--mapping {} -- {}", path.display(), command.join(" "))
     }
 }
 
