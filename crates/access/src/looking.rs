@@ -35,15 +35,12 @@ impl Looking {
     /// and has not waited.
     pub fn step(&mut self, step: &Step, position: u64) -> Vec<Look> {
         match step {
-            Step::Loop { accesses, iterations } if is_a_spin(step) => {
+            Step::Loop { accesses, iterations } if is_a_spin(step) || self.is_same_spin(accesses) => {
                 let left = if self.is_same_spin(accesses) { Vec::new() } else { self.leave() };
                 self.spin.clone_from(accesses);
-                self.note(accesses, position + (iterations - 1) * accesses.len() as u64);
+                let before_last = (iterations - 1).saturating_mul(accesses.len() as u64);
+                self.note(accesses, position.saturating_add(before_last));
                 left
-            }
-            Step::Loop { accesses, iterations } if self.is_same_spin(accesses) => {
-                self.note(accesses, position + (iterations - 1) * accesses.len() as u64);
-                Vec::new()
             }
             Step::Loop { .. } | Step::Compute { .. } | Step::Code { .. } => self.of_unit(step, position),
             _ => {

@@ -37,6 +37,11 @@ impl Coded {
     }
 }
 
+/// The loop's body eight times: three of them coded, and five as predicted. A wait that follows is in the last.
+fn eight_iterations() -> Coded {
+    Coded::default().segment(Some(0), [0x1000, 0x2000]).segment(Some(0), [8, 8]).segment(None, [8, 8]).number(5 << 2)
+}
+
 /// A segment: pc, instructions, bytes of code, anchors; and of each access offset, size, anchor, kind, instructions.
 fn definition(pc: u64, counts: [u32; 3], accesses: &[(i32, u32, u16, u16, u32)]) -> Vec<u8> {
     let mut bytes = pc.to_le_bytes().to_vec();
@@ -213,11 +218,7 @@ fn what_a_rank_does_while_it_waits_is_counted() {
 fn a_loop_a_wait_within_it_and_what_the_kernel_does() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.rec");
-    let first = Coded::default()
-        .segment(Some(0), [0x1000, 0x2000])
-        .segment(Some(0), [8, 8])
-        .segment(None, [8, 8])
-        .number(5 << 2) // five as predicted: the last of them holds the wait
+    let first = eight_iterations()
         .numbers(&[1 << 2 | 2, 2, 1, 2, 1]) // before its second access, for task 1's position 2, at an atomic
         .numbers(&[1 << 2 | 1, 1]) // the code without memory
         .numbers(&[2 << 2 | 2, 3, 200])
@@ -258,11 +259,7 @@ fn a_loop_a_wait_within_it_and_what_the_kernel_does() {
 fn waits_that_are_forced_part_a_loop() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.rec");
-    let first = Coded::default()
-        .segment(Some(0), [0x1000, 0x2000])
-        .segment(Some(0), [8, 8])
-        .segment(None, [8, 8])
-        .number(5 << 2)
+    let first = eight_iterations()
         .numbers(&[1 << 2 | 2, 2, 1, 1, 1]) // a wait that is not forced
         .numbers(&[2 << 2 | 2, 3, 200])
         .signed(0x5000);
@@ -338,7 +335,7 @@ fn what_is_not_sound_is_said() {
         assert!(error.cause.contains(cause) && error.remedy.is_some(), "{cause}: {error}");
     }
     // Whoever reads it finds that out, and not at its end alone: few bytes stand for as many accesses as one likes.
-    let endless = body().segment(Some(0), [8, 8]).segment(None, [8, 8]).number(1 << 40);
+    let endless = eight_iterations().number(1 << 40);
     write(&path, [4, 0], &[(0, 0, &endless)]);
     let recording = RecordingFile::open(&path).unwrap();
     let mut steps = recording.steps(0).unwrap();

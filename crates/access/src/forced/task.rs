@@ -1,0 +1,232 @@
+//! A task on its way through what it did, and the waits that are found for it.
+
+use super::ForcedWait;
+use super::tracked::{Block, Tracked};
+use super::waited_at::{behind_atomic, last_access};
+use super::words::{ALL_WORDS, WORDS, Words, Write, bits, blocks, blocks_of, chosen, words_of};
+use crate::hashing::Blocks;
+use crate::looking::{Look, Looking};
+use crate::{Reason, Step, Steps, StridedAccess};
+
+/// What a task knows of a block that tasks wait at.
+struct OpenWait {
+    /// As they were when it waited there last.
+    words: Words,
+    /// A bit for each word that it has waited for, if need be.
+    done: u16,
+}
+
+pub(super) struct Task<'a> {
+    pub steps: Box<dyn Steps + 'a>,
+    pub number: u32,
+    /// The step that it is at, and cannot take yet.
+    pub at_wait: Option<Step>,
+    pub position: u64,
+    /// The access it has made last.
+    last: Option<StridedAccess>,
+    /// Why it has waited, for whom and for which position, before the access that comes next.
+    pub waits: Vec<(Reason, u32, u64)>,
+    pub forced: Vec<ForcedWait>,
+    /// By block.
+    open: Blocks<OpenWait>,
+    most_open: usize,
+    pub looking: Looking,
+    /// The step it is at has been looked at.
+    pub seen: bool,
+    /// It goes on when one of these words is another's; empty: it goes on.
+    pub held: Vec<Held>,
+    pub ended: bool,
+}
+
+/// A word that a task has looked at, and may have seen changed.
+pub(super) struct Held {
+    block: u64,
+    word: usize,
+    known: Write,
+    /// The accesses it had made when it looked last.
+    pub position: u64,
+}
+
+impl<'a> Task<'a> {
+    pub(super) fn new(steps: Box<dyn Steps + 'a>, number: u32, most_open: usize) -> Self {
+        Self {
+            steps,
+            number,
+            at_wait: None,
+            position: 0,
+            last: None,
+            waits: Vec::new(),
+            forced: Vec::new(),
+            open: Blocks::default(),
+            most_open,
+            looking: Looking::default(),
+            seen: false,
+            held: Vec::new(),
+            ended: false,
+        }
+    }
+
+    /// It has looked at these, and goes on: held until another has changed one of them.
+    pub(super) fn hold(&mut self, looks: Vec<Look>, tracked: &Tracked) {
+        for Look { address, size_bytes, position } in looks {
+            for number in blocks_of(address, size_bytes) {
+                if tracked.blocks.get(&number).is_none_or(|block| !block.waited_at) {
+                    continue;
+                }
+                let known = self.open.get(&number).map(|open| open.words).unwrap_or_default();
+                let word = |word| Held { block: number, word, known: known[word], position };
+                self.held.extend(words_of(number, address, size_bytes).map(word));
+            }
+        }
+    }
+
+    /// Whether another has changed what it is held for: that is waited for, where it looked last.
+    pub(super) fn sees_change(&mut self, tracked: &Tracked) -> bool {
+        let change = self.held.iter().find_map(|held| {
+            let now = tracked.blocks.get(&held.block)?.words[held.word];
+            let (task, position) = now.known().filter(|known| known.0 != self.number && now != held.known)?;
+            Some(ForcedWait { at: held.position, task, position, reason: Reason::Data })
+        });
+        let Some(wait) = change else { return false };
+        let place = self.forced.partition_point(|known| known.at <= wait.at);
+        self.forced.insert(place, wait);
+        self.held.clear();
+        true
+    }
+
+    /// It waits for the last write of each other task among these.
+    fn wait_for(&mut self, words: impl Iterator<Item = Write>, at: u64, reason: Reason) {
+        let first = self.forced.len();
+        for (task, position) in words.filter_map(Write::known).filter(|(task, _)| *task != self.number) {
+            match self.forced[first..].iter_mut().find(|known| known.task == task) {
+                Some(known) => known.position = known.position.max(position),
+                None => self.forced.push(ForcedWait { at, task, position, reason }),
+            }
+        }
+    }
+
+    /// It has waited before an access.
+    pub(super) fn waited(&mut self, access: &StridedAccess, tracked: &Tracked) {
+        for (reason, task, position) in std::mem::take(&mut self.waits) {
+            let behind = behind_atomic(reason, self.last.as_ref()).copied();
+            let known = match behind {
+                None => self.waited_for(&[*access], reason, tracked),
+                Some(behind) if !access.atomic => self.waited_for(&[behind], reason, tracked),
+                // It may be for either.
+                Some(behind) => self.waited_for(&[behind, *access], reason, tracked),
+            };
+            if !known {
+                self.forced.push(ForcedWait { at: self.position, task, position, reason });
+            }
+            if let Some(behind) = behind {
+                self.touch_once(&behind, self.position, tracked);
+            }
+        }
+    }
+
+    /// It has waited for the sake of these accesses. False where one lies in a block that is not tracked.
+    fn waited_for(&mut self, accesses: &[StridedAccess], reason: Reason, tracked: &Tracked) -> bool {
+        let touched = accesses
+            .iter()
+            .flat_map(|access| blocks(access).map(|number| (number, words_of(number, access.base, access.size_bytes))));
+        let mut blocks: Vec<(u64, &Block, u16)> = Vec::new();
+        for (number, words) in touched {
+            let Some(block) = tracked.blocks.get(&number) else { return false };
+            match blocks.iter_mut().find(|known| known.0 == number) {
+                Some((_, _, touched)) => *touched |= bits(words),
+                None => blocks.push((number, block, bits(words))),
+            }
+        }
+        let one = blocks.len() == 1;
+        for (number, block, touched) in blocks {
+            match block.waited_at {
+                false => self.wait_for(chosen(&block.words, touched), self.position, reason),
+                true if one => self.open(number, block),
+                // It is not known which of the two it is.
+                true => self.wait_for(chosen(&block.words, ALL_WORDS), self.position, reason),
+            }
+        }
+        true
+    }
+
+    /// It has waited at a block that tasks wait at.
+    fn open(&mut self, number: u64, block: &Block) {
+        if self.open.len() >= self.most_open {
+            let early: Vec<OpenWait> = self.open.drain().map(|(_, wait)| wait).collect();
+            for wait in early {
+                self.wait_for(chosen(&wait.words, !wait.done), self.position, Reason::Data);
+            }
+        }
+        let same = |before: &OpenWait| {
+            let still = (0..WORDS).filter(|&word| before.words[word] == block.words[word]);
+            before.done & still.fold(0, |bits, word| bits | 1 << word)
+        };
+        let done = self.open.get(&number).map_or(0, same);
+        self.open.insert(number, OpenWait { words: block.words, done });
+    }
+
+    /// It makes the accesses of a loop.
+    pub(super) fn make(&mut self, accesses: &[StridedAccess], iterations: u64, tracked: &mut Tracked) {
+        self.last = last_access(accesses, iterations);
+        let (first, each) = (self.forced.len(), accesses.len() as u64);
+        for (number, access) in (0..).zip(accesses) {
+            let start = self.position.saturating_add(number);
+            let at = |iteration: u64| start.saturating_add(iteration.saturating_mul(each));
+            let last = iterations - 1;
+            if access.stride == 0 || last == 0 {
+                // What it waits for it waits for at first, and what it writes is what it wrote last.
+                if tracked.may_have(access.base, access.size_bytes) {
+                    self.make_one(access, start, tracked);
+                    if last > 0 {
+                        self.make_one(access, at(last), tracked);
+                    }
+                }
+            } else if tracked.any(access, last) {
+                for iteration in 0..iterations {
+                    let now = StridedAccess { base: access.address(iteration), ..*access };
+                    if tracked.may_have(now.base, now.size_bytes) {
+                        self.make_one(&now, at(iteration), tracked);
+                    }
+                }
+            }
+        }
+        if iterations > 1 {
+            self.forced[first..].sort_by_key(|wait| wait.at);
+        }
+    }
+
+    /// It makes an access that may be in blocks that are tracked.
+    #[inline(never)]
+    fn make_one(&mut self, access: &StridedAccess, at: u64, tracked: &mut Tracked) {
+        if !self.open.is_empty() {
+            self.touch_once(access, at, tracked);
+        }
+        if access.kind.writes() {
+            tracked.written(access.base, access.size_bytes, Write::new(self.number, at.saturating_add(1)));
+        }
+    }
+
+    /// It makes an access: of words of which it has not done so since it waited at their block, it waits for the writes.
+    fn touch_once(&mut self, access: &StridedAccess, at: u64, tracked: &Tracked) {
+        for number in blocks(access) {
+            if !tracked.waited_at.may_have(number) {
+                continue;
+            }
+            let Some(wait) = self.open.get_mut(&number) else { continue };
+            let new = bits(words_of(number, access.base, access.size_bytes)) & !wait.done;
+            if new != 0 {
+                wait.done |= new;
+                let words = wait.words;
+                let reason = if access.atomic { Reason::Lock } else { Reason::Data };
+                self.wait_for(chosen(&words, new), at, reason);
+            }
+        }
+    }
+
+    pub(super) fn end(&mut self) {
+        for (reason, task, position) in std::mem::take(&mut self.waits) {
+            self.forced.push(ForcedWait { at: self.position, task, position, reason });
+        }
+        self.ended = true;
+    }
+}

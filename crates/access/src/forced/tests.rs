@@ -1,0 +1,310 @@
+use super::words::block;
+use super::*;
+use crate::order::in_turns;
+use crate::{AccessKind, InMemory, StridedAccess};
+use proptest::prelude::*;
+
+fn access(kind: AccessKind, address: u64) -> Step {
+    Step::access(StridedAccess::new(kind, address, 8))
+}
+
+fn read(address: u64) -> Step {
+    access(AccessKind::Read, address)
+}
+
+fn write(address: u64) -> Step {
+    access(AccessKind::Write, address)
+}
+
+fn wait(task: u32, position: u64) -> Step {
+    Step::Wait { task, position, reason: Reason::Data, polled: None }
+}
+
+/// Of each task's waits the position that they are before, who is waited for, and its position.
+fn forced(steps: &[Vec<Step>]) -> Vec<Vec<(u64, u32, u64)>> {
+    let recording = InMemory::new(steps.to_vec());
+    let waits = forced_waits(&recording, &recording).unwrap();
+    let numbers = |wait: &ForcedWait| (wait.at, wait.task, wait.position);
+    waits.iter().map(|waits| waits.iter().map(numbers).collect()).collect()
+}
+
+/// The same steps with the waits that are forced.
+fn left(steps: &[Vec<Step>], most_open: usize) -> Vec<Vec<Step>> {
+    let recording = InMemory::new(steps.to_vec());
+    let forced = forced_within(&recording, &recording, most_open).unwrap();
+    let of_task = |(steps, waits): (&Vec<Step>, Vec<ForcedWait>)| {
+        let (mut waits, mut position, mut left) = (waits.into_iter().peekable(), 0, Vec::new());
+        for step in steps {
+            if matches!(step, Step::Wait { reason, .. } if ForcedWait::is_found_of(*reason)) {
+                continue;
+            }
+            while let Some(wait) = waits.next_if(|wait| wait.at == position) {
+                let ForcedWait { task, position, reason, .. } = wait;
+                left.push(Step::Wait { task, position, reason, polled: None });
+            }
+            assert!(step.access_count() < 2, "a wait would be within it");
+            position += step.access_count();
+            left.push(step.clone());
+        }
+        assert_eq!(waits.next(), None);
+        left
+    };
+    steps.iter().zip(forced).map(of_task).collect()
+}
+
+#[test]
+fn who_uses_other_words_waits_for_nobody() {
+    // The first ran before the second on the recorded machine, and each has its own word.
+    let first: Vec<Step> = (0..50).map(|_| write(0x1000)).collect();
+    let second: Vec<Step> = std::iter::once(wait(0, 50)).chain((0..50).map(|_| write(0x1008))).collect();
+    assert_eq!(forced(&[first, second]), [vec![], vec![]]);
+}
+
+#[test]
+fn who_reads_waits_for_who_wrote_the_word_and_not_the_block() {
+    let first = vec![write(0x1000), write(0x1010)];
+    let second = vec![wait(0, 2), write(0x1008)];
+    let third = vec![wait(1, 1), read(0x1000)];
+    assert_eq!(forced(&[first, second, third])[1..], [vec![], vec![(0, 0, 1)]]);
+    // Of both words, for both.
+    let wide = Step::access(StridedAccess::new(AccessKind::Read, 0x1000, 16));
+    let first = vec![write(0x1000), write(0x1010)];
+    let second = vec![wait(0, 2), write(0x1008)];
+    assert_eq!(forced(&[first, second, vec![wait(1, 1), wide]])[2], [(0, 0, 1), (0, 1, 1)]);
+}
+
+fn atomic(address: u64) -> Step {
+    Step::access(StridedAccess { atomic: true, ..StridedAccess::new(AccessKind::ReadWrite, address, 4) })
+}
+
+fn lock(task: u32, position: u64) -> Step {
+    Step::Wait { task, position, reason: Reason::Lock, polled: None }
+}
+
+/// Where tasks wait for one another a wait is for all that is accessed until the next, as it was then, and there.
+#[test]
+fn at_a_block_of_atomics_each_word_is_waited_for_where_it_is_accessed() {
+    let first = vec![atomic(0x1000), write(0x1020), write(0x1030), write(0x1038)];
+    let second = vec![lock(0, 4), atomic(0x1004), read(0x5000), read(0x1030), read(0x1030), write(0x6000)];
+    // It does not wait for what the second reads.
+    let third = vec![wait(1, 5), read(0x1020), read(0x1004)];
+    let all = forced(&[first.clone(), second, third]);
+    assert_eq!(all[1], [(2, 0, 3)]);
+    assert_eq!(all[2], [(0, 0, 2), (1, 1, 1)]);
+    // Nobody wrote what is accessed.
+    assert_eq!(forced(&[first.clone(), vec![lock(0, 4), atomic(0x1004), read(0x1008)]])[1], []);
+    // What is written behind the wait is none of its business, whatever the order it is gone through in.
+    let mut longer = first;
+    longer.extend([wait(1, 2), write(0x1030)]);
+    let second = vec![lock(0, 4), atomic(0x1004), write(0x7000), read(0x8000), read(0x1030)];
+    assert_eq!(forced(&[longer, second])[1], [(3, 0, 3)]);
+}
+
+#[test]
+fn a_word_that_was_waited_for_is_not_waited_for_again() {
+    let first = vec![atomic(0x1000), write(0x1010), write(0x1020), write(0x1020)];
+    let again = Step::access(StridedAccess::new(AccessKind::Read, 0x1010, 4));
+    let second = vec![lock(0, 2), atomic(0x1010), wait(0, 4), again, read(0x1020), read(0x1000)];
+    assert_eq!(forced(&[first, second])[1], [(0, 0, 2), (2, 0, 4), (3, 0, 1)]);
+}
+
+#[test]
+fn a_wait_behind_an_atomic_access_is_for_that() {
+    let of_second = |own: u64, next: Step| {
+        let first = vec![lock(1, 1), atomic(0x1000), atomic(0x1008)];
+        forced(&[first, vec![atomic(own), lock(0, 2), next]]).remove(1)
+    };
+    assert_eq!(of_second(0x1000, read(0x9000)), [(1, 0, 1)]);
+    assert_eq!(of_second(0x1010, read(0x9000)), []);
+    // Before another atomic access it may be for either, and at two blocks for all that is there.
+    assert_eq!(of_second(0x1010, atomic(0x9000)), [(1, 0, 2)]);
+    assert_eq!(of_second(0x1000, atomic(0x1008)), [(1, 0, 1), (1, 0, 2)]);
+}
+
+/// A barrier of glibc's kind: who comes late out of one does not wait for who is at the next already.
+#[test]
+fn who_leaves_a_barrier_late_waits_for_nobody_at_the_next() {
+    let (arrived, round, left) = (0x1000, 0x1004, 0x1010);
+    let read_round = || Step::access(StridedAccess::new(AccessKind::Read, round, 4));
+    let work = |task: u64| (0..100).map(move |at| read(0x10_0000 * (task + 1) + 8 * at));
+    // The second comes last, lets the first go, works and is at the next; then the first looks and leaves.
+    let mut first = vec![atomic(arrived), read_round()];
+    let mut second = vec![lock(0, 1), atomic(arrived), atomic(round), atomic(left)];
+    second.extend(work(1));
+    second.push(atomic(arrived));
+    first.extend([wait(1, second.len() as u64 - 1), read_round(), atomic(left)]);
+    first.extend(work(0));
+    first.push(atomic(arrived));
+    // Let go, and left after it; only at the next it comes behind it, as it did.
+    assert_eq!(forced(&[first, second])[0], [(2, 1, 2), (3, 1, 3), (104, 1, 104)]);
+}
+
+#[test]
+fn what_is_polled_is_waited_for_by_words() {
+    let polled = Step::Wait { task: 0, position: 2, reason: Reason::Data, polled: Some(0x1008) };
+    let all = forced(&[vec![write(0x1000), write(0x1020)], vec![polled, read(0x1008), read(0x1000)]]);
+    assert_eq!(all[1], [(1, 0, 1)]);
+}
+
+/// It was preempted between what the recorder noted and what it read, and never read the flag again.
+#[test]
+fn who_looked_until_a_flag_changed_waits_for_that() {
+    let spin = |iterations| {
+        let flag = StridedAccess::new(AccessKind::Read, 0x1000, 4);
+        Step::Loop { accesses: vec![flag], iterations }
+    };
+    let set = || Step::access(StridedAccess::new(AccessKind::Write, 0x1000, 4));
+    let mut second: Vec<Step> = (0..5000).map(|at| read(0x9000 + 8 * at)).collect();
+    second.push(set());
+    second.extend((0..5000).map(|at| read(0x9000 + 8 * at)));
+    let after = |loops: u64| forced(&[vec![read(0x5000), spin(loops), read(0x6000)], second.clone()]).remove(0);
+    assert_eq!(after(9), [(9, 1, 5001)]);
+    // Who reads it now and then goes on without; and so does who looks at what nobody changes.
+    assert_eq!(after(3), []);
+    let alone = forced(&[vec![spin(9), read(0x6000), write(0x7000)], vec![read(0x8000), wait(0, 11), read(0x7000)]]);
+    assert_eq!(alone, [vec![], vec![(1, 0, 11)]]);
+}
+
+#[test]
+fn what_is_unmapped_was_written_by_nobody() {
+    for bytes in [64, 1 << 40] {
+        let first = vec![write(0x1000), Step::Unmap { range: 0x1000..0x1000 + bytes }, write(0x8000_0000_0000)];
+        assert_eq!(forced(&[first, vec![wait(0, 2), read(0x1000)]])[1], [], "{bytes}");
+    }
+}
+
+/// Steps of each task, and for each of its waits for data the position that it is before, and the write of the word
+/// that is accessed, if it is another task's.
+type Recorded = (Vec<Vec<Step>>, Vec<Vec<(u64, Option<(u32, u64)>)>>);
+
+/// Tasks that each write words of their own and read all, in an order that is drawn, as the recorder keeps it: who
+/// writes a block waits for whoever wrote it last, who reads it for the first time since does. Nobody reads a word again
+/// and again.
+fn recorded(ran: &[(u32, bool, u64)], tasks: usize) -> Recorded {
+    let mut steps = vec![Vec::new(); tasks];
+    let mut positions = vec![0u64; tasks];
+    let mut last: std::collections::BTreeMap<u64, (u32, u64, HashSet<u32>)> = Default::default();
+    let mut words: std::collections::BTreeMap<u64, (u32, u64)> = Default::default();
+    let mut true_writes = vec![Vec::new(); tasks];
+    for &(task, writes, number) in ran {
+        let word = if writes { number / tasks as u64 * tasks as u64 + u64::from(task) } else { number };
+        let (address, me) = (0x1000 + 8 * word, task as usize);
+        if !writes
+            && steps[me].iter().filter(|step| step.access_count() > 0).rev().take(8).any(|step| *step == read(address))
+        {
+            continue;
+        }
+        let block = block(address);
+        let by_another = last.get_mut(&block).filter(|known| known.0 != task);
+        let waits =
+            by_another.and_then(|(writer, at, readers)| (readers.insert(task) || writes).then_some((*writer, *at)));
+        if let Some((writer, at)) = waits {
+            steps[me].push(wait(writer, at));
+            true_writes[me].push((positions[me], words.get(&word).copied().filter(|known| known.0 != task)));
+        }
+        positions[me] += 1;
+        steps[me].push(if writes { write(address) } else { read(address) });
+        if writes {
+            words.insert(word, (task, positions[me]));
+            last.insert(block, (task, positions[me], HashSet::new()));
+        }
+    }
+    (steps, true_writes)
+}
+
+/// What a task does to a word of a block that tasks wait at.
+#[derive(Debug, Clone, Copy)]
+enum Deed {
+    Read,
+    Write,
+    Atomic,
+}
+
+/// Steps of each task, and for each of its accesses another task's write of the word that came before.
+type Ordered = (Vec<Vec<Step>>, Vec<Vec<Option<(u32, u64)>>>);
+
+/// Any task does anything to any word of two blocks, in an order that is drawn, as the recorder keeps it.
+fn at_atomics(ran: &[(u32, Deed, u64)], tasks: usize) -> Ordered {
+    let mut steps = vec![Vec::new(); tasks];
+    let mut forced = vec![Vec::new(); tasks];
+    let mut last: std::collections::BTreeMap<u64, (u32, u64, HashSet<u32>)> = Default::default();
+    let mut words: std::collections::BTreeMap<u64, (u32, u64)> = Default::default();
+    for &(task, deed, word) in ran {
+        let (address, me) = (0x1000 + 4 * word, task as usize);
+        let step = match deed {
+            Deed::Read => Step::access(StridedAccess::new(AccessKind::Read, address, 4)),
+            Deed::Write => Step::access(StridedAccess::new(AccessKind::Write, address, 4)),
+            Deed::Atomic => atomic(address),
+        };
+        let writes = !matches!(deed, Deed::Read);
+        let by_another = last.get_mut(&block(address)).filter(|known| known.0 != task);
+        if let Some((writer, at, readers)) = by_another
+            && (readers.insert(task) || writes)
+        {
+            let reason = if matches!(deed, Deed::Atomic) { Reason::Lock } else { Reason::Data };
+            steps[me].push(Step::Wait { task: *writer, position: *at, reason, polled: None });
+        }
+        steps[me].push(step);
+        forced[me].push(words.get(&word).copied().filter(|known| known.0 != task));
+        if writes {
+            let position = forced[me].len() as u64;
+            words.insert(word, (task, position));
+            last.insert(block(address), (task, position, HashSet::new()));
+        }
+    }
+    (steps, forced)
+}
+
+proptest! {
+    /// No order that is left has a task at a word before whoever wrote it before.
+    #[test]
+    fn at_atomics_each_word_is_waited_for(
+        ran in prop::collection::vec(
+            (0..3u32, prop::sample::select(vec![Deed::Read, Deed::Write, Deed::Atomic]), 0..24u64), 0..200),
+        most_open in 1..3usize
+    ) {
+        let mut ran = ran;
+        // Atomic accesses are made in both blocks.
+        ran.extend([(0, Deed::Atomic, 0), (0, Deed::Atomic, 16)]);
+        let (steps, forced) = at_atomics(&ran, 3);
+        let left = InMemory::new(left(&steps, most_open));
+        for turn in [1, 5, 1000] {
+            let mut made = [0usize; 3];
+            let mut early = Vec::new();
+            in_turns(&left, turn, &mut |event| {
+                if let crate::order::Event::Access(access) = event {
+                    let task = access.task as usize;
+                    let wanted = forced[task][made[task]];
+                    made[task] += 1;
+                    early.extend(wanted.filter(|&(writer, position)| (made[writer as usize] as u64) < position));
+                }
+                Ok(())
+            }).unwrap();
+            prop_assert!(early.is_empty(), "{early:?}");
+            prop_assert_eq!(made.iter().sum::<usize>(), ran.len());
+        }
+    }
+
+    #[test]
+    fn true_writes_are_waited_for_and_nobody_in_a_circle(
+        ran in prop::collection::vec((0..4u32, any::<bool>(), 0..24u64), 0..300)
+    ) {
+        let (steps, true_writes) = recorded(&ran, 4);
+        for (task, (forced, wanted)) in forced(&steps).iter().zip(&true_writes).enumerate() {
+            let at = |position| forced.iter().filter(move |wait| wait.0 == position);
+            for &(position, wanted) in wanted {
+                // A word has one writer: nobody else is waited for.
+                prop_assert!(at(position).count() <= 1 && at(position).count() >= usize::from(wanted.is_some()));
+                prop_assert!(at(position).all(|wait| wait.1 as usize != task));
+                if let Some((writer, write)) = wanted {
+                    prop_assert!(at(position).all(|wait| wait.1 == writer && wait.2 >= write), "{forced:?}");
+                }
+            }
+            prop_assert!(forced.iter().all(|wait| wanted.iter().any(|(position, _)| *position == wait.0)));
+        }
+        let left = InMemory::new(left(&steps, 100));
+        for turn in [1, 7, 1000] {
+            prop_assert!(in_turns(&left, turn, &mut |_| Ok(())).is_ok());
+        }
+    }
+}

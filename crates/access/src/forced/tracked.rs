@@ -1,0 +1,118 @@
+//! The blocks whose writes are followed.
+
+use super::waited_at::WaitedAt;
+use super::words::{BLOCK_SHIFT, Words, Write, block, blocks_of, words_of};
+use crate::StridedAccess;
+use crate::hashing::{Blocks, multiplied};
+
+const PAGE_SHIFT: u32 = 12;
+
+/// A block at which some task waits.
+pub(super) struct Block {
+    pub words: Words,
+    /// Tasks wait for one another there; else only for data.
+    pub waited_at: bool,
+}
+
+/// The blocks at which tasks wait, and the pages that have some: nearly all that is accessed lies in none.
+pub(super) struct Tracked {
+    pub blocks: Blocks<Block>,
+    /// Whether tasks wait for one another in the page.
+    pages: Blocks<bool>,
+    filter: Filter,
+    /// Of blocks at which tasks wait for one another.
+    pub waited_at: Filter,
+}
+
+/// Bits, one of which is set for each number put in: most others are told from these without a look into a map.
+pub(super) struct Filter {
+    bits: Vec<u64>,
+    shift: u32,
+}
+
+impl Filter {
+    const BITS_EACH: usize = 16;
+
+    pub(super) fn new(numbers: impl ExactSizeIterator<Item = u64>) -> Self {
+        let bits = numbers.len().saturating_mul(Self::BITS_EACH).next_power_of_two().max(u64::BITS as usize);
+        let shift = u64::BITS - bits.trailing_zeros();
+        let mut filter = Self { bits: vec![0; bits / u64::BITS as usize], shift };
+        for number in numbers {
+            let bit = filter.bit(number);
+            filter.bits[bit / u64::BITS as usize] |= 1 << (bit % u64::BITS as usize);
+        }
+        filter
+    }
+
+    fn bit(&self, number: u64) -> usize {
+        (multiplied(number) >> self.shift) as usize
+    }
+
+    /// False: it was not put in.
+    pub(super) fn may_have(&self, number: u64) -> bool {
+        let bit = self.bit(number);
+        self.bits[bit / u64::BITS as usize] >> (bit % u64::BITS as usize) & 1 == 1
+    }
+}
+
+impl Tracked {
+    pub(super) fn new(at: &WaitedAt) -> Self {
+        let block = |number: &u64| (*number, Block { words: Words::default(), waited_at: at.tasks.contains(number) });
+        let blocks: Blocks<Block> = at.waits.iter().map(block).collect();
+        let mut pages: Blocks<bool> = Blocks::default();
+        for (number, block) in &blocks {
+            *pages.entry(number >> (PAGE_SHIFT - BLOCK_SHIFT)).or_default() |= block.waited_at;
+        }
+        let filter = Filter::new(blocks.keys().copied());
+        let waited_at: Vec<u64> =
+            blocks.iter().filter(|(_, block)| block.waited_at).map(|(number, _)| *number).collect();
+        Self { waited_at: Filter::new(waited_at.into_iter()), blocks, pages, filter }
+    }
+
+    /// Whether an access may be in a block that is tracked.
+    #[inline]
+    pub(super) fn may_have(&self, address: u64, size_bytes: u32) -> bool {
+        let (first, last) = (block(address), block(address.saturating_add(u64::from(size_bytes.max(1)) - 1)));
+        self.filter.may_have(first) || (first != last && (last > first + 1 || self.filter.may_have(last)))
+    }
+
+    /// Whether some page from an access to its last may have a block that is tracked, or one that is waited at if it
+    /// reads alone.
+    pub(super) fn any(&self, access: &StridedAccess, last: u64) -> bool {
+        let (one, other) = (access.address(0), access.address(last));
+        let (first, last_byte) = (one.min(other), one.max(other).saturating_add(access.size_bytes.into()));
+        let mut pages = first >> PAGE_SHIFT..=last_byte >> PAGE_SHIFT;
+        let has = |page: u64| self.pages.get(&page).is_some_and(|waits| *waits || access.kind.writes());
+        (last_byte - first) >> PAGE_SHIFT > last || pages.any(has)
+    }
+
+    pub(super) fn written(&mut self, address: u64, size_bytes: u32, write: Write) {
+        for number in blocks_of(address, size_bytes) {
+            if !self.filter.may_have(number) {
+                continue;
+            }
+            if let Some(block) = self.blocks.get_mut(&number) {
+                // Of one loop's accesses the last one counts, in whatever order they are gone through.
+                for word in &mut block.words[words_of(number, address, size_bytes)] {
+                    *word = if word.is_later_of_the_same_task(write) { *word } else { write };
+                }
+            }
+        }
+    }
+
+    pub(super) fn unmapped(&mut self, range: &std::ops::Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        let last = block(range.end - 1);
+        if last - block(range.start) < self.blocks.len() as u64 {
+            self.written(range.start, u32::try_from(range.end - range.start).unwrap_or(u32::MAX), Write::default());
+        } else {
+            let gone = |number: u64| (block(range.start)..=last).contains(&number);
+            self.blocks
+                .iter_mut()
+                .filter(|(number, _)| gone(**number))
+                .for_each(|(_, block)| block.words = Words::default());
+        }
+    }
+}
