@@ -130,5 +130,8 @@ mod tests {
         assert_eq!(left(&[spin(9), wait, read(0x1000), read(0x2000)]), []);
         assert_eq!(left(&[spin(9)]), []);
         assert_eq!(left(&[read(0x1000), read(0x1000), read(0x2000)]), []);
+        // What it has written three times it looks at once.
+        let write = || Step::access(StridedAccess::new(AccessKind::Write, 0x1000, 4));
+        assert_eq!(left(&[write(), write(), write(), read(0x1000), read(0x2000)]), []);
     }
 }

@@ -310,7 +310,8 @@ pub(crate) fn fingerprint(step: &Step) -> u64 {
         Step::Loop { accesses, iterations: 1 } => {
             let of = |(number, access): (u64, &StridedAccess)| {
                 let about = u64::from(access.size_bytes) << 32 | u64::from(access.instructions);
-                mix(access.base.wrapping_add(mix(about.wrapping_add(number << 48))))
+                let how = number << 48 | (access.kind as u64) << 44;
+                mix(access.base.wrapping_add(mix(about.wrapping_add(how))))
             };
             (1..).zip(accesses).map(of).fold(1u64, u64::wrapping_add) | 1
         }

@@ -189,9 +189,11 @@ fn recorded(ran: &[(u32, bool, u64)], tasks: usize) -> Recorded {
     for &(task, writes, number) in ran {
         let word = if writes { number / tasks as u64 * tasks as u64 + u64::from(task) } else { number };
         let (address, me) = (0x1000 + 8 * word, task as usize);
-        if !writes
-            && steps[me].iter().filter(|step| step.access_count() > 0).rev().take(8).any(|step| *step == read(address))
-        {
+        let again = || {
+            let made = steps[me].iter().rev().filter(|step: &&Step| step.access_count() > 0);
+            made.take(8).any(|step| *step == read(address))
+        };
+        if !writes && again() {
             continue;
         }
         let block = block(address);
