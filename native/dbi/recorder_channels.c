@@ -189,25 +189,25 @@ place(channel_t *channel, piece_t *piece, uint64_t bytes)
     }
     bool begins = channel->next == 0, crosses = (begins || !second) && channel->next + bytes > ring / 2;
     if (ring != channel->ring || (begins && crosses))
-        piece->room = __atomic_load_n(&channel->last, __ATOMIC_ACQUIRE);
+        piece->room = channel->last;
     else if (begins || crosses)
-        piece->room = __atomic_load_n(&channel->last_of[crosses], __ATOMIC_ACQUIRE);
+        piece->room = channel->last_of[crosses];
     piece->at = (uint32_t)channel->next;
     channel->ring = ring;
     channel->next += bytes;
 }
 
-/* What lies there has been received by the task. */
+/* What lies there has been received by the task when it has come to that position. */
 static void
-received(const task_t *me, channel_t *channel, uint64_t at, uint64_t bytes)
+received(const task_t *me, channel_t *channel, uint64_t at, uint64_t bytes, uint64_t position)
 {
-    uint64_t mine = (uint64_t)me->common << POSITION_BITS | *me->recorder->position;
-    uint64_t middle = __atomic_load_n(&channel->ring, __ATOMIC_RELAXED) / 2;
+    uint64_t mine = (uint64_t)me->common << POSITION_BITS | position;
+    uint64_t middle = channel->ring / 2;
     if (at < middle)
-        __atomic_store_n(&channel->last_of[0], mine, __ATOMIC_RELEASE);
+        channel->last_of[0] = mine;
     if (at + bytes > middle)
-        __atomic_store_n(&channel->last_of[1], mine, __ATOMIC_RELEASE);
-    __atomic_store_n(&channel->last, mine, __ATOMIC_RELEASE);
+        channel->last_of[1] = mine;
+    channel->last = mine;
 }
 
 void
@@ -301,12 +301,20 @@ has_sent(task_t *me, uint64_t units)
     }
 }
 
+static bool
+is_own(const task_t *me, const piece_t *piece)
+{
+    return piece->image == recorder_shared_number() && piece->task == me->id;
+}
+
 /* Of the pieces that so much is of, those that fit into `found`, each cut to what is received of it; how many, and how
- * much they are. */
+ * much they are. Under the same lock it is said who has received them: whoever sends next into their memory waits. */
 static uint32_t
-take(channel_t *channel, uint64_t units, bool messages, piece_t *found, uint64_t *taken)
+take(const task_t *me, channel_t *channel, uint64_t units, bool messages, piece_t *found, uint64_t *taken)
 {
     uint32_t count = 0;
+    uint64_t position = *me->recorder->position;
+    const bool counts = counting_on();
     *taken = 0;
     if (channel->pieces > PIECES && channel->unread < channel->pieces - PIECES)
         channel->unread = channel->pieces - PIECES;
@@ -320,6 +328,10 @@ take(channel_t *channel, uint64_t units, bool messages, piece_t *found, uint64_t
             found[count] = *piece;
             found[count].at += (uint32_t)from;
             found[count].bytes = messages ? piece->bytes : (uint32_t)least(some, piece->bytes - from);
+            if (!counts)
+                found[count].bytes = 0;
+            if (found[count].bytes > 0 && !is_own(me, piece))
+                received(me, channel, found[count].at, found[count].bytes, ++position);
             count++;
             channel->received += some;
             *taken += some;
@@ -339,7 +351,7 @@ has_received(task_t *me, channel_t *channel, uint64_t units, bool messages)
     bool any = false;
     for (; units > 0; units -= least(taken, units)) {
         lock(channel);
-        uint32_t count = take(channel, units, messages, found, &taken);
+        uint32_t count = take(me, channel, units, messages, found, &taken);
         if (taken == 0) /* what else was sent there, nobody has seen: whatever comes next is later */
             channel->received = channel->sent;
         unlock(channel);
@@ -348,16 +360,14 @@ has_received(task_t *me, channel_t *channel, uint64_t units, bool messages)
         any = true;
         for (uint32_t i = 0; i < count; i++) {
             const piece_t *piece = &found[i];
-            if (piece->image == recorder_shared_number() && piece->task == me->id)
+            if (is_own(me, piece))
                 continue;
             if (piece->image == recorder_shared_number())
                 recorder_add_wait_of_call(me, COHABIT_EVENT_WAIT, (uint64_t)piece->task << POSITION_BITS | (piece->writer & POSITION_MASK));
             else
                 recorder_add_wait_of_call(me, COHABIT_EVENT_WAIT_IN_RUN, piece->writer);
-            if (counting_on() && piece->bytes > 0) {
+            if (piece->bytes > 0)
                 accesses(me, channel, piece->at, piece->bytes, ACCESS_READ);
-                received(me, channel, piece->at, piece->bytes);
-            }
         }
     }
     return any;
