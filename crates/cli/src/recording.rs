@@ -301,7 +301,7 @@ fn profile_of(path: &Path) -> Result<Profile> {
     meta.command.clone_from(&about.command);
     meta.hosts = vec![about.host.clone()];
     meta.coverage.events_lost = about.events_lost;
-    meta.coverage.exact = about.events_lost == 0;
+    meta.coverage.exact = about.events_lost == 0 && about.not_seen.is_empty();
     meta.coverage.not_seen.clone_from(&about.not_seen);
     Ok(Profile {
         transfers: Some(known.transfers),

@@ -118,6 +118,22 @@ fn all_that_goes_through_a_pipe_is_counted() {
     assert_eq!(profile.messages.get(id("head"), id("wc")), 10_000_000 / 64);
 }
 
+/// What a process that is killed has done last is in no recording, which is not called exact.
+#[test]
+fn who_was_killed_is_told() {
+    let Some(room) = Room::to_profile("programs are recorded") else { return };
+    let line = "sh -c 'kill -9 $$' | cat; true";
+    let ran = Ran::of(room.command(["record", "-o", "r.rec", "--", "sh", "-c", line]).output().unwrap());
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.contains("not seen: the end of process 1"), "{}", ran.stderr);
+    assert!(room.run("record --check r.rec").stderr.contains("it was killed"));
+    room.run("import r.rec -o p.npz");
+    let profile = cohabit_formats::npz::read_profile(&room.path("p.npz")).unwrap();
+    assert!(!profile.meta.coverage.exact);
+    let whole = Ran::of(room.command(["record", "-o", "w.rec", "--", "sh", "-c", "true | cat"]).output().unwrap());
+    assert!(!whole.stderr.contains("not seen"), "{}", whole.stderr);
+}
+
 #[test]
 fn statuses_pass_through_and_wrong_usage_is_said() {
     let Some(room) = Room::to_profile("programs are recorded") else { return };

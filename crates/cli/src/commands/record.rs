@@ -69,7 +69,11 @@ impl Record {
             note(line);
         }
         let bytes = std::fs::metadata(output).map_or(0, |file| file.len());
-        let tasks = RecordingFile::open(output)?.tasks().len();
+        let recorded = RecordingFile::open(output)?;
+        let tasks = recorded.tasks().len();
+        for line in recorded.meta().not_seen.iter().filter(|line| !outcome.notes.contains(line)) {
+            note(&format!("not seen: {line}"));
+        }
         note(&format!(
             "{tasks} {}, {} accesses in {} bytes: {}",
             if tasks == 1 { "task" } else { "tasks" },
@@ -108,6 +112,7 @@ impl Record {
         if lost > 0 {
             note(&format!("{} events are missing: there was no room for them", lost));
         }
+        recording.meta().not_seen.iter().for_each(|line| note(&format!("not seen: {line}")));
         self.json.emit("record-check", json!({ "recording": path, "tasks": found.tasks, "events_lost": lost }))?;
         Ok(End::Done)
     }

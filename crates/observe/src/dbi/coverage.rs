@@ -51,7 +51,7 @@ pub fn coverage(images: &[Image], tasks: &Tasks, run: &Run) -> Coverage {
                 .to_owned(),
         );
     }
-    doubts.extend(cut_short(images, tasks));
+    doubts.extend(cut_short(images, tasks, "what was counted until then is kept"));
     doubts.extend(never_counted(images, run));
     found.not_seen.extend(between_processes(images, tasks, run));
     found.exact &= doubts.is_empty();
@@ -114,16 +114,15 @@ pub fn between_processes(images: &[Image], tasks: &Tasks, run: &Run) -> Option<S
     })
 }
 
-/// Processes whose end was not seen: the last image of each says how it ended.
-fn cut_short(images: &[Image], tasks: &Tasks) -> Vec<String> {
+/// Processes whose end was not seen, and what is left of each: its last image says how it ended.
+pub(crate) fn cut_short(images: &[Image], tasks: &Tasks, left: &str) -> Vec<String> {
     let last = |process| tasks.process.iter().rposition(|&found| found == process);
     let ends = (0..tasks.processes).filter_map(|process| Some((process, &images[last(process)?])));
     let abrupt = ends.filter(|(_, image)| image.head.end == abi::COHABIT_END_RUNNING);
     abrupt
         .map(|(process, image)| {
             format!(
-                "the end of process {process} (pid {}): it was killed, crashed, or still runs; \
-                 what was counted until then is kept",
+                "the end of process {process} (pid {}): it was killed, crashed, or still runs; {left}",
                 image.head.pid
             )
         })

@@ -24,6 +24,7 @@ pub(crate) mod testing;
 mod tests;
 
 pub use cohabit_host::install::Installation;
+pub(crate) use coverage::cut_short;
 pub use directory::remove_abandoned;
 pub(crate) use image::thread_ids;
 pub use launch::profile;

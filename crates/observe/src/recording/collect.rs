@@ -4,6 +4,7 @@ use super::abi;
 use super::image::{ImageFile, Kind};
 use super::kept::Kept;
 use super::mpi_code::Known;
+use crate::dbi::cut_short;
 use crate::dbi::image::Image as PartImage;
 use crate::dbi::part::text;
 use crate::dbi::tasks::{Tasks, identify};
@@ -48,6 +49,9 @@ pub(crate) fn collect<W: Write + Seek>(parts: &Parts, to: W) -> Result<(W, u64)>
     Ok((writer.finish(&meta)?, accesses))
 }
 
+/// Of what a process has done last a part lies in its own memory.
+const LEFT_OF_CUT_SHORT: &str = "what it did last is missing, and all of it if that was little";
+
 const _: () = assert!(cohabit_access::file::CHANNEL_BYTES == abi::COHABIT_CHANNEL_BYTES);
 
 fn describe(parts: &Parts, found: &Tasks, kept: &Kept, files: &[ImageFile]) -> Meta {
@@ -65,7 +69,7 @@ fn describe(parts: &Parts, found: &Tasks, kept: &Kept, files: &[ImageFile]) -> M
         images: Vec::new(),
         tasks: tasks.collect(),
         events_lost: 0,
-        not_seen: parts.not_seen.clone(),
+        not_seen: [&parts.not_seen[..], &cut_short(parts.images, found, LEFT_OF_CUT_SHORT)].concat(),
         channels: files.iter().map(|file| file.channels).max().unwrap_or(0),
     };
     let mut made = vec![0u64; meta.tasks.len()];
