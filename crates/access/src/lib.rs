@@ -24,3 +24,6 @@ pub mod synthetic;
 pub use access::{Access, AccessKind};
 pub use recording::{InMemory, Recording, Steps, TaskInfo};
 pub use step::{Reason, Step, StridedAccess};
+
+/// Bytes of memory in which the recorder keeps order, as a shift.
+pub(crate) const BLOCK_SHIFT: u32 = 6;

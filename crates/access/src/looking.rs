@@ -2,10 +2,11 @@
 //!
 //! The recorder notes what a task reads just before the task reads it. One that is preempted in between reads what was
 //! written meanwhile, and nothing says so: where it looked at a flag, it goes on with no wait at all. Such loops are
-//! found here by what they do, as [`crate::polls`] finds those that end with a wait.
+//! found here by what they do, as [`crate::polls`] finds those that end with a wait. Where whoever writes is preempted
+//! in between, others have waited and look on.
 
 use crate::polls::{Repetition, fingerprint, is_a_spin};
-use crate::{AccessKind, Step, StridedAccess};
+use crate::{AccessKind, BLOCK_SHIFT, Step, StridedAccess};
 
 /// A read of a loop that does nothing else than look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub(crate) struct Look {
     pub size_bytes: u32,
     /// The accesses that the task had made when it looked last.
     pub position: u64,
+    /// It had waited for this, and looked on: who wrote it was preempted between what the recorder noted and the write.
+    pub waited: bool,
 }
 
 /// The loops of one task.
@@ -28,49 +31,99 @@ pub(crate) struct Looking {
     looks: Vec<Look>,
     /// Addresses that the loop writes itself.
     written: Vec<u64>,
+    /// It has waited since.
+    waited: bool,
+    looks_on: Option<LooksOn>,
+}
+
+/// A loop in which a task has waited at a block that it looks at, and that has gone on since.
+#[derive(Debug, Clone)]
+struct LooksOn {
+    block: u64,
+    unit: Vec<u64>,
+    spin: Vec<StridedAccess>,
+}
+
+impl LooksOn {
+    fn goes_on(&self, step: &Step) -> bool {
+        match step {
+            Step::Loop { accesses, .. } if same(&self.spin, accesses) => true,
+            _ => self.unit.contains(&fingerprint(step)),
+        }
+    }
+}
+
+/// Whether a loop makes these accesses.
+fn same(spin: &[StridedAccess], accesses: &[StridedAccess]) -> bool {
+    let as_one = |(one, other): (&StridedAccess, &StridedAccess)| {
+        one.base == other.base && one.size_bytes == other.size_bytes && one.kind == other.kind
+    };
+    !spin.is_empty() && spin.len() == accesses.len() && spin.iter().zip(accesses).all(as_one)
 }
 
 impl Looking {
     /// The task takes a step, having made so many accesses. What it has looked at until now, where it does so no more
-    /// and has not waited.
+    /// and has not waited for that.
     pub fn step(&mut self, step: &Step, position: u64) -> Vec<Look> {
+        if let (true, Some(block)) = (self.waited, self.what_was_waited_for(step)) {
+            let Self { unit, spin, .. } = std::mem::take(self);
+            self.looks_on = Some(LooksOn { block, unit, spin });
+        }
+        self.looks_on.take_if(|looks_on| self.unit.is_empty() && self.spin.is_empty() && !looks_on.goes_on(step));
+        self.waited &= !matches!(step, Step::Loop { .. });
         match step {
             Step::Loop { accesses, iterations } if is_a_spin(step) || self.is_same_spin(accesses) => {
-                let left = if self.is_same_spin(accesses) { Vec::new() } else { self.leave() };
+                let left = if self.is_under_way() && !self.is_same_spin(accesses) { self.leave() } else { Vec::new() };
                 self.spin.clone_from(accesses);
                 let before_last = (iterations - 1).saturating_mul(accesses.len() as u64);
                 self.note(accesses, position.saturating_add(before_last));
                 left
             }
-            Step::Loop { .. } | Step::Compute { .. } | Step::Code { .. } => self.of_unit(step, position),
-            _ => {
-                *self = Self::default();
+            // The access that a wait is for comes next; it may lie elsewhere.
+            Step::Wait { .. } if self.is_under_way() => {
+                self.waited = true;
                 Vec::new()
             }
+            Step::Compute { .. } | Step::Code { .. } if self.waited && !self.is_next(step) => Vec::new(),
+            Step::Loop { .. } | Step::Compute { .. } | Step::Code { .. } => self.of_unit(step, position),
+            Step::Polled { .. } => Vec::new(),
+            _ => self.leave(),
         }
     }
 
-    fn of_unit(&mut self, step: &Step, position: u64) -> Vec<Look> {
+    /// Whether it is what comes next where the unit goes on.
+    fn is_next(&self, step: &Step) -> bool {
         let mark = fingerprint(step);
-        if self.unit.get(self.next) == Some(&mark) && mark != 0 {
+        mark != 0 && self.unit.get(self.next) == Some(&mark)
+    }
+
+    fn is_under_way(&self) -> bool {
+        !self.unit.is_empty() || !self.spin.is_empty()
+    }
+
+    fn what_was_waited_for(&self, step: &Step) -> Option<u64> {
+        let Step::Loop { accesses, .. } = step else { return None };
+        let block = accesses[0].base >> BLOCK_SHIFT;
+        self.looks.iter().any(|look| look.address >> BLOCK_SHIFT == block).then_some(block)
+    }
+
+    fn of_unit(&mut self, step: &Step, position: u64) -> Vec<Look> {
+        if self.is_next(step) {
             self.next = (self.next + 1) % self.unit.len();
             if let Step::Loop { accesses, .. } = step {
                 self.note(accesses, position);
             }
             return Vec::new();
         }
-        let left = if self.unit.is_empty() && self.spin.is_empty() { Vec::new() } else { self.leave() };
-        if let Some(unit) = self.repetition.unit_of(mark) {
+        let left = if self.is_under_way() { self.leave() } else { Vec::new() };
+        if let Some(unit) = self.repetition.unit_of(fingerprint(step)) {
             self.unit = unit;
         }
         left
     }
 
     fn is_same_spin(&self, accesses: &[StridedAccess]) -> bool {
-        let same = |(one, other): (&StridedAccess, &StridedAccess)| {
-            one.base == other.base && one.size_bytes == other.size_bytes && one.kind == other.kind
-        };
-        !self.spin.is_empty() && self.spin.len() == accesses.len() && self.spin.iter().zip(accesses).all(same)
+        same(&self.spin, accesses)
     }
 
     fn note(&mut self, accesses: &[StridedAccess], first: u64) {
@@ -83,15 +136,24 @@ impl Looking {
             }
             match self.looks.iter_mut().find(|look| look.address == access.base) {
                 Some(look) => look.position = position,
-                None => self.looks.push(Look { address: access.base, size_bytes: access.size_bytes, position }),
+                None => {
+                    self.looks.push(Look {
+                        address: access.base,
+                        size_bytes: access.size_bytes,
+                        position,
+                        waited: false,
+                    });
+                }
             }
         }
     }
 
     /// What another may have changed: what the loop writes itself is none of it.
     fn leave(&mut self) -> Vec<Look> {
-        let Self { looks, written, .. } = std::mem::take(self);
-        looks.into_iter().filter(|look| !written.contains(&look.address)).collect()
+        let Self { looks, written, looks_on, .. } = std::mem::take(self);
+        let others = looks.into_iter().filter(|look| !written.contains(&look.address));
+        let waited = |look: &Look| looks_on.as_ref().is_some_and(|on| look.address >> BLOCK_SHIFT == on.block);
+        others.map(|look| Look { waited: waited(&look), ..look }).collect()
     }
 }
 
@@ -115,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_flag_that_is_looked_at_until_it_changes_is_found() {
-        let look = |position| Look { address: 0x1000, size_bytes: 4, position };
+        let look = |position| Look { address: 0x1000, size_bytes: 4, position, waited: false };
         let Step::Loop { accesses, .. } = read(0x1000) else { unreachable!() };
         let spin = |iterations| Step::Loop { accesses: accesses.clone(), iterations };
         assert_eq!(left(&[read(0x8000), spin(9), spin(2), read(0x2000)]), [look(11)]);
@@ -127,7 +189,14 @@ mod tests {
         assert_eq!(left(&steps), [look(18)]);
         // One that waits in the end is a poll; what goes on is nothing yet.
         let wait = Step::Wait { task: 1, position: 3, reason: Reason::Data, polled: None };
-        assert_eq!(left(&[spin(9), wait, read(0x1000), read(0x2000)]), []);
+        assert_eq!(left(&[spin(9), wait.clone(), read(0x1008), read(0x2000)]), []);
+        // It has waited, and looks on; another time it looks anew.
+        let on = [spin(9), wait.clone(), read(0x1000), spin(7), read(0x2000)];
+        assert_eq!(left(&on), [Look { waited: true, ..look(16) }]);
+        let later = [&on[..3], &[read(0x4000), spin(7), read(0x2000)]].concat();
+        assert_eq!(left(&later), [look(17)]);
+        // A wait for something else says nothing of what it had looked at.
+        assert_eq!(left(&[spin(9), wait, Step::Code { page: 5 }, read(0x2000)]), [look(8)]);
         assert_eq!(left(&[spin(9)]), []);
         assert_eq!(left(&[read(0x1000), read(0x1000), read(0x2000)]), []);
         // What it has written three times it looks at once.

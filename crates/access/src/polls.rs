@@ -11,15 +11,13 @@
 
 use crate::hashing::multiplied;
 use crate::stage::Stage;
-use crate::{Step, StridedAccess};
+use crate::{BLOCK_SHIFT, Step, StridedAccess};
 use std::collections::VecDeque;
 
 /// Steps of what is repeated, at most.
 const LONGEST_UNIT: usize = 8;
 /// Steps between the last repetition and the wait, at most.
 const NEAR: usize = 64;
-/// Bytes of memory in which order is kept, as a shift.
-const BLOCK_SHIFT: u32 = 6;
 
 /// What is ahead of the reader.
 #[derive(Debug)]

@@ -66,18 +66,36 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// It has looked at these, and goes on: held until another has changed one of them.
+    /// It has looked at these, and goes on: held until another has changed one of them. What it had waited for, and
+    /// looked on, it waits for where it looked last.
     pub(super) fn hold(&mut self, looks: Vec<Look>, tracked: &Tracked) {
-        for Look { address, size_bytes, position } in looks {
+        for Look { address, size_bytes, position, waited } in looks {
             for number in blocks_of(address, size_bytes) {
                 if tracked.blocks.get(&number).is_none_or(|block| !block.waited_at) {
                     continue;
                 }
                 let known = self.open.get(&number).map(|open| open.words).unwrap_or_default();
-                let word = |word| Held { block: number, word, known: known[word], position };
-                self.held.extend(words_of(number, address, size_bytes).map(word));
+                let words = words_of(number, address, size_bytes);
+                let by_others = known[words.clone()].iter().filter_map(|write| write.known());
+                match by_others.filter(|(task, _)| waited && *task != self.number).max_by_key(|write| write.1) {
+                    Some((task, write)) => {
+                        self.insert(ForcedWait { at: position, task, position: write, reason: Reason::Data });
+                        self.held.clear();
+                        return;
+                    }
+                    None => {
+                        let word = |word| Held { block: number, word, known: known[word], position };
+                        self.held.extend(words.map(word));
+                    }
+                }
             }
         }
+    }
+
+    /// A wait at a position that it has passed.
+    fn insert(&mut self, wait: ForcedWait) {
+        let place = self.forced.partition_point(|known| known.at <= wait.at);
+        self.forced.insert(place, wait);
     }
 
     /// Whether another has changed what it is held for: that is waited for, where it looked last.
@@ -88,8 +106,7 @@ impl<'a> Task<'a> {
             Some(ForcedWait { at: held.position, task, position, reason: Reason::Data })
         });
         let Some(wait) = change else { return false };
-        let place = self.forced.partition_point(|known| known.at <= wait.at);
-        self.forced.insert(place, wait);
+        self.insert(wait);
         self.held.clear();
         true
     }

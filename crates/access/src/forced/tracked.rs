@@ -1,9 +1,9 @@
 //! The blocks whose writes are followed.
 
 use super::waited_at::WaitedAt;
-use super::words::{BLOCK_SHIFT, Words, Write, block, blocks_of, words_of};
-use crate::StridedAccess;
+use super::words::{Words, Write, block, blocks_of, words_of};
 use crate::hashing::{Blocks, multiplied};
+use crate::{BLOCK_SHIFT, StridedAccess};
 
 const PAGE_SHIFT: u32 = 12;
 

@@ -1,12 +1,10 @@
 //! Words of memory, who wrote them last, and the blocks that they lie in.
 
-use crate::StridedAccess;
+use crate::{BLOCK_SHIFT, StridedAccess};
 use std::ops::{Range, RangeInclusive};
 
 /// Futexes have 4 bytes, and so have counters of barriers, side by side.
 const WORD_SHIFT: u32 = 2;
-/// Bytes of memory in which order is recorded, as a shift.
-pub(super) const BLOCK_SHIFT: u32 = 6;
 pub(super) const WORDS: usize = 1 << (BLOCK_SHIFT - WORD_SHIFT);
 /// A mask of all.
 pub(super) const ALL_WORDS: u16 = u16::MAX;
