@@ -250,12 +250,13 @@ mod tests {
     #[test]
     fn a_mapping_no_better_than_packed_is_called_so() {
         for (mapped, mapper, expected) in [
-            (20, "best", "'--mapper packed' is as good as"),
-            (21, "best", "'--mapper packed' is better than"),
-            (40, "scatter", "'--mapper packed' is better than"),
-            (20, "packed", "without --mapper packed a mapping is searched for"),
+            (20_000, "best", "'--mapper packed' is as good as"),
+            (20_020, "best", "'--mapper packed' is as good as"),
+            (20_021, "best", "'--mapper packed' is better than"),
+            (40_000, "scatter", "'--mapper packed' is better than"),
+            (20_000, "packed", "without --mapper packed a mapping is searched for"),
         ] {
-            let text = compared(Costs { mapped, packed: 20, scatter: 40 }, mapper);
+            let text = compared(Costs { mapped, packed: 20_000, scatter: 40_000 }, mapper);
             assert!(text.contains(expected), "{text}");
             assert!(!text.contains(&format!("'--mapper {mapper}'")), "what was done is not advised: {text}");
         }

@@ -261,24 +261,15 @@ impl Tune {
             Runner::new(&self.command, &arms, self.measure.what(), self.how(), self.measure.input.clone())?;
         let _ = crate::online::stop::until_signalled();
         let mut kept = Vec::new();
-        let mut failed: Vec<(String, Vec<String>)> = Vec::new();
+        let mut failed = Vec::new();
         for (at, arm) in arms.into_iter().enumerate() {
             match runner.run(0, at, true) {
                 Ok(_) => kept.push(arm),
                 Err(error) if arm.name == SYSTEM => return Err(error.into()),
-                Err(error) => {
-                    let why = error.cause.strip_prefix(&format!("by {} ", arm.name)).unwrap_or(&error.cause);
-                    match failed.iter_mut().find(|(known, _)| known == why) {
-                        Some((_, names)) => names.push(arm.name),
-                        None => failed.push((why.to_owned(), vec![arm.name])),
-                    }
-                }
+                Err(error) => failed.push((arm.name, error.cause)),
             }
         }
-        let line = |(why, names): (String, Vec<String>)| {
-            format!("{} {} left out: {why}", names.join(", "), if names.len() == 1 { "is" } else { "are" })
-        };
-        Ok((kept, failed.into_iter().map(line).collect()))
+        Ok((kept, left_out(failed)))
     }
 
     /// Runs block by block, from those on that are kept: as many as were settled, or as the precision needs.
@@ -420,6 +411,22 @@ impl Tune {
     }
 }
 
+/// A line for each cause of arms that do not run.
+fn left_out(failed: Vec<(String, String)>) -> Vec<String> {
+    let mut causes: Vec<(String, Vec<String>)> = Vec::new();
+    for (name, cause) in failed {
+        let why = cause.strip_prefix(&format!("by {name} ")).unwrap_or(&cause);
+        match causes.iter_mut().find(|(known, _)| known == why) {
+            Some((_, names)) => names.push(name),
+            None => causes.push((why.to_owned(), vec![name])),
+        }
+    }
+    let line = |(why, names): (String, Vec<String>)| {
+        format!("{} {} left out: {why}", names.join(", "), if names.len() == 1 { "is" } else { "are" })
+    };
+    causes.into_iter().map(line).collect()
+}
+
 fn without_a_run(reason: &str) -> String {
     format!("{reason} (--anyway measures it)")
 }
@@ -435,5 +442,46 @@ fn not_verified(name: &str, difference: &Difference, blocks: usize, terms: &Term
     match difference.claim {
         Claim::Worse => format!("{found}: it is slower"),
         _ => format!("{found}, which does not show that it is faster by more than {floor} %"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cohabit_model::Matrix;
+    use cohabit_model::profile::{Kind, Meta, Task, TaskKind};
+
+    #[test]
+    fn placements_that_do_not_run_are_told_once_a_cause() {
+        let failed = [
+            ("best", "by best it hung"),
+            ("packed", "by packed it ended with status 1"),
+            ("exact", "by exact it hung"),
+        ];
+        let failed = failed.map(|(name, cause)| (name.to_owned(), cause.to_owned())).to_vec();
+        let expected = ["best, exact are left out: it hung", "packed is left out: it ended with status 1"];
+        assert_eq!(left_out(failed), expected);
+    }
+
+    #[test]
+    fn ranks_stay_on_their_hosts_or_one_does_not() {
+        let on = |id, host: &str| Task { host: host.to_owned(), ..Task::new(id, TaskKind::Rank, format!("rank {id}")) };
+        let profile = |hosts: [&str; 2]| {
+            let tasks = vec![on(0, hosts[0]), on(1, hosts[1])];
+            let empty = || Matrix::from_triplets(2, []);
+            Profile::new(Meta::new(Kind::Ranks, "test", tasks), empty(), empty())
+        };
+        let mapping = |name: &str, hosts: [&str; 2]| {
+            let placed = |(task, host): (u32, &&str)| json!({ "task": task, "host": host, "pu": 0 });
+            let tasks: Vec<Value> = (0..).zip(&hosts).map(placed).collect();
+            let fields = json!({
+                "format": 1, "mapper": name, "weight": "bytes", "topology": "pu:2", "tasks": tasks, "cost": { "distance": 0 },
+            });
+            (name.to_owned(), serde_json::from_value::<Mapping>(fields).unwrap())
+        };
+        let mappings = [mapping("same", ["a", "b"]), mapping("others", ["b", "a"])];
+        assert_eq!(with_same_hosts(&mappings, &profile(["a", "b"])), ["same"]);
+        // On one host every mapping leaves them there, and nobody asks.
+        assert_eq!(with_same_hosts(&[mapping("one", ["a", "a"])], &profile(["a", "a"])), [""; 0]);
     }
 }
