@@ -36,19 +36,35 @@ pub(crate) struct Looking {
     looks_on: Option<LooksOn>,
 }
 
-/// A loop in which a task has waited at a block that it looks at, and that has gone on since.
+/// A loop in which a task has waited at a block that it looks at, and its looks there since.
 #[derive(Debug, Clone)]
 struct LooksOn {
     block: u64,
     unit: Vec<u64>,
     spin: Vec<StridedAccess>,
+    last: Look,
 }
 
 impl LooksOn {
     fn goes_on(&self, step: &Step) -> bool {
         match step {
             Step::Loop { accesses, .. } if same(&self.spin, accesses) => true,
+            // Whether it goes on says the access that comes next.
+            Step::Wait { .. } | Step::Polled { .. } => true,
             _ => self.unit.contains(&fingerprint(step)),
+        }
+    }
+
+    /// A loop of it begins, the task having made so many accesses.
+    fn looks(&mut self, step: &Step, position: u64) {
+        let Step::Loop { accesses, iterations } = step else { return };
+        let before_last = (iterations - 1).saturating_mul(accesses.len() as u64);
+        for (number, access) in (0..).zip(accesses) {
+            if access.base >> BLOCK_SHIFT == self.block && access.kind == AccessKind::Read {
+                self.last.address = access.base;
+                self.last.size_bytes = access.size_bytes;
+                self.last.position = position.saturating_add(before_last).saturating_add(number);
+            }
         }
     }
 }
@@ -65,12 +81,22 @@ impl Looking {
     /// The task takes a step, having made so many accesses. What it has looked at until now, where it does so no more
     /// and has not waited for that.
     pub fn step(&mut self, step: &Step, position: u64) -> Vec<Look> {
-        if let (true, Some(block)) = (self.waited, self.what_was_waited_for(step)) {
+        if let (true, Some(last)) = (self.waited, self.what_was_waited_for(step)) {
             let Self { unit, spin, .. } = std::mem::take(self);
-            self.looks_on = Some(LooksOn { block, unit, spin });
+            self.looks_on = Some(LooksOn { block: last.address >> BLOCK_SHIFT, unit, spin, last });
         }
-        self.looks_on.take_if(|looks_on| self.unit.is_empty() && self.spin.is_empty() && !looks_on.goes_on(step));
         self.waited &= !matches!(step, Step::Loop { .. });
+        let under_way = self.is_under_way();
+        let over = self.looks_on.take_if(|looks_on| !under_way && !looks_on.goes_on(step));
+        if let Some(looks_on) = &mut self.looks_on {
+            looks_on.looks(step, position);
+        }
+        let mut left = self.left(step, position);
+        left.extend(over.map(|looks_on| looks_on.last));
+        left
+    }
+
+    fn left(&mut self, step: &Step, position: u64) -> Vec<Look> {
         match step {
             Step::Loop { accesses, iterations } if is_a_spin(step) || self.is_same_spin(accesses) => {
                 let left = if self.is_under_way() && !self.is_same_spin(accesses) { self.leave() } else { Vec::new() };
@@ -87,6 +113,7 @@ impl Looking {
             Step::Compute { .. } | Step::Code { .. } if self.waited && !self.is_next(step) => Vec::new(),
             Step::Loop { .. } | Step::Compute { .. } | Step::Code { .. } => self.of_unit(step, position),
             Step::Polled { .. } => Vec::new(),
+            Step::Wait { .. } if self.looks_on.is_some() => Vec::new(),
             _ => self.leave(),
         }
     }
@@ -101,10 +128,12 @@ impl Looking {
         !self.unit.is_empty() || !self.spin.is_empty()
     }
 
-    fn what_was_waited_for(&self, step: &Step) -> Option<u64> {
+    /// Which of what it looks at the step accesses first.
+    fn what_was_waited_for(&self, step: &Step) -> Option<Look> {
         let Step::Loop { accesses, .. } = step else { return None };
         let block = accesses[0].base >> BLOCK_SHIFT;
-        self.looks.iter().any(|look| look.address >> BLOCK_SHIFT == block).then_some(block)
+        let look = self.looks.iter().find(|look| look.address >> BLOCK_SHIFT == block)?;
+        Some(Look { waited: true, ..*look })
     }
 
     fn of_unit(&mut self, step: &Step, position: u64) -> Vec<Look> {
@@ -187,14 +216,16 @@ mod tests {
         let mut steps: Vec<Step> = (0..6).flat_map(|_| [read(0x1000), call.clone(), back.clone()]).collect();
         steps.extend([read(0x1000), read(0x3000)]);
         assert_eq!(left(&steps), [look(18)]);
-        // One that waits in the end is a poll; what goes on is nothing yet.
+        // One that waits in the end waited for what it looked at: at its next look, or before the last.
         let wait = Step::Wait { task: 1, position: 3, reason: Reason::Data, polled: None };
-        assert_eq!(left(&[spin(9), wait.clone(), read(0x1008), read(0x2000)]), []);
+        let waited = |position| Look { waited: true, ..look(position) };
+        assert_eq!(left(&[spin(9), wait.clone(), read(0x1008), read(0x2000)]), [waited(8)]);
+        assert_eq!(left(&[spin(9), wait.clone(), read(0x1000), wait.clone(), read(0x1008)]), [waited(9)]);
         // It has waited, and looks on; another time it looks anew.
         let on = [spin(9), wait.clone(), read(0x1000), spin(7), read(0x2000)];
-        assert_eq!(left(&on), [Look { waited: true, ..look(16) }]);
+        assert_eq!(left(&on), [waited(16)]);
         let later = [&on[..3], &[read(0x4000), spin(7), read(0x2000)]].concat();
-        assert_eq!(left(&later), [look(17)]);
+        assert_eq!(left(&later), [waited(9), look(17)]);
         // A wait for something else says nothing of what it had looked at.
         assert_eq!(left(&[spin(9), wait, Step::Code { page: 5 }, read(0x2000)]), [look(8)]);
         assert_eq!(left(&[spin(9)]), []);

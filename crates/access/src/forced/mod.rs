@@ -150,7 +150,7 @@ fn advance(
     let task = &mut tasks[number];
     if !task.seen {
         let mut looks = task.looking.step(&step, task.position);
-        looks.retain(|look| hold && !in_vain.contains(&(task.number, look.position)));
+        looks.retain(|look| look.waited || hold && !in_vain.contains(&(task.number, look.position)));
         task.hold(looks, tracked);
         task.seen = true;
         if !task.held.is_empty() && !task.sees_change(tracked) {

@@ -12,6 +12,8 @@ use crate::{Reason, Step, Steps, StridedAccess};
 struct OpenWait {
     /// As they were when it waited there last.
     words: Words,
+    /// Whom it waited for, and which position of that, by the recorder.
+    waited_for: (u32, u64),
     /// A bit for each word that it has waited for, if need be.
     done: u16,
 }
@@ -66,30 +68,45 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// It has looked at these, and goes on: held until another has changed one of them. What it had waited for, and
-    /// looked on, it waits for where it looked last.
+    /// It has looked at these, and goes on. Where it had waited for what it looked at, it waits where it looked last;
+    /// else it is held until another has changed one of them.
     pub(super) fn hold(&mut self, looks: Vec<Look>, tracked: &Tracked) {
         for Look { address, size_bytes, position, waited } in looks {
             for number in blocks_of(address, size_bytes) {
-                if tracked.blocks.get(&number).is_none_or(|block| !block.waited_at) {
-                    continue;
-                }
-                let known = self.open.get(&number).map(|open| open.words).unwrap_or_default();
+                let Some(block) = tracked.blocks.get(&number).filter(|block| block.waited_at) else { continue };
                 let words = words_of(number, address, size_bytes);
-                let by_others = known[words.clone()].iter().filter_map(|write| write.known());
-                match by_others.filter(|(task, _)| waited && *task != self.number).max_by_key(|write| write.1) {
-                    Some((task, write)) => {
-                        self.insert(ForcedWait { at: position, task, position: write, reason: Reason::Data });
-                        self.held.clear();
-                        return;
-                    }
-                    None => {
-                        let word = |word| Held { block: number, word, known: known[word], position };
-                        self.held.extend(words.map(word));
-                    }
+                let known = self.open.get(&number).map(|open| open.words).unwrap_or_default();
+                if waited {
+                    // It has waited again, before what comes next.
+                    let seen = if self.waits.is_empty() { known } else { block.words };
+                    self.looked_on(number, &seen[words], position);
+                } else {
+                    let word = |word| Held { block: number, word, known: known[word], position };
+                    self.held.extend(words.map(word));
                 }
             }
         }
+    }
+
+    /// It waited at the block while it looked at these words, and looked last at this position.
+    fn looked_on(&mut self, block: u64, words: &[Write], position: u64) {
+        let by_others = words.iter().filter_map(|write| write.known()).filter(|(task, _)| *task != self.number);
+        // The recorder has the first of several writes in a row, so a word may not be written yet by whom it waited for.
+        let recorded = || match self.waits.last() {
+            Some((_, task, write)) => Some((*task, *write)),
+            None => self.open.get(&block).map(|open| open.waited_for),
+        };
+        let Some((task, write)) = by_others.max_by_key(|write| write.1).or_else(recorded) else { return };
+        if !self
+            .forced
+            .iter()
+            .rev()
+            .take_while(|wait| wait.at >= position)
+            .any(|wait| wait.at == position && wait.task == task)
+        {
+            self.insert(ForcedWait { at: position, task, position: write, reason: Reason::Data });
+        }
+        self.held.clear();
     }
 
     /// A wait at a position that it has passed.
@@ -124,13 +141,13 @@ impl<'a> Task<'a> {
 
     /// It has waited before an access.
     pub(super) fn waited(&mut self, access: &StridedAccess, tracked: &Tracked) {
-        for (reason, task, position) in std::mem::take(&mut self.waits) {
+        for recorded @ (reason, task, position) in std::mem::take(&mut self.waits) {
             let behind = behind_atomic(reason, self.last.as_ref()).copied();
             let known = match behind {
-                None => self.waited_for(&[*access], reason, tracked),
-                Some(behind) if !access.atomic => self.waited_for(&[behind], reason, tracked),
+                None => self.waited_for(&[*access], recorded, tracked),
+                Some(behind) if !access.atomic => self.waited_for(&[behind], recorded, tracked),
                 // It may be for either.
-                Some(behind) => self.waited_for(&[behind, *access], reason, tracked),
+                Some(behind) => self.waited_for(&[behind, *access], recorded, tracked),
             };
             if !known {
                 self.forced.push(ForcedWait { at: self.position, task, position, reason });
@@ -142,7 +159,8 @@ impl<'a> Task<'a> {
     }
 
     /// It has waited for the sake of these accesses. False where one lies in a block that is not tracked.
-    fn waited_for(&mut self, accesses: &[StridedAccess], reason: Reason, tracked: &Tracked) -> bool {
+    fn waited_for(&mut self, accesses: &[StridedAccess], recorded: (Reason, u32, u64), tracked: &Tracked) -> bool {
+        let (reason, task, position) = recorded;
         let touched = accesses
             .iter()
             .flat_map(|access| blocks(access).map(|number| (number, words_of(number, access.base, access.size_bytes))));
@@ -158,7 +176,7 @@ impl<'a> Task<'a> {
         for (number, block, touched) in blocks {
             match block.waited_at {
                 false => self.wait_for(chosen(&block.words, touched), self.position, reason),
-                true if one => self.open(number, block),
+                true if one => self.open(number, block, (task, position)),
                 // It is not known which of the two it is.
                 true => self.wait_for(chosen(&block.words, ALL_WORDS), self.position, reason),
             }
@@ -167,7 +185,7 @@ impl<'a> Task<'a> {
     }
 
     /// It has waited at a block that tasks wait at.
-    fn open(&mut self, number: u64, block: &Block) {
+    fn open(&mut self, number: u64, block: &Block, waited_for: (u32, u64)) {
         if self.open.len() >= self.most_open {
             let early: Vec<OpenWait> = self.open.drain().map(|(_, wait)| wait).collect();
             for wait in early {
@@ -179,7 +197,7 @@ impl<'a> Task<'a> {
             before.done & still.fold(0, |bits, word| bits | 1 << word)
         };
         let done = self.open.get(&number).map_or(0, same);
-        self.open.insert(number, OpenWait { words: block.words, done });
+        self.open.insert(number, OpenWait { words: block.words, waited_for, done });
     }
 
     /// It makes the accesses of a loop.

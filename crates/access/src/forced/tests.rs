@@ -165,6 +165,23 @@ fn who_looked_until_a_flag_changed_waits_for_that() {
     assert_eq!(alone, [vec![], vec![(1, 0, 11)]]);
 }
 
+/// Of several writes in a row the recorder has the first, so who waits for it may be further here than it was.
+#[test]
+fn a_wait_that_polling_ends_with_stays_though_the_word_is_not_yet_written_here() {
+    let set = || Step::access(StridedAccess::new(AccessKind::Write, 0x1000, 4));
+    let get = || Step::access(StridedAccess::new(AccessKind::Read, 0x1000, 4));
+    let between = |number: u64| (0..number).map(|at| read(0x9000 + 8 * at));
+    let polls = |wait: Step| [get(), get(), get(), get(), wait.clone(), get(), wait, set()];
+    let mut first = vec![set()];
+    first.extend(between(200));
+    first.push(set());
+    first.extend(polls(wait(1, 6)));
+    let second = polls(wait(0, 1));
+    let all = forced(&[first, second.to_vec()]);
+    assert_eq!(all[0], [(206, 1, 6)]);
+    assert_eq!(all[1], [(4, 0, 1)]);
+}
+
 #[test]
 fn what_is_unmapped_was_written_by_nobody() {
     for bytes in [64, 1 << 40] {
