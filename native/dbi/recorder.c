@@ -298,6 +298,9 @@ recorder_full(task_t *me, uint64_t address, uint64_t group)
     (void)address, (void)group;
     flush(me->recorder);
     recorder_shared_keep_step(me);
+    /* Where tasks share cores, whoever has one would run on until its slice is over, and who was woken meanwhile would take
+     * locks, and what is handed out, far later than with a core of its own. */
+    system_yield();
 }
 
 void

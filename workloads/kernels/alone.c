@@ -1,7 +1,7 @@
 /* Threads that each read memory of their own, the same amount of it, and meet at a barrier after each of several
  * phases: with a core for each they take as long as one of them alone.
  *
- * Usage: alone [THREADS [PHASES [pthread|flag]]]
+ * Usage: alone [THREADS [PHASES [pthread|flag|condition]]]
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,24 +12,49 @@
 #define BYTES (512 << 10)
 #define LINE 64
 
-static int threads = 4, phases = 10, polls;
+static int threads = 4, phases = 10;
+static enum { BARRIER, FLAG, CONDITION } by;
 static pthread_barrier_t barrier;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t next = PTHREAD_COND_INITIALIZER;
+static int arrived, last_phase;
 static struct { /* in one line of memory */
     _Alignas(LINE) atomic_int arrived;
     atomic_int phase;
 } flag;
 
-static void meet(int phase)
+static void meet_by_flag(int phase)
 {
-    if (!polls) {
-        pthread_barrier_wait(&barrier);
-    } else if (atomic_fetch_add(&flag.arrived, 1) == threads - 1) {
+    if (atomic_fetch_add(&flag.arrived, 1) == threads - 1) {
         flag.arrived = 0;
         flag.phase = phase;
     } else {
         while (flag.phase != phase)
             ;
     }
+}
+
+static void meet_by_condition(int phase)
+{
+    pthread_mutex_lock(&mutex);
+    if (++arrived == threads) {
+        arrived = 0;
+        last_phase = phase;
+        pthread_cond_broadcast(&next);
+    }
+    while (last_phase != phase)
+        pthread_cond_wait(&next, &mutex);
+    pthread_mutex_unlock(&mutex);
+}
+
+static void meet(int phase)
+{
+    if (by == BARRIER)
+        pthread_barrier_wait(&barrier);
+    else if (by == FLAG)
+        meet_by_flag(phase);
+    else
+        meet_by_condition(phase);
 }
 
 static void *run(void *memory)
@@ -46,7 +71,8 @@ int main(int argc, char **argv)
 {
     threads = argc > 1 ? atoi(argv[1]) : threads;
     phases = argc > 2 ? atoi(argv[2]) : phases;
-    polls = argc > 3 && strcmp(argv[3], "flag") == 0;
+    if (argc > 3)
+        by = strcmp(argv[3], "flag") == 0 ? FLAG : strcmp(argv[3], "condition") == 0 ? CONDITION : BARRIER;
     pthread_t thread[threads];
     char *memory = aligned_alloc(LINE, (size_t)threads * BYTES);
     if (!memory || pthread_barrier_init(&barrier, NULL, threads))
