@@ -89,6 +89,7 @@ typedef struct {
 #define COHABIT_RECORDED_READ 1u
 #define COHABIT_RECORDED_WRITE 2u
 #define COHABIT_RECORDED_ATOMIC 4u
+#define COHABIT_RECORDED_UNCONDITIONAL 8u /* atomic, and writes what follows from what is there: no exchange */
 typedef struct {
     int32_t offset; /* from the anchor's address */
     uint32_t size;
@@ -108,8 +109,8 @@ typedef struct {
 
 #define COHABIT_EVENT_WAIT 1u  /* order, task, its position, COHABIT_WAIT_...: order 0: before what comes next; else within the
                                   last segment, before its access number order - 1 */
-#define COHABIT_EVENT_ACCESS 2u /* kind, size, difference to the last such address (signed): by a string instruction, a
-                                   masked one, or the kernel */
+#define COHABIT_EVENT_ACCESS 2u /* kind (COHABIT_RECORDED_ATOMIC: the word of a futex), size, difference to the last such
+                                   address (signed): by a string instruction, a masked one, or the kernel */
 #define COHABIT_EVENT_UNMAP 3u /* address, bytes: the memory starts clean */
 #define COHABIT_EVENT_IDLE 4u  /* nanoseconds asleep */
 #define COHABIT_EVENT_PHASE 5u /* number: the program says that a phase begins */

@@ -470,12 +470,19 @@ recorder_behind_atomic(task_t *me, uint64_t address, uint64_t group)
 }
 
 void
+recorder_at_futex(task_t *me, bool at)
+{
+    if (me->recorder != NULL)
+        me->recorder->at_futex = at;
+}
+
+void
 recorder_access(task_t *me, uint64_t address, uint64_t bytes, access_kind_t kind)
 {
     if (me->recorder == NULL)
         return;
     uint64_t numbers[2] = { bytes, address };
-    recorder_add_event(me, COHABIT_EVENT_ACCESS, kind, numbers, 2);
+    recorder_add_event(me, COHABIT_EVENT_ACCESS, kind | (me->recorder->at_futex ? COHABIT_RECORDED_ATOMIC : 0), numbers, 2);
     ++*me->recorder->position;
 }
 

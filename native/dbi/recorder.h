@@ -42,6 +42,8 @@ void recorder_writes(task_t *me, uint64_t block);
 bool recorder_waited_at(const task_t *me, uint64_t block);
 /* An access that no segment has: by an instruction of which only the run can tell, or by the kernel. */
 void recorder_access(task_t *me, uint64_t address, uint64_t bytes, access_kind_t kind);
+/* What is accessed until it is over is the word of a futex: tasks wait there. */
+void recorder_at_futex(task_t *me, bool at);
 void recorder_unmapped(uint64_t start, uint64_t bytes);
 void recorder_idle(task_t *me, uint64_t ns);
 void recorder_phase(task_t *me, uint64_t number);

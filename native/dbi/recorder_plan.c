@@ -93,6 +93,26 @@ anchor_of(recorder_planner_t *planner, instr_t *instr, opnd_t operand, const add
     return segment->anchors++;
 }
 
+/* Whether an atomic instruction writes something whatever is there, and something that follows from that: it counts, but
+ * takes no lock. */
+static bool
+is_unconditional(instr_t *instr)
+{
+    switch (instr_get_opcode(instr)) {
+    case OP_xadd:
+    case OP_add:
+    case OP_sub:
+    case OP_inc:
+    case OP_dec:
+    case OP_neg:
+    case OP_and:
+    case OP_or:
+    case OP_xor:
+    case OP_not: return true;
+    default: return false;
+    }
+}
+
 uint32_t
 recorder_plan_access(recorder_planner_t *planner, instr_t *instr, opnd_t operand, const address_t *address,
                      uint32_t bytes, uint32_t kind, bool atomic)
@@ -107,6 +127,8 @@ recorder_plan_access(recorder_planner_t *planner, instr_t *instr, opnd_t operand
     access->size = bytes;
     access->anchor = (uint16_t)anchor;
     access->kind = (uint16_t)(kind | (atomic ? COHABIT_RECORDED_ATOMIC : 0));
+    if (atomic && is_unconditional(instr))
+        access->kind |= COHABIT_RECORDED_UNCONDITIONAL;
     access->instructions = planner->instructions;
     planner->instructions = 0;
     return number;

@@ -20,6 +20,7 @@ struct recorder {
      * the run, and the access's number in the segment. */
     uint64_t *atomic_write;
     bool atomic_shared;
+    bool at_futex; /* what is accessed is the word of a futex */
     uint32_t atomic_order;
     uint64_t *in_run; /* where the task is, for other processes (recorder_shared.c); NULL: nowhere */
     struct channel *sending; /* by the system call under way (recorder_channels.c), else NULL */

@@ -165,8 +165,10 @@ apply(task_t *me, const effect_t *effect, uint64_t result)
         break;
     case SIZE_SET: touch(me, address, (argument[effect->a] + 63) / 64 * 8, effect->kind); break;
     case SIZE_FUTEX:
+        recorder_at_futex(me, true);
         if (futex_reads(argument[1]))
             touch(me, address, 4, effect->kind);
+        recorder_at_futex(me, false);
         break;
     case SIZE_FCNTL:
         touch(me, address, fcntl_bytes(argument[1], (access_kind_t)effect->kind), effect->kind);

@@ -5,7 +5,7 @@
 //! stride; what comes as predicted takes a part of a bit.
 
 use crate::AccessKind;
-use crate::segment::{Segment, kind_of};
+use crate::segment::{ATOMIC, Segment, kind_of};
 use cohabit_model::{Error, Result};
 
 const RUN: u64 = 0;
@@ -59,6 +59,8 @@ pub(crate) enum Coded {
     },
     Access {
         kind: AccessKind,
+        /// At a word that is waited at.
+        atomic: bool,
         address: u64,
         size_bytes: u64,
     },
@@ -232,10 +234,10 @@ impl Decoder {
                 Coded::Wait { order: first, in_run, task, position, kind: self.from.number()? }
             }
             ACCESS => {
-                let kind = kind(first)?;
+                let (kind, atomic) = (kind(first)?, first & u64::from(ATOMIC) != 0);
                 let size_bytes = self.from.number()?;
                 self.last_address = self.last_address.wrapping_add_signed(self.from.signed()?);
-                Coded::Access { kind, address: self.last_address, size_bytes }
+                Coded::Access { kind, atomic, address: self.last_address, size_bytes }
             }
             UNMAP => Coded::Unmap { start: first, bytes: self.from.number()? },
             IDLE => Coded::Idle { time_ns: first },

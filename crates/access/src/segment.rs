@@ -7,7 +7,8 @@ const HEAD_BYTES: usize = 24;
 const ACCESS_BYTES: usize = 16;
 const READ: u16 = 1;
 const WRITE: u16 = 2;
-const ATOMIC: u16 = 4;
+pub(crate) const ATOMIC: u16 = 4;
+const UNCONDITIONAL: u16 = 8;
 
 /// Whose code a segment is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub struct SegmentAccess {
     pub kind: AccessKind,
     /// Whether it has a lock prefix or is an exchange.
     pub atomic: bool,
+    /// [`crate::StridedAccess::unconditional`].
+    pub unconditional: bool,
     /// Instructions since the access before, its own counted.
     pub instructions: u32,
 }
@@ -87,6 +90,7 @@ fn read_segment(from: &[u8]) -> Option<(Segment, &[u8])> {
             size_bytes,
             kind: kind_of(kind)?,
             atomic: kind & ATOMIC != 0,
+            unconditional: kind & UNCONDITIONAL != 0,
             instructions: word(bytes, 12),
         };
         fits.then_some(access)

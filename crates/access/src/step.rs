@@ -13,6 +13,9 @@ pub struct StridedAccess {
     pub kind: AccessKind,
     /// The read-modify-write of a lock prefix or `xchg`: it waits for the stores before it.
     pub atomic: bool,
+    /// Atomic, and it writes what follows from what is there, whatever that is: it counts or sets bits, but takes no
+    /// lock. Older recordings do not say so.
+    pub unconditional: bool,
     /// Length in bytes, at least 1.
     pub size_bytes: u32,
     /// First byte in the first iteration.
@@ -26,7 +29,7 @@ pub struct StridedAccess {
 impl StridedAccess {
     /// A single access of `size_bytes` bytes by one instruction.
     pub fn new(kind: AccessKind, base: u64, size_bytes: u32) -> Self {
-        Self { kind, atomic: false, size_bytes, base, stride: 0, instructions: 1 }
+        Self { kind, atomic: false, unconditional: false, size_bytes, base, stride: 0, instructions: 1 }
     }
 
     /// First byte in iteration `iteration` (the first is 0).

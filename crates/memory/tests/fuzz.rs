@@ -211,6 +211,7 @@ fn recording(tasks: usize) -> impl Strategy<Value = InMemory> {
     let access = access.prop_map(|(kind, line, offset, stride, size_bytes, instructions)| StridedAccess {
         kind,
         atomic: instructions == 8,
+        unconditional: false,
         size_bytes,
         base: 1 << 20 | line << 6 | offset,
         stride,

@@ -204,20 +204,20 @@ impl<'a, T: Stage> FileSteps<'a, T> {
 
     fn event(&mut self, event: &Coded) -> Result<()> {
         match *event {
-            Coded::Access { kind, address, size_bytes } => {
+            Coded::Access { kind, atomic, address, size_bytes } => {
                 let address = self.mapped.address(address);
-                self.large_access(kind, address, size_bytes)?;
+                self.large_access((kind, atomic), address, size_bytes)?;
             }
             Coded::Remote { kind, image, version, address, size_bytes } => {
                 let address = self.remote_address(image, version, address)?;
                 self.to.mark(Mark::Moves);
-                self.large_access(kind, address, size_bytes)?;
+                self.large_access((kind, false), address, size_bytes)?;
             }
             Coded::Channel { kind, channel, start, size_bytes } => {
                 let address = self.file.channel_address(channel, start, size_bytes);
                 let address = address.ok_or_else(|| self.damaged(&format!("channel {channel}, which it has not")))?;
                 self.to.mark(Mark::Moves);
-                self.large_access(kind, address, size_bytes)?;
+                self.large_access((kind, false), address, size_bytes)?;
             }
             Coded::Unmap { start, bytes } => {
                 let parts = self.mapped.own_parts(start..start.saturating_add(bytes));
@@ -249,13 +249,13 @@ impl<'a, T: Stage> FileSteps<'a, T> {
 
     /// An access of any size, by the kernel or a string instruction: one access, and as many instructions as it has
     /// lines.
-    fn large_access(&mut self, kind: AccessKind, address: u64, size_bytes: u64) -> Result<()> {
+    fn large_access(&mut self, (kind, atomic): (AccessKind, bool), address: u64, size_bytes: u64) -> Result<()> {
         while let Some(wait) = self.forced_before(self.position.saturating_add(1))? {
             self.to.step(step_of(wait));
         }
         let size = u32::try_from(size_bytes).unwrap_or(u32::MAX).max(1);
         let instructions = size.div_ceil(LINE_BYTES);
-        self.to.step(Step::access(StridedAccess { instructions, ..StridedAccess::new(kind, address, size) }));
+        self.to.step(Step::access(StridedAccess { instructions, atomic, ..StridedAccess::new(kind, address, size) }));
         self.position += 1;
         Ok(())
     }
@@ -398,6 +398,7 @@ impl<'a, T: Stage> FileSteps<'a, T> {
             StridedAccess {
                 kind: access.kind,
                 atomic: access.atomic,
+                unconditional: access.unconditional,
                 size_bytes: access.size_bytes,
                 base: mapped.address(base.wrapping_add_signed(access.offset.into())),
                 stride,

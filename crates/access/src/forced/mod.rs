@@ -14,10 +14,14 @@
 //! the recorder noted and what the processor read ([`crate::looking`]). It is held there until another writes what it
 //! looked at, and waits for that. Where nobody can do so before it goes on, it looked for another reason.
 //!
+//! Who counts by an atomic instruction that takes no lock waits for others that count there only where somebody's going
+//! on hangs on it (`counters`).
+//!
 //! Of other blocks the access that comes next counts alone. A program in which tasks read what others write without any
 //! wait at all between is a race; of these the order of the words that are read first after another's write is kept.
 //! Waits for messages, begins and ends stay as they are.
 
+mod counters;
 mod task;
 mod tracked;
 mod waited_at;
@@ -113,7 +117,15 @@ fn gone_through(
         }
         match waiting {
             _ if moved => {}
-            None => return Ok((tasks.into_iter().map(|task| task.forced).collect(), more)),
+            None => {
+                let (mut forced, mut links) = (Vec::new(), Vec::new());
+                for task in tasks {
+                    forced.push(task.forced);
+                    links.extend(task.links);
+                }
+                counters::release(&mut forced, links);
+                return Ok((forced, more));
+            }
             Some(task) => match tasks.iter_mut().find(|task| !task.held.is_empty()) {
                 Some(task) => more.extend(task.held.drain(..).map(|held| (task.number, held.position))),
                 None => {
@@ -167,9 +179,10 @@ fn advance(
                 tasks[number].at_wait = Some(step);
                 return Ok(false);
             }
-            if ForcedWait::is_found_of(*reason) {
-                let (on, position) = (*on, *position);
-                tasks[number].waits.push((*reason, on, position));
+            let (on, position) = (*on, *position);
+            match ForcedWait::is_found_of(*reason) {
+                true => tasks[number].waits.push((*reason, on, position)),
+                false => tasks[number].called((on, position), tracked),
             }
         }
         Step::Loop { accesses, iterations } => {

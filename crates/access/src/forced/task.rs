@@ -1,12 +1,13 @@
 //! A task on its way through what it did, and the waits that are found for it.
 
 use super::ForcedWait;
+use super::counters::{By, Link};
 use super::tracked::{Block, Tracked};
 use super::waited_at::{behind_atomic, last_access};
-use super::words::{ALL_WORDS, WORDS, Words, Write, bits, blocks, blocks_of, chosen, words_of};
+use super::words::{ALL_WORDS, WORDS, Words, Write, address_of, bits, blocks, blocks_of, chosen, words_of};
 use crate::hashing::Blocks;
 use crate::looking::{Look, Looking};
-use crate::{Reason, Step, Steps, StridedAccess};
+use crate::{AccessKind, Reason, Step, Steps, StridedAccess};
 
 /// What a task knows of a block that tasks wait at.
 struct OpenWait {
@@ -29,6 +30,8 @@ pub(super) struct Task<'a> {
     /// Why it has waited, for whom and for which position, before the access that comes next.
     pub waits: Vec<(Reason, u32, u64)>,
     pub forced: Vec<ForcedWait>,
+    /// Of these, those at words that tasks wait at.
+    pub links: Vec<Link>,
     /// By block.
     open: Blocks<OpenWait>,
     most_open: usize,
@@ -59,6 +62,7 @@ impl<'a> Task<'a> {
             last: None,
             waits: Vec::new(),
             forced: Vec::new(),
+            links: Vec::new(),
             open: Blocks::default(),
             most_open,
             looking: Looking::default(),
@@ -79,7 +83,7 @@ impl<'a> Task<'a> {
                 if waited {
                     // It has waited again, before what comes next.
                     let seen = if self.waits.is_empty() { known } else { block.words };
-                    self.looked_on(number, &seen[words], position);
+                    self.looked_on(number, &seen[words.clone()], position, (address_of(number, words.start), tracked));
                 } else {
                     let word = |word| Held { block: number, word, known: known[word], position };
                     self.held.extend(words.map(word));
@@ -89,7 +93,7 @@ impl<'a> Task<'a> {
     }
 
     /// It waited at the block while it looked at these words, and looked last at this position.
-    fn looked_on(&mut self, block: u64, words: &[Write], position: u64) {
+    fn looked_on(&mut self, block: u64, words: &[Write], position: u64, (address, tracked): (u64, &Tracked)) {
         let by_others = words.iter().filter_map(|write| write.known()).filter(|(task, _)| *task != self.number);
         // The recorder has the first of several writes in a row, so a word may not be written yet by whom it waited for.
         let recorded = || match self.waits.last() {
@@ -105,6 +109,14 @@ impl<'a> Task<'a> {
             .any(|wait| wait.at == position && wait.task == task)
         {
             self.insert(ForcedWait { at: position, task, position: write, reason: Reason::Data });
+            self.links.push(Link {
+                word: address,
+                number: tracked.next_link(),
+                task: self.number,
+                at: position,
+                by: By::Read,
+                on: (task, write),
+            });
         }
         self.held.clear();
     }
@@ -119,11 +131,21 @@ impl<'a> Task<'a> {
     pub(super) fn sees_change(&mut self, tracked: &Tracked) -> bool {
         let change = self.held.iter().find_map(|held| {
             let now = tracked.blocks.get(&held.block)?.words[held.word];
-            let (task, position) = now.known().filter(|known| known.0 != self.number && now != held.known)?;
-            Some(ForcedWait { at: held.position, task, position, reason: Reason::Data })
+            let on = now.known().filter(|known| known.0 != self.number && now != held.known)?;
+            let link = Link {
+                word: address_of(held.block, held.word),
+                number: tracked.next_link(),
+                task: self.number,
+                at: held.position,
+                by: By::Read,
+                on,
+            };
+            Some(link)
         });
-        let Some(wait) = change else { return false };
-        self.insert(wait);
+        let Some(link) = change else { return false };
+        let (task, position) = link.on;
+        self.insert(ForcedWait { at: link.at, task, position, reason: Reason::Data });
+        self.links.push(link);
         self.held.clear();
         true
     }
@@ -151,6 +173,7 @@ impl<'a> Task<'a> {
             };
             if !known {
                 self.forced.push(ForcedWait { at: self.position, task, position, reason });
+                self.called((task, position), tracked);
             }
             if let Some(behind) = behind {
                 self.touch_once(&behind, self.position, tracked);
@@ -176,20 +199,29 @@ impl<'a> Task<'a> {
         for (number, block, touched) in blocks {
             match block.waited_at {
                 false => self.wait_for(chosen(&block.words, touched), self.position, reason),
-                true if one => self.open(number, block, (task, position)),
+                true if one => self.open(number, block, (task, position), tracked),
                 // It is not known which of the two it is.
-                true => self.wait_for(chosen(&block.words, ALL_WORDS), self.position, reason),
+                true => self.wait_for_all(&block.words, ALL_WORDS, reason, tracked),
             }
         }
         true
     }
 
+    /// It waits for the last writes of some words that tasks wait at, whichever it needs.
+    fn wait_for_all(&mut self, words: &Words, chosen_words: u16, reason: Reason, tracked: &Tracked) {
+        self.wait_for(chosen(words, chosen_words), self.position, reason);
+        let me = self.number;
+        for on in chosen(words, chosen_words).filter_map(Write::known).filter(|on| on.0 != me) {
+            self.called(on, tracked);
+        }
+    }
+
     /// It has waited at a block that tasks wait at.
-    fn open(&mut self, number: u64, block: &Block, waited_for: (u32, u64)) {
+    fn open(&mut self, number: u64, block: &Block, waited_for: (u32, u64), tracked: &Tracked) {
         if self.open.len() >= self.most_open {
             let early: Vec<OpenWait> = self.open.drain().map(|(_, wait)| wait).collect();
             for wait in early {
-                self.wait_for(chosen(&wait.words, !wait.done), self.position, Reason::Data);
+                self.wait_for_all(&wait.words, !wait.done, Reason::Data, tracked);
             }
         }
         let same = |before: &OpenWait| {
@@ -252,10 +284,31 @@ impl<'a> Task<'a> {
             if new != 0 {
                 wait.done |= new;
                 let words = wait.words;
-                let reason = if access.atomic { Reason::Lock } else { Reason::Data };
+                let reason = if access.atomic && access.kind.writes() { Reason::Lock } else { Reason::Data };
                 self.wait_for(chosen(&words, new), at, reason);
+                self.link(access, at, (number, new), &words, tracked);
             }
         }
+    }
+
+    /// It has waited for another in a system call, or for its end.
+    pub(super) fn called(&mut self, on: (u32, u64), tracked: &Tracked) {
+        let (number, at) = (tracked.next_link(), self.position);
+        self.links.push(Link { word: Link::NOWHERE, number, task: self.number, at, by: By::Read, on });
+    }
+
+    /// It waits for others there by words that tasks wait at.
+    fn link(&mut self, access: &StridedAccess, at: u64, (block, new): (u64, u16), words: &Words, tracked: &Tracked) {
+        let mut by_others = chosen(words, new).filter_map(Write::known).filter(|(task, _)| *task != self.number);
+        let Some(on) = by_others.next() else { return };
+        let one = by_others.all(|other| other == on);
+        let by = match access.kind {
+            AccessKind::Read => By::Read,
+            _ if access.unconditional && one => By::Count,
+            _ => By::Write,
+        };
+        let word = address_of(block, new.trailing_zeros() as usize);
+        self.links.push(Link { word, number: tracked.next_link(), task: self.number, at, by, on });
     }
 
     pub(super) fn end(&mut self) {

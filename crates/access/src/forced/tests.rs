@@ -108,6 +108,72 @@ fn a_word_that_was_waited_for_is_not_waited_for_again() {
     assert_eq!(forced(&[first, second])[1], [(0, 0, 2), (2, 0, 4), (3, 0, 1)]);
 }
 
+fn count(address: u64) -> Step {
+    let access = StridedAccess::new(AccessKind::ReadWrite, address, 4);
+    Step::access(StridedAccess { atomic: true, unconditional: true, ..access })
+}
+
+fn works(number: u64) -> impl Iterator<Item = Step> {
+    (0..number).map(move |at| read(0x9_0000 + 8 * at))
+}
+
+/// Two take what is next by adding to a counter, in turns: neither waits for the other, nor whoever takes the last.
+#[test]
+fn who_takes_what_is_next_from_a_counter_waits_for_nobody() {
+    let of = |waits: &[Option<Step>]| -> Vec<Step> {
+        waits.iter().flat_map(|wait| wait.clone().into_iter().chain([count(0x1000)]).chain(works(100))).collect()
+    };
+    let first = of(&[None, Some(lock(1, 1)), Some(lock(1, 102))]);
+    let second = of(&[Some(lock(0, 1)), Some(lock(0, 102)), Some(lock(0, 203))]);
+    assert_eq!(forced(&[first.clone(), second.clone()]), [vec![], vec![]]);
+    // By an instruction that may take a lock they wait, as recorded.
+    let locks = |steps: Vec<Step>| -> Vec<Step> {
+        let conditional = |mut step: Step| {
+            if let Step::Loop { accesses, .. } = &mut step {
+                accesses.iter_mut().for_each(|access| access.unconditional = false);
+            }
+            step
+        };
+        steps.into_iter().map(conditional).collect()
+    };
+    assert_eq!(forced(&[locks(first), locks(second)])[1], [(0, 0, 1), (101, 0, 102), (202, 0, 203)]);
+}
+
+/// Three arrive at a barrier; who is last lets the others go, and waits for both.
+#[test]
+fn who_is_the_last_to_arrive_waits_for_all() {
+    let (arrived, phase) = (0x1000, 0x1010);
+    let polls = |wait: Step| (0..9).map(move |_| read(phase)).chain([wait]).chain([read(phase)]).chain(works(3));
+    let last = |task| wait(task, 52);
+    let first: Vec<Step> = works(10).chain([count(arrived)]).chain(polls(last(2))).collect();
+    let second: Vec<Step> = works(30).chain([lock(0, 11), count(arrived)]).chain(polls(last(2))).collect();
+    let third: Vec<Step> = works(50).chain([lock(1, 31), count(arrived), write(phase)]).chain(works(3)).collect();
+    let all = forced(&[first, second, third]);
+    assert_eq!(all, [vec![(20, 2, 52)], vec![(40, 2, 52)], vec![(50, 0, 11), (50, 1, 31)]]);
+}
+
+/// A semaphore: who adds to it waits for nobody, whoever takes from it for all that have added.
+#[test]
+fn who_takes_from_a_semaphore_waits_for_all_that_have_posted() {
+    let first: Vec<Step> = works(10).chain([count(0x1000)]).chain(works(100)).collect();
+    let second: Vec<Step> = works(20).chain([lock(0, 11), count(0x1000)]).chain(works(100)).collect();
+    let third: Vec<Step> = works(1).chain([lock(1, 21), atomic(0x1000)]).collect();
+    let all = forced(&[first, second, third]);
+    assert_eq!(all, [vec![], vec![], vec![(1, 0, 11), (1, 1, 21)]]);
+}
+
+/// What comes of a counter is a wait for whom it lets go, through as many counters as it may be.
+#[test]
+fn who_counts_through_a_tree_waits_at_each_node() {
+    let (leaf, root, phase) = (0x1000, 0x1040, 0x1080);
+    let first: Vec<Step> = works(10).chain([count(leaf)]).chain(works(3)).collect();
+    let second: Vec<Step> = works(20).chain([lock(0, 11), count(leaf), count(root)]).chain(works(3)).collect();
+    let third: Vec<Step> = works(40).chain([lock(1, 22), count(root), write(phase)]).chain(works(3)).collect();
+    let looks = (0..9).map(|_| read(phase)).chain([wait(2, 42), read(phase)]).chain(works(1));
+    let all = forced(&[first, second, third, looks.collect()]);
+    assert_eq!(all, [vec![], vec![(20, 0, 11)], vec![(40, 1, 22)], vec![(9, 2, 42)]]);
+}
+
 #[test]
 fn a_wait_behind_an_atomic_access_is_for_that() {
     let of_second = |own: u64, next: Step| {

@@ -4,6 +4,7 @@ use super::waited_at::WaitedAt;
 use super::words::{Words, Write, block, blocks_of, words_of};
 use crate::hashing::{Blocks, multiplied};
 use crate::{BLOCK_SHIFT, StridedAccess};
+use std::cell::Cell;
 
 const PAGE_SHIFT: u32 = 12;
 
@@ -22,6 +23,8 @@ pub(super) struct Tracked {
     filter: Filter,
     /// Of blocks at which tasks wait for one another.
     pub waited_at: Filter,
+    /// Waits found there so far, of all tasks.
+    links: Cell<u64>,
 }
 
 /// Bits, one of which is set for each number put in: most others are told from these without a look into a map.
@@ -66,7 +69,12 @@ impl Tracked {
         let filter = Filter::new(blocks.keys().copied());
         let waited_at: Vec<u64> =
             blocks.iter().filter(|(_, block)| block.waited_at).map(|(number, _)| *number).collect();
-        Self { waited_at: Filter::new(waited_at.into_iter()), blocks, pages, filter }
+        Self { waited_at: Filter::new(waited_at.into_iter()), blocks, pages, filter, links: Cell::default() }
+    }
+
+    /// The number of a wait that is found at a word that tasks wait at, among those of all tasks.
+    pub(super) fn next_link(&self) -> u64 {
+        self.links.replace(self.links.get() + 1)
     }
 
     /// Whether an access may be in a block that is tracked.

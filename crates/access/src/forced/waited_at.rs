@@ -93,5 +93,5 @@ pub(super) fn last_access(accesses: &[StridedAccess], iterations: u64) -> Option
 /// The atomic access that a wait right behind it may be for: another task's came between what the recorder noted and
 /// what the processor did.
 pub(super) fn behind_atomic(reason: Reason, last: Option<&StridedAccess>) -> Option<&StridedAccess> {
-    last.filter(|access| reason == Reason::Lock && access.atomic)
+    last.filter(|access| reason == Reason::Lock && access.atomic && access.kind.writes())
 }

@@ -59,6 +59,11 @@ pub(super) fn words_of(number: u64, address: u64, size_bytes: u32) -> Range<usiz
     (first >> WORD_SHIFT) as usize..(last >> WORD_SHIFT) as usize + 1
 }
 
+/// The address of a word of a block.
+pub(super) fn address_of(number: u64, word: usize) -> u64 {
+    (number << BLOCK_SHIFT) + ((word as u64) << WORD_SHIFT)
+}
+
 /// A mask of these.
 pub(super) fn bits(words: Range<usize>) -> u16 {
     words.fold(0, |bits, word| bits | 1 << word)
