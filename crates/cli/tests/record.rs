@@ -56,20 +56,30 @@ fn a_program_is_recorded_checked_and_looked_at_by_all_detectors() {
 fn threads_that_work_alone_between_barriers_take_as_long_as_one() {
     const TEST: &str = "recorded barriers";
     let (Some(room), Some(program)) = (Room::to_profile(TEST), workload(TEST, "alone")) else { return };
-    let time = |threads: &str, barrier: &str| {
+    let record = |threads: &str, how: &str| {
         let program = program.to_str().unwrap();
-        let ran =
-            Ran::of(room.command(["record", "-o", "r.rec", "--", program, threads, "10", barrier]).output().unwrap());
+        let ran = Ran::of(room.command(["record", "-o", "r.rec", "--", program, threads, "10", how]).output().unwrap());
         assert_eq!(ran.status, Some(0), "{}", ran.stderr);
-        let ran = room.run("simulate r.rec --machine harpertown --mapper packed --json -");
-        let document: serde_json::Value = serde_json::from_str(&ran.stdout).expect(&ran.stderr);
-        document["mappings"][0]["report"]["time_fs"].as_f64().unwrap()
     };
-    for barrier in ["pthread", "flag"] {
+    let simulated = |options: &str| {
+        let ran = room.run(&format!("simulate r.rec --machine harpertown --mapper packed {options} --json -"));
+        let document: serde_json::Value = serde_json::from_str(&ran.stdout).expect(&ran.stderr);
+        document["mappings"][0]["report"]["time_fs"].as_f64().unwrap() / 1e12
+    };
+    let time = |threads: &str, barrier: &str| {
+        record(threads, barrier);
+        simulated("")
+    };
+    // Who takes a mutex takes it in the recorded order.
+    for (barrier, most) in [("pthread", 1.3), ("flag", 1.3), ("condition", 2.0)] {
         let (one, four) = (time("1", barrier), time("4", barrier));
         // They share a bus, from which each has its memory once.
-        assert!(four < 1.3 * one, "{barrier}: {} ms, and {} with four threads", one / 1e12, four / 1e12);
+        assert!(four < most * one, "{barrier}: {one} ms, and {four} with four threads");
     }
+    // Whoever comes takes the next piece, and nobody waits for whoever took the one before.
+    record("4", "counter");
+    let (in_order, freely) = (simulated(""), simulated("--free-locks"));
+    assert!(in_order < 1.3 * freely, "{in_order} ms, and {freely} with nobody waiting for the counter");
 }
 
 /// Whoever reads from a pipe communicates with whoever writes to it, and can be put beside it.
