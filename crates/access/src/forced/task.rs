@@ -176,7 +176,8 @@ impl<'a> Task<'a> {
                 self.called((task, position), tracked);
             }
             if let Some(behind) = behind {
-                self.touch_once(&behind, self.position, tracked);
+                // It writes no more.
+                self.touch_once(&behind, self.position, By::Read, tracked);
             }
         }
     }
@@ -201,27 +202,30 @@ impl<'a> Task<'a> {
                 false => self.wait_for(chosen(&block.words, touched), self.position, reason),
                 true if one => self.open(number, block, (task, position), tracked),
                 // It is not known which of the two it is.
-                true => self.wait_for_all(&block.words, ALL_WORDS, reason, tracked),
+                true => self.wait_for_all(number, &block.words, ALL_WORDS, reason, tracked),
             }
         }
         true
     }
 
     /// It waits for the last writes of some words that tasks wait at, whichever it needs.
-    fn wait_for_all(&mut self, words: &Words, chosen_words: u16, reason: Reason, tracked: &Tracked) {
-        self.wait_for(chosen(words, chosen_words), self.position, reason);
-        let me = self.number;
-        for on in chosen(words, chosen_words).filter_map(Write::known).filter(|on| on.0 != me) {
-            self.called(on, tracked);
+    fn wait_for_all(&mut self, block: u64, words: &Words, mask: u16, reason: Reason, tracked: &Tracked) {
+        let at = self.position;
+        self.wait_for(chosen(words, mask), at, reason);
+        for word in (0..WORDS).filter(|word| mask >> word & 1 == 1) {
+            if let Some(on) = words[word].known().filter(|on| on.0 != self.number) {
+                let (word, number) = (address_of(block, word), tracked.next_link());
+                self.links.push(Link { word, number, task: self.number, at, by: By::Read, on });
+            }
         }
     }
 
     /// It has waited at a block that tasks wait at.
     fn open(&mut self, number: u64, block: &Block, waited_for: (u32, u64), tracked: &Tracked) {
         if self.open.len() >= self.most_open {
-            let early: Vec<OpenWait> = self.open.drain().map(|(_, wait)| wait).collect();
-            for wait in early {
-                self.wait_for_all(&wait.words, !wait.done, Reason::Data, tracked);
+            let early: Vec<(u64, OpenWait)> = self.open.drain().collect();
+            for (block, wait) in early {
+                self.wait_for_all(block, &wait.words, !wait.done, Reason::Data, tracked);
             }
         }
         let same = |before: &OpenWait| {
@@ -266,7 +270,12 @@ impl<'a> Task<'a> {
     #[inline(never)]
     fn make_one(&mut self, access: &StridedAccess, at: u64, tracked: &mut Tracked) {
         if !self.open.is_empty() {
-            self.touch_once(access, at, tracked);
+            let by = match access.kind {
+                AccessKind::Read => By::Read,
+                _ if access.unconditional => By::Count,
+                _ => By::Write,
+            };
+            self.touch_once(access, at, by, tracked);
         }
         if access.kind.writes() {
             tracked.written(access.base, access.size_bytes, Write::new(self.number, at.saturating_add(1)));
@@ -274,7 +283,7 @@ impl<'a> Task<'a> {
     }
 
     /// It makes an access: of words of which it has not done so since it waited at their block, it waits for the writes.
-    fn touch_once(&mut self, access: &StridedAccess, at: u64, tracked: &Tracked) {
+    fn touch_once(&mut self, access: &StridedAccess, at: u64, by: By, tracked: &Tracked) {
         for number in blocks(access) {
             if !tracked.waited_at.may_have(number) {
                 continue;
@@ -286,7 +295,7 @@ impl<'a> Task<'a> {
                 let words = wait.words;
                 let reason = if access.atomic && access.kind.writes() { Reason::Lock } else { Reason::Data };
                 self.wait_for(chosen(&words, new), at, reason);
-                self.link(access, at, (number, new), &words, tracked);
+                self.link(by, at, (number, new), &words, tracked);
             }
         }
     }
@@ -298,15 +307,11 @@ impl<'a> Task<'a> {
     }
 
     /// It waits for others there by words that tasks wait at.
-    fn link(&mut self, access: &StridedAccess, at: u64, (block, new): (u64, u16), words: &Words, tracked: &Tracked) {
+    fn link(&mut self, by: By, at: u64, (block, new): (u64, u16), words: &Words, tracked: &Tracked) {
         let mut by_others = chosen(words, new).filter_map(Write::known).filter(|(task, _)| *task != self.number);
         let Some(on) = by_others.next() else { return };
         let one = by_others.all(|other| other == on);
-        let by = match access.kind {
-            AccessKind::Read => By::Read,
-            _ if access.unconditional && one => By::Count,
-            _ => By::Write,
-        };
+        let by = if by == By::Count && !one { By::Write } else { by };
         let word = address_of(block, new.trailing_zeros() as usize);
         self.links.push(Link { word, number: tracked.next_link(), task: self.number, at, by, on });
     }
