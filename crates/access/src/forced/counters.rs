@@ -87,12 +87,14 @@ pub(super) fn release(forced: &mut [Vec<ForcedWait>], mut links: Vec<Link>) {
     }
 }
 
+/// Positions of some that count, and which link each is.
+type Counts = Vec<(u64, usize)>;
+
 /// Which of the links stay, which are sorted by word.
 fn staying(links: &[Link]) -> Vec<bool> {
     let mut stays: Vec<bool> = links.iter().map(|link| link.by != By::Count).collect();
     // Those that count: of each task, and of each at each word, by position.
-    let (mut of_task, mut at_word): (HashMap<u32, Vec<(u64, usize)>>, HashMap<_, Vec<(u64, usize)>>) =
-        Default::default();
+    let (mut of_task, mut at_word) = (HashMap::<u32, Counts>::new(), HashMap::<(u64, u32), Counts>::new());
     for (number, link) in links.iter().enumerate().filter(|(_, link)| link.by == By::Count) {
         of_task.entry(link.task).or_default().push((link.at, number));
         at_word.entry((link.word, link.task)).or_default().push((link.at, number));
@@ -105,7 +107,7 @@ fn staying(links: &[Link]) -> Vec<bool> {
         let mut found = Vec::new();
         let mut target = |link: &Link| {
             let (task, position) = link.on;
-            let before = |list: &[(u64, usize)]| list.partition_point(|(at, _)| *at < position);
+            let before = |list: &Counts| list.partition_point(|(at, _)| *at < position);
             if let Some(list) = of_task.get(&task) {
                 let near = list.partition_point(|(at, _)| *at < position.saturating_sub(NEAR));
                 let others = list[near..before(list).max(near)].iter().map(|(_, number)| *number);
