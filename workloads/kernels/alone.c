@@ -13,7 +13,7 @@
 
 #define BYTES (512 << 10)
 #define LINE 64
-#define PIECE (4 << 10)
+#define PIECE (16 << 10)
 
 static int threads = 4, phases = 10;
 static enum { BARRIER, FLAG, CONDITION, COUNTER } by;

@@ -326,11 +326,12 @@ fn at_atomics(ran: &[(u32, Deed, u64)], tasks: usize) -> Ordered {
         };
         let writes = !matches!(deed, Deed::Read);
         let by_another = last.get_mut(&block(address)).filter(|known| known.0 != task);
-        if let Some((writer, at, readers)) = by_another
-            && (readers.insert(task) || writes)
-        {
+        let waits = |(writer, at, readers): &mut (u32, u64, HashSet<u32>)| {
+            (readers.insert(task) || writes).then_some((*writer, *at))
+        };
+        if let Some((writer, position)) = by_another.and_then(waits) {
             let reason = if matches!(deed, Deed::Atomic | Deed::Count) { Reason::Lock } else { Reason::Data };
-            steps[me].push(Step::Wait { task: *writer, position: *at, reason, polled: None });
+            steps[me].push(Step::Wait { task: writer, position, reason, polled: None });
         }
         steps[me].push(step);
         let known = words.entry(word).or_default();
