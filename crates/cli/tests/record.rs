@@ -76,8 +76,9 @@ fn threads_that_work_alone_between_barriers_take_as_long_as_one() {
         // They share a bus, from which each has its memory once.
         assert!(four < most * one, "{barrier}: {one} ms, and {four} with four threads");
     }
-    // Whoever comes takes the next piece, and hardly anybody waits for whoever took the one before: but for takes shortly
-    // before the barrier, and where another's came just between. In the recorded order it is 1.5 to 2.5 times as long.
+    // Whoever comes takes the next piece, and nobody waits for whoever took the one before. With nobody waiting for any
+    // counter they do not wait at the barrier's either, which is faster where one took more pieces than others: so one
+    // recording of several. In the recorded order it is 1.5 to 2.5 times as long.
     let ratio = |_| {
         record("4", "counter");
         simulated("") / simulated("--free-locks")

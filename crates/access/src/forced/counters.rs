@@ -26,6 +26,15 @@ pub(super) enum By {
     Write,
     /// It adds to it, whatever is there.
     Count,
+    /// It has added to it just before, while another did.
+    Counted,
+}
+
+impl By {
+    /// Whether the wait goes where nobody's going on hangs on it.
+    fn counts(self) -> bool {
+        matches!(self, Self::Count | Self::Counted)
+    }
 }
 
 /// A wait at a word that tasks wait at.
@@ -75,9 +84,14 @@ pub(super) fn release(forced: &mut [Vec<ForcedWait>], mut links: Vec<Link>) {
         let known: &mut u64 = counted.entry(task).or_default();
         *known = position.max(*known);
         if stays {
-            let others = counted.drain().filter(|other| other.0 != link.task && *other != link.on);
+            let others = counted.iter().map(|(task, position)| (*task, *position));
+            let others = others.filter(|other| other.0 != link.task && *other != link.on);
             let wait = |(task, position)| ForcedWait { at: link.at, task, position, reason: Reason::Lock };
             more[link.task as usize].extend(others.map(wait));
+            // Who comes next waits for the write, and so for all of them; one that has written before is not waited for.
+            if link.by != By::Counted {
+                counted.clear();
+            }
         }
     }
     for ((forced, gone), more) in forced.iter_mut().zip(gone).zip(more) {
@@ -92,10 +106,10 @@ type Counts = Vec<(u64, usize)>;
 
 /// Which of the links stay, which are sorted by word.
 fn staying(links: &[Link]) -> Vec<bool> {
-    let mut stays: Vec<bool> = links.iter().map(|link| link.by != By::Count).collect();
+    let mut stays: Vec<bool> = links.iter().map(|link| !link.by.counts()).collect();
     // Those that count: of each task, and of each at each word, by position.
     let (mut of_task, mut at_word) = (HashMap::<u32, Counts>::new(), HashMap::<(u64, u32), Counts>::new());
-    for (number, link) in links.iter().enumerate().filter(|(_, link)| link.by == By::Count) {
+    for (number, link) in links.iter().enumerate().filter(|(_, link)| link.by.counts()) {
         of_task.entry(link.task).or_default().push((link.at, number));
         at_word.entry((link.word, link.task)).or_default().push((link.at, number));
     }

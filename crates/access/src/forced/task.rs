@@ -176,8 +176,9 @@ impl<'a> Task<'a> {
                 self.called((task, position), tracked);
             }
             if let Some(behind) = behind {
-                // It writes no more.
-                self.touch_once(&behind, self.position, By::Read, tracked);
+                // It writes no more. What comes next waits for itself where it can only be for the one behind.
+                let counts = behind.unconditional && !access.atomic;
+                self.touch_once(&behind, self.position, if counts { By::Counted } else { By::Read }, tracked);
             }
         }
     }
@@ -291,7 +292,7 @@ impl<'a> Task<'a> {
             let Some(wait) = self.open.get_mut(&number) else { continue };
             let new = bits(words_of(number, access.base, access.size_bytes)) & !wait.done;
             if new != 0 {
-                wait.done |= new;
+                wait.done |= if by == By::Counted { 0 } else { new };
                 let words = wait.words;
                 let reason = if access.atomic && access.kind.writes() { Reason::Lock } else { Reason::Data };
                 self.wait_for(chosen(&words, new), at, reason);
@@ -311,7 +312,11 @@ impl<'a> Task<'a> {
         let mut by_others = chosen(words, new).filter_map(Write::known).filter(|(task, _)| *task != self.number);
         let Some(on) = by_others.next() else { return };
         let one = by_others.all(|other| other == on);
-        let by = if by == By::Count && !one { By::Write } else { by };
+        let by = match by {
+            By::Count if !one => By::Write,
+            By::Counted if !one => By::Read,
+            by => by,
+        };
         let word = address_of(block, new.trailing_zeros() as usize);
         self.links.push(Link { word, number: tracked.next_link(), task: self.number, at, by, on });
     }

@@ -139,6 +139,23 @@ fn who_takes_what_is_next_from_a_counter_waits_for_nobody() {
     assert_eq!(forced(&[locks(first), locks(second)])[1], [(0, 0, 1), (101, 0, 102), (202, 0, 203)]);
 }
 
+/// Another counts between what the recorder noted of a count and what the processor did: the wait comes behind.
+#[test]
+fn who_counts_while_another_does_waits_for_that_where_it_matters() {
+    let (counter, phase) = (0x1000, 0x1010);
+    let other = || [lock(0, 6), count(counter)].into_iter();
+    let behind = || works(5).chain([count(counter), lock(1, 1)]);
+    let alone = [behind().chain(works(100)).collect(), other().chain(works(100)).collect()];
+    assert_eq!(forced(&alone), [vec![], vec![]]);
+    // It reads what has come of both: of the other, who so waits for all before.
+    let reads = [behind().chain([read(counter)]).collect(), other().chain(works(100)).collect()];
+    assert_eq!(forced(&reads), [vec![(6, 1, 1)], vec![(0, 0, 6)]]);
+    // It is the last to arrive, and lets the other go.
+    let polls = (0..9).map(|_| read(phase)).chain([wait(0, 7), read(phase)]).chain(works(1));
+    let last = [behind().chain([write(phase)]).chain(works(3)).collect(), other().chain(polls).collect()];
+    assert_eq!(forced(&last), [vec![(6, 1, 1)], vec![(10, 0, 7)]]);
+}
+
 /// Three arrive at a barrier; who is last lets the others go, and waits for both.
 #[test]
 fn who_is_the_last_to_arrive_waits_for_all() {
