@@ -16,6 +16,7 @@
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/ipc.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>

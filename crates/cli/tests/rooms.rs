@@ -65,12 +65,12 @@ fn chains_let(condition: &str) -> bool {
     })
 }
 
-fn sources(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
+fn sources(folder: &Path, ending: &str, found: &mut Vec<std::path::PathBuf>) {
     for entry in folder.read_dir().unwrap() {
         let path = entry.unwrap().path();
         match path.extension().and_then(|extension| extension.to_str()) {
-            _ if path.is_dir() => sources(&path, found),
-            Some("rs") => found.push(path),
+            _ if path.is_dir() => sources(&path, ending, found),
+            Some(extension) if extension == ending => found.push(path),
             _ => {}
         }
     }
@@ -81,7 +81,7 @@ fn nothing_needs_a_newer_rust_than_is_promised() {
     assert!(chains_let("if let Some(a) = b && c {") && chains_let("while let Some(a) = b\n    && (c || d)\n{"));
     assert!(!chains_let("if let Some(&&a) = b.filter(|b| c && d) {") && !chains_let("if let Some(a) = b {"));
     let mut files = Vec::new();
-    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), &mut files);
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), "rs", &mut files);
     assert!(files.len() > 300, "{}", files.len());
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
@@ -94,6 +94,50 @@ fn nothing_needs_a_newer_rust_than_is_promised() {
                 let place = format!("{}:{}", file.display(), number + 1);
                 assert!(!chains_let(condition.trim_start().trim_start_matches("} else ")), "{place}: {condition}");
             }
+        }
+    }
+}
+
+/// What a C file includes itself, and by the headers beside it.
+fn included(file: &Path, found: &mut BTreeSet<String>) {
+    let Ok(text) = std::fs::read_to_string(file) else { return };
+    for line in text.lines().filter_map(|line| line.trim_start().strip_prefix("#include ")) {
+        let name = line[1..].split(['>', '"']).next().unwrap();
+        if found.insert(name.to_owned()) && line.starts_with('"') {
+            included(&file.parent().unwrap().join(name), found);
+        }
+    }
+}
+
+/// Which headers bring others with them differs from one C library to the next, and newer compilers stop where a
+/// function is not declared.
+#[test]
+fn c_files_include_what_they_call() {
+    const DECLARED: [(&str, &[&str]); 3] = [
+        (
+            "string.h",
+            &["memchr", "memcmp", "memcpy", "memmove", "memset", "strchr", "strcmp", "strlen", "strncmp", "strstr"],
+        ),
+        ("stdlib.h", &["abort", "calloc", "exit", "free", "getenv", "malloc", "qsort", "realloc", "strtol", "strtoul"]),
+        ("stdio.h", &["fopen", "fprintf", "perror", "printf", "snprintf", "sscanf"]),
+    ];
+    let mut files = Vec::new();
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../native"), "c", &mut files);
+    assert!(files.len() > 50, "{}", files.len());
+    let calls = |text: &str, name: &str| {
+        text.match_indices(name).any(|(at, _)| {
+            let before = text[..at].chars().next_back().unwrap_or(' ');
+            text[at + name.len()..].starts_with('(') && !before.is_alphanumeric() && !"_.>".contains(before)
+        })
+    };
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let mut headers = BTreeSet::new();
+        included(&file, &mut headers);
+        for (header, names) in DECLARED {
+            let called = names.iter().find(|name| calls(&text, name));
+            let has = headers.iter().any(|found| found == header);
+            assert!(called.is_none() || has, "{}: {called:?} without <{header}>", file.display());
         }
     }
 }
