@@ -40,7 +40,7 @@ bool
 cold_init(void)
 {
     lock = dr_mutex_create();
-    routine = routine_make(slow_path);
+    routine = routine_make(slow_path, SLOT_BACK);
     return routine != NULL;
 }
 

@@ -2,6 +2,7 @@
  * (drx_expand_scatter_gather) was seen to give wrong values for some AVX-512 scatters, and a count is not worth that.
  */
 #include "special.h"
+#include "delivery.h"
 #include "shadow.h"
 #include "slots.h"
 #include <string.h>
@@ -37,8 +38,9 @@ index_of(const site_t *site, const byte *indices, uint32_t lane)
 }
 
 static void
-before(site_t *site)
+before(void *about)
 {
+    site_t *site = about;
     task_t *me = slots_current_task();
     dr_mcontext_t mc = { sizeof(mc), DR_MC_ALL };
     byte indices[64], mask[64];
@@ -123,7 +125,6 @@ gather_insert(void *dc, instrlist_t *block, instr_t *instr)
         return false;
     }
     find_operands(instr, site);
-    dr_insert_clean_call_ex(dc, block, instr, (void *)before, DR_CLEANCALL_READS_APP_CONTEXT, 1,
-                            OPND_CREATE_INTPTR(site));
+    delivery_insert_call(dc, block, instr, before, site);
     return true;
 }

@@ -21,8 +21,8 @@ recorder_emit_init(void)
 {
     if (options.recording[0] == '\0')
         return true;
-    routine = routine_make(recorder_full);
-    behind = routine_make(recorder_behind_atomic);
+    routine = routine_make(recorder_full, SLOT_RETURN);
+    behind = routine_make(recorder_behind_atomic, SLOT_RETURN);
     return routine != NULL && behind != NULL;
 }
 

@@ -1,5 +1,6 @@
 /* Thread-local slots and routines (slots.h). */
 #include "slots.h"
+#include "delivery.h"
 #include "options.h"
 #include "shadow.h"
 #include "sharing.h"
@@ -18,7 +19,7 @@ slot(void *drcontext, slot_t number)
 #define APPEND(instr) instrlist_meta_append(list, instr)
 
 byte *
-routine_make(routine_target_t *target)
+routine_make(routine_target_t *target, slot_t back)
 {
     static const reg_id_t saved[] = { DR_REG_XAX, DR_REG_XCX, DR_REG_XDX, DR_REG_XSI, DR_REG_XDI,
                                       DR_REG_R8,  DR_REG_R9,  DR_REG_R10, DR_REG_R11 };
@@ -26,6 +27,7 @@ routine_make(routine_target_t *target)
     void *dc = dr_get_current_drcontext();
     instrlist_t *list = instrlist_create(dc);
     opnd_t rsp = opnd_create_reg(DR_REG_XSP);
+    instr_t *behind = INSTR_CREATE_label(dc);
     APPEND(INSTR_CREATE_mov_st(dc, slot(dc, SLOT_STACK_POINTER), rsp));
     APPEND(INSTR_CREATE_mov_ld(dc, rsp, slot(dc, SLOT_STACK)));
     for (int i = 0; i < count; i++)
@@ -38,6 +40,13 @@ routine_make(routine_target_t *target)
     APPEND(INSTR_CREATE_mov_ld(dc, opnd_create_reg(DR_REG_XDX), slot(dc, SLOT_GROUP)));
     APPEND(INSTR_CREATE_mov_imm(dc, opnd_create_reg(DR_REG_XAX), OPND_CREATE_INTPTR(target)));
     APPEND(INSTR_CREATE_call_ind(dc, opnd_create_reg(DR_REG_XAX)));
+    APPEND(INSTR_CREATE_mov_ld(dc, opnd_create_reg(DR_REG_XAX), slot(dc, SLOT_PENDING)));
+    APPEND(INSTR_CREATE_cmp(dc, OPND_CREATE_MEM8(DR_REG_XAX, 0), OPND_CREATE_INT8(0)));
+    APPEND(INSTR_CREATE_jcc(dc, OP_jle, opnd_create_instr(behind)));
+    APPEND(INSTR_CREATE_mov_ld(dc, opnd_create_reg(DR_REG_XDI), slot(dc, back)));
+    APPEND(INSTR_CREATE_mov_imm(dc, opnd_create_reg(DR_REG_XAX), OPND_CREATE_INTPTR(delivery_unlink)));
+    APPEND(INSTR_CREATE_call_ind(dc, opnd_create_reg(DR_REG_XAX)));
+    APPEND(behind);
     APPEND(INSTR_CREATE_pop(dc, opnd_create_reg(DR_REG_XAX)));
     APPEND(INSTR_CREATE_add(dc, opnd_create_reg(DR_REG_AL), OPND_CREATE_INT8(0x7f))); /* gives overflow back */
     APPEND(INSTR_CREATE_sahf(dc));
@@ -46,7 +55,7 @@ routine_make(routine_target_t *target)
     APPEND(INSTR_CREATE_mov_ld(dc, rsp, slot(dc, SLOT_STACK_POINTER)));
     APPEND(INSTR_CREATE_jmp_ind(dc, slot(dc, SLOT_RETURN)));
     byte *routine = dr_nonheap_alloc(ROUTINE_BYTES, DR_MEMPROT_READ | DR_MEMPROT_WRITE | DR_MEMPROT_EXEC);
-    byte *end = instrlist_encode(dc, list, routine, false);
+    byte *end = instrlist_encode(dc, list, routine, true);
     instrlist_clear_and_destroy(dc, list);
     bool made = end != NULL && end < routine + ROUTINE_BYTES &&
         dr_memory_protect(routine, ROUTINE_BYTES, DR_MEMPROT_READ | DR_MEMPROT_EXEC);
@@ -96,6 +105,7 @@ slots_init_thread(task_t *me)
     *slot_address(SLOT_COUNTERS) = part_at(me->shared->counters);
     *slot_address(SLOT_STACK) = (void *)me->stack_top;
     *slot_address(SLOT_TASK) = me;
+    *slot_address(SLOT_PENDING) = (void *)(ptr_uint_t)delivery_pending(dr_get_current_drcontext());
 }
 
 /* Read through the segment register: asking for the segment's base may be a system call. */

@@ -18,6 +18,7 @@ typedef enum {
     SLOT_BACK, /* where the program goes on after a failed check */
     SLOT_STACK_POINTER, /* the program's, during the slow path */
     SLOT_STACK,
+    SLOT_PENDING, /* where it is seen that a signal waits (delivery.h) */
     SLOT_ITERATIONS, /* of a loop, before its check ahead is tried again (loops.h) */
     SLOT_RECORD,     /* the next free word of the buffer, and where it is full (recorder.h) */
     SLOT_RECORD_END,
@@ -45,8 +46,9 @@ void slots_settle(task_t *me);
 task_t *slots_current_task(void);
 
 /* Makes a routine that saves what C code may change, switches to the thread's own stack, calls `target` with
- * SLOT_TASK, SLOT_ADDRESS and SLOT_GROUP, and goes on at SLOT_RETURN. NULL where there is no memory for it. */
-byte *routine_make(routine_target_t *target);
+ * SLOT_TASK, SLOT_ADDRESS and SLOT_GROUP, and goes on at SLOT_RETURN. The slot `back` has where in a fragment that leads.
+ * NULL where there is no memory for it. */
+byte *routine_make(routine_target_t *target, slot_t back);
 void routine_free(byte *routine);
 
 #endif

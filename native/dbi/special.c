@@ -5,6 +5,7 @@
  * scans stop early, so they are counted once they are over.
  */
 #include "special.h"
+#include "delivery.h"
 #include "plan.h"
 #include "shadow.h"
 #include "slots.h"
@@ -80,8 +81,9 @@ stops_early(int opcode)
 #define FLAG_DIRECTION (1u << 10)
 
 static void
-before_string(site_t *site)
+before_string(void *about)
 {
+    site_t *site = about;
     task_t *me = slots_current_task();
     me->pc = site->pc;
     dr_mcontext_t mc = { sizeof(mc), DR_MC_INTEGER | DR_MC_CONTROL };
@@ -96,8 +98,9 @@ before_string(site_t *site)
 }
 
 static void
-after_string(site_t *site)
+after_string(void *about)
 {
+    site_t *site = about;
     task_t *me = slots_current_task();
     me->pc = site->pc;
     dr_mcontext_t mc = { sizeof(mc), DR_MC_INTEGER | DR_MC_CONTROL };
@@ -125,8 +128,9 @@ mask_of(const site_t *site, const dr_mcontext_t *mc)
 }
 
 static void
-before_masked(site_t *site)
+before_masked(void *about)
 {
+    site_t *site = about;
     task_t *me = slots_current_task();
     me->pc = site->pc;
     dr_mcontext_t mc = { sizeof(mc), DR_MC_ALL };
@@ -194,8 +198,9 @@ mask_register(instr_t *instr, uint32_t kind)
 
 /* bt, bts, btr, btc with an offset in a register reach as far from their operand as the offset says. */
 static void
-before_bit(site_t *site)
+before_bit(void *about)
 {
+    site_t *site = about;
     task_t *me = slots_current_task();
     dr_mcontext_t mc = { sizeof(mc), DR_MC_INTEGER | DR_MC_CONTROL };
     dr_get_mcontext(dr_get_current_drcontext(), &mc);
@@ -238,12 +243,9 @@ insert_string(void *dc, instrlist_t *block, instr_t *instr, site_t *site)
             operand = instr_get_dst(instr, i);
     }
     site->element_bytes = opnd_size_in_bytes(opnd_get_size(operand));
-    dr_insert_clean_call_ex(dc, block, instr, (void *)before_string, DR_CLEANCALL_READS_APP_CONTEXT, 1,
-                            OPND_CREATE_INTPTR(site));
-    if (stops_early(site->opcode)) {
-        dr_insert_clean_call_ex(dc, block, instr_get_next(instr), (void *)after_string,
-                                DR_CLEANCALL_READS_APP_CONTEXT, 1, OPND_CREATE_INTPTR(site));
-    }
+    delivery_insert_call(dc, block, instr, before_string, site);
+    if (stops_early(site->opcode))
+        delivery_insert_call(dc, block, instr_get_next(instr), after_string, site);
 }
 
 static void
@@ -258,8 +260,7 @@ insert_masked(void *dc, instrlist_t *block, instr_t *instr, site_t *site, opnd_t
     site->mask = mask_register(instr, kind);
     site->kind = kind;
     site->contiguous = strstr(name, "compress") != NULL || strstr(name, "expand") != NULL;
-    dr_insert_clean_call_ex(dc, block, instr, (void *)before_masked, DR_CLEANCALL_READS_APP_CONTEXT, 1,
-                            OPND_CREATE_INTPTR(site));
+    delivery_insert_call(dc, block, instr, before_masked, site);
 }
 
 static void
@@ -274,8 +275,7 @@ insert_bit(void *dc, instrlist_t *block, instr_t *instr, site_t *site)
     }
     site->operand_bytes = opnd_size_in_bytes(opnd_get_size(site->operand));
     site->kind = site->opcode == OP_bt ? ACCESS_READ : ACCESS_READ_WRITE;
-    dr_insert_clean_call_ex(dc, block, instr, (void *)before_bit, DR_CLEANCALL_READS_APP_CONTEXT, 1,
-                            OPND_CREATE_INTPTR(site));
+    delivery_insert_call(dc, block, instr, before_bit, site);
 }
 
 void

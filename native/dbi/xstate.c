@@ -3,6 +3,7 @@
  * early in a thread would reach beyond the end of its stack. Intel SDM volume 1, sections 13.4 to 13.11.
  */
 #include "special.h"
+#include "delivery.h"
 #include "plan.h"
 #include "shadow.h"
 #include "slots.h"
@@ -129,8 +130,9 @@ before_xrstor(task_t *me, uint64_t area, uint64_t asked)
 }
 
 static void
-before(site_t *site)
+before(void *about)
 {
+    site_t *site = about;
     task_t *me = slots_current_task();
     me->pc = site->pc;
     dr_mcontext_t mc = { sizeof(mc), DR_MC_INTEGER | DR_MC_CONTROL };
@@ -165,7 +167,6 @@ xstate_insert(void *dc, instrlist_t *block, instr_t *instr)
         return false;
     site_t *site = dr_global_alloc(sizeof(*site)); /* never freed, as in special.c */
     *site = (site_t) { instr_get_opcode(instr), (uint64_t)(ptr_uint_t)instr_get_app_pc(instr), operand };
-    dr_insert_clean_call_ex(dc, block, instr, (void *)before, DR_CLEANCALL_READS_APP_CONTEXT, 1,
-                            OPND_CREATE_INTPTR(site));
+    delivery_insert_call(dc, block, instr, before, site);
     return true;
 }

@@ -61,6 +61,25 @@ static void answers(void)
     }
 }
 
+/* Sent to the process by a thread that never waits for it, before another has ever done so. */
+static void what_came_to_another(unsigned thread)
+{
+    if (thread == 0) {
+        kill(getpid(), SIGQUIT);
+        kill(getpid(), SIGURG);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    probe_barrier();
+    if (thread == 0)
+        return;
+    wait_for(SIGQUIT);
+    int before = handled;
+    sigset_t set = only(SIGURG);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    probe_check(handled == before + 1, "the signal that was unblocked is handled");
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
 /* Sent before it is waited for: it is pending, and ends each kind of wait at once. */
 static void what_has_come(void)
 {
@@ -96,13 +115,16 @@ static void body(unsigned thread)
     probe_barrier();
     if (thread == 1)
         what_has_come();
+    probe_barrier();
+    what_came_to_another(thread);
 }
 
 int main(void)
 {
     sigset_t all;
     sigfillset(&all);
-    if (pthread_sigmask(SIG_BLOCK, &all, NULL) || sigaction(SIGHUP, &(struct sigaction){.sa_handler = handler}, NULL))
+    struct sigaction handles = {.sa_handler = handler};
+    if (pthread_sigmask(SIG_BLOCK, &all, NULL) || sigaction(SIGHUP, &handles, NULL) || sigaction(SIGURG, &handles, NULL))
         probe_die("signals");
     data = probe_data(2 * SIGNALS);
     probe_threads(2, body);

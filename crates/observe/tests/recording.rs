@@ -46,6 +46,16 @@ fn detect(recording: &RecordingFile, ranges: &[std::ops::Range<u64>], turn: u64)
     detector.finish().matrix
 }
 
+/// A thread that is recorded is in our code for most of a loop, and signals come to it there.
+#[test]
+fn signals_end_loops_and_waits() {
+    for probe in ["signals_in_loops", "signals_waited_for"] {
+        let Some(binary) = workload(&format!("probes/{probe}")) else { return };
+        let folder = tempfile::tempdir().unwrap();
+        record(&["/bin/sh", "-c", "exec timeout 60 \"$0\" >/dev/null", &binary], &folder.path().join("r.rec"));
+    }
+}
+
 #[test]
 fn known_patterns_are_found_in_any_order_that_a_recording_allows() {
     let Some(binary) = workload("patterns-pthreads") else { return };
