@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define COHABIT_PART_MAGIC 0x31545241504f4343ull /* "CCOPART1" */
-#define COHABIT_PART_VERSION 7u
+#define COHABIT_PART_VERSION 8u
 #define COHABIT_CHUNK_BYTES (1u << 20)
 
 /* Tasks of one image, at most; ids are local to the part, 0 is its main thread. */
@@ -122,6 +122,7 @@ typedef struct {
     uint64_t slow_calls;
     uint32_t common; /* its number among the tasks of the run that touched memory shared between processes, + 1 */
     uint32_t of_mpi; /* it was made within a call of MPI: a helper of MPI's own (where ranks are observed too) */
+    uint64_t alone_bytes; /* of all that it accessed: before the image had a second thread */
     uint64_t directories[COHABIT_DIRECTORIES];
 } cohabit_task_t;
 

@@ -375,6 +375,18 @@ append_row(task_t *me, uint64_t bin, uint32_t shift, uint32_t writer, const coha
     __atomic_store_n(&page->count, page->count + 1, __ATOMIC_RELEASE);
 }
 
+uint64_t
+part_accessed_bytes(const task_t *me)
+{
+    const uint64_t *counters = part_at(me->shared->counters);
+    const cohabit_shape_t *shapes = part_at(state.head->shapes_at);
+    uint32_t count = __atomic_load_n(&state.head->shapes, __ATOMIC_ACQUIRE);
+    uint64_t bytes = me->shared->accessed_bytes + counters[COHABIT_COUNTER_BYTES];
+    for (uint32_t i = COHABIT_FIRST_SHAPE; i < count; i++)
+        bytes += counters[i] * shapes[i].bytes;
+    return bytes;
+}
+
 uint64_t *
 part_instructions(const task_t *me)
 {

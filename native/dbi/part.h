@@ -104,6 +104,8 @@ cohabit_cell_t *part_cell(task_t *me, uint32_t partner);
 /* Instructions of the task up to the end of the block it is in, where windows are of instructions. Counted on from
  * those of the task that made it. */
 uint64_t *part_instructions(const task_t *me);
+/* What the calling thread's task has accessed so far. */
+uint64_t part_accessed_bytes(const task_t *me);
 
 /* Counts a message from `writer` read by `me`, in total and in the window under way. */
 void part_count_message(task_t *me, uint32_t writer, uint32_t bytes);

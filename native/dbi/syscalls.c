@@ -351,7 +351,7 @@ event_before(void *drcontext, int number)
     if (number == __NR_clone3)
         me->clone_flags = clone_flags(number, me->syscall_args);
     if (number == __NR_clone || number == __NR_clone3 || number == __NR_fork || number == __NR_vfork)
-        tasks_makes(me);
+        tasks_makes(me, (clone_flags(number, me->syscall_args) & CLONE_THREAD) != 0);
     if (number == __NR_close_range)
         descriptors_before(drcontext, me);
     if (number == __NR_exit)

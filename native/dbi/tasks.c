@@ -51,8 +51,10 @@ begin_task(void *drcontext, task_t *task)
 
 
 void
-tasks_makes(const task_t *me)
+tasks_makes(const task_t *me, bool thread)
 {
+    if (thread && part()->tasks == 1)
+        me->shared->alone_bytes = part_accessed_bytes(me);
     __atomic_store_n(&made_at, *part_instructions(me), __ATOMIC_RELAXED);
 }
 

@@ -8,7 +8,7 @@
 void tasks_init(void);
 
 /* Before a system call that makes a thread or a process. */
-void tasks_makes(const task_t *me);
+void tasks_makes(const task_t *me, bool thread);
 /* A thread, or a child that shares the memory, was made by a system call of the calling thread's. */
 void tasks_made(void);
 

@@ -97,7 +97,10 @@ pub fn text(evaluation: &Evaluation) -> String {
     }
     match mpi_share(profile) {
         Some(share) => text += &format!("; {:.1} % of the time in MPI\n", 100.0 * share),
-        None => text += "; the profile does not know the time in MPI, so gains are of communication alone\n",
+        None if mappings.iter().any(|mapping| mapping.time.is_some()) => {
+            text += "; the profile does not know the time in MPI, so gains are of communication alone\n";
+        }
+        None => text += "\n",
     }
     text += &format!("J is the distance cost: {} of each pair times the distance of its PUs\n", name_of(*weight));
     let predictions = evaluation.predictions();

@@ -88,6 +88,8 @@ pub struct Made {
     pub trades: Option<[congestion::Trade; 3]>,
     /// What is exchanged at the same time, where the mapper or the objective asks for that.
     pub periods: Vec<Period>,
+    /// [`Profile::work`]: no PU gets more of it than a good balance allows.
+    pub work: Vec<u64>,
 }
 
 /// The objectives that have something of their own to say here.
@@ -136,8 +138,8 @@ impl MappingArgs {
             }
             _ => Vec::new(),
         };
-        let load = &profile.accessed_bytes;
-        let problem = Problem { weight: matrix, load, periods: &periods, topology, options: &options };
+        let work = profile.work();
+        let problem = Problem { weight: matrix, load: &work, periods: &periods, topology, options: &options };
         let hct = topology.hct();
         let default = mapper("packed")?.map(&Problem { load: &[], ..problem })?;
         let traffic = self.traffic(profile, topology, hct.as_ref().ok(), &default)?;
@@ -153,7 +155,8 @@ impl MappingArgs {
         let placement = wanted.preferred(&case, algorithm, found)?;
         let trades = match wanted.asks_for_periods() {
             true => Some(
-                [&placement, &default, &mapper("scatter")?.map(&problem)?].map(|one| congestion::trade(&case, one)),
+                [&placement, &mapper("packed")?.map(&problem)?, &mapper("scatter")?.map(&problem)?]
+                    .map(|one| congestion::trade(&case, one)),
             ),
             false => None,
         };
@@ -204,8 +207,9 @@ impl MappingArgs {
             phases: None,
             unknown: serde_json::Map::default(),
         };
+        let weight = matrix.clone();
         let set_aside = Some(found_j).filter(|&found| found < mapping.cost.distance && self.objective == DISTANCE);
-        Ok(Made { mapping, placement, weight: matrix.clone(), options, times, set_aside, trades, periods })
+        Ok(Made { mapping, placement, weight, options, times, set_aside, trades, periods, work })
     }
 
     /// Maps some of the tasks of a profile, and leaves the others out: the PUs that each of them may use.
@@ -231,7 +235,8 @@ impl MappingArgs {
         let pins = all.pins.iter().filter_map(|&(task, pu)| Some((*place.get(&(task as u32))? as usize, pu))).collect();
         let options = Options { pins, ..all };
         let usable = usable(topology, &options);
-        let load: Vec<u64> = ids.iter().filter_map(|&id| profile.accessed_bytes.get(id as usize).copied()).collect();
+        let work = profile.work();
+        let load: Vec<u64> = ids.iter().filter_map(|&id| work.get(id as usize).copied()).collect();
         let load = if load.len() == ids.len() { &load[..] } else { &[] };
         let placement =
             algorithm.map(&Problem { weight: &weight, load, periods: &periods, topology, options: &options })?;
@@ -252,9 +257,13 @@ impl MappingArgs {
             .remedy("leave --per-phase out, or map onto one machine"));
         }
         let (timeline, order) = progress::during("looking for phases", || self.clusters.for_mappings(profile, by))?;
-        let load = &profile.accessed_bytes;
-        let problem =
-            Problem { weight: &made.weight, load, periods: &timeline.periods, topology, options: &made.options };
+        let problem = Problem {
+            weight: &made.weight,
+            load: &made.work,
+            periods: &timeline.periods,
+            topology,
+            options: &made.options,
+        };
         let case = Case { problem: &problem, network: None, memory: &[] };
         let asked = (mapper(&self.mapper)?, objective(&self.objective)?);
         let (usable, fixed) = (usable(topology, &made.options), fixed(&made.options));
@@ -305,7 +314,7 @@ impl MappingArgs {
     ///
     /// # Errors
     /// Where the mapper fails.
-    pub fn fast_or_near(&self, made: &Made, profile: &Profile, topology: &Topology) -> Result<Option<String>> {
+    pub fn fast_or_near(&self, made: &Made, topology: &Topology) -> Result<Option<String>> {
         let fastness = |pu: usize| preference(topology, pu);
         let open: Vec<usize> =
             topology.allowed().into_iter().filter(|pu| !made.options.forbidden.contains(pu)).collect();
@@ -321,7 +330,7 @@ impl MappingArgs {
         let options = Options { budget: None, steps: None, ..made.options.clone() };
         let problem = Problem {
             weight: &made.weight,
-            load: &profile.accessed_bytes,
+            load: &made.work,
             periods: &made.periods,
             topology: &alike,
             options: &options,

@@ -5,6 +5,7 @@ mod common;
 
 use common::{Ran, Room, executable};
 use serde_json::Value;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -151,13 +152,14 @@ fn blocks_that_others_run_are_joined() {
     let commands: Vec<&str> = listed.stdout.lines().collect();
     assert_eq!(commands.len(), 3, "{}", listed.stdout);
     assert!(commands[2].ends_with("-o r.json --cell 2 -- ./program"), "{}", commands[2]);
+    assert!(Path::new(commands[2].split(' ').next().unwrap()).is_absolute(), "as it was called: {}", commands[2]);
     assert!(!room.path("r.cells").exists());
     with("--collect").assert_fails(1, "no block has run");
     with("--cell 3").assert_fails(1, "there is no block 3: --runs 3 makes blocks 0 to 2");
     with("--cell 0 --resume").assert_fails(2, "cannot be used with");
     room.run("compare --mapping bound.json --cells -- ./program").assert_fails(2, "--runs");
     let run = |command: &str| {
-        let ran = room.run(command.strip_prefix("cohabit ").unwrap());
+        let ran = room.run(&format!("compare {}", command.split_once(" compare ").unwrap().1));
         assert_eq!((ran.status, ran.stdout.as_str(), ran.stderr.as_str()), (Some(0), "", ""), "{command}");
     };
     [commands[2], commands[0]].iter().for_each(|command| run(command));

@@ -316,3 +316,43 @@ fn where_moving_gains_nothing_one_mapping_is_kept_and_why_is_said() {
     room.import("still.npz", "0,9\n9,0\n");
     run(&room, &format!("map still.npz --per-phase {machine}")).assert_fails(1, "no time series");
 }
+
+/// More tasks than PUs, of which one has more to do: no PU gets too much, whatever mapper is named, and what is said of a
+/// mapper is what `--mapper` gives.
+#[test]
+fn what_is_said_of_a_mapper_is_what_it_gives() {
+    let room = Room::new();
+    alternating(&room, "p.npz", &[2], 1000, false);
+    let even = cohabit_formats::npz::read_profile(&room.path("p.npz")).unwrap();
+    let mut accessed_bytes = vec![97_500; 8];
+    accessed_bytes[0] = 465_448;
+    let uneven = Profile { accessed_bytes, ..even };
+    write_profile(&room.path("uneven.npz"), &uneven).unwrap();
+    let alone_bytes = vec![465_448 - 97_500, 0, 0, 0, 0, 0, 0, 0];
+    write_profile(&room.path("startup.npz"), &Profile { alone_bytes, ..uneven }).unwrap();
+    let topology = "--topology pack:2@core:2@pu:1";
+    for profile in ["p.npz", "uneven.npz", "startup.npz"] {
+        let said = mapped_so(&room, &format!("{profile} {topology}"))["distance_cost"].clone();
+        for mapper in ["packed", "scatter"] {
+            let given = mapped_so(&room, &format!("{profile} {topology} --mapper {mapper}"));
+            assert_eq!(given["distance_cost"]["mapped"], said[mapper], "{profile}, {mapper}");
+            assert_eq!(given["distance_cost"], {
+                let mut own = said.clone();
+                own["mapped"] = said[mapper].clone();
+                own
+            });
+        }
+    }
+    let tasks_a_pu = |profile: &str| {
+        let mut on = std::collections::BTreeMap::new();
+        let document = mapped_so(&room, &format!("{profile} {topology}"));
+        pus(&document).into_iter().for_each(|pu| *on.entry(pu).or_insert(0) += 1);
+        on.into_values().collect::<Vec<_>>()
+    };
+    assert_eq!(
+        tasks_a_pu("startup.npz"),
+        [2, 2, 2, 2],
+        "what it did before the others were there is no work beside them"
+    );
+    assert!(tasks_a_pu("uneven.npz").contains(&1));
+}

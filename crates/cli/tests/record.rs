@@ -158,7 +158,7 @@ fn statuses_pass_through_and_wrong_usage_is_said() {
     room.run("record -o /no/such/folder/r.rec -- true").assert_fails(125, "/no/such/folder");
     room.run("record --block 16 -o r.rec -- true").assert_fails(125, "from 32 to 4096");
     room.file("no.rec", "nothing");
-    room.run("record --check no.rec").assert_fails(125, "no recording");
+    room.run("record --check no.rec").assert_fails(1, "no recording");
     room.run("compare-detectors no.rec").assert_fails(1, "no recording");
     room.run("compare-detectors no.rec --time-scale 0").assert_fails(2, "greater than 0");
 }

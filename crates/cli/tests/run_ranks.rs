@@ -292,6 +292,13 @@ fn without_a_gain_the_default_stays() {
                     task runs on which; the launcher's own mapping stays";
         assert_eq!((ran.status, ran.stderr), (Some(0), format!("cohabit: {said}\n")));
         assert_eq!(document(&room)["method"], "none");
+        // A PU each is bound to, whatever that gains, where that is asked for.
+        let on_live = ["--profile", "p.npz", "--pinning", "always"];
+        let ran = Ran::of(mpi.run(&room, &on_live, 4, &["patterns", "ring"]).output().unwrap());
+        assert!(ran.stderr.contains("nothing to gain") && !ran.stderr.contains("mapping stays"), "{}", ran.stderr);
+        let affinities = (0..4).map(|rank| document(&room)["ranks"][rank]["affinity"].to_string());
+        let bound: std::collections::BTreeSet<_> = affinities.filter(|pus| !pus.contains([',', '-'])).collect();
+        assert_eq!(bound.len(), std::thread::available_parallelism().unwrap().get().min(4), "{}: {bound:?}", mpi.name);
     }
 }
 

@@ -102,6 +102,11 @@ impl Matrix {
         self.values.iter().map(|&value| u128::from(value)).sum()
     }
 
+    /// The sum of all entries off the diagonal: what tasks have to do with one another.
+    pub fn between(&self) -> u128 {
+        self.iter().filter(|(row, column, _)| row != column).map(|(.., value)| u128::from(value)).sum()
+    }
+
     /// The largest entry, 0 for a matrix of zeroes.
     pub fn max(&self) -> u64 {
         self.values.iter().copied().max().unwrap_or(0)

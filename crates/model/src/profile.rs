@@ -346,6 +346,8 @@ pub struct Profile {
     pub accessed_bytes: Vec<u64>,
     /// Those of them that each task read in loops that wait for another, where known; else empty.
     pub polled_bytes: Vec<u64>,
+    /// Those of them that each task accessed before its process had a second thread, where known; else empty.
+    pub alone_bytes: Vec<u64>,
     /// Loads of each task, where known; else empty.
     pub loads: Vec<u64>,
     /// Stores of each task, where known; else empty.
@@ -417,6 +419,7 @@ impl Profile {
             trace: None,
             accessed_bytes: Vec::new(),
             polled_bytes: Vec::new(),
+            alone_bytes: Vec::new(),
             loads: Vec::new(),
             stores: Vec::new(),
             mpi_ns: Vec::new(),
@@ -435,8 +438,34 @@ impl Profile {
         Some(totals.collect::<Vec<_>>()).filter(|totals| totals.len() > 1).unwrap_or_default()
     }
 
+    /// How much each task has to do beside the others, as far as that is known: bytes that it accesses, without what it
+    /// reads in loops that wait, and what it did before its process had a second thread. Else empty.
+    pub fn work(&self) -> Vec<u64> {
+        let of = |known: &[u64], task: usize| known.get(task).copied().unwrap_or(0);
+        let work = |(task, &all): (usize, &u64)| {
+            all.saturating_sub(of(&self.polled_bytes, task)).saturating_sub(of(&self.alone_bytes, task))
+        };
+        self.accessed_bytes.iter().enumerate().map(work).collect()
+    }
+
     /// The number of tasks.
     pub fn tasks(&self) -> usize {
         self.messages.tasks()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_what_is_done_beside_others() {
+        let nothing = || Matrix::zero(2);
+        let profile = Profile::new(Meta::new(Kind::Threads, "test", Vec::new()), nothing(), nothing());
+        assert!(profile.work().is_empty());
+        let profile = Profile { accessed_bytes: vec![100, 50], ..profile };
+        assert_eq!(profile.work(), [100, 50]);
+        let profile = Profile { polled_bytes: vec![5, 60], alone_bytes: vec![70, 0], ..profile };
+        assert_eq!(profile.work(), [25, 0]);
     }
 }

@@ -109,6 +109,7 @@ pub fn join(threads: Profile, ranks: Profile, called: &[Called]) -> Profile {
     };
     profile.accessed_bytes = totals(&threads.accessed_bytes);
     profile.polled_bytes = totals(&threads.polled_bytes);
+    profile.alone_bytes = totals(&threads.alone_bytes);
     profile.loads = totals(&threads.loads);
     profile.stores = totals(&threads.stores);
     describe(&mut profile, &threads, ranks, numbering, !called.is_empty());

@@ -141,8 +141,7 @@ impl Compare {
             });
         }
         let mut results = new;
-        let ended = go(&mut results, &self.output, &mut runner, &wanted)
-            .map_err(|error| kept(error, &self.output, &results))?;
+        let ended = go(&mut results, &self.output, &mut runner, &wanted).map_err(|error| kept(error, &self.output))?;
         // Settings are put back before anything else can fail.
         drop(runner);
         self.tell(&results, terms)?;

@@ -10,6 +10,7 @@ use crate::experiment::runner::Runner;
 use crate::experiment::{document, figures, tables};
 use crate::json::{JsonArgs, write_text};
 use crate::output::note;
+use crate::usage::typed_as;
 use clap::builder::PossibleValuesParser;
 use cohabit_evaluate::experiment::{Cell, DETECTION, EXPERIMENTS, Experiment, Part, cells, judge};
 use cohabit_memory::Machine;
@@ -109,7 +110,9 @@ impl ExperimentCommand {
         let programs = inputs.programs(&experiment, on).map_err(Failure::usage)?;
         let (all, machines) = self.all_cells(&experiment, &programs)?;
         if self.cells {
-            crate::output::print(&all.iter().map(|cell| self.command_of(Some(cell)) + "\n").collect::<String>())?;
+            let typed = typed_as();
+            let commands = all.iter().map(|cell| self.command_of(&typed, Some(cell)) + "\n");
+            crate::output::print(&commands.collect::<String>())?;
             return Ok(End::Done);
         }
         let folder = Folder::new(&self.output);
@@ -141,7 +144,7 @@ impl ExperimentCommand {
                 Ok((program.name.clone(), program.scale.size, program.scale.time, sizes.collect::<Result<Vec<_>>>()?))
             };
             let run = Run {
-                command: &self.command_of(None),
+                command: &self.command_of("cohabit", None),
                 date: &humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()[..10],
                 note: self.note.as_deref(),
                 class: &self.class,
@@ -220,8 +223,8 @@ impl ExperimentCommand {
     }
 
     /// The same command for one cell, or for all of them.
-    fn command_of(&self, cell: Option<&Cell>) -> String {
-        let mut words = vec!["cohabit".to_owned(), "experiment".to_owned(), self.name.clone()];
+    fn command_of(&self, cohabit: &str, cell: Option<&Cell>) -> String {
+        let mut words = vec![cohabit.to_owned(), "experiment".to_owned(), self.name.clone()];
         let mut add = |option: &str, value: &str| words.extend([option.to_owned(), value.to_owned()]);
         self.machine.iter().for_each(|machine| add("--machine", machine));
         self.program.iter().for_each(|program| add("--program", program));

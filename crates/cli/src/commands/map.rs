@@ -125,7 +125,7 @@ impl Map {
         {
             verdict.text = text;
         }
-        let rule = self.how.fast_or_near(&made, &profile, &topology)?;
+        let rule = self.how.fast_or_near(&made, &topology)?;
         self.export.write(&Placement::new(&made.mapping, &topology, &made.weight)?)?;
         let phased = self.phased(&made, &profile, &topology)?;
         if let Some(phased) = &phased {
@@ -172,10 +172,11 @@ impl Map {
     }
 }
 
-/// J of the mapping and of the two mappers that ignore who communicates, under the same pins and forbidden PUs.
+/// J of the mapping and of the two mappers that ignore who communicates, under the same pins, forbidden PUs and work.
 pub(super) fn costs(made: &Made, topology: &Topology) -> Result<Costs> {
     let cost_by = |name: &str| -> Result<u128> {
-        let problem = Problem { weight: &made.weight, load: &[], periods: &[], topology, options: &made.options };
+        let problem =
+            Problem { weight: &made.weight, load: &made.work, periods: &[], topology, options: &made.options };
         Ok(distance_cost(&made.weight, topology, &mapper(name)?.map(&problem)?))
     };
     Ok(Costs { mapped: made.mapping.cost.distance, packed: cost_by("packed")?, scatter: cost_by("scatter")? })
@@ -196,15 +197,15 @@ fn timed(made: &Made) -> Option<String> {
 /// What a mapping by congestion is worth; none of another.
 fn congested(made: &Made) -> Option<String> {
     let [own, packed, scatter] = made.trades?.map(|trade| trade.seconds);
-    Some(format!("its congestion is {} packed and {} scatter", against(own, packed), against(own, scatter)))
+    Some(format!("its congestion is {} of packed and {} of scatter", against(own, packed), against(own, scatter)))
 }
 
 /// How a cost compares with another, in words that the other's name follows.
 fn against(own: f64, other: f64) -> String {
     match 100.0 * (1.0 - own / other) {
-        percent if percent >= 0.1 => format!("{percent:.1} % below"),
-        percent if percent <= -0.1 => format!("{:.1} % above", -percent),
-        _ => "that of".to_owned(),
+        percent if percent >= 0.1 => format!("{percent:.1} % below that"),
+        percent if percent <= -0.1 => format!("{:.1} % above that", -percent),
+        _ => "that".to_owned(),
     }
 }
 
@@ -337,9 +338,9 @@ mod tests {
 
     #[test]
     fn what_is_equal_is_not_called_less() {
-        assert_eq!(super::against(90.0, 100.0), "10.0 % below");
-        assert_eq!(super::against(104.0, 100.0), "4.0 % above");
-        assert_eq!([super::against(100.0, 100.0), super::against(0.0, 0.0)], ["that of", "that of"]);
+        assert_eq!(super::against(90.0, 100.0), "10.0 % below that");
+        assert_eq!(super::against(104.0, 100.0), "4.0 % above that");
+        assert_eq!([super::against(100.0, 100.0), super::against(0.0, 0.0)], ["that", "that"]);
     }
 
     #[test]

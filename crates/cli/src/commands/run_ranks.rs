@@ -122,11 +122,15 @@ fn decide(
             if let Some(reason) = no_gain(&profile, &topology, &made)? {
                 // On one machine launchers differ in what they do by themselves; over hosts all fill one after the
                 // other.
-                if topology.names.is_empty() || given.hosts.is_some() {
+                if !closely && (topology.names.is_empty() || given.hosts.is_some()) {
                     return Ok(unchanged(format!("{reason}; the launcher's own mapping stays")));
                 }
-                notes.push(format!("{reason}; the hosts are filled in their order"));
-                made = how.by("packed").map(&profile, &topology, machine.level_costs()?)?;
+                if topology.names.is_empty() {
+                    notes.push(format!("{reason}; each rank is bound to its PU all the same, by --pinning always"));
+                } else {
+                    notes.push(format!("{reason}; the hosts are filled in their order"));
+                    made = how.by("packed").map(&profile, &topology, machine.level_costs()?)?;
+                }
             }
             (made.mapping, topology, made.weight)
         }

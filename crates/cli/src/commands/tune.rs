@@ -279,7 +279,7 @@ impl Tune {
         let input = self.measure.input.clone();
         let mut runner = Runner::new(&self.command, &results.arms, self.measure.what(), self.how(), input)?;
         let wanted = Wanted { blocks: results.settled, ..*wanted };
-        let ended = go(&mut results, &path, &mut runner, &wanted).map_err(|error| kept(error, &path, &results))?;
+        let ended = go(&mut results, &path, &mut runner, &wanted).map_err(|error| kept(error, &path))?;
         Ok((results, ended))
     }
 

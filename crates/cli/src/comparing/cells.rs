@@ -30,7 +30,7 @@ pub struct CellArgs {
 /// # Errors
 /// Where a word of it is no UTF-8, and so cannot be written down.
 pub fn commands(typed: impl Iterator<Item = OsString>, blocks: u32) -> Result<String> {
-    let words = typed.skip(1).map(|word| {
+    let words = typed.map(|word| {
         let refused = |word: OsString| format!("{} is no UTF-8: --cells cannot list it", word.to_string_lossy());
         word.into_string().map_err(|word| Error::new(refused(word)))
     });
@@ -39,7 +39,7 @@ pub fn commands(typed: impl Iterator<Item = OsString>, blocks: u32) -> Result<St
     let at = words.iter().position(|word| word == "--cells" || word == "--").unwrap_or(words.len());
     let of_block = |number: u32| {
         let number = number.to_string();
-        let before = std::iter::once("cohabit").chain(words[..at].iter().map(String::as_str));
+        let before = words[..at].iter().map(String::as_str);
         let after = words[(at + 1).min(words.len())..].iter().map(String::as_str);
         shell(before.chain(["--cell", number.as_str()]).chain(after)) + "\n"
     };
@@ -136,8 +136,8 @@ mod tests {
         let text = commands(typed.iter().map(OsString::from), 2).unwrap();
         assert_eq!(
             text,
-            "cohabit compare --runs 2 --cell 0 -o 'a b.json' -- ./p --cells\n\
-             cohabit compare --runs 2 --cell 1 -o 'a b.json' -- ./p --cells\n"
+            "/usr/bin/cohabit compare --runs 2 --cell 0 -o 'a b.json' -- ./p --cells\n\
+             /usr/bin/cohabit compare --runs 2 --cell 1 -o 'a b.json' -- ./p --cells\n"
         );
     }
 }

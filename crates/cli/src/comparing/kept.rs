@@ -30,12 +30,10 @@ pub fn not_there(path: &Path, resume: bool) -> Result<()> {
     Err(Error::new(text).remedy("--resume goes on with its runs; -o names another file; or remove it"))
 }
 
-/// An error that ends it, with what is not lost by it.
-pub fn kept(error: Error, path: &Path, results: &Results) -> Error {
-    if results.runs.is_empty() {
-        return error;
-    }
-    let kept = goes_on(path, results);
+/// An error that ends it, with what is not lost by it: it may be that the file could not be written.
+pub fn kept(error: Error, path: &Path) -> Error {
+    let Some(there) = Results::read(path).ok().filter(|there| !there.runs.is_empty()) else { return error };
+    let kept = goes_on(path, &there);
     let remedy = error.remedy.as_ref().map_or(kept.clone(), |remedy| format!("{remedy}; {kept}"));
     error.remedy(remedy)
 }
@@ -47,4 +45,16 @@ pub fn goes_on(path: &Path, results: &Results) -> String {
         count => format!("{count} runs are"),
     };
     format!("{runs} kept in {}: --resume goes on", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_kept_in_a_file_that_is_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Error::new("no space left").remedy("make room");
+        assert_eq!(kept(error.clone(), &folder.path().join("runs.json")), error);
+    }
 }

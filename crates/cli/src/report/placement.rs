@@ -60,8 +60,8 @@ impl Placed {
         let (_, weight) = weight_of(None, profile)?;
         let mut options = Options::default();
         hosts::keep_to_one(profile, &topology, &mut options)?;
-        let load = &profile.accessed_bytes;
-        let problem = Problem { weight, load, periods, topology: &topology, options: &options };
+        let work = profile.work();
+        let problem = Problem { weight, load: &work, periods, topology: &topology, options: &options };
         let before = mapper(BEFORE)?.map(&problem)?;
         let after = match &given {
             Some((name, mapping)) => Some(

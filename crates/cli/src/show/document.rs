@@ -37,6 +37,7 @@ pub fn document(profile: &Profile, options: &ShowOptions) -> Value {
         "message_sizes": ranks::classes(profile).iter().map(size).collect::<Vec<_>>(),
         "task_mpi_ns": profile.mpi_ns, "task_run_ns": profile.run_ns,
         "accessed_bytes": profile.accessed_bytes, "polled_bytes": profile.polled_bytes,
+        "alone_bytes": profile.alone_bytes,
         "loads": profile.loads, "stores": profile.stores,
         "strongest_pairs": pairs.iter().map(pair).collect::<Vec<_>>(),
         "metrics": {

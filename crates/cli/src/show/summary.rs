@@ -41,7 +41,7 @@ pub fn totals(profile: &Profile, palette: Palette) -> String {
 /// The pairs of tasks that communicate most, both directions told apart.
 pub fn strongest_pairs(profile: &Profile, options: &ShowOptions) -> String {
     let matrix = matrix(profile, options.weight);
-    let total = matrix.total();
+    let total = matrix.between();
     let mut entries: Vec<_> = matrix.iter().filter(|entry| entry.0 != entry.1).collect();
     if entries.is_empty() || options.top == 0 {
         return String::new();

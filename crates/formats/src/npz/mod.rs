@@ -36,8 +36,15 @@ const PHASE_COLLECTIVE: &str = "phase_collective";
 const TRACE_MESSAGES: [&str; 3] = ["trace_source", "trace_destination", "trace_bytes"];
 const TRACE_OPERATIONS: [&str; 3] = ["trace_task", "trace_does", "trace_message"];
 /// What is known of each task.
-const PER_TASK: [&str; 6] =
-    ["task_accessed_bytes", "task_polled_bytes", "task_loads", "task_stores", "task_mpi_ns", "task_run_ns"];
+const PER_TASK: [&str; 7] = [
+    "task_accessed_bytes",
+    "task_polled_bytes",
+    "task_alone_bytes",
+    "task_loads",
+    "task_stores",
+    "task_mpi_ns",
+    "task_run_ns",
+];
 
 /// Whether this version gives the array a meaning of its own.
 fn is_known(name: &str) -> bool {

@@ -35,7 +35,7 @@ fn read(path: &Path) -> Result<Profile> {
         MATRICES.map(|name| read_matrix(&mut archive, name, tasks));
     let required =
         |matrix: Option<Matrix>, name: &str| matrix.ok_or_else(|| Error::new(format!("it has no array {name:?}")));
-    let [accessed_bytes, polled_bytes, loads, stores, mpi_ns, run_ns] =
+    let [accessed_bytes, polled_bytes, alone_bytes, loads, stores, mpi_ns, run_ns] =
         PER_TASK.map(|name| read_per_task(&mut archive, name, tasks));
     Ok(Profile {
         messages: required(messages?, MATRICES[0])?,
@@ -49,6 +49,7 @@ fn read(path: &Path) -> Result<Profile> {
         trace: read_trace(&mut archive, tasks)?,
         accessed_bytes: accessed_bytes?,
         polled_bytes: polled_bytes?,
+        alone_bytes: alone_bytes?,
         loads: loads?,
         stores: stores?,
         mpi_ns: mpi_ns?,

@@ -58,6 +58,7 @@ fn example(tasks: u32) -> Profile {
         series: (0..tasks).map(row).collect(),
         accessed_bytes: each(64),
         polled_bytes: each(32),
+        alone_bytes: each(33),
         loads: each(2),
         stores: each(3),
         sizes: (0..tasks).map(size).collect(),

@@ -66,8 +66,8 @@ fn matrices(profile: &Profile) -> impl Iterator<Item = (&'static str, &Matrix)> 
 }
 
 fn per_task(profile: &Profile) -> impl Iterator<Item = (&'static str, &[u64])> {
-    let Profile { accessed_bytes, polled_bytes, loads, stores, mpi_ns, run_ns, .. } = profile;
-    let all = [accessed_bytes, polled_bytes, loads, stores, mpi_ns, run_ns];
+    let Profile { accessed_bytes, polled_bytes, alone_bytes, loads, stores, mpi_ns, run_ns, .. } = profile;
+    let all = [accessed_bytes, polled_bytes, alone_bytes, loads, stores, mpi_ns, run_ns];
     PER_TASK.into_iter().zip(all.map(Vec::as_slice))
 }
 

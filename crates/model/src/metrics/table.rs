@@ -129,7 +129,7 @@ fn accessed(profile: &Profile) -> Result<f64, &'static str> {
 }
 
 fn communication_load(known: &Known) -> Value {
-    let (messages, bytes) = (known.profile.messages.total(), known.profile.bytes.total());
+    let (messages, bytes) = (known.profile.messages.total(), known.profile.bytes.between());
     if bytes == 0 && messages > 0 { Err(NO_BYTES) } else { Ok(bytes as f64) }
 }
 
@@ -210,6 +210,9 @@ mod tests {
         let timeline = Timeline { by: By::Clusters, window: Window::Time(1), periods };
         let known = Known { profile: &profile, timeline: Some(&timeline), dram_bytes: Some(50) };
         assert_eq!(value("communication_load", &known), Ok(100.0));
+        let mut to_itself = profile.clone();
+        to_itself.bytes = Matrix::from_triplets(4, profile.bytes.iter().chain([(2, 2, 7)]));
+        assert_eq!(value("communication_load", &Known { profile: &to_itself, ..known }), Ok(100.0));
         assert_eq!(value("communication_to_memory", &known), Err(NO_ACCESSES));
         assert_eq!(value("dram_to_memory", &known), Err(NO_ACCESSES));
         // Two of four tasks in the one group, all in the other.

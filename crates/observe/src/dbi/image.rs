@@ -51,6 +51,8 @@ pub struct ImageTask {
     pub accessed_bytes: u64,
     /// Those of them that it read in loops that wait for others.
     pub polled_bytes: u64,
+    /// Of what it accessed, before its image had a second thread.
+    pub alone_bytes: u64,
     /// Its partners with what it counted for them (abi.h says who is who), ascending.
     pub cells: Vec<(u32, abi::cohabit_cell_t)>,
     /// What it read in each window.
@@ -137,6 +139,7 @@ impl Image {
             stores,
             accessed_bytes: bytes,
             polled_bytes: polled,
+            alone_bytes: record.alone_bytes,
             cells: self.cells(part, record)?,
             series: Vec::new(),
         };

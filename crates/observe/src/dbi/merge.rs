@@ -67,6 +67,7 @@ pub fn merge(mut images: Vec<Image>, run: &Run) -> Profile {
     for (totals, of) in [
         (&mut profile.accessed_bytes, (|task| task.accessed_bytes) as fn(&super::image::ImageTask) -> u64),
         (&mut profile.polled_bytes, |task| task.polled_bytes),
+        (&mut profile.alone_bytes, |task| task.alone_bytes),
         (&mut profile.loads, |task| task.loads),
         (&mut profile.stores, |task| task.stores),
     ] {
