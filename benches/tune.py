@@ -4,7 +4,7 @@
     benches/tune.py [--npb DIR] [--programs PATTERN,...] [--budget 60s]
 
 Each of the programs of benches/cluster.py (all but those that a pattern leaves out) is given to `tune` as it would be
-started, its ranks in their order over the hosts, and LAMMPS a second time with its ranks shuffled over four hosts.
+started, its ranks in their order over the hosts, and LAMMPS a second time with the parts of its box shuffled over its ranks.
 Printed is a table of what tune ends with. Root; python3, iproute2, Open MPI, and LAMMPS where it is to be in the table.
 """
 
@@ -27,12 +27,12 @@ def launches(arguments, cluster, folder):
     for name, (ranks, words) in bench.programs(arguments, folder).items():
         found[name] = ["mpirun", "-n", str(ranks), "--hostfile", f"{cluster}/hostfile", *words]
     if "lammps.8" in found:
-        slots = [f"n{slot // bench.PUS}" for slot in range(8)]
-        random.Random(7).shuffle(slots)
+        # Which part of the box each rank has: LAMMPS numbers its ranks anew by such a file.
+        parts = list(range(8))
+        random.Random(7).shuffle(parts)
         with open(f"{folder}/shuffled", "w", encoding="ascii") as file:
-            file.write("\n".join(slots) + "\n")
-        words = found["lammps.8"][found["lammps.8"].index("--hostfile") + 2 :]
-        found[SHUFFLED] = ["mpirun", "-n", "8", "--map-by", "seq", "--hostfile", f"{folder}/shuffled", *words]
+            file.write("".join(f"{rank} {part}\n" for rank, part in enumerate(parts)))
+        found[SHUFFLED] = [*found["lammps.8"], "-reorder", "custom", f"{folder}/shuffled"]
     return found
 
 
@@ -68,6 +68,7 @@ def main():
     parser.add_argument("--programs", help="patterns of names, with commas between")
     parser.add_argument("--budget", default="60s", help="of each program (default: 60s)")
     arguments = parser.parse_args()
+    bench.stop_by_signals()
     with tempfile.TemporaryDirectory(prefix="cohabit-tune-") as folder:
         cluster = f"{folder}/cluster"
         with bench.created(cluster):

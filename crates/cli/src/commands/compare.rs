@@ -141,6 +141,7 @@ impl Compare {
             });
         }
         let mut results = new;
+        arms::alike(&results.arms, self.measure.how().always).iter().for_each(|line| note(line));
         let ended = go(&mut results, &self.output, &mut runner, &wanted).map_err(|error| kept(error, &self.output))?;
         // Settings are put back before anything else can fail.
         drop(runner);

@@ -117,6 +117,31 @@ pub fn unlike(mappings: &mut [(String, Mapping)]) {
     }
 }
 
+/// A line for each arm that places tasks as another does, before time is spent on both. `always`: every task is bound to
+/// its PU, whatever that gains.
+pub fn alike(arms: &[Arm], always: bool) -> Vec<String> {
+    let same_memory = |a: &Arm, b: &Arm| (&a.memory, a.numa_balancing) == (&b.memory, b.numa_balancing);
+    let placed = |arm: &Arm| {
+        let mapping = arm.mapping.as_ref().filter(|mapping| always || mapping.no_gain.is_none())?;
+        let pus = |pus: &String| if always { String::new() } else { pus.clone() };
+        let seats = mapping.tasks.iter().map(|one| (one.task, one.host.clone(), one.pu, pus(&one.pus)));
+        Some((seats.collect::<Vec<_>>(), mapping.phases.clone()))
+    };
+    let mut lines = Vec::new();
+    for (number, arm) in arms.iter().enumerate() {
+        let Some(mapping) = &arm.mapping else { continue };
+        let same = |other: &&Arm| same_memory(other, arm) && placed(other) == placed(arm);
+        let Some(first) = arms[..number].iter().find(same) else { continue };
+        lines.push(match (&mapping.no_gain, &first.mapping) {
+            (Some(reason), None) => {
+                format!("by {} nothing is placed ({reason}): its runs are those of {}", arm.name, first.name)
+            }
+            _ => format!("{} and {} put every task in the same place: what differs is chance", first.name, arm.name),
+        });
+    }
+    lines
+}
+
 /// Makes sure that there is something to compare.
 ///
 /// # Errors
@@ -128,4 +153,40 @@ pub fn check(arms: &[Arm]) -> Result<()> {
         ));
     }
     arms.iter().try_for_each(|arm| arm.memory().map(drop))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapping(pus: [u32; 2], no_gain: Option<&str>) -> Mapping {
+        let task = |(number, pu): (usize, u32)| serde_json::json!({"task": number, "pu": pu, "pus": "0-3"});
+        let tasks: Vec<_> = pus.into_iter().enumerate().map(task).collect();
+        serde_json::from_value(serde_json::json!({
+            "format": 1, "mapper": "best", "seed": 0, "weight": "messages", "objective": "distance",
+            "level_costs": [], "topology": "", "tasks": tasks, "no_gain": no_gain, "cost": {"distance": 0},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn arms_that_are_the_same_are_named_before_they_run() {
+        let arms = |mappings: Vec<(&str, Mapping)>, memory: &[MemoryArg]| {
+            crossed(mappings.into_iter().map(|(name, mapping)| (name.to_owned(), mapping)).collect(), memory, &[])
+        };
+        let none: [String; 0] = [];
+        let unlike = arms(vec![("a", mapping([0, 1], None)), ("b", mapping([1, 0], None))], &[]);
+        assert_eq!(alike(&unlike, false), none);
+        let same = arms(vec![("a", mapping([0, 1], None)), ("b", mapping([0, 1], None))], &[]);
+        assert_eq!(alike(&same, false), ["a and b put every task in the same place: what differs is chance"]);
+        let hopeless = arms(vec![("a", mapping([0, 1], Some("nothing to gain: one PU")))], &[]);
+        assert_eq!(
+            alike(&hopeless, false),
+            ["by a nothing is placed (nothing to gain: one PU): its runs are those of system"]
+        );
+        assert_eq!(alike(&hopeless, true), none, "it is bound all the same");
+        // Under each policy, the system's as well: no line for what differs by its memory.
+        let policies = arms(vec![("a", mapping([0, 1], None))], &[MemoryArg::FirstTouch, MemoryArg::Interleave]);
+        assert_eq!(alike(&policies, false), none);
+    }
 }

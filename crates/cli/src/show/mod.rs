@@ -20,6 +20,7 @@ use crate::words::tasks_of;
 use cohabit_model::mapping::Weight;
 use cohabit_model::profile::Kind;
 use cohabit_model::{Matrix, Profile, Task, Timeline};
+use std::collections::BTreeSet;
 
 /// What is shown, and on what.
 #[derive(Debug, Clone)]
@@ -116,7 +117,12 @@ fn heading(profile: &Profile, options: &ShowOptions) -> String {
     let meta = &profile.meta;
     let command =
         if meta.command.is_empty() { String::new() } else { format!(" of {}", clean(&meta.command.join(" "))) };
-    let title = options.palette.bold(&format!("{}{command}", tasks_of(meta.kind, profile.tasks())));
+    let processes: BTreeSet<_> = meta.tasks.iter().map(|task| (&task.host, task.process)).collect();
+    let within = match meta.kind {
+        Kind::Threads if processes.len() > 1 => format!(" in {} processes", processes.len()),
+        _ => String::new(),
+    };
+    let title = options.palette.bold(&format!("{}{within}{command}", tasks_of(meta.kind, profile.tasks())));
     if !options.verbose {
         return format!("{title}\n");
     }

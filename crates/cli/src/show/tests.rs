@@ -95,6 +95,13 @@ fn axes_are_labelled_by_what_tasks_do() {
 }
 
 #[test]
+fn threads_of_several_processes_are_said_to_be() {
+    let mut several = ring(4);
+    several.meta.tasks[3].process = 1;
+    assert!(text(&several).starts_with("4 threads in 2 processes of ./prog\n"), "{}", text(&several));
+}
+
+#[test]
 fn ranks_are_called_ranks() {
     let mut ranks = profile(5, Kind::Ranks, |a, b| u64::from(a + 1 == b) * 1000);
     for task in &mut ranks.meta.tasks {
