@@ -180,6 +180,10 @@ fn what_happens_at_once_is_kept_apart() {
         "{}",
         ran.stdout
     );
+    let ran = run(&format!("map turns.npz {numa} --objective congestion --json -"));
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert!(document["congestion"]["mapped"]["seconds"].as_f64().unwrap() > 0.0, "{document}");
+    assert_eq!(document["time"], Value::Null, "no topology with ports");
     room.import("plain.npz", "0,9\n9,0\n");
     run(&format!("map plain.npz {numa} --mapper deloc")).assert_fails(1, "has no time series");
     let ran = run(&format!("map plain.npz {numa} --objective congestion"));

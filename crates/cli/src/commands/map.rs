@@ -25,7 +25,7 @@ use cohabit_model::topology::{Level, NodeId};
 use cohabit_model::{Mapping, Profile, Result, Topology};
 use cohabit_network::estimator::SAME;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -87,6 +87,10 @@ struct Fields<'a> {
     /// What a mapping for each phase comes to, where it was asked for.
     per_phase: Option<Value>,
     distance_cost: Costs,
+    /// Estimated seconds, where the topology says how fast its ports are.
+    time: Option<Value>,
+    /// What is traded where congestion was to be small.
+    congestion: Option<Value>,
     verdict: &'a Verdict,
     /// What is said of fast cores where there are slow ones.
     fast_or_near: Option<&'a str>,
@@ -146,6 +150,15 @@ impl Map {
             mapping: &made.mapping,
             per_phase: phased.as_ref().map(|phased| phased.fields(&made)),
             distance_cost: costs,
+            time: made.times.as_ref().map(
+                |[mapped, linear]| json!({"mapped": mapped.run.total.seconds, "linear": linear.run.total.seconds}),
+            ),
+            congestion: made.trades.map(|trades| {
+                let [mapped, packed, scatter] = trades.map(|Trade { seconds, remote, busiest }| {
+                    json!({"seconds": seconds, "remote_share": remote, "busiest_share": busiest})
+                });
+                json!({"mapped": mapped, "packed": packed, "scatter": scatter})
+            }),
             verdict: &verdict,
             fast_or_near: rule.as_deref(),
             coverage: &profile.meta.coverage,
