@@ -303,6 +303,24 @@ recorder_full(task_t *me, uint64_t address, uint64_t group)
     system_yield();
 }
 
+/* What is private to it. */
+static void
+free_task(task_t *me)
+{
+    struct recorder *recorder = me->recorder;
+    coder_free(&recorder->coder);
+    system_unmap(recorder->buffer, (BUFFER_WORDS + MARGIN_WORDS) * sizeof(uint64_t));
+    system_unmap(recorder, sizeof(*recorder));
+    me->recorder = NULL;
+}
+
+void
+recorder_forget_task(task_t *me)
+{
+    if (me->recorder != NULL)
+        free_task(me);
+}
+
 void
 recorder_end_task(task_t *me, bool itself)
 {
@@ -318,10 +336,7 @@ recorder_end_task(task_t *me, bool itself)
         shadow_access(me, cleared, 4, ACCESS_WRITE);
     flush(recorder);
     shared->ended = 1;
-    coder_free(&recorder->coder);
-    system_unmap(recorder->buffer, (BUFFER_WORDS + MARGIN_WORDS) * sizeof(uint64_t));
-    system_unmap(recorder, sizeof(*recorder));
-    me->recorder = NULL;
+    free_task(me);
 }
 
 void

@@ -29,6 +29,8 @@ bool recorder_fork(void);
 void recorder_begin_task(task_t *me);
 /* By the task itself or, when the process ends, by the one that ends it. */
 void recorder_end_task(task_t *me, bool itself);
+/* A thread of the parent's, in the child of a fork: nothing is written down. */
+void recorder_forget_task(task_t *me);
 /* The calling task started another, or forked a process. */
 void recorder_started(task_t *me, uint32_t task);
 void recorder_forked(task_t *me, uint32_t pid);

@@ -373,6 +373,12 @@ system_monotonic_ns(void)
 }
 
 uint32_t
+system_pid(void)
+{
+    return (uint32_t)call6(__NR_getpid, 0, 0, 0, 0, 0, 0);
+}
+
+uint32_t
 system_parent_pid(void)
 {
     return (uint32_t)call6(__NR_getppid, 0, 0, 0, 0, 0, 0);

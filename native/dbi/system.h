@@ -64,6 +64,7 @@ void system_channel_pair(int one, int other);
 /* Bytes and creator of a System V segment. False where it cannot be told. */
 bool system_segment(int id, uint64_t *bytes, uint64_t *creator);
 uint64_t system_monotonic_ns(void);
+uint32_t system_pid(void);
 uint32_t system_parent_pid(void);
 /* When the process was started, in clock ticks since the machine's start; 0 where it cannot be told. */
 uint64_t system_process_start(void);

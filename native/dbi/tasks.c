@@ -106,11 +106,17 @@ static void
 event_thread_exit(void *drcontext)
 {
     task_t *task = drmgr_get_tls_field(drcontext, field);
-    part_flush_window(task);
-    if (drcontext == dr_get_current_drcontext())
-        system_thread_name(task->shared->name);
-    task->shared->ended = 1;
-    recorder_end_task(task, drcontext == dr_get_current_drcontext());
+    bool itself = drcontext == dr_get_current_drcontext();
+    /* In the child of a fork the parent's other threads end here. What they have counted is theirs, and they go on. */
+    if (itself || system_pid() == part()->pid) {
+        part_flush_window(task);
+        if (itself)
+            system_thread_name(task->shared->name);
+        task->shared->ended = 1;
+        recorder_end_task(task, itself);
+    } else {
+        recorder_forget_task(task);
+    }
     free_private(task);
     plan_free_scratch(task);
     system_unmap(task->stack, STACK_BYTES);

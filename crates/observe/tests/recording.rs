@@ -56,6 +56,18 @@ fn signals_end_loops_and_waits() {
     }
 }
 
+/// In the child of a fork the parent's other threads end, and write nothing into what the parent records of them.
+#[test]
+fn threads_go_on_beside_forks() {
+    let Some(binary) = workload("probes/fork_beside") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("r.rec");
+    record(&["/bin/sh", "-c", "exec \"$0\" >/dev/null", &binary], &to);
+    let recording = RecordingFile::open(&to).unwrap();
+    check::check(&recording).unwrap_or_else(|error| panic!("{error}"));
+    assert!(recording.tasks()[1].accesses.unwrap() > 20 * 20_000, "{:?}", recording.tasks());
+}
+
 #[test]
 fn known_patterns_are_found_in_any_order_that_a_recording_allows() {
     let Some(binary) = workload("patterns-pthreads") else { return };
