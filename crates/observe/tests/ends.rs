@@ -23,6 +23,8 @@ fn statuses_come_through() {
         ("exit 0", Some(0), None, true),
         ("exit 3", Some(3), None, true),
         ("exit 127", Some(127), None, true),
+        // What is ignored stays so over an exec (nohup).
+        ("trap '' USR2; exec /bin/sh -c 'kill -USR2 $$; exit 7'", Some(7), None, true),
         ("kill -KILL $$", None, Some(libc::SIGKILL), false),
         ("kill -SEGV $$", None, Some(libc::SIGSEGV), true),
     ];
