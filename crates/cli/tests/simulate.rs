@@ -212,7 +212,7 @@ fn an_experiment_runs_cell_by_cell_and_says_what_came_out() {
     let listed = room.run(&format!("{experiment} --cells"));
     let commands: Vec<&str> = listed.stdout.lines().collect();
     assert_eq!(commands.len(), 1 + 3 + 4, "{}", listed.stdout);
-    let words = |line: &str| line.strip_prefix("cohabit ").unwrap().to_owned();
+    let words = |line: &str| format!("experiment {}", line.split_once(" experiment ").unwrap().1);
     assert_eq!(room.run(&words(commands[1])).status, Some(0));
     assert_eq!(room.run(&words(commands[7])).status, Some(0));
     let file = |name: &str| room.path(&format!("e/cells/synthetic-distant-8-4-4-harpertown-unscaled-{name}.json"));
