@@ -53,15 +53,15 @@ pub fn runs_program(command: &str) -> bool {
     matches!(command, "run" | "profile" | "record")
 }
 
-/// Whether a command line of such a command only looks at what another run left behind.
-pub fn only_checks(arguments: impl Iterator<Item = OsString>) -> bool {
+/// Whether a command line runs none, though its command does: `record --check` looks at what another run left behind.
+pub fn only_checks(command: &str, arguments: impl Iterator<Item = OsString>) -> bool {
     let mut own = arguments.take_while(|word| word != "--");
-    own.any(|word| word.to_string_lossy().split('=').next() == Some("--check"))
+    command == "record" && own.any(|word| word.to_string_lossy().split('=').next() == Some("--check"))
 }
 
 /// What cohabit was called as, for commands of its own that the user is to run.
 pub fn typed_as() -> String {
-    std::env::args().next().unwrap_or_else(|| "cohabit".to_owned())
+    std::env::args_os().next().map_or_else(|| "cohabit".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 /// Whether this command is given a program, after `--`.
