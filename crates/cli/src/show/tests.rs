@@ -95,6 +95,20 @@ fn axes_are_labelled_by_what_tasks_do() {
 }
 
 #[test]
+fn what_a_task_gives_itself_is_no_part_of_all() {
+    let pairs = |profile: &Profile| {
+        let text = text(profile);
+        text[text.find("strongest pairs").unwrap()..text.find("totals").unwrap()].to_owned()
+    };
+    let without = ring(4);
+    let mut with = without.clone();
+    with.messages = Matrix::from_triplets(4, without.messages.iter().chain([(2, 2, 1 << 40)]));
+    with.bytes = Matrix::from_triplets(4, without.bytes.iter().chain([(2, 2, 1 << 40)]));
+    with.transfers = None;
+    assert_eq!(pairs(&with), pairs(&Profile { transfers: None, ..without }));
+}
+
+#[test]
 fn threads_of_several_processes_are_said_to_be() {
     let mut several = ring(4);
     several.meta.tasks[3].process = 1;
