@@ -122,7 +122,10 @@ pub fn unlike(mappings: &mut [(String, Mapping)]) {
 pub fn alike(arms: &[Arm], always: bool) -> Vec<String> {
     let same_memory = |a: &Arm, b: &Arm| (&a.memory, a.numa_balancing) == (&b.memory, b.numa_balancing);
     let placed = |arm: &Arm| {
-        let mapping = arm.mapping.as_ref().filter(|mapping| always || mapping.no_gain.is_none())?;
+        // A launcher is told of a mapping of ranks, whatever that gains.
+        let of_ranks = |mapping: &Mapping| mapping.tasks.iter().any(|task| task.rank.is_some());
+        let is_placed = |mapping: &&Mapping| always || mapping.no_gain.is_none() || of_ranks(mapping);
+        let mapping = arm.mapping.as_ref().filter(is_placed)?;
         let pus = |pus: &String| if always { String::new() } else { pus.clone() };
         let seats = mapping.tasks.iter().map(|one| (one.task, one.host.clone(), one.pu, pus(&one.pus)));
         Some((seats.collect::<Vec<_>>(), mapping.phases.clone()))
@@ -185,6 +188,9 @@ mod tests {
             ["by a nothing is placed (nothing to gain: one PU): its runs are those of system"]
         );
         assert_eq!(alike(&hopeless, true), none, "it is bound all the same");
+        let mut ranks = hopeless;
+        ranks[1].mapping.as_mut().unwrap().tasks[0].rank = Some(0);
+        assert_eq!(alike(&ranks, false), none, "its launcher binds it");
         // Under each policy, the system's as well: no line for what differs by its memory.
         let policies = arms(vec![("a", mapping([0, 1], None))], &[MemoryArg::FirstTouch, MemoryArg::Interleave]);
         assert_eq!(alike(&policies, false), none);
