@@ -100,13 +100,15 @@ fn dropped(tag: &str) -> u64 {
 
 #[test]
 fn nothing_is_dropped_unless_queues_are_given() {
-    // Two megabytes at once, which is much faster than the port takes them, and more than a socket would hold by
-    // default.
+    // Two megabytes, more than a socket would hold by default, through ports that take seconds for them: however slow
+    // the sender is, its queue fills.
     let send = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); \
                 s.setsockopt(socket.SOL_SOCKET, 32, 8 << 20); \
                 [s.sendto(bytes(1000), ('n2', 9)) for _ in range(2000)]";
-    for (options, is_dropped) in [(&[][..], false), (&["--queue-kb", "100"], true)] {
-        let Some(cluster) = Cluster::create_with(options, "queues of the emulated cluster") else { return };
+    let slow = ["--rate-mbit", "5"];
+    for (queue, is_dropped) in [(&[][..], false), (&["--queue-kb", "100"], true)] {
+        let options = [&slow[..], queue].concat();
+        let Some(cluster) = Cluster::create_with(&options, "queues of the emulated cluster") else { return };
         assert!(cluster.on("n0").args(["python3", "-c", send]).status().unwrap().success());
         assert_eq!(dropped(&cluster.tag()) > 0, is_dropped, "{options:?}");
     }
