@@ -13,7 +13,7 @@
 
 #define COHABIT_MPI_PART_MAGIC 0x31545241504d4343ull     /* "CCMPART1" */
 #define COHABIT_MPI_GATHERED_MAGIC 0x3144485447414d43ull /* "CMAGTHD1" */
-#define COHABIT_MPI_VERSION 5u
+#define COHABIT_MPI_VERSION 6u
 /* Displacements of NOPs around each call of MPI (as in native/include/cohabit.h): to the exact profiler they say that
  * the memory shared between processes is MPI's there, and carries messages that are counted here. */
 #define COHABIT_MPI_MARK_BEGIN 0x0c0ab175
@@ -86,6 +86,34 @@ typedef struct {
     uint64_t bytes;
 } cohabit_mpi_site_t;
 #define COHABIT_MPI_MAX_SITES (1u << 16)
+
+/* A place in the code that calls MPI, in a form that is the same in every run of a program: of its file the name, and the
+ * address that the call returns to, from where the file is loaded on. */
+typedef struct {
+    uint64_t offset;
+    char module[56]; /* cut short where it is longer */
+} cohabit_mpi_call_site_t;
+#define COHABIT_MPI_MAX_CALL_SITES 256u
+
+/* A time in which the rank calls from one place again and again: never `visit_gap_ticks` apart. */
+typedef struct {
+    uint64_t begin_ticks; /* of the first call */
+    uint64_t end_ticks;   /* of the last one */
+    uint32_t site;
+    uint32_t calls; /* 2^32-1: that many or more */
+} cohabit_mpi_visit_t;
+/* Of a rank at most, of all ranks of a world, and of each at least: where a rank would have more, visits that are
+ * nearer to each other are joined. */
+#define COHABIT_MPI_MAX_VISITS 4096u
+#define COHABIT_MPI_VISITS_OF_WORLD (1u << 20)
+#define COHABIT_MPI_VISITS_LEAST 256u
+
+/* A phase that the rank is moved in (`cohabit run` of a mapping that changes at call sites). */
+typedef struct {
+    uint64_t number;
+    uint64_t times;    /* that it was moved for it */
+    uint64_t cpus[16]; /* its affinity as it was read back the last time */
+} cohabit_mpi_phase_t;
 
 typedef struct {
     uint64_t bin; /* window number since zero_ns, in units of window_ticks << the page's window_shift */
@@ -197,7 +225,13 @@ typedef struct {
     uint32_t threads_made; /* of the program's own, the first included; where threads are placed */
     uint64_t operations;   /* uint64_t[COHABIT_MPI_OPERATION_PAGES]: pages of cohabit_mpi_operation_t */
     uint32_t operation_count;
-    uint32_t reserved;
+    uint32_t call_site_count;
+    uint64_t call_sites;      /* cohabit_mpi_call_site_t[call_site_count] */
+    uint64_t visits;          /* cohabit_mpi_visit_t[visit_count], in the order in which they began */
+    uint64_t visit_gap_ticks; /* 0: visits are not kept */
+    uint32_t visit_count;
+    uint32_t phase_count;
+    uint64_t phases; /* cohabit_mpi_phase_t[phase_count] */
 } cohabit_mpi_part_t;
 
 #endif

@@ -52,6 +52,7 @@ extern struct library {
     bool sites;  /* so that call sites of pairs can be named */
     bool callers; /* which thread calls is kept */
     bool traces; /* what the rank does with messages is kept in its order */
+    bool visits; /* from where the rank calls is kept, and when */
     bool waits;  /* the collective under way is over when its call returns */
     int rank;
     int size;
@@ -65,6 +66,8 @@ extern __thread uint64_t entered __attribute__((tls_model("initial-exec")));
 /* Where the call returns to, and the frame of the function that was called. */
 extern __thread void *caller __attribute__((tls_model("initial-exec")));
 extern __thread void *frame __attribute__((tls_model("initial-exec")));
+/* Whether calls of this thread may begin phases (phases.c). */
+extern __thread bool follows __attribute__((tls_model("initial-exec")));
 /* The round under way (abi.h); 0: none. */
 extern __thread uint32_t current_round __attribute__((tls_model("initial-exec")));
 /* Messages sent in it so far, and COHABIT_MPI_STEPS. */
@@ -112,12 +115,24 @@ unlock(void)
 #define MARK(NUMBER) (void)0
 #endif
 
+/* visits.c: the rank calls from where it does now. Called with the lock held. */
+void visits_begin(void);
+void visit(void);
+
+/* phases.c: the phases of a mapping that changes at call sites. */
+void phases_begin(bool spawned); /* when the part is there */
+void phases_call(void *return_address, void *own_frame);
+void phases_end(void);
+
 /* Whether the call is the program's own, to be counted; leave() has to follow then. */
 static inline bool
 enter(void *return_address, void *own_frame)
 {
-    if (!library.active || depth != 0)
+    if (!library.active || depth != 0) {
+        if (__builtin_expect(follows, 0))
+            phases_call(return_address, own_frame);
         return false;
+    }
     depth = 1;
     caller = return_address;
     frame = own_frame;
@@ -127,6 +142,11 @@ enter(void *return_address, void *own_frame)
         lock();
         if (library.inside++ == 0)
             library.since = entered;
+        unlock();
+    }
+    if (library.visits) {
+        lock();
+        visit();
         unlock();
     }
     return true;
@@ -208,7 +228,13 @@ void list_replay(MPI_Request request);                    /* MPI_Start */
 void list_replay_part(MPI_Request request, uint64_t messages); /* MPI_Pready: so many of it */
 void list_forget(MPI_Request request);
 
-/* sites.c: counts for the place in the code that called, and the round under way. Called with the lock held. */
+/* sites.c: the address in the program's own code that the call under way returns to; and the same where it is found
+ * out anew, for one that was not seen before. */
+uintptr_t site(void);
+uintptr_t site_anew(void);
+/* The file that code lies in, without its folders, and how far from where it is loaded; NULL where it is in none. */
+const char *site_module(uintptr_t address, uint64_t *offset);
+/* Counts for the place in the code that called, and the round under way. Called with the lock held. */
 void count_site(uint64_t key, uint64_t bytes, uint64_t messages);
 
 /* trace.c: operations are numbered from 1 on, 0 is none. All do nothing where `library.traces` is false. */

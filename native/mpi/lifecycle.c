@@ -6,10 +6,11 @@
  * Environment, set by `cohabit profile`: COHABIT_MPI_PARTS, the directory for part files, made on each host;
  * COHABIT_MPI_GATHERED, the file for all parts of the world; COHABIT_MPI_ZERO_NS, CLOCK_REALTIME where the series
  * begins; COHABIT_MPI_WINDOW_NS (0: no series); COHABIT_MPI_SERIES_BOUND, rows a rank; COHABIT_MPI_ROUNDS;
- * COHABIT_MPI_SITES; COHABIT_MPI_CALLERS; COHABIT_MPI_TRACE.
+ * COHABIT_MPI_SITES; COHABIT_MPI_CALLERS; COHABIT_MPI_TRACE; COHABIT_MPI_VISITS.
  * `cohabit run` without a profile sets COHABIT_MPI_PARTS alone, and reads the part again and again; with one it sets
  * COHABIT_MPI_PLACEMENT: where the rank is when MPI_Init returns and how it ends is kept, and nothing is counted; and
- * COHABIT_MPI_THREADS where ranks have threads to be placed (threads.c).
+ * COHABIT_MPI_THREADS where ranks have threads to be placed (threads.c), COHABIT_MPI_PHASES where the mapping changes at
+ * call sites (phases.c).
  */
 #include "calls.h"
 #include <dlfcn.h>
@@ -27,6 +28,7 @@ __thread int depth;
 __thread uint64_t entered;
 __thread void *caller;
 __thread void *frame;
+__thread bool follows;
 __thread uint32_t current_round;
 __thread uint32_t sent_in_round;
 /* Between MPI_Init and MPI_Finalize of a rank of which only the place is kept. */
@@ -268,6 +270,7 @@ begin(instant_t before)
     if (!threads_former(head->cpus))
         sched_getaffinity(0, sizeof(head->cpus), (cpu_set_t *)head->cpus);
     threads_begin(parent != real.null_comm);
+    phases_begin(parent != real.null_comm);
     instant_t now = instant();
     head->entered_ns = before.ns;
     head->init_ns = now.ns;
@@ -288,6 +291,8 @@ begin(instant_t before)
     __atomic_store_n(&head->magic, COHABIT_MPI_PART_MAGIC, __ATOMIC_RELEASE);
     if (!placement_only && number("COHABIT_MPI_TRACE", 0) != 0)
         trace_begin();
+    if (!placement_only && number("COHABIT_MPI_VISITS", 0) != 0)
+        visits_begin();
     library.active = !placement_only;
 }
 
@@ -300,6 +305,7 @@ close_part(uint32_t end)
     if (library.sites)
         part_keep_maps();
     threads_end();
+    phases_end();
     head->last_ns = realtime_ns();
     head->end = end;
     unlock();

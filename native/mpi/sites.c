@@ -84,7 +84,7 @@ look(way_t *way)
     return found.address;
 }
 
-static uintptr_t
+uintptr_t
 site(void)
 {
     way_t *way = way_of(caller);
@@ -96,19 +96,35 @@ site(void)
     }
 }
 
+uintptr_t
+site_anew(void)
+{
+    return way_of(caller)->how == ON_STACK ? look(way_of(caller)) : site();
+}
+
+const char *
+site_module(uintptr_t address, uint64_t *offset)
+{
+    Dl_info info;
+    if (dladdr((void *)address, &info) == 0 || info.dli_fname == NULL)
+        return NULL;
+    const char *name = strrchr(info.dli_fname, '/');
+    *offset = address - (uintptr_t)info.dli_fbase;
+    return name == NULL ? info.dli_fname : name + 1;
+}
+
 /* The same number for the same place in all processes of a program, wherever it is loaded. Code that is in no file, as
  * what is compiled while the program runs, is elsewhere in each process: all of it is one place. */
 static uint64_t
 place_of(uintptr_t address)
 {
-    Dl_info info;
-    if (dladdr((void *)address, &info) == 0 || info.dli_fname == NULL)
+    uint64_t offset, hash = 0xcbf29ce484222325ull;
+    const char *name = site_module(address, &offset);
+    if (name == NULL)
         return 0;
-    const char *name = strrchr(info.dli_fname, '/');
-    uint64_t hash = 0xcbf29ce484222325ull;
-    for (name = name == NULL ? info.dli_fname : name + 1; *name != '\0'; name++)
+    for (; *name != '\0'; name++)
         hash = (hash ^ (unsigned char)*name) * 0x100000001b3ull;
-    return hash ^ (address - (uintptr_t)info.dli_fbase) * 0x9e3779b97f4a7c15ull;
+    return hash ^ offset * 0x9e3779b97f4a7c15ull;
 }
 
 static bool
@@ -127,8 +143,7 @@ count_site(uint64_t key, uint64_t bytes, uint64_t messages)
     cohabit_mpi_site_t *row = part_find_site(key, address);
     if (__builtin_expect(row == NULL, 0)) {
         /* Something new: look whether what was taken from the stack is what unwinding finds. */
-        if (way_of(caller)->how == ON_STACK)
-            address = look(way_of(caller));
+        address = site_anew();
         row = part_find_site(key, address);
         if (row == NULL)
             row = part_new_site(key, address, place_of(address), current_round);

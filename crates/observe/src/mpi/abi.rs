@@ -2,7 +2,7 @@
 
 pub const COHABIT_MPI_PART_MAGIC: u64 = 3554556446375756611;
 pub const COHABIT_MPI_GATHERED_MAGIC: u64 = 3550041933084708163;
-pub const COHABIT_MPI_VERSION: u32 = 5;
+pub const COHABIT_MPI_VERSION: u32 = 6;
 pub const COHABIT_MPI_MARK_BEGIN: u32 = 202027381;
 pub const COHABIT_MPI_MARK_END: u32 = 202027382;
 pub const COHABIT_MPI_CHUNK_BYTES: u32 = 262144;
@@ -31,6 +31,10 @@ pub const COHABIT_MPI_KIND_GOT: u32 = 3;
 pub const COHABIT_MPI_STEPS: u32 = 2147483648;
 pub const COHABIT_MPI_MAX_ROUNDS: u32 = 1024;
 pub const COHABIT_MPI_MAX_SITES: u32 = 65536;
+pub const COHABIT_MPI_MAX_CALL_SITES: u32 = 256;
+pub const COHABIT_MPI_MAX_VISITS: u32 = 4096;
+pub const COHABIT_MPI_VISITS_OF_WORLD: u32 = 1048576;
+pub const COHABIT_MPI_VISITS_LEAST: u32 = 256;
 pub const COHABIT_MPI_SERIES_OF_WORLD: u32 = 67108864;
 pub const COHABIT_MPI_SERIES_LEAST: u32 = 4096;
 pub const COHABIT_MPI_ROWS_PER_PAGE: u32 = 128;
@@ -94,6 +98,55 @@ const _: () = {
     ["Offset of field: cohabit_mpi_site_t::round"][::std::mem::offset_of!(cohabit_mpi_site_t, round) - 28usize];
     ["Offset of field: cohabit_mpi_site_t::messages"][::std::mem::offset_of!(cohabit_mpi_site_t, messages) - 32usize];
     ["Offset of field: cohabit_mpi_site_t::bytes"][::std::mem::offset_of!(cohabit_mpi_site_t, bytes) - 40usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct cohabit_mpi_call_site_t {
+    pub offset: u64,
+    pub module: [::std::os::raw::c_char; 56usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of cohabit_mpi_call_site_t"][::std::mem::size_of::<cohabit_mpi_call_site_t>() - 64usize];
+    ["Alignment of cohabit_mpi_call_site_t"][::std::mem::align_of::<cohabit_mpi_call_site_t>() - 8usize];
+    ["Offset of field: cohabit_mpi_call_site_t::offset"]
+        [::std::mem::offset_of!(cohabit_mpi_call_site_t, offset) - 0usize];
+    ["Offset of field: cohabit_mpi_call_site_t::module"]
+        [::std::mem::offset_of!(cohabit_mpi_call_site_t, module) - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct cohabit_mpi_visit_t {
+    pub begin_ticks: u64,
+    pub end_ticks: u64,
+    pub site: u32,
+    pub calls: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of cohabit_mpi_visit_t"][::std::mem::size_of::<cohabit_mpi_visit_t>() - 24usize];
+    ["Alignment of cohabit_mpi_visit_t"][::std::mem::align_of::<cohabit_mpi_visit_t>() - 8usize];
+    ["Offset of field: cohabit_mpi_visit_t::begin_ticks"]
+        [::std::mem::offset_of!(cohabit_mpi_visit_t, begin_ticks) - 0usize];
+    ["Offset of field: cohabit_mpi_visit_t::end_ticks"]
+        [::std::mem::offset_of!(cohabit_mpi_visit_t, end_ticks) - 8usize];
+    ["Offset of field: cohabit_mpi_visit_t::site"][::std::mem::offset_of!(cohabit_mpi_visit_t, site) - 16usize];
+    ["Offset of field: cohabit_mpi_visit_t::calls"][::std::mem::offset_of!(cohabit_mpi_visit_t, calls) - 20usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct cohabit_mpi_phase_t {
+    pub number: u64,
+    pub times: u64,
+    pub cpus: [u64; 16usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of cohabit_mpi_phase_t"][::std::mem::size_of::<cohabit_mpi_phase_t>() - 144usize];
+    ["Alignment of cohabit_mpi_phase_t"][::std::mem::align_of::<cohabit_mpi_phase_t>() - 8usize];
+    ["Offset of field: cohabit_mpi_phase_t::number"][::std::mem::offset_of!(cohabit_mpi_phase_t, number) - 0usize];
+    ["Offset of field: cohabit_mpi_phase_t::times"][::std::mem::offset_of!(cohabit_mpi_phase_t, times) - 8usize];
+    ["Offset of field: cohabit_mpi_phase_t::cpus"][::std::mem::offset_of!(cohabit_mpi_phase_t, cpus) - 16usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -236,11 +289,17 @@ pub struct cohabit_mpi_part_t {
     pub threads_made: u32,
     pub operations: u64,
     pub operation_count: u32,
-    pub reserved: u32,
+    pub call_site_count: u32,
+    pub call_sites: u64,
+    pub visits: u64,
+    pub visit_gap_ticks: u64,
+    pub visit_count: u32,
+    pub phase_count: u32,
+    pub phases: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of cohabit_mpi_part_t"][::std::mem::size_of::<cohabit_mpi_part_t>() - 1256usize];
+    ["Size of cohabit_mpi_part_t"][::std::mem::size_of::<cohabit_mpi_part_t>() - 1296usize];
     ["Alignment of cohabit_mpi_part_t"][::std::mem::align_of::<cohabit_mpi_part_t>() - 8usize];
     ["Offset of field: cohabit_mpi_part_t::magic"][::std::mem::offset_of!(cohabit_mpi_part_t, magic) - 0usize];
     ["Offset of field: cohabit_mpi_part_t::version"][::std::mem::offset_of!(cohabit_mpi_part_t, version) - 8usize];
@@ -311,5 +370,16 @@ const _: () = {
         [::std::mem::offset_of!(cohabit_mpi_part_t, operations) - 1240usize];
     ["Offset of field: cohabit_mpi_part_t::operation_count"]
         [::std::mem::offset_of!(cohabit_mpi_part_t, operation_count) - 1248usize];
-    ["Offset of field: cohabit_mpi_part_t::reserved"][::std::mem::offset_of!(cohabit_mpi_part_t, reserved) - 1252usize];
+    ["Offset of field: cohabit_mpi_part_t::call_site_count"]
+        [::std::mem::offset_of!(cohabit_mpi_part_t, call_site_count) - 1252usize];
+    ["Offset of field: cohabit_mpi_part_t::call_sites"]
+        [::std::mem::offset_of!(cohabit_mpi_part_t, call_sites) - 1256usize];
+    ["Offset of field: cohabit_mpi_part_t::visits"][::std::mem::offset_of!(cohabit_mpi_part_t, visits) - 1264usize];
+    ["Offset of field: cohabit_mpi_part_t::visit_gap_ticks"]
+        [::std::mem::offset_of!(cohabit_mpi_part_t, visit_gap_ticks) - 1272usize];
+    ["Offset of field: cohabit_mpi_part_t::visit_count"]
+        [::std::mem::offset_of!(cohabit_mpi_part_t, visit_count) - 1280usize];
+    ["Offset of field: cohabit_mpi_part_t::phase_count"]
+        [::std::mem::offset_of!(cohabit_mpi_part_t, phase_count) - 1284usize];
+    ["Offset of field: cohabit_mpi_part_t::phases"][::std::mem::offset_of!(cohabit_mpi_part_t, phases) - 1288usize];
 };
