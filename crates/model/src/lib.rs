@@ -3,6 +3,7 @@
 //!
 //! Plain data: nothing here starts a process, reads a clock or prints.
 
+pub mod calls;
 pub mod command;
 pub mod cost;
 pub mod data;

@@ -2,6 +2,7 @@
 //!
 //! The file format (`.npz`) is in docs/formats.md; reading and writing it is `observe`'s.
 
+use crate::calls::{CallPlace, Visit};
 pub use crate::data::{CallSite, CodeSite, Data, DataObject, HotBlock, PairSites};
 use crate::{Matrix, Trace};
 use serde::{Deserialize, Serialize};
@@ -208,6 +209,9 @@ pub struct Meta {
     /// Of MPI: where the heaviest pairs called it, heaviest first; none where that was not looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sites: Option<Vec<PairSites>>,
+    /// Of MPI: the places in the code that call it, in a fixed order; empty where they are not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub call_places: Vec<CallPlace>,
     /// Keys of a later version, kept as they were.
     #[serde(flatten)]
     pub unknown: serde_json::Map<String, serde_json::Value>,
@@ -342,6 +346,8 @@ pub struct Profile {
     pub phases: Vec<PhaseRow>,
     /// What tasks did with messages, one after another, where that is known; of a long run its beginning.
     pub trace: Option<Trace>,
+    /// When ranks called MPI from which of [`Meta::call_places`], sorted; empty where that is not known.
+    pub visits: Vec<Visit>,
     /// Bytes each task accessed (MemV), where known; else empty.
     pub accessed_bytes: Vec<u64>,
     /// Those of them that each task read in loops that wait for another, where known; else empty.
@@ -398,6 +404,7 @@ impl Meta {
             mpi_thread_level: None,
             worlds: Vec::new(),
             sites: None,
+            call_places: Vec::new(),
             unknown: Default::default(),
         }
     }
@@ -417,6 +424,7 @@ impl Profile {
             sizes: Vec::new(),
             phases: Vec::new(),
             trace: None,
+            visits: Vec::new(),
             accessed_bytes: Vec::new(),
             polled_bytes: Vec::new(),
             alone_bytes: Vec::new(),

@@ -35,6 +35,8 @@ const PHASE_COLLECTIVE: &str = "phase_collective";
 /// The columns of a trace: of its messages, and of its operations, those of a task in their order.
 const TRACE_MESSAGES: [&str; 3] = ["trace_source", "trace_destination", "trace_bytes"];
 const TRACE_OPERATIONS: [&str; 3] = ["trace_task", "trace_does", "trace_message"];
+/// The columns of visits: when ranks called MPI from where.
+const VISITS: [&str; 5] = ["visit_task", "visit_place", "visit_begin_ns", "visit_end_ns", "visit_calls"];
 /// What is known of each task.
 const PER_TASK: [&str; 7] = [
     "task_accessed_bytes",
@@ -55,7 +57,8 @@ fn is_known(name: &str) -> bool {
         || PHASES.contains(&name)
         || [PHASE_ORDER, PHASE_COLLECTIVE].contains(&name)
         || TRACE_MESSAGES.contains(&name)
-        || TRACE_OPERATIONS.contains(&name);
+        || TRACE_OPERATIONS.contains(&name)
+        || VISITS.contains(&name);
     name == META || columns || PER_TASK.contains(&name) || MATRICES.into_iter().any(in_matrix)
 }
 

@@ -3,8 +3,9 @@
 use super::archive::{Archive, Array};
 use super::{
     DENSE_TASKS, MATRICES, META, PER_TASK, PHASE_COLLECTIVE, PHASE_ORDER, PHASES, SERIES, SIZES, TRACE_MESSAGES,
-    TRACE_OPERATIONS, TRIPLET, is_known,
+    TRACE_OPERATIONS, TRIPLET, VISITS, is_known,
 };
+use cohabit_model::calls::Visit;
 use cohabit_model::mapping_file::{check_format, format_of};
 use cohabit_model::profile::{FORMAT, Meta, NO_ORDER, PhaseRow, SentBy, SeriesRow, SizeRow, UnknownArray};
 use cohabit_model::trace::{Does, Message, Operation};
@@ -47,6 +48,7 @@ fn read(path: &Path) -> Result<Profile> {
         sizes: read_sizes(&mut archive, tasks)?,
         phases: read_phases(&mut archive, tasks)?,
         trace: read_trace(&mut archive, tasks)?,
+        visits: read_visits(&mut archive, tasks, meta.call_places.len())?,
         accessed_bytes: accessed_bytes?,
         polled_bytes: polled_bytes?,
         alone_bytes: alone_bytes?,
@@ -214,6 +216,32 @@ fn read_trace(archive: &mut Archive, tasks: usize) -> Result<Option<Trace>> {
     }
     trace.check()?;
     Ok(Some(trace))
+}
+
+fn read_visits(archive: &mut Archive, tasks: usize, places: usize) -> Result<Vec<Visit>> {
+    if !VISITS.iter().any(|name| archive.has(name)) {
+        return Ok(Vec::new());
+    }
+    let [of, at, begins, ends, calls] = VISITS.map(|name| archive.counts(name));
+    let (of, at, begins, ends, calls) = (of?, at?, begins?, ends?, calls?);
+    same_length("visit", &[of.len(), at.len(), begins.len(), ends.len(), calls.len()])?;
+    check_tasks(VISITS[0], &of, tasks)?;
+    if let Some(row) = at.iter().position(|&place| place >= places as u64) {
+        return Err(Error::new(format!("{}: element {row} names place {}, there are {places}", VISITS[1], at[row])));
+    }
+    if let Some(row) = (0..of.len()).find(|&row| ends[row] < begins[row]) {
+        return Err(Error::new(format!("{}: element {row} is before its beginning", VISITS[3])));
+    }
+    let visit = |row: usize| Visit {
+        task: of[row] as u32,
+        place: at[row] as u32,
+        begin_ns: begins[row],
+        end_ns: ends[row],
+        calls: calls[row],
+    };
+    let mut visits: Vec<Visit> = (0..of.len()).map(visit).collect();
+    visits.sort_unstable();
+    Ok(visits)
 }
 
 fn read_sizes(archive: &mut Archive, tasks: usize) -> Result<Vec<SizeRow>> {

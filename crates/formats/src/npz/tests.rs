@@ -1,6 +1,7 @@
 //! The file format: what goes in comes out, NumPy agrees, and no file is believed.
 
 use super::*;
+use cohabit_model::calls::{CallPlace, Visit};
 use cohabit_model::profile::{
     CallSite, Collectives, Coverage, Kind, Meta, PairSites, PhaseRow, SentBy, SeriesRow, SizeRow, TaskKind,
     UnknownArray, World,
@@ -41,6 +42,7 @@ fn example(tasks: u32) -> Profile {
         mpi_library: Some("Open MPI 5".into()),
         mpi_thread_level: Some(3),
         worlds: vec![World { first_task: 0, tasks: 2 }, World { first_task: 2, tasks: 15 }],
+        call_places: (0..2).map(|at| CallPlace { module: "solver".into(), offset: u64::MAX - at }).collect(),
         sites: Some(vec![PairSites { source: 0, destination: 1, messages: 2, bytes: 3, sites: vec![call] }]),
         ..Meta::new(Kind::Threads, "test", (0..tasks).map(task).collect())
     };
@@ -71,10 +73,15 @@ fn example(tasks: u32) -> Profile {
             })
             .collect(),
         trace: Some(trace(tasks)),
+        visits: (0..tasks).map(visit).collect(),
         mpi_ns: each(5),
         run_ns: each(7),
         ..Profile::new(meta, ring(u64::MAX - u64::from(tasks)), ring(8))
     }
+}
+
+fn visit(id: u32) -> Visit {
+    Visit { task: id, place: id % 2, begin_ns: u64::from(id), end_ns: u64::from(id) << 33, calls: u64::MAX }
 }
 
 /// Each task sends to the next one.
@@ -293,6 +300,17 @@ fn bad_files_are_errors_that_say_where() {
             ("trace_message", column(messages)),
         ]
     };
+    // A visit of task 0 to a place, of which `meta` has two.
+    let visited = |place: u64, end: u64| {
+        let column = |value| matrix(&[1], &[value]);
+        [
+            ("visit_task", column(0)),
+            ("visit_place", column(place)),
+            ("visit_begin_ns", column(7)),
+            ("visit_end_ns", column(end)),
+            ("visit_calls", column(1)),
+        ]
+    };
     let cases = [
         (Vec::new(), "not a .npz file"),
         (b"PK\x03\x04 and no more".to_vec(), "not a .npz file"),
@@ -338,6 +356,9 @@ fn bad_files_are_errors_that_say_where() {
         (with(&traced(&[0, 0], &[0, 1])), "the trace of task 0, operation 1: there is no message 1"),
         (with(&traced(&[0, 0], &[0, 1 << 32])), "trace_message: element 1 names no message"),
         (with(&traced(&[0, 0], &[0, 0])), "the trace of task 0, operation 1: the message is sent twice"),
+        (with(&visited(2, 7)), "visit_place: element 0 names place 2, there are 2"),
+        (with(&visited(0, 6)), "visit_end_ns: element 0 is before its beginning"),
+        (with(&visited(0, 7)[..3]), "visit_end_ns: "),
     ];
     for (content, expected) in cases {
         let cause = cause_of(&content);

@@ -3,7 +3,7 @@
 use super::archive::MEMBER_LIMIT_BYTES;
 use super::{
     DENSE_TASKS, MATRICES, META, PER_TASK, PHASE_COLLECTIVE, PHASE_ORDER, PHASES, SERIES, SIZES, TRACE_MESSAGES,
-    TRACE_OPERATIONS, TRIPLET, npy,
+    TRACE_OPERATIONS, TRIPLET, VISITS, npy,
 };
 use cohabit_model::file::{cannot_write, write_whole};
 use cohabit_model::profile::SizeRow;
@@ -106,6 +106,15 @@ impl Out {
         }
         if let Some(trace) = &profile.trace {
             self.trace(trace)?;
+        }
+        if !profile.visits.is_empty() {
+            let (visits, count) = (&profile.visits, profile.visits.len());
+            let [task, place, begin, end, calls] = VISITS;
+            self.indices(task, count, visits.iter().map(|visit| visit.task))?;
+            self.indices(place, count, visits.iter().map(|visit| visit.place))?;
+            self.counts(begin, count, visits.iter().map(|visit| visit.begin_ns))?;
+            self.counts(end, count, visits.iter().map(|visit| visit.end_ns))?;
+            self.counts(calls, count, visits.iter().map(|visit| visit.calls))?;
         }
         for (name, values) in per_task(profile) {
             if !values.is_empty() {

@@ -194,6 +194,7 @@ fn variables(parts: &Path, shared: &Path, options: &Options) -> Vec<(String, OsS
         ("COHABIT_MPI_WINDOW_NS".into(), options.window.as_nanos().to_string().into()),
         ("COHABIT_MPI_ROUNDS".into(), "1".into()),
         ("COHABIT_MPI_TRACE".into(), "1".into()),
+        ("COHABIT_MPI_VISITS".into(), "1".into()),
         ("COHABIT_MPI_SERIES_BOUND".into(), SERIES_BOUND.to_string().into()),
     ];
     if options.sites {

@@ -5,7 +5,7 @@ use super::files::Found;
 use super::monitoring::Monitored;
 use super::part::{Amount, Kind, Rank};
 use super::worlds::Worlds;
-use super::{gather, phases, scale, sites, trace};
+use super::{gather, phases, scale, sites, trace, visits};
 use cohabit_model::profile::{Collectives, Kind as ProfileKind, Meta, SeriesRow, SizeRow, TaskKind, World};
 use cohabit_model::series::{DEFAULT_BOUND, bound_profile_series};
 use cohabit_model::{Error, Matrix, Profile, Result, Task};
@@ -56,6 +56,7 @@ pub fn merge(found: Found, run: &Run) -> Result<Profile> {
     let mut profile = arrays(meta, &pairs, worlds.tasks());
     profile.phases = phases::of(&ranks, &worlds, &pairs);
     profile.trace = trace::of(&ranks, &worlds);
+    (profile.meta.call_places, profile.visits) = visits::of(&ranks, &worlds);
     let each = |value: &dyn Fn(&Rank) -> u64| -> Vec<u64> {
         worlds.part_of.iter().map(|part| part.map_or(0, |part| value(&ranks[part]))).collect()
     };

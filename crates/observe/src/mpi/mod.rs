@@ -4,10 +4,11 @@
 //! `launcher` recognises the command and says how its ranks are given an environment, `scripts` finds a launcher that a
 //! script calls, `install` finds the library, `launch` runs the command, `live` reads what ranks count while they run,
 //! `callers` says which threads called, `files` and `part` read the records (`native/mpi/abi.h`), `worlds` tells whose
-//! ranks they are, `placement` reads back where ranks are and counts nothing, `monitoring` and `scale` make collectives
-//! exact with Open MPI's own counts, `phases` tells apart what is not sent at the same time, `trace` finds which send
-//! and which receive are one message, and `merge` makes one profile. The IBM report (sections 3.2 and 6.1) is the
-//! model: message counts by size and pair from the profiling interface.
+//! ranks they are, `placement` reads back where ranks are and counts nothing, `follow` tells them where to be from phase
+//! to phase, `monitoring` and `scale` make collectives exact with Open MPI's own counts, `phases` tells apart what is
+//! not sent at the same time, `trace` finds which send and which receive are one message, `visits` says when ranks
+//! called from where, and `merge` makes one profile. The IBM report (sections 3.2 and 6.1) is the model: message counts
+//! by size and pair from the profiling interface.
 
 #[allow(missing_docs, non_camel_case_types, dead_code, unsafe_op_in_unsafe_fn, clippy::all)]
 #[rustfmt::skip]
@@ -30,6 +31,7 @@ mod scale;
 pub mod scripts;
 mod sites;
 mod trace;
+mod visits;
 mod worlds;
 
 pub use callers::Called;

@@ -1,6 +1,7 @@
 //! Reads the part that an MPI rank leaves (`native/mpi/abi.h`): bounds are checked, nothing is trusted.
 
 use super::abi;
+use cohabit_model::calls::CallPlace;
 use cohabit_model::{Error, Result};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -29,6 +30,12 @@ unsafe impl Record for abi::cohabit_mpi_world_t {}
 unsafe impl Record for abi::cohabit_mpi_thread_t {}
 // SAFETY: as above.
 unsafe impl Record for abi::cohabit_mpi_operation_t {}
+// SAFETY: as above.
+unsafe impl Record for abi::cohabit_mpi_call_site_t {}
+// SAFETY: as above.
+unsafe impl Record for abi::cohabit_mpi_visit_t {}
+// SAFETY: as above.
+unsafe impl Record for abi::cohabit_mpi_phase_t {}
 // SAFETY: an integer.
 unsafe impl Record for u32 {}
 // SAFETY: an integer.
@@ -142,6 +149,12 @@ pub struct Rank {
     pub worlds: Vec<World>,
     /// The threads that were to be placed, in the order in which the program makes them.
     pub threads: Vec<abi::cohabit_mpi_thread_t>,
+    /// The places in the code that called MPI, by [`abi::cohabit_mpi_visit_t::site`].
+    pub call_places: Vec<CallPlace>,
+    /// When they did.
+    pub visits: Vec<abi::cohabit_mpi_visit_t>,
+    /// The phases that it was to be moved in.
+    pub phases: Vec<abi::cohabit_mpi_phase_t>,
     /// The lines of code of /proc/self/maps.
     pub maps: String,
 }
@@ -252,6 +265,15 @@ pub fn read(bytes: &[u8]) -> Result<Option<Rank>> {
     };
     let sites = site_records.ok_or_else(|| damaged("its call sites are not all there"))?.filter_map(site).collect();
     let operations = operations(bytes, &head).ok_or_else(|| damaged("its operations are not all there"))?;
+    let places = bytes.array::<abi::cohabit_mpi_call_site_t>(head.call_sites, head.call_site_count.into());
+    let place = |site: abi::cohabit_mpi_call_site_t| CallPlace { module: text(&site.module), offset: site.offset };
+    let call_places: Vec<CallPlace> =
+        places.ok_or_else(|| damaged("the places of its calls are not all there"))?.map(place).collect();
+    let visits = bytes.array::<abi::cohabit_mpi_visit_t>(head.visits, head.visit_count.into());
+    let visits = visits.ok_or_else(|| damaged("its visits are not all there"))?;
+    let visits = visits.filter(|visit| (visit.site as usize) < call_places.len()).collect();
+    let phases = bytes.array::<abi::cohabit_mpi_phase_t>(head.phases, head.phase_count.into());
+    let phases = phases.ok_or_else(|| damaged("its phases are not all there"))?.collect();
     let mut worlds = Vec::new();
     let mut whole = true;
     bytes
@@ -271,7 +293,21 @@ pub fn read(bytes: &[u8]) -> Result<Option<Rank>> {
     worlds.reverse();
     let maps = bytes.take(head.maps, head.maps_bytes).unwrap_or_default();
     let maps = String::from_utf8_lossy(if head.maps == 0 { &[] } else { maps }).into_owned();
-    Ok(Some(Rank { head, cells, before, callers, series, sites, operations, worlds, threads, maps }))
+    Ok(Some(Rank {
+        head,
+        cells,
+        before,
+        callers,
+        series,
+        sites,
+        operations,
+        worlds,
+        threads,
+        call_places,
+        visits,
+        phases,
+        maps,
+    }))
 }
 
 fn operations(bytes: &Records, head: &abi::cohabit_mpi_part_t) -> Option<Vec<Operation>> {

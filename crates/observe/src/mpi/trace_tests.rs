@@ -52,6 +52,9 @@ fn rank(number: u32, size: u32, operations: &[part::Operation]) -> Rank {
         operations: operations.to_vec(),
         worlds: Vec::new(),
         threads: Vec::new(),
+        call_places: Vec::new(),
+        visits: Vec::new(),
+        phases: Vec::new(),
         maps: String::new(),
     }
 }
