@@ -2,7 +2,7 @@
 
 use crate::output::note;
 use crate::phased::Phased;
-use crate::timeline::ClusterArgs;
+use crate::timeline::{ClusterArgs, Parts};
 use crate::{hosts, number, progress};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use cohabit_evaluate::comparison;
@@ -256,7 +256,8 @@ impl MappingArgs {
             )
             .remedy("leave --per-phase out, or map onto one machine"));
         }
-        let (timeline, order) = progress::during("looking for phases", || self.clusters.for_mappings(profile, by))?;
+        let parts = progress::during("looking for phases", || self.clusters.for_mappings(profile, by))?;
+        let Parts { timeline, order, begins_at } = parts;
         let problem = Problem {
             weight: &made.weight,
             load: &made.work,
@@ -293,7 +294,7 @@ impl MappingArgs {
             };
             seats.push(made.mapping.tasks.iter().zip(placement).zip(rooms).map(seat).collect());
         }
-        Ok(Phased { timeline, found, seats })
+        Ok(Phased { timeline, begins_at, found, seats })
     }
 
     /// What is exchanged at the same time.

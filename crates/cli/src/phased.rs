@@ -2,19 +2,22 @@
 
 use crate::mapping::Made;
 use crate::number::seconds;
-use crate::picture::text::grouped;
+use crate::picture::text::{clean, grouped};
 use crate::show::time::{name, what};
 use cohabit_map::per_phase::PerPhase;
+use cohabit_model::calls::CallPlace;
 use cohabit_model::cost::MOVE;
 use cohabit_model::mapping::{PHASED_FORMAT, PhaseMapping, Phases, Seat};
 use cohabit_model::timeline::By;
-use cohabit_model::{Mapping, Timeline, Topology};
+use cohabit_model::{Mapping, Period, Timeline, Topology};
 use serde_json::{Value, json};
 
 /// Phases with their mappings.
 pub struct Phased {
     /// The phases.
     pub timeline: Timeline,
+    /// The call sites at which each begins, where that is by what they are told apart.
+    pub begins_at: Vec<Vec<CallPlace>>,
     /// Their mappings.
     pub found: PerPhase,
     /// Of each mapping, where it puts each task.
@@ -27,13 +30,14 @@ impl Phased {
         if self.found.is_single() {
             return;
         }
-        let phase = |(period, &at): (&cohabit_model::Period, &usize)| PhaseMapping {
+        let phase = |((period, &at), begins_at): ((&Period, &usize), &Vec<CallPlace>)| PhaseMapping {
             number: period.number,
             tasks: self.seats[at].clone(),
+            begins_at: begins_at.clone(),
             unknown: Default::default(),
         };
-        let mut mappings: Vec<PhaseMapping> =
-            self.timeline.periods.iter().zip(&self.found.of_phase).map(phase).collect();
+        let phases = self.timeline.periods.iter().zip(&self.found.of_phase).zip(&self.begins_at);
+        let mut mappings: Vec<PhaseMapping> = phases.map(phase).collect();
         mappings.sort_by_key(|phase| phase.number);
         mapping.format = PHASED_FORMAT;
         mapping.phases = Some(Phases { by: self.timeline.by, mappings, unknown: Default::default() });
@@ -69,6 +73,11 @@ impl Phased {
                     _ => text += &format!("\n{}", table(placement, topology)),
                 }
             }
+            for (part, places) in self.begins_at.iter().enumerate().filter(|(_, places)| !places.is_empty()) {
+                let places: Vec<String> = places.iter().map(CallPlace::to_string).collect();
+                text += &clean(&format!("phase {} begins at {}", name(&self.timeline, part), places.join(", ")));
+                text.push('\n');
+            }
         }
         text + &self.verdict(made) + "\n"
     }
@@ -86,9 +95,11 @@ impl Phased {
             };
             let (changes, moved) = (several(found.changes, "change"), several(found.moves, "move"));
             let again = match self.timeline.by {
-                By::Markers => String::new(),
+                By::Markers | By::Calls => String::new(),
                 By::Recurring | By::Clusters => {
-                    format!("; 'cohabit run' changes at phases that the program names only, and these are {by}s")
+                    format!(
+                        "; 'cohabit run' changes at phases that the program names, and at call sites of MPI, and these are {by}s"
+                    )
                 }
             };
             return format!(

@@ -1,6 +1,8 @@
 //! Parts of a run by what is exchanged at the same time: how they are asked for.
 
+use cohabit_cluster::calls::of_calls;
 use cohabit_cluster::{Options, periods};
+use cohabit_model::calls::CallPlace;
 use cohabit_model::timeline::By;
 use cohabit_model::{Error, Profile, Result, Timeline};
 use std::cmp::Reverse;
@@ -36,7 +38,9 @@ impl ClusterArgs {
     /// The profile has no series, or no phases of the program where these are asked for.
     pub fn timeline(&self, profile: &Profile, by: Option<By>) -> Result<Timeline> {
         let by_phases = by.is_none() && periods::names_phases(profile);
-        if let (Some(option), true) = (self.given(), by_phases || matches!(by, Some(By::Markers | By::Recurring))) {
+        if let (Some(option), true) =
+            (self.given(), by_phases || matches!(by, Some(By::Markers | By::Recurring | By::Calls)))
+        {
             let why = match by {
                 None => "the program names its phases, which go before clusters",
                 Some(_) => "no clusters are looked for",
@@ -52,27 +56,50 @@ impl ClusterArgs {
             Some(By::Clusters) => Ok(periods::of_clusters(profile, &self.options())?.2),
             Some(By::Markers) => periods::of_markers(profile),
             Some(By::Recurring) => Ok(periods::of_recurring(profile)?.1),
+            Some(By::Calls) => Ok(of_calls(profile)?.timeline),
         }
     }
 }
 
 impl ClusterArgs {
-    /// The parts of a run that a mapping each is made for, and the order in which they come.
+    /// The parts of a run that a mapping each is made for.
     ///
     /// # Errors
     /// As [`ClusterArgs::timeline`].
-    pub fn for_mappings(&self, profile: &Profile, by: Option<By>) -> Result<(Timeline, Vec<usize>)> {
-        let timeline = match by {
-            None => periods::for_mappings(profile, &self.options())?,
-            Some(_) => self.timeline(profile, by)?,
+    pub fn for_mappings(&self, profile: &Profile, by: Option<By>) -> Result<Parts> {
+        let called = match by {
+            Some(By::Calls) => Some(of_calls(profile)?),
+            // Before windows that come again: these are the same, and a run knows them again.
+            None if !periods::names_phases(profile) => of_calls(profile).ok(),
+            _ => None,
+        };
+        let (timeline, places) = match called {
+            Some(called) => (called.timeline, called.places),
+            None if by.is_some() => (self.timeline(profile, by)?, Vec::new()),
+            None => (periods::for_mappings(profile, &self.options())?, Vec::new()),
         };
         if let (Some(option), true) = (self.given(), timeline.by != By::Clusters) {
             return Err(Error::new(format!("{option} does nothing here: no clusters are looked for"))
                 .remedy("leave it out, or take --per-phase=clusters"));
         }
         let order = periods::order(profile, &timeline);
-        Ok((timeline, order))
+        let named = |places: &Vec<u32>| {
+            places.iter().map(|&place| profile.meta.call_places[place as usize].clone()).collect::<Vec<_>>()
+        };
+        let mut begins_at: Vec<Vec<CallPlace>> = places.iter().map(named).collect();
+        begins_at.resize(timeline.periods.len(), Vec::new());
+        Ok(Parts { timeline, order, begins_at })
     }
+}
+
+/// Parts of a run that a mapping each is made for.
+pub struct Parts {
+    /// The parts.
+    pub timeline: Timeline,
+    /// The order in which they come: places in the timeline.
+    pub order: Vec<usize>,
+    /// The call sites at which each begins, where that is by what they are told apart.
+    pub begins_at: Vec<Vec<CallPlace>>,
 }
 
 /// For each column of `wide` windows the part of the run that most of its messages are of; none where most are of no

@@ -301,7 +301,9 @@ fn where_moving_gains_nothing_one_mapping_is_kept_and_why_is_said() {
     alternating(&room, "unmarked.npz", &[1, 2, 1, 2], 100_000, false);
     let (text, format) = last("unmarked.npz --per-phase");
     assert!(
-        text.contains("'cohabit run' changes at phases that the program names only, and these are patterns"),
+        text.contains(
+            "'cohabit run' changes at phases that the program names, and at call sites of MPI, and these are patterns"
+        ),
         "{text}"
     );
     assert_eq!(format, 2);

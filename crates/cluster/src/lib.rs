@@ -1,6 +1,7 @@
-//! When tasks communicate: clusters of a profile's time series (DeLoc, section II-C), windows that come again, and the
-//! phases that a program names, each with a matrix. Plain data in and out; it imports nouns only.
+//! When tasks communicate: clusters of a profile's time series (DeLoc, section II-C), windows that come again, those
+//! that begin at call sites of MPI, and the phases that a program names, each with a matrix. Plain data in and out; it imports nouns only.
 
+pub mod calls;
 pub mod kmeans;
 mod noise;
 mod optimum;

@@ -106,7 +106,7 @@ pub fn order(profile: &Profile, timeline: &Timeline) -> Vec<usize> {
             let place = |number| timeline.periods.iter().position(|period| period.number == number);
             markers.iter().filter_map(|marker| place(marker.number)).collect()
         }
-        By::Clusters | By::Recurring => {
+        By::Clusters | By::Recurring | By::Calls => {
             let parts = timeline.periods.iter().enumerate();
             let mut spans: Vec<(u64, usize)> =
                 parts.flat_map(|(at, period)| period.spans.iter().map(move |span| (span.start, at))).collect();
@@ -118,7 +118,7 @@ pub fn order(profile: &Profile, timeline: &Timeline) -> Vec<usize> {
     order
 }
 
-fn check(profile: &Profile) -> Result<()> {
+pub(crate) fn check(profile: &Profile) -> Result<()> {
     if profile.series.is_empty() {
         let cause = "the profile has no time series";
         return Err(Error::new(cause)
@@ -129,7 +129,7 @@ fn check(profile: &Profile) -> Result<()> {
 
 /// What is exchanged in the windows of each part, and which these are. What a task sends to itself is exchanged with
 /// nobody, and a window of nothing else has no events.
-fn collect(
+pub(crate) fn collect(
     profile: &Profile,
     count: usize,
     part_of: impl Fn(u64) -> Option<usize>,
@@ -164,7 +164,10 @@ fn collect(
 }
 
 /// In the order of their first windows; those without any are left out.
-fn numbered(parts: Vec<(Vec<std::ops::Range<u64>>, Matrix, Matrix)>, number: impl Fn(usize) -> u64) -> Vec<Period> {
+pub(crate) fn numbered(
+    parts: Vec<(Vec<std::ops::Range<u64>>, Matrix, Matrix)>,
+    number: impl Fn(usize) -> u64,
+) -> Vec<Period> {
     let parts = parts.into_iter().enumerate();
     let mut periods: Vec<Period> = parts
         .map(|(at, (spans, messages, bytes))| Period { number: number(at), spans, messages, bytes })

@@ -1,6 +1,7 @@
 //! A PU for every task, or one for every task in each phase of the run.
 
 use crate::Task;
+use crate::calls::CallPlace;
 use crate::timeline::By;
 use serde::{Deserialize, Serialize};
 
@@ -128,6 +129,9 @@ pub struct PhaseMapping {
     pub number: u64,
     /// Every task of [`Mapping::tasks`], in that order.
     pub tasks: Vec<Seat>,
+    /// The call sites of MPI at which it begins, where phases are told apart by these ([`By::Calls`]); else empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub begins_at: Vec<CallPlace>,
     /// Keys of a later version, kept as they were.
     #[serde(flatten)]
     pub unknown: serde_json::Map<String, serde_json::Value>,

@@ -2,6 +2,7 @@
 
 use crate::file::{read_text, write_whole};
 use crate::mapping::{FORMAT, PHASED_FORMAT};
+use crate::timeline::By;
 use crate::{Error, Mapping, Result};
 use std::collections::HashSet;
 use std::path::Path;
@@ -55,8 +56,17 @@ impl Mapping {
         if self.format == FORMAT {
             return refused(format!("mapping format {FORMAT} with \"phases\", which are of format {PHASED_FORMAT}"));
         }
-        let mut numbers = HashSet::new();
+        let (mut numbers, mut places) = (HashSet::new(), HashSet::new());
         for phase in &phases.mappings {
+            if (phases.by == By::Calls) == phase.begins_at.is_empty() {
+                return refused(match phases.by {
+                    By::Calls => format!("phase {} begins at no call site", phase.number),
+                    _ => format!("phase {} begins at call sites, by which no phase is told here", phase.number),
+                });
+            }
+            if let Some(twice) = phase.begins_at.iter().find(|place| !places.insert(*place)) {
+                return refused(format!("two phases begin at {twice}"));
+            }
             if !numbers.insert(phase.number) {
                 return refused(format!("phase {} is mapped twice", phase.number));
             }
@@ -126,8 +136,8 @@ pub fn check_format(found: u64, known: u64, noun: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::calls::CallPlace;
     use crate::mapping::{Cost, PhaseMapping, Phases, Placed, Seat, Weight};
-    use crate::timeline::By;
 
     fn placed(task: u32, pu: u32) -> Placed {
         Placed {
@@ -165,9 +175,24 @@ mod tests {
     /// With tasks 0 and 1 elsewhere in phase 7.
     fn phased() -> Mapping {
         let seat = |(task, pu)| Seat { task, pu, pus: String::new() };
-        let mapping = PhaseMapping { number: 7, tasks: [(0, 1), (1, 3)].map(seat).into(), unknown: Default::default() };
+        let tasks = [(0, 1), (1, 3)].map(seat).into();
+        let mapping = PhaseMapping { number: 7, tasks, begins_at: Vec::new(), unknown: Default::default() };
         let phases = Phases { by: By::Markers, mappings: vec![mapping], unknown: Default::default() };
         Mapping { format: PHASED_FORMAT, phases: Some(phases), ..example() }
+    }
+
+    fn place() -> CallPlace {
+        CallPlace { module: "solver".into(), offset: 31 }
+    }
+
+    #[test]
+    fn call_sites_of_phases_come_back() {
+        let mut mapping = phased();
+        let phases = mapping.phases.as_mut().unwrap();
+        (phases.by, phases.mappings[0].begins_at) = (By::Calls, vec![place()]);
+        let text = mapping.to_json();
+        assert!(text.contains("\"by\": \"calls\"") && text.contains("\"module\": \"solver\""), "{text}");
+        assert_eq!(Mapping::from_json(&text).unwrap(), mapping);
     }
 
     #[test]
@@ -203,6 +228,15 @@ mod tests {
                     of(mapping).push(again);
                 },
                 "phase 7 is mapped twice",
+            ),
+            (|mapping| mapping.phases.as_mut().unwrap().by = By::Calls, "phase 7 begins at no call site"),
+            (|mapping| of(mapping)[0].begins_at.push(place()), "phase 7 begins at call sites, by which"),
+            (
+                |mapping| {
+                    mapping.phases.as_mut().unwrap().by = By::Calls;
+                    of(mapping)[0].begins_at = vec![place(), place()];
+                },
+                "two phases begin at solver+0x1f",
             ),
         ] {
             let cause = with(change);

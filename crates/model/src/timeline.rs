@@ -4,7 +4,8 @@
 //! Parts come from one of several sources. What the program says goes before what is inferred: its own phases
 //! ([`By::Markers`]), then clusters in time ([`By::Clusters`]). Windows that come again ([`By::Recurring`]) say what is
 //! alike, not what is at the same time: they go before clusters where a mapping is made for each phase, and are else
-//! taken where they are asked for (docs/time.md has the order).
+//! taken where they are asked for (docs/time.md has the order). Where ranks of MPI come to call sites of their own in
+//! such windows ([`By::Calls`]), a run can know them again.
 
 use crate::Matrix;
 use crate::series::Window;
@@ -23,6 +24,8 @@ pub enum By {
     Clusters,
     /// Windows in which the same pairs communicate.
     Recurring,
+    /// The same, where they begin at call sites of MPI.
+    Calls,
 }
 
 /// A part of the run: in one piece, or in several.

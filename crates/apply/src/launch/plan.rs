@@ -165,9 +165,13 @@ impl LaunchPlan {
 fn phases_of(mapping: &Mapping, pinning: Pinning, allowed: &CpuMask) -> Result<BTreeMap<u64, Vec<PhaseSeat>>> {
     let Some(phases) = &mapping.phases else { return Ok(BTreeMap::new()) };
     if phases.by != By::Markers {
-        let of = if phases.by == By::Recurring { "windows that come again" } else { "clusters in time" };
-        let cause =
-            format!("the mapping changes between {of}, and nothing says of a program that runs when these begin");
+        let cause = match phases.by {
+            By::Calls => "the mapping changes at call sites of MPI, to which ranks come and not threads".to_owned(),
+            _ => {
+                let of = if phases.by == By::Recurring { "windows that come again" } else { "clusters in time" };
+                format!("the mapping changes between {of}, and nothing says of a program that runs when these begin")
+            }
+        };
         return Err(Error::new(cause).remedy(
             "mark the program's phases by cohabit_phase (include/cohabit.h), profile and map it again, or map without --per-phase",
         ));

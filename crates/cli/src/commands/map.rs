@@ -13,13 +13,14 @@ use crate::picture::text::clean;
 use crate::progress::read_profile;
 use crate::words::{noun, tasks_of};
 use cohabit_apply::Placement;
+use cohabit_cluster::calls::of_calls;
 use cohabit_evaluate::verdict::{Costs, Verdict, advised, verdict};
 use cohabit_map::objective::congestion::Trade;
 use cohabit_map::{Problem, mapper};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::file::check_writable;
 use cohabit_model::metrics::advice::Advice;
-use cohabit_model::profile::{Coverage, Meta};
+use cohabit_model::profile::{Coverage, Kind, Meta};
 use cohabit_model::timeline::By;
 use cohabit_model::topology::{Level, NodeId};
 use cohabit_model::{Mapping, Profile, Result, Topology};
@@ -67,9 +68,10 @@ pub struct Map {
     #[command(flatten)]
     how: MappingArgs,
     /// A mapping for each phase of the run where moving pays for itself; phases are those that the program names, else
-    /// windows that come again, else clusters in time (docs/time.md), or of the kind that is named
+    /// those that begin at MPI call sites, else windows that come again, else clusters in time (docs/time.md), or of the
+    /// kind that is named: markers, calls, recurring, clusters
     #[arg(long, value_name = "BY", num_args = 0..=1, require_equals = true, default_missing_value = PREFERRED)]
-    #[arg(value_parser = [PREFERRED, "markers", "recurring", "clusters"], hide_possible_values = true, conflicts_with = "export")]
+    #[arg(value_parser = [PREFERRED, "markers", "calls", "recurring", "clusters"], hide_possible_values = true, conflicts_with = "export")]
     per_phase: Option<String>,
     /// Write the mapping to FILE, for `cohabit run --mapping`
     #[arg(short, long, value_name = "MAP")]
@@ -176,12 +178,15 @@ impl Map {
             Some("markers") => Some(By::Markers),
             Some("recurring") => Some(By::Recurring),
             Some("clusters") => Some(By::Clusters),
+            Some("calls") => Some(By::Calls),
             Some(_) => None,
         };
-        if by.is_none() && !profile.phases.is_empty() {
-            note("phases by MPI call sites are left out: the profile does not say when each of them came");
+        let phased = self.how.per_phase(made, profile, topology, by)?;
+        if by.is_none() && profile.meta.kind == Kind::Ranks && !matches!(phased.timeline.by, By::Calls | By::Markers) {
+            let why = of_calls(profile).err().map_or(String::new(), |error| format!(": {}", error.cause));
+            note(&format!("phases by MPI call sites are left out{why}"));
         }
-        self.how.per_phase(made, profile, topology, by).map(Some)
+        Ok(Some(phased))
     }
 }
 

@@ -47,7 +47,7 @@ pub struct Show {
     #[arg(long)]
     time: bool,
     /// By what parts of the run are told apart [default: the phases that the program names, else clusters in time]
-    #[arg(long, value_name = "WHAT", requires = "time", value_parser = ["markers", "clusters", "recurring"])]
+    #[arg(long, value_name = "WHAT", requires = "time", value_parser = ["markers", "clusters", "recurring", "calls"])]
     by: Option<String>,
     #[command(flatten)]
     clusters: ClusterArgs,
@@ -82,6 +82,7 @@ impl Show {
         let by = match self.by.as_deref() {
             Some("markers") => Some(By::Markers),
             Some("recurring") => Some(By::Recurring),
+            Some("calls") => Some(By::Calls),
             Some(_) => Some(By::Clusters),
             None => None,
         };

@@ -84,16 +84,16 @@ pub fn put_window(document: &mut Value, window: Window) {
 /// What a part is called.
 pub fn what(by: By) -> &'static str {
     match by {
-        By::Markers => "phase",
+        By::Markers | By::Calls => "phase",
         By::Clusters => "cluster",
         By::Recurring => "pattern",
     }
 }
 
-/// The number that the program gives a part, else one from 1 on.
+/// The number that the program or a mapping gives a part, else one from 1 on.
 pub fn name(timeline: &Timeline, part: usize) -> String {
     match timeline.by {
-        By::Markers => timeline.periods[part].number.to_string(),
+        By::Markers | By::Calls => timeline.periods[part].number.to_string(),
         By::Clusters | By::Recurring => (part + 1).to_string(),
     }
 }
