@@ -20,6 +20,7 @@ use cohabit_host::CpuMask;
 use cohabit_model::command::find;
 use cohabit_model::file::check_writable;
 use cohabit_model::profile::Kind;
+use cohabit_model::timeline::By;
 use cohabit_model::{Error, Mapping, Profile, Result};
 use cohabit_observe::mpi::launcher::is_launcher;
 use cohabit_observe::mpi::scripts::called_within;
@@ -323,13 +324,13 @@ impl Run {
         if let Some(path) = &self.plan.mapping {
             let mapping = read_phased_mapping(path)?;
             let of_ranks = mapping.tasks.iter().any(|task| task.rank.is_some());
-            if of_ranks && mapping.phases.is_some() {
+            let by = mapping.phases.as_ref().map(|phases| phases.by);
+            if let (true, Some(By::Markers | By::Clusters | By::Recurring)) = (of_ranks, by) {
                 return Err(Error::new(
-                    "the mapping changes from phase to phase, which is not done with MPI ranks: \
-                                       their launcher places them once",
+                    "the mapping changes from phase to phase, which MPI ranks do at call sites only, and it names none",
                 )
                 .at(path.display())
-                .remedy("map the profile without --per-phase"));
+                .remedy("map the profile with --per-phase=calls, or without --per-phase"));
             }
             return Ok(match of_ranks {
                 true => Planned::Ranks(run_ranks::Plan::Mapping(Box::new(mapping))),

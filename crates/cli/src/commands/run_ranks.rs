@@ -1,5 +1,7 @@
 //! `cohabit run --profile P -- mpirun ...`: ranks placed by the launcher's own means, and read back.
 
+mod phases;
+
 use super::Outcome;
 use super::map::costs;
 use crate::exit::{End, Failure};
@@ -48,6 +50,8 @@ struct Decision {
     expected: Vec<Expected>,
     notes: Vec<String>,
     mapper: Option<String>,
+    /// The phases in which ranks are elsewhere.
+    phases: Vec<mpi::Phase>,
     /// Keeps the launcher's files until it has ended.
     _launch: Option<RankLaunch>,
 }
@@ -63,8 +67,8 @@ pub(super) fn run(command: &[OsString], plan: Plan, closely: bool, json: &JsonFi
     }
     let threads: Vec<Vec<u32>> = decision.expected.iter().map(|expected| expected.threads.clone()).collect();
     let meter = Meter::start()?;
-    let ran =
-        mpi::run(&decision.command, &decision.variables, &threads, Path::new("."), true).map_err(Failure::from)?;
+    let ran = mpi::run(&decision.command, &decision.variables, &threads, &decision.phases, Path::new("."), true)
+        .map_err(Failure::from)?;
     let usage = meter.stop()?;
     let seen: Vec<Seen> = ran.ranks.iter().map(seen).collect();
     // Of a run in which MPI never started there is nothing to compare.
@@ -75,6 +79,7 @@ pub(super) fn run(command: &[OsString], plan: Plan, closely: bool, json: &JsonFi
         notes.extend(few(threads_elsewhere(&decision.expected, &seen)));
     }
     notes.extend(few(more_threads(&decision.expected, &ran.ranks)));
+    notes.extend(few(phases::said(&decision.phases, &ran.ranks)));
     notes.extend(few(ended_early(&ran.ranks)));
     for line in &notes {
         note(line);
@@ -97,6 +102,7 @@ fn decide(
         expected: Vec::new(),
         notes,
         mapper: None,
+        phases: Vec::new(),
         _launch: None,
     };
     let unchanged = |note: String| as_it_is(vec![note]);
@@ -136,10 +142,16 @@ fn decide(
         }
     };
     if closely {
+        let in_phases = mapping.phases.iter_mut().flat_map(|phases| &mut phases.mappings);
+        in_phases.flat_map(|phase| &mut phase.tasks).for_each(|seat| seat.pus.clear());
         mapping.tasks.iter_mut().for_each(|task| task.pus.clear());
     }
-    let placement = Placement::new(&mapping, &topology, &weight)?;
-    let mut launch = RankLaunch::new(launcher, command, given, &placement)?;
+    let launch = |mapping: &Mapping| {
+        let placement = Placement::new(mapping, &topology, &weight)?;
+        RankLaunch::new(launcher, command, given, &placement)
+    };
+    let phases = phases::take(&mut mapping, &topology, |mapping| Ok(launch(mapping)?.expected))?;
+    let mut launch = launch(&mapping)?;
     notes.append(&mut launch.notes);
     Ok(Decision {
         command: std::mem::take(&mut launch.command),
@@ -147,6 +159,7 @@ fn decide(
         expected: std::mem::take(&mut launch.expected),
         notes,
         mapper: Some(mapping.mapper),
+        phases,
         _launch: Some(launch),
     })
 }
@@ -250,6 +263,12 @@ fn few(mut lines: Vec<String>) -> Vec<String> {
 }
 
 fn fields(decision: &Decision, ran: &mpi::Ran, differing: &[Difference], notes: &[String], usage: &Usage) -> Value {
+    let phase = |rank: u32, phase: &mpi::Followed| {
+        json!({
+            "number": phase.number, "times": phase.times, "affinity": phase.affinity,
+            "expected_affinity": phases::expected(&decision.phases, phase.number, rank),
+        })
+    };
     let rank = |placed: &mpi::Placed| {
         let expected = decision.expected.get(placed.rank as usize);
         json!({
@@ -258,6 +277,7 @@ fn fields(decision: &Decision, ran: &mpi::Ran, differing: &[Difference], notes: 
             "expected_affinity": expected.and_then(|expected| expected.pus.as_ref()),
             "threads": placed.threads,
             "expected_threads": expected.map(|expected| &expected.threads),
+            "phases": placed.phases.iter().map(|one| phase(placed.rank, one)).collect::<Vec<_>>(),
             "ended": match placed.ended {
                 mpi::Ended::Finalized => "finalized",
                 mpi::Ended::Aborted => "aborted",

@@ -15,6 +15,7 @@
 pub(crate) mod abi;
 mod callers;
 mod files;
+mod follow;
 mod gather;
 pub mod install;
 mod launch;
@@ -36,6 +37,7 @@ mod worlds;
 
 pub use callers::Called;
 pub(crate) use files::PART;
+pub use follow::{Followed, Phase};
 pub use launch::{Options, profile};
 pub(crate) use launch::{collect, mark, prepare};
 pub use live::{Messages, Sent};

@@ -1,7 +1,9 @@
 //! Runs a launcher and reads back where its ranks are: host and affinity as they were when MPI_Init returned, and how
 //! each rank ended. Nothing is counted, so that it costs nothing after MPI_Init. Threads of ranks are put on their PUs
-//! by the library in the rank (`native/mpi/threads.c`), whatever host that is on, and read back too.
+//! by the library in the rank (`native/mpi/threads.c`), whatever host that is on, and read back too; so are ranks that
+//! move from phase to phase (`follow`).
 
+use super::follow::{self, Followed, Phase};
 use super::launcher::{Additions, recognise, srun_without_pmix};
 use super::{abi, files, install};
 use crate::dbi::directory::Directory;
@@ -39,6 +41,8 @@ pub struct Placed {
     pub threads: Vec<Option<Vec<u32>>>,
     /// How many threads the program has made in it then, the first included.
     pub threads_made: u32,
+    /// What became of the phases that it was to follow.
+    pub phases: Vec<Followed>,
 }
 
 /// A run that is over.
@@ -53,15 +57,17 @@ pub struct Ran {
 }
 
 /// Runs `command`, a launcher, with these variables; `shared` is a folder that its hosts share. `threads` are the PUs
-/// of the threads of each rank, in the order in which the program makes them; empty where ranks have one thread.
+/// of the threads of each rank, in the order in which the program makes them; empty where ranks have one thread. `phases`
+/// are those in which ranks are elsewhere, of ranks with one thread.
 ///
 /// # Errors
 /// [`CommandError::NotFound`] and [`CommandError::CannotRun`] where the launcher is not there, [`CommandError::Failed`]
-/// where there is no place for what is read back.
+/// where there is no place for what is read back, or phases cannot be followed.
 pub fn run(
     command: &[OsString],
     variables: &[(String, OsString)],
     threads: &[Vec<u32>],
+    phases: &[Phase],
     shared: &Path,
     pass_signals: bool,
 ) -> Result<Ran, CommandError> {
@@ -86,8 +92,15 @@ pub fn run(
                 std::fs::write(&file, lines(threads)).map_err(Error::from)?;
                 variables.push(("COHABIT_MPI_THREADS".to_owned(), file.into()));
             }
+            if !phases.is_empty() {
+                follow::check(phases, command)?;
+                let file = shared.path().join("phases");
+                std::fs::write(&file, follow::text(phases)).map_err(Error::from)?;
+                variables.push(("COHABIT_MPI_PHASES".to_owned(), file.into()));
+            }
             Additions { library, variables, parameters: Vec::new() }.apply_in(launcher, command, shared.path())?
         }
+        Err(failure) if !phases.is_empty() => return Err(failure),
         Err(failure) => {
             notes.push(format!("where the ranks are is not read back: {}", failure.error().cause));
             if threads.iter().any(|pus| pus.len() > 1) {
@@ -115,6 +128,7 @@ pub fn run(
             },
             threads: rank.threads.iter().map(|thread| (thread.tid != 0).then(|| pus(&thread.cpus))).collect(),
             threads_made: rank.head.threads_made,
+            phases: follow::followed(rank),
         })
         .collect();
     ranks.sort_by_key(|rank| rank.rank);
@@ -127,6 +141,6 @@ fn lines(threads: &[Vec<u32>]) -> String {
     threads.iter().map(line).collect()
 }
 
-fn pus(mask: &[u64]) -> Vec<u32> {
+pub(super) fn pus(mask: &[u64]) -> Vec<u32> {
     (0..mask.len() as u32 * 64).filter(|&pu| mask[pu as usize / 64] >> (pu % 64) & 1 == 1).collect()
 }
