@@ -271,7 +271,14 @@ fn read_recording(path: &Path) {
                 break;
             }
         }
+        // What is skipped is as hostile as what is read.
+        let Ok(mut steps) = recording.steps(task) else { continue };
+        if let Ok(Some(position)) = steps.skip_to(STEPS as u64) {
+            assert!(position <= STEPS as u64);
+        }
     }
+    let Ok(Some(outline)) = recording.outline() else { return };
+    assert!(outline.intervals.iter().all(|interval| interval.end.len() == recording.tasks().len()));
 }
 
 /// The file that `cohabit compare` keeps runs in: what is read is written and read as the same, and can be judged.

@@ -7,6 +7,7 @@
 mod access;
 pub mod check;
 mod coding;
+mod excerpt;
 pub mod file;
 mod forced;
 pub mod hashing;
@@ -14,6 +15,7 @@ pub mod locks;
 mod looking;
 mod looks;
 pub mod order;
+pub mod outline;
 mod polls;
 mod recording;
 pub mod segment;
@@ -22,6 +24,8 @@ mod step;
 pub mod synthetic;
 
 pub use access::{Access, AccessKind};
+pub use excerpt::{Excerpt, Part};
+pub use outline::Outline;
 pub use recording::{InMemory, Recording, Steps, TaskInfo};
 pub use step::{Reason, Step, StridedAccess};
 

@@ -1,6 +1,6 @@
 //! A recording as if its tasks took locks, and made atomic accesses, in any order.
 
-use crate::{Reason, Recording, Step, Steps, StridedAccess, TaskInfo};
+use crate::{Outline, Reason, Recording, Step, Steps, StridedAccess, TaskInfo};
 use cohabit_model::Result;
 
 /// A recording whose tasks never wait for a lock, nor for another's atomic access: not for work, either, that is handed
@@ -15,6 +15,10 @@ impl Recording for FreeLocks<'_> {
 
     fn steps(&self, task: u32) -> Result<Box<dyn Steps + '_>> {
         Ok(Box::new(Free(self.0.steps(task)?)))
+    }
+
+    fn outline(&self) -> Result<Option<Outline>> {
+        self.0.outline()
     }
 }
 
@@ -32,6 +36,10 @@ impl Steps for Free<'_> {
 
     fn recycle(&mut self, accesses: Vec<StridedAccess>) {
         self.0.recycle(accesses);
+    }
+
+    fn skip_to(&mut self, position: u64) -> Result<Option<u64>> {
+        self.0.skip_to(position)
     }
 }
 

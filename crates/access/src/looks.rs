@@ -179,6 +179,12 @@ impl<T: Stage> Stage for Looks<T> {
         self.to.end();
     }
 
+    fn forget(&mut self, in_mpi: bool) {
+        self.to.forget(in_mpi);
+        (self.inside, self.look, self.polled, self.page) = (in_mpi, None, 0, None);
+        self.waits.clear();
+    }
+
     #[inline]
     fn is_short(&self) -> bool {
         self.to.is_short()

@@ -129,10 +129,12 @@ fn advance(
                 return Ok(Advance::Waits(waits));
             }
         }
-        Step::Polled { accesses } => tasks[number].position = tasks[number].position.saturating_add(*accesses),
+        Step::Polled { accesses } | Step::Skipped { accesses } => {
+            tasks[number].position = tasks[number].position.saturating_add(*accesses);
+        }
         Step::Unmap { range } => take(Event::Clear(range.clone()))?,
         Step::Code { page } => take(Event::Code { task, page: *page })?,
-        Step::Compute { .. } | Step::Idle { .. } | Step::Phase { .. } => {}
+        Step::Compute { .. } | Step::Idle { .. } | Step::Phase { .. } | Step::Cut { .. } => {}
     }
     Ok(Advance::Moved)
 }

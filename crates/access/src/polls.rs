@@ -234,6 +234,10 @@ impl Stage for Polls {
         self.ended = true;
     }
 
+    fn forget(&mut self, _: bool) {
+        *self = Self::new();
+    }
+
     #[inline]
     fn is_short(&self) -> bool {
         !self.ended

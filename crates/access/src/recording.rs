@@ -1,6 +1,6 @@
 //! Where steps come from: a file, a running program, a test.
 
-use crate::{Step, StridedAccess};
+use crate::{Outline, Step, StridedAccess};
 use cohabit_model::Result;
 
 /// What is known of a task before its steps are read.
@@ -24,6 +24,16 @@ pub trait Steps: Send {
 
     /// Takes back the accesses of a loop that is done with, for the memory they are in.
     fn recycle(&mut self, _: Vec<StridedAccess>) {}
+
+    /// Leaves steps out, up to a position of the task: faster than reading them. How many accesses the task has made
+    /// before what comes next, which are no more than that; none where nothing was left out. Whether what comes next is
+    /// told as polling may come out otherwise than without.
+    ///
+    /// # Errors
+    /// As [`Steps::next_step`].
+    fn skip_to(&mut self, _position: u64) -> Result<Option<u64>> {
+        Ok(None)
+    }
 }
 
 /// What the tasks of one run did. It can be read any number of times, by several readers at once.
@@ -39,6 +49,14 @@ pub trait Recording: Sync {
     /// # Panics
     /// If there is no such task.
     fn steps(&self, task: u32) -> Result<Box<dyn Steps + '_>>;
+
+    /// Its outline, where that is known without reading it.
+    ///
+    /// # Errors
+    /// What is kept of it is damaged.
+    fn outline(&self) -> Result<Option<Outline>> {
+        Ok(None)
+    }
 }
 
 /// A recording that is held in memory: for tests, and for what is made up.

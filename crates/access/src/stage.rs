@@ -31,6 +31,10 @@ pub(crate) trait Stage: Send {
     /// The task is at its end.
     fn end(&mut self) {}
 
+    /// What was not told yet is not told any more, and what was taken is forgotten. The task is in its MPI library, or
+    /// not.
+    fn forget(&mut self, in_mpi: bool);
+
     /// Whether it needs more steps, or the end, before it can tell the next one.
     fn is_short(&self) -> bool;
 
@@ -52,6 +56,10 @@ impl Stage for AsDecoded {
 
     fn end(&mut self) {
         self.ended = true;
+    }
+
+    fn forget(&mut self, _: bool) {
+        self.steps.clear();
     }
 
     fn is_short(&self) -> bool {

@@ -95,6 +95,16 @@ pub enum Step {
         /// How many.
         accesses: u64,
     },
+    /// So many accesses are left out here ([`crate::Excerpt`]): they count for positions, and are made by nobody.
+    Skipped {
+        /// How many.
+        accesses: u64,
+    },
+    /// The task is where a reader that measures parts of the run wants to know of it ([`crate::Excerpt`]).
+    Cut {
+        /// Which of the places that were asked for: the first is 0.
+        number: u64,
+    },
     /// Sleeps, or waits for something that is not recorded (a device, a timer).
     Idle {
         /// How long it took when it was recorded.
@@ -118,12 +128,50 @@ impl Step {
         Self::Loop { accesses: vec![access], iterations: 1 }
     }
 
-    /// How many accesses it makes, those of the recorded run that are not made again counted.
+    /// How many accesses it makes, those of the recorded run that are not made again or left out counted.
     pub fn access_count(&self) -> u64 {
         match self {
             Self::Loop { accesses, iterations } => iterations.saturating_mul(accesses.len() as u64),
-            Self::Polled { accesses } => *accesses,
+            Self::Polled { accesses } | Self::Skipped { accesses } => *accesses,
             _ => 0,
+        }
+    }
+
+    /// Parts the step after `count` of its accesses, where it has more; what comes before, and what comes after.
+    ///
+    /// # Panics
+    /// If it has not more.
+    pub fn split(self, count: u64) -> (Vec<Self>, Vec<Self>) {
+        assert!(count < self.access_count(), "a step is parted within it");
+        match self {
+            Self::Loop { accesses, iterations } => {
+                let (whole, within) = (count / accesses.len() as u64, (count % accesses.len() as u64) as usize);
+                let from = |iteration: u64, which: Range<usize>| -> Vec<StridedAccess> {
+                    let moved = |access: &StridedAccess| StridedAccess { base: access.address(iteration), ..*access };
+                    accesses[which].iter().map(moved).collect()
+                };
+                let (mut before, mut after) = (Vec::new(), Vec::new());
+                let put = |to: &mut Vec<Self>, accesses: Vec<StridedAccess>, iterations: u64| {
+                    if !accesses.is_empty() && iterations > 0 {
+                        to.push(Self::Loop { accesses, iterations });
+                    }
+                };
+                put(&mut before, from(0, 0..accesses.len()), whole);
+                if within > 0 {
+                    put(&mut before, from(whole, 0..within), 1);
+                    put(&mut after, from(whole, within..accesses.len()), 1);
+                }
+                let next = whole + u64::from(within > 0);
+                put(&mut after, from(next, 0..accesses.len()), iterations - next);
+                (before, after)
+            }
+            Self::Polled { accesses } => {
+                (vec![Self::Polled { accesses: count }], vec![Self::Polled { accesses: accesses - count }])
+            }
+            Self::Skipped { accesses } => {
+                (vec![Self::Skipped { accesses: count }], vec![Self::Skipped { accesses: accesses - count }])
+            }
+            _ => unreachable!("it has accesses"),
         }
     }
 
@@ -136,6 +184,39 @@ impl Step {
             }
             Self::Compute { instructions } => *instructions,
             _ => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The accesses of steps, one after another.
+    fn told(steps: &[Step]) -> Vec<(u64, u32)> {
+        let of = |step: &Step| match step {
+            Step::Loop { accesses, iterations } => {
+                let each = |iteration| accesses.iter().map(move |one| (one.address(iteration), one.instructions));
+                (0..*iterations).flat_map(each).collect()
+            }
+            _ => vec![(0, 0); step.access_count() as usize],
+        };
+        steps.iter().flat_map(of).collect()
+    }
+
+    #[test]
+    fn parts_of_a_step_are_all_of_it() {
+        let access =
+            |base, stride| StridedAccess { stride, instructions: 3, ..StridedAccess::new(AccessKind::Write, base, 8) };
+        let walk = Step::Loop { accesses: vec![access(100, 8), access(900, -16), access(5, 0)], iterations: 4 };
+        for step in [walk, Step::Polled { accesses: 7 }, Step::Skipped { accesses: 7 }] {
+            let all = told(std::slice::from_ref(&step));
+            for count in 1..step.access_count() {
+                let (before, after) = step.clone().split(count);
+                assert_eq!(told(&before).len() as u64, count, "{step:?}");
+                assert_eq!([told(&before), told(&after)].concat(), all, "{step:?} after {count}");
+            }
+            assert_eq!(told(&step.clone().split(0).1), all);
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::output::note;
 use crate::progress;
 use clap::ValueEnum;
 use cohabit_access::file::RecordingFile;
-use cohabit_access::{Recording, Step, Steps, TaskInfo, check, synthetic};
+use cohabit_access::{Recording, Step, Steps, StridedAccess, TaskInfo, check, synthetic};
 use cohabit_cluster::Options;
 use cohabit_detect::communication::{Communication, communication, whole};
 use cohabit_formats::import::Format;
@@ -252,6 +252,10 @@ impl Steps for CountedSteps<'_> {
             (self.add)(std::mem::take(&mut self.unsaid));
         }
         Ok(step)
+    }
+
+    fn recycle(&mut self, accesses: Vec<StridedAccess>) {
+        self.steps.recycle(accesses);
     }
 }
 

@@ -26,6 +26,40 @@ fn without_locks_the_rest_is_waited_for() {
     assert_eq!(time(""), time("--free-locks"));
 }
 
+/// What is estimated says so, and by how much it may be wrong; what is not does not.
+#[test]
+fn a_sample_is_said_to_be_one() {
+    let room = Room::new();
+    let line = "simulate synthetic:pairs:4:16:200 --machine harpertown --mapper packed scatter";
+    let (all, sample) = (format!("{line} --json all.json"), format!("{line} --sample --json s.json"));
+    let (all, sample) = (room.run(&all), room.run(&sample));
+    assert_eq!((all.status, sample.status), (Some(0), Some(0)), "{}{}", all.stderr, sample.stderr);
+    assert!(sample.stdout.contains("intervals of the run were measured"), "{}", sample.stdout);
+    assert!(!all.stdout.contains("estimated") && !all.stdout.contains("+-"), "{}", all.stdout);
+    let (all, sample) = (json(&room, "all.json"), json(&room, "s.json"));
+    for (run, found) in all["mappings"].as_array().unwrap().iter().zip(sample["mappings"].as_array().unwrap()) {
+        let number = |value: &Value, key: &str| value[key].as_u64().unwrap();
+        let (run, found) = (&run["report"], &found["report"]);
+        assert!(run.get("sampled").is_none());
+        let (time, estimate) = (number(run, "time_fs"), number(found, "time_fs"));
+        let margin = number(&found["sampled"], "margin_fs");
+        assert!(estimate.abs_diff(time) <= margin, "{estimate} give or take {margin}, and it is {time}");
+        assert!(number(&found["sampled"], "measured") * 4 < number(&found["sampled"], "intervals"));
+        assert!(found["sampled"]["share"].as_f64().unwrap() < 0.5);
+    }
+    for (more, status, wanted) in [
+        ("--sample --window 10us -o w.npz", 2, "cannot be used with"),
+        ("--sample --classify", 2, "cannot be used with"),
+        ("--sample --memory autonuma", 2, "what moves pages goes on"),
+        ("--seed 3", 2, "--sample"),
+        ("--sample=0", 2, "0 is not in"),
+    ] {
+        room.run(&format!("{line} {more}")).assert_fails(status, wanted);
+    }
+    let short = "simulate synthetic:pairs:4:1:2 --machine harpertown --mapper packed --sample";
+    room.run(short).assert_fails(1, "too short for a sample");
+}
+
 #[test]
 fn pairs_are_best_side_by_side() {
     let room = Room::new();

@@ -14,6 +14,7 @@ use crate::machine::Machine;
 use crate::order::Order;
 use crate::pages::Placement;
 use crate::report::{MissKinds, Report, TaskReport};
+use crate::sample::{Common, Cuts, Sample};
 use crate::scheduler::Pu;
 use crate::series::{MOST_WINDOWS, TaskSeries};
 use crate::task::{State, Task, Work};
@@ -22,6 +23,7 @@ use crate::waiting::never;
 use cohabit_access::{Recording, Step};
 use cohabit_model::{Error, Result};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// How to simulate.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +38,8 @@ pub struct Options {
     pub window: Option<Time>,
     /// What the operating system moves while the program runs, the earliest first.
     pub exchanges: Vec<Exchange>,
+    /// That the recording is the excerpt of this sample, from which the whole run is estimated.
+    pub sample: Option<Arc<Sample>>,
 }
 
 impl Default for Options {
@@ -46,6 +50,7 @@ impl Default for Options {
             classify: false,
             window: None,
             exchanges: Vec::new(),
+            sample: None,
         }
     }
 }
@@ -144,6 +149,8 @@ pub(crate) struct Engine<'a, 'o, O> {
     pub(crate) processes: Vec<u32>,
     /// The tasks over time, where that is asked for.
     series: Option<Box<TaskSeries>>,
+    /// What is noted of a sample, where the run is one.
+    cuts: Option<Box<Cuts>>,
     /// Later than this it takes too long.
     longest: Time,
     pub(crate) observer: &'o mut O,
@@ -162,6 +169,12 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
             return Err(Error::new("windows of no time").remedy("give a time above 0"));
         }
         options.placement.check(machine.memory.nodes)?;
+        let placement = match (&options.sample, &options.placement) {
+            (Some(sample), Placement::FirstTouch) => {
+                sample.placement(|task| machine.memory.node_of_core[machine.core_of_pu[mapping[task]]])
+            }
+            (_, placement) => placement.clone(),
+        };
         let mut pus_of_core = vec![Vec::new(); machine.cores];
         machine.core_of_pu.iter().enumerate().for_each(|(pu, &core)| pus_of_core[core].push(pu));
         let mut engine = Self {
@@ -175,7 +188,7 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
                 .iter()
                 .flat_map(|tlb| vec![Tlb::new(tlb, options.classify && O::WATCHES); machine.cores])
                 .collect(),
-            caches: Hierarchy::new(machine, options.placement.clone(), options.classify && O::WATCHES),
+            caches: Hierarchy::new(machine, placement, options.classify && O::WATCHES),
             order: Order::new(machine.core_of_pu.len()),
             switches: 0,
             exchanges: Exchanges::new(&options.exchanges, machine.core_of_pu.len())?,
@@ -183,6 +196,7 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
             next_event: NEVER,
             processes: Vec::new(),
             series: options.window.map(|window| Box::new(TaskSeries::new(window, mapping.len()))),
+            cuts: options.sample.as_ref().map(|sample| Box::new(Cuts::new(Arc::clone(sample), mapping.len()))),
             longest: options.window.map_or(LONGEST, |window| window.saturating_mul(MOST_WINDOWS).min(LONGEST)),
             pus_of_core,
             observer,
@@ -406,6 +420,15 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
         }
     }
 
+    /// A task comes to where it was to be noted.
+    pub(crate) fn note_cut(&mut self, task: &Task<'a>, number: u64) {
+        let Some(cuts) = &mut self.cuts else { return };
+        if cuts.note(task.number, number, task.clock.time, counted(task)) {
+            let (caches, servers) = (self.caches.report(), self.caches.fabric.report());
+            cuts.note_common(number, Common { caches, servers, switches: self.switches });
+        }
+    }
+
     fn check_ended(&self) -> Result<()> {
         for task in self.tasks.iter().flatten() {
             if let State::Asleep { on, position, .. } | State::Polls { on, position, .. } = task.state {
@@ -421,7 +444,7 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
         let mut total = TaskReport { name: "all".to_owned(), ..TaskReport::default() };
         tasks.iter().for_each(|task| total.add(task));
         total.set_rate(cycle);
-        Report {
+        let report = Report {
             time_fs: total.end_fs,
             tasks,
             caches: self.caches.report(),
@@ -430,12 +453,22 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
             exchanges: self.exchanges.done(),
             series: self.series.map(|series| series.finish(total.end_fs, self.caches.fabric.series())),
             total,
+            sampled: None,
+        };
+        match self.cuts {
+            None => report,
+            Some(cuts) => cuts.whole(report, cycle),
         }
     }
 }
 
+/// What a task has done until now.
+fn counted(task: &Task) -> TaskReport {
+    TaskReport { stalled_fs: task.clock.stalled, instructions: task.clock.begun, ..task.report.clone() }
+}
+
 fn finished(task: Task, cycle: Time) -> TaskReport {
-    let mut report = TaskReport { stalled_fs: task.clock.stalled, instructions: task.clock.begun, ..task.report };
+    let mut report = counted(&task);
     report.finish(cycle);
     report
 }

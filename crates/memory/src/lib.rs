@@ -21,6 +21,7 @@ mod pages;
 mod queue;
 mod replacement;
 pub mod report;
+pub mod sample;
 mod scheduler;
 pub mod series;
 mod shadow;

@@ -22,7 +22,7 @@ pub enum Placement {
     /// To the node of whoever touches them first, and then to that of whoever goes on touching them, as Linux balances
     /// memory ([`crate::machine::System`]): so many times as fast as it does, because simulated runs are short.
     AutoNuma(u32),
-    /// Addresses to nodes as listed, all else to the node of whoever touches it first.
+    /// Addresses to nodes as listed, ascending and apart; all else to the node of whoever touches it first.
     Listed(Vec<(Range<u64>, usize)>),
 }
 
@@ -149,7 +149,8 @@ impl Pages {
             Placement::Bind(node) => *node,
             Placement::Listed(ranges) => {
                 let address = page << self.page_bits;
-                ranges.iter().find(|(range, _)| range.contains(&address)).map_or(near, |&(_, node)| node)
+                let next = ranges.partition_point(|(range, _)| range.end <= address);
+                ranges.get(next).filter(|(range, _)| range.contains(&address)).map_or(near, |&(_, node)| node)
             }
         };
         self.node_of.insert(page, node as u32);

@@ -1,5 +1,6 @@
 //! What a simulation found, as plain numbers. Times are in fs ([`crate::clock`]).
 
+use crate::sample::{Sampled, scaled};
 use crate::series::{ByPlace, Series};
 use serde::Serialize;
 
@@ -177,10 +178,10 @@ impl ByCopies {
         self.invalidation + self.capacity + self.replication
     }
 
-    fn add(&mut self, other: Self) {
-        self.invalidation += other.invalidation;
-        self.capacity += other.capacity;
-        self.replication += other.replication;
+    fn with_each(&mut self, other: Self, each: &mut dyn FnMut(&mut u64, u64)) {
+        each(&mut self.invalidation, other.invalidation);
+        each(&mut self.capacity, other.capacity);
+        each(&mut self.replication, other.replication);
     }
 }
 
@@ -293,34 +294,46 @@ impl TaskReport {
     /// Adds another's counts; the end is the later one. Instructions a cycle are left as they are.
     pub fn add(&mut self, other: &Self) {
         self.end_fs = self.end_fs.max(other.end_fs);
+        self.with_each(other, &mut |sum, count| *sum += count);
+    }
+
+    /// Adds what came between two reports of the same task, so many times.
+    pub(crate) fn add_part(&mut self, before: &Self, now: &Self, weight: f64) {
+        let mut part = now.clone();
+        part.with_each(before, &mut |now, before| *now = now.saturating_sub(before));
+        self.with_each(&part, &mut |sum, count| *sum += scaled(count, weight));
+    }
+
+    /// Each count with that of another.
+    fn with_each(&mut self, other: &Self, each: &mut dyn FnMut(&mut u64, u64)) {
         for (sum, counts) in
             [(&mut self.loads_served, other.loads_served), (&mut self.stores_served, other.stores_served)]
         {
             let mut counts = counts;
-            Served::ALL.into_iter().for_each(|served| *sum.at(served) += *counts.at(served));
+            Served::ALL.into_iter().for_each(|served| each(sum.at(served), *counts.at(served)));
         }
         for (sum, kinds) in
             [(&mut self.private_misses, other.private_misses), (&mut self.last_misses, other.last_misses)]
         {
-            sum.compulsory += kinds.compulsory;
-            sum.replacement += kinds.replacement;
-            sum.coherence += kinds.coherence;
+            each(&mut sum.compulsory, kinds.compulsory);
+            each(&mut sum.replacement, kinds.replacement);
+            each(&mut sum.coherence, kinds.coherence);
         }
         if self.misses.is_empty() {
             self.misses = other.misses.iter().map(|misses| LevelMisses::new(misses.level)).collect();
         }
         for (sum, misses) in self.misses.iter_mut().zip(&other.misses) {
-            sum.compulsory += misses.compulsory;
-            sum.capacity += misses.capacity;
-            sum.conflict += misses.conflict;
-            sum.coherence += misses.coherence;
-            sum.by_copies.add(misses.by_copies);
+            each(&mut sum.compulsory, misses.compulsory);
+            each(&mut sum.capacity, misses.capacity);
+            each(&mut sum.conflict, misses.conflict);
+            each(&mut sum.coherence, misses.coherence);
+            sum.by_copies.with_each(misses.by_copies, each);
         }
         let by_place = self.load_latency_by_place.0.iter_mut().zip(&other.load_latency_by_place.0);
-        by_place.for_each(|(sum, counts)| sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count));
-        self.data_tlb.add(other.data_tlb);
-        self.code_tlb.add(other.code_tlb);
-        self.load_latency.iter_mut().zip(other.load_latency).for_each(|(sum, count)| *sum += count);
+        by_place.for_each(|(sum, counts)| sum.iter_mut().zip(counts).for_each(|(sum, &count)| each(sum, count)));
+        self.data_tlb.with_each(other.data_tlb, each);
+        self.code_tlb.with_each(other.code_tlb, each);
+        self.load_latency.iter_mut().zip(other.load_latency).for_each(|(sum, count)| each(sum, count));
         for (sum, count) in [
             (&mut self.instructions, other.instructions),
             (&mut self.running_fs, other.running_fs),
@@ -346,7 +359,7 @@ impl TaskReport {
             (&mut self.queued_fs, other.queued_fs),
             (&mut self.moves, other.moves),
         ] {
-            *sum += count;
+            each(sum, count);
         }
     }
 }
@@ -427,6 +440,9 @@ pub struct Report {
     /// The run over time, where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<Series>,
+    /// That all of it is estimated from a sample of the run; none where all of the run was simulated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampled: Option<Sampled>,
 }
 
 impl Report {

@@ -42,7 +42,18 @@ impl<'a, O: Observer> Engine<'a, '_, O> {
                     Step::Unmap { .. } => return Ok(Stop::Turn),
                     Step::Polled { accesses } => {
                         task.position = task.position.saturating_add(*accesses);
+                        task.made_at = task.clock.time;
                         task.report.polls_recorded = task.report.polls_recorded.saturating_add(*accesses);
+                        task.work = Work::Nothing;
+                    }
+                    Step::Skipped { accesses } => {
+                        task.position = task.position.saturating_add(*accesses);
+                        task.made_at = task.clock.time;
+                        task.work = Work::Nothing;
+                    }
+                    Step::Cut { number } => {
+                        let number = *number;
+                        self.note_cut(task, number);
                         task.work = Work::Nothing;
                     }
                     Step::Idle { time_ns } => {

@@ -5,12 +5,13 @@
 mod mappings;
 mod meta;
 mod order;
+mod outline;
 mod read;
 mod steps;
 mod write;
 
 pub use meta::{Image, Meta, MpiCode, Piece, Start, Task};
-pub use order::with_forced_order;
+pub use order::with_order_and_outline;
 pub use read::{CHANNEL_BYTES, RecordingFile};
 pub use write::Writer;
 

@@ -2,12 +2,13 @@
 
 use super::mappings::{Change, Objects, read_changes};
 use super::order::ForcedOrder;
+use super::outline;
 use super::steps::{FileSteps, IMAGE_SHIFT};
 use super::{FORMAT, META, Meta, MpiCode, Task, mappings_member, segments_member};
 use crate::looks::Looks;
 use crate::polls::Polls;
 use crate::segment::{Owner, Segment, read_segments};
-use crate::{Recording, Steps, TaskInfo};
+use crate::{Outline, Recording, Steps, TaskInfo};
 use cohabit_model::{Error, Result};
 use std::collections::HashMap;
 use std::fs::File;
@@ -142,6 +143,11 @@ impl RecordingFile {
         within.then(|| self.objects.end() + channel * CHANNEL_BYTES + start)
     }
 
+    /// What steps go through before they are read.
+    pub(super) fn stages(&self) -> Looks<Polls> {
+        Looks::new(Polls::new(), (self.meta.images.len() as u64) << IMAGE_SHIFT)
+    }
+
     /// Whether the file has such a member.
     pub(super) fn has(&self, name: &str) -> bool {
         self.archive.index_for_name(name).is_some()
@@ -242,9 +248,12 @@ impl Recording for RecordingFile {
     }
 
     fn steps(&self, task: u32) -> Result<Box<dyn Steps + '_>> {
-        let shared_from = (self.meta.images.len() as u64) << IMAGE_SHIFT;
         let forced = ForcedOrder::of(self, task)?;
-        Ok(Box::new(FileSteps::new(self, task, forced, Looks::new(Polls::new(), shared_from))))
+        Ok(Box::new(FileSteps::new(self, task, forced, self.stages())))
+    }
+
+    fn outline(&self) -> Result<Option<Outline>> {
+        outline::read(self)
     }
 }
 

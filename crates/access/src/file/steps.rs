@@ -17,6 +17,9 @@ pub(super) const IMAGE_SHIFT: u32 = 47;
 const LINE_BYTES: u32 = 64;
 const PAGE_SHIFT: u32 = 12;
 
+/// So many accesses before the place that is skipped to are told: what repeats is known by what came before.
+const CONTEXT: u64 = 1 << 11;
+
 /// Memory of accesses that is kept, at most.
 const MOST_SPARE: usize = 64;
 
@@ -103,6 +106,42 @@ impl<'a, T: Stage> FileSteps<'a, T> {
         self.decoder = Some(Decoder::new(bytes, self.file.segments[self.image].len()));
         self.stretch += 1;
         self.left_in_piece -= 1;
+        Ok(true)
+    }
+
+    /// Decodes what comes next and tells nothing of it, as far as it lies before a position. False where it does not,
+    /// or at the task's end.
+    fn advance_untold(&mut self, until: u64) -> Result<bool> {
+        if self.held.ran.times > 0 {
+            let segment = &self.file.segments[self.image][self.held.ran.number as usize];
+            let accesses = self.held.ran.times.saturating_mul(segment.accesses.len() as u64);
+            let behind = self.position.saturating_add(accesses);
+            if behind > until {
+                return Ok(false);
+            }
+            self.in_mpi = match segment.owner {
+                Owner::Common => self.in_mpi,
+                owner => owner != Owner::Program,
+            };
+            self.position = behind;
+            self.held.ran.times = 0;
+            self.held.moves = false;
+            self.held.waits.clear();
+        }
+        let Some(decoder) = &mut self.decoder else { return self.open_next() };
+        match decoder.next(&self.file.segments[self.image])? {
+            Next::Segment => std::mem::swap(&mut self.held.ran, &mut decoder.ran),
+            Next::Event => match decoder.event() {
+                Some(Coded::Mappings { version, .. }) => {
+                    self.mapped.advance(&self.file.changes[self.image], version, &self.file.objects);
+                }
+                Some(Coded::Access { .. } | Coded::Remote { .. } | Coded::Channel { .. }) => {
+                    self.position = self.position.saturating_add(1);
+                }
+                _ => {}
+            },
+            Next::End => self.decoder = None,
+        }
         Ok(true)
     }
 
@@ -471,5 +510,18 @@ impl<T: Stage> Steps for FileSteps<'_, T> {
             accesses.clear();
             self.spare.push(accesses);
         }
+    }
+
+    fn skip_to(&mut self, position: u64) -> Result<Option<u64>> {
+        let until = position.saturating_sub(CONTEXT);
+        if self.position.saturating_add(CONTEXT) >= until {
+            return Ok(None);
+        }
+        while self.position < until && self.advance_untold(until)? {}
+        self.hold_against_said(true)?;
+        while self.forced_before(self.position)?.is_some() {}
+        (self.instructions, self.code_page) = (0, None);
+        self.to.forget(self.in_mpi);
+        Ok(Some(self.position))
     }
 }

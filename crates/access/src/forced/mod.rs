@@ -194,9 +194,11 @@ fn advance(
             task.position = task.position.saturating_add(step.access_count());
             *left = left.saturating_sub(step.access_count());
         }
-        Step::Polled { accesses } => tasks[number].position = tasks[number].position.saturating_add(*accesses),
+        Step::Polled { accesses } | Step::Skipped { accesses } => {
+            tasks[number].position = tasks[number].position.saturating_add(*accesses);
+        }
         Step::Unmap { range } => tracked.unmapped(range),
-        Step::Compute { .. } | Step::Code { .. } | Step::Idle { .. } | Step::Phase { .. } => {}
+        Step::Compute { .. } | Step::Code { .. } | Step::Idle { .. } | Step::Phase { .. } | Step::Cut { .. } => {}
     }
     tasks[number].seen = false;
     if let Step::Loop { accesses, .. } = step {

@@ -14,17 +14,20 @@ use crate::recording::{RecordingArgs, periods, read_under_progress};
 use clap::builder::PossibleValuesParser;
 use cohabit_access::Recording;
 use cohabit_access::locks::FreeLocks;
+use cohabit_access::outline::{INTERVALS, Outline};
 use cohabit_detect::communication::communication;
 use cohabit_map::objective::{Case, Objective, map_for};
 use cohabit_map::usable::Usable;
 use cohabit_map::{MAPPERS, Mapper, OBJECTIVES, Options as MapOptions, Problem, mapper, objective};
 use cohabit_memory::report::{ServedCounts, TaskReport};
+use cohabit_memory::sample::Sample;
 use cohabit_memory::{Machine, Options, Placement, Report, clock, simulate};
 use cohabit_model::file::check_writable;
 use cohabit_model::{Error, Mapping, Matrix, Result, Topology};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -51,6 +54,7 @@ Examples:
   cohabit simulate r.rec --machine purple --window 100us -o sim.npz
   cohabit simulate r.rec --machine epyc --mapper packed scatter best --objective congestion --share-cores
   cohabit simulate r.rec --machine purple --sensitivity --threads 2
+  cohabit simulate r.rec --machine purple --sample     a part of a long run, and an estimate of the rest
 
 Rankings of mappings are what is claimed, not seconds (docs/simulator.md).";
 
@@ -102,6 +106,14 @@ pub struct Simulate {
     #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true, default_missing_value = "20",
           value_parser = clap::value_parser!(u8).range(1..=90))]
     sensitivity: Option<u8>,
+    /// Simulate a sample of a long run, measure so many percent of it, and estimate the rest: times come with the
+    /// interval that they lie in with a probability of 95 %
+    #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true, default_missing_value = "3",
+          value_parser = clap::value_parser!(u8).range(1..=50), conflicts_with_all = ["window", "classify"])]
+    sample: Option<u8>,
+    /// Which of the samples of --sample is drawn
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "sample")]
+    seed: u64,
     /// How many mappings are simulated at a time; the result is the same for any number
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     threads: u16,
@@ -122,6 +134,10 @@ impl Simulate {
         let placement = Placement::parse(&self.memory).map_err(|error| Failure::usage(error.at("--memory")))?;
         let machine = Machine::load(&self.machine)?;
         placement.check(machine.memory.nodes).map_err(|error| Failure::usage(error.at("--memory")))?;
+        if self.sample.is_some() && matches!(placement, Placement::AutoNuma(_)) {
+            let error = Error::new("--sample with --memory autonuma: what moves pages goes on in what is left out");
+            return Err(Failure::usage(error.remedy("leave one of the two out")));
+        }
         self.json.check()?;
         self.output.as_deref().map_or(Ok(()), check_writable)?;
         let window = self.window()?;
@@ -130,8 +146,11 @@ impl Simulate {
         let free = FreeLocks(&*named.recording);
         let recording: &dyn Recording = if self.free_locks { &free } else { &*named.recording };
         named.warn_of_times();
+        let sample = self.sample.map(|percent| self.draw(recording, percent)).transpose()?.map(Arc::new);
+        let excerpt = sample.as_ref().map(|sample| sample.excerpt(recording));
+        let recording = excerpt.as_ref().map_or(recording, |excerpt| excerpt as &dyn Recording);
         // What decides on mappings needs neither kinds nor windows.
-        let plain = Options { placement, ..Options::default() };
+        let plain = Options { placement, sample: sample.clone(), ..Options::default() };
         let options = Options { classify: self.classify, window, ..plain.clone() };
         let placements = self.placements(recording, &machine, &plain)?;
         let different: BTreeSet<_> = placements.iter().map(|(_, placement)| placement).collect();
@@ -157,13 +176,24 @@ impl Simulate {
         if let Some(path) = &self.output {
             arrays::write(path, &fields, &simulated)?;
         }
-        let mut text = tables::text(&self.machine, &machine, recording, &simulated);
+        let mut text = tables::text(&self.machine, &machine, recording, &simulated, sample.as_deref());
         if let Some(found) = sensitivity {
             fields["sensitivity"] = found.fields();
             text += &found.text();
         }
         self.json.emit("simulate", fields, &text)?;
         Ok(End::Done)
+    }
+
+    /// Draws the sample that is asked for.
+    fn draw(&self, recording: &dyn Recording, percent: u8) -> Result<Sample> {
+        let outline = match recording.outline()? {
+            Some(outline) => outline,
+            None => read_under_progress("finding out what the run consists of", recording, 1, |read| {
+                Outline::of(read, INTERVALS)
+            })?,
+        };
+        Sample::draw(outline, f64::from(percent) / 100.0, self.seed)
     }
 
     /// How long windows are, in fs.
@@ -410,6 +440,8 @@ mod tests {
             window: None,
             output: None,
             sensitivity: None,
+            sample: None,
+            seed: 1,
             threads: 1,
             json: JsonArgs::none(),
         }

@@ -6,7 +6,7 @@ use super::merge::{Run, merge};
 use super::program::check_profilable;
 use super::{Options, Outcome, abi, clock};
 use crate::recording::{Parts, collect};
-use cohabit_access::file::with_forced_order;
+use cohabit_access::file::with_order_and_outline;
 use cohabit_host::install::Installation;
 use cohabit_host::signals::Passing;
 use cohabit_model::command::CommandError;
@@ -212,7 +212,7 @@ impl<'a> Recording<'a> {
         file.into_inner().map_err(|error| failed(error.into_error()))?.sync_all().map_err(failed)?;
         std::fs::rename(&path, self.to).map_err(failed)?;
         // It takes a while, and whoever ends it has the recording nevertheless.
-        if self.by_words && with_forced_order(self.to, &path)? {
+        if self.by_words && with_order_and_outline(self.to, &path)? {
             std::fs::rename(&path, self.to).map_err(failed)?;
         }
         Ok(accesses)

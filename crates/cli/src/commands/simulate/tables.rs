@@ -6,23 +6,42 @@ use crate::output::is_verbose;
 use cohabit_access::Recording;
 use cohabit_memory::Machine;
 use cohabit_memory::report::{ByCopies, LevelMisses, TaskReport};
+use cohabit_memory::sample::Sample;
 
 /// The table of all mappings; with `--verbose` one of each mapping's tasks.
-pub(super) fn text(name: &str, machine: &Machine, recording: &dyn Recording, simulated: &[Simulated]) -> String {
-    let mut text = format!("{name}: {}; {} tasks\n\n", machine.about, recording.tasks().len());
+pub(super) fn text(
+    name: &str,
+    machine: &Machine,
+    recording: &dyn Recording,
+    simulated: &[Simulated],
+    sample: Option<&Sample>,
+) -> String {
+    let mut text = format!("{name}: {}; {} tasks\n", machine.about, recording.tasks().len());
+    if let Some(sample) = sample {
+        text += &format!(
+            "estimated: {} of {} intervals of the run were measured, and {:.1} % of its accesses simulated; times lie within \
+             the interval that is given with a probability of 95 %\n",
+            sample.measured(),
+            sample.intervals(),
+            100.0 * sample.share()
+        );
+    }
+    text += "\n";
     let width = simulated.iter().map(|one| one.name.chars().count()).max().unwrap_or(0).max("mapping".len());
     let levels = machine.levels.len() as u8;
     let misses: String = (2..=levels).map(|level| format!("  {:>12}", format!("L{level} misses"))).collect();
+    let margin = if sample.is_some() { format!("  {:>8}", "+-") } else { String::new() };
     text += &format!(
-        "{:<width$}  {:>9}  {:>8}  {:>5}{misses}  {:>13}  {:>14}  {:>10}\n",
+        "{:<width$}  {:>9}{margin}  {:>8}{margin}  {:>5}{misses}  {:>13}  {:>14}  {:>10}\n",
         "mapping", "time", "relative", "IPC", "invalidations", "cache-to-cache", "remote"
     );
     let first = simulated.first().map_or(0, |one| one.report.time_fs).max(1);
     for one in simulated {
         let report = &one.report;
         let misses: String = (2..=levels).map(|level| format!("  {:>12}", report.misses(level))).collect();
+        let [of_time, of_ratio] = margins(one, &simulated[0], sample);
         text += &format!(
-            "{:<width$}  {:>9}  {:>8.3}  {:>5.2}{misses}  {:>13}  {:>14}  {:>10}\n",
+            "{:<width$}  {:>9}{of_time}  {:>8.3}{of_ratio}  {:>5.2}{misses}  {:>13}  {:>14}  {:>10}\n",
             one.name,
             number::seconds(report.time_fs as f64 / 1e15),
             report.time_fs as f64 / first as f64,
@@ -38,6 +57,16 @@ pub(super) fn text(name: &str, machine: &Machine, recording: &dyn Recording, sim
         text += &tasks(simulated);
     }
     text
+}
+
+/// Half the interval of a time, and of what it is relative to the first one's; nothing where all was simulated.
+fn margins(one: &Simulated, first: &Simulated, sample: Option<&Sample>) -> [String; 2] {
+    let (Some(sample), Some(sampled), Some(of_first)) = (sample, &one.report.sampled, &first.report.sampled) else {
+        return [String::new(), String::new()];
+    };
+    let of_time = 100.0 * sampled.margin_fs as f64 / one.report.time_fs.max(1) as f64;
+    let of_ratio = sample.difference(sampled, of_first).margin;
+    [format!("  {:>8}", format!("{of_time:.1} %")), format!("  {of_ratio:>8.3}")]
 }
 
 /// Misses of all tasks by kind, of each level and of the first TLBs; nothing where that was not found out.
