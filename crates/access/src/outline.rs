@@ -30,6 +30,8 @@ const RECENT: usize = 64;
 /// Pages that tasks touch in intervals, of all intervals together: 24 bytes each. Where there are more, intervals are
 /// longer.
 const MOST_TOUCHED: usize = 1 << 23;
+/// Intervals times tasks: 48 bytes each. Of very many tasks there are fewer intervals.
+const MOST_PLACES: usize = 1 << 20;
 
 /// How far a task is: so many accesses, and behind the last of them so many instructions without access, and so much
 /// sleep.
@@ -80,7 +82,7 @@ pub struct Outline {
 
 impl Outline {
     /// The outline of a recording, in at least `intervals` intervals and less than twice as many, where the run is long
-    /// enough for that.
+    /// enough for that and has not very many tasks.
     ///
     /// # Errors
     /// The recording cannot be read, or its waits cannot be kept.
@@ -94,6 +96,7 @@ impl Outline {
     /// The same, with no more pages that tasks touch in intervals, where there is more than one.
     fn within(recording: &dyn Recording, intervals: usize, most_touched: usize) -> Result<Self> {
         assert!(intervals > 0, "a run has an interval");
+        let intervals = intervals.min(MOST_PLACES / recording.tasks().len().max(1)).max(1);
         let mut walk = Walk::new(recording)?;
         let mut length = SHORTEST;
         let (mut until, mut next_cut) = (0, length);

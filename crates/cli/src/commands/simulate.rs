@@ -171,6 +171,7 @@ impl Simulate {
             "recording": named.name, "program": named.program,
             "machine": self.machine,
             "memory": self.memory, "free_locks": self.free_locks,
+            "sample": self.sample.map(|percent| json!({ "percent": percent, "seed": self.seed })),
             "mappings": simulated.iter().map(fields).collect::<Vec<_>>(),
         });
         if let Some(path) = &self.output {

@@ -33,8 +33,23 @@ pub struct Simulation {
     pub machine: String,
     /// Where pages went, as given.
     pub memory: String,
+    /// Whether nobody waited for a lock.
+    #[serde(default)]
+    pub free_locks: bool,
+    /// The sample of the run that was simulated; none where all of it was.
+    #[serde(default)]
+    pub sample: Option<Sample>,
     /// The mappings.
     pub mappings: Vec<Simulated>,
+}
+
+/// Which sample of a run, as given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct Sample {
+    /// How much of the run was measured.
+    pub percent: u8,
+    /// Which draw.
+    pub seed: u64,
 }
 
 /// A mapping and what it led to.
@@ -54,11 +69,21 @@ pub struct Simulated {
 pub struct Report {
     /// When the last task ended, in fs.
     pub time_fs: u64,
+    /// How far off the time may be where it is estimated from a sample.
+    #[serde(default)]
+    pub sampled: Option<Sampled>,
     /// All tasks together.
     pub total: Total,
     /// Controllers, links, bus.
     #[serde(default)]
     pub servers: Vec<Server>,
+}
+
+/// An estimated time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct Sampled {
+    /// Half of the interval that it lies in with a probability of 95 %, in fs.
+    pub margin_fs: u64,
 }
 
 /// All tasks' counts.

@@ -68,7 +68,8 @@ fn bars(area: &Area, found: &Simulation, used: &[usize], width: i32) -> Result<(
     let left = (units(longest) + GAP).min(width / 3);
     let half = (width - left - 3 * GAP) / 2;
     let second = left + half + 2 * GAP;
-    for (x, title) in [(left, "time, relative"), (second, "served behind the L1")] {
+    let of_time = if found.sample.is_some() { "estimated time, relative" } else { "time, relative" };
+    for (x, title) in [(left, of_time), (second, "served behind the L1")] {
         area.draw(&Text::new(cut(title, letters(half)), (x, 4), style(HPos::Left, VPos::Top))).map_err(failed)?;
     }
     let relative = found.relative();
@@ -105,7 +106,7 @@ fn bars(area: &Area, found: &Simulation, used: &[usize], width: i32) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::documents::simulation::{Report, Simulated, Total};
+    use crate::documents::simulation::{Report, Sample, Simulated, Total};
 
     #[test]
     fn every_mapping_has_its_time_and_its_places() {
@@ -113,6 +114,7 @@ mod tests {
             name: name.to_owned(),
             pus: Vec::new(),
             report: Report {
+                sampled: None,
                 time_fs,
                 total: Total {
                     loads_served: [("l1", 1000), ("l3", 30), ("far_cache", far)]
@@ -125,7 +127,9 @@ mod tests {
             },
         };
         let mappings = vec![one("packed", 200, 70), one("best", 150, 0)];
-        let found = Simulation {
+        let mut found = Simulation {
+            free_locks: false,
+            sample: None,
             recording: "r".into(),
             program: None,
             machine: "m".into(),
@@ -140,5 +144,8 @@ mod tests {
         assert!(!picture.contains("\nL1\n"));
         // Two times, two shares and one, two frames, two of the legend with frames, the paper.
         assert_eq!(picture.matches("<rect").count(), 2 + 3 + 2 + 4 + 1);
+        assert!(!picture.contains("estimated"));
+        found.sample = Some(Sample { percent: 3, seed: 1 });
+        assert!(svg(&found, 85.0).unwrap().contains("\nestimated time, relative\n"));
     }
 }

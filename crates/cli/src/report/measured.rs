@@ -143,6 +143,10 @@ fn simulate_command(path: &str, found: &Simulation) -> String {
     words.extend(found.program.is_none().then(|| found.recording.clone()));
     words.extend(["--machine".to_owned(), found.machine.clone()]);
     words.extend(["--memory".to_owned(), found.memory.clone()]);
+    words.extend(found.free_locks.then(|| "--free-locks".to_owned()));
+    if let Some(sample) = found.sample {
+        words.extend([format!("--sample={}", sample.percent), "--seed".to_owned(), sample.seed.to_string()]);
+    }
     for (option, names) in [("--mapping", mappings), ("--mapper", mappers)] {
         if !names.is_empty() {
             words.push(option.to_owned());
@@ -164,6 +168,11 @@ fn simulated(found: &Simulation) -> String {
         "{} on the machine {}, pages {}. Rankings are what is claimed, not seconds.",
         found.recording, found.machine, found.memory
     ));
+    if found.sample.is_some() {
+        out += &html::paragraph(
+            "All of it is estimated from a sample of the run; times lie within the given interval with a probability of 95 %.",
+        );
+    }
     if let Ok(svg) = simulation::svg(found, WIDTH_MM) {
         out += &html::picture(&svg, "time by mapping, and where accesses were served; the table says the same");
     }
@@ -175,7 +184,14 @@ fn simulated(found: &Simulation) -> String {
         let served = one.report.served();
         let mut row = vec![
             one.name.clone(),
-            seconds(one.report.time_fs as f64 / 1e15),
+            match one.report.sampled {
+                None => seconds(one.report.time_fs as f64 / 1e15),
+                Some(sampled) => format!(
+                    "{} +- {}",
+                    seconds(one.report.time_fs as f64 / 1e15),
+                    seconds(sampled.margin_fs as f64 / 1e15)
+                ),
+            },
             format!("{relative:.3}"),
             grouped(one.report.total.invalidations.into()),
         ];
