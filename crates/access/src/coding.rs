@@ -315,3 +315,12 @@ impl Bytes {
         Ok(((value >> 1) as i64) ^ -((value & 1) as i64))
     }
 }
+
+/// Writes a number as [`Bytes`] reads it: seven bits a byte, lowest first, the top bit set in all but the last.
+pub(crate) fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
+    while number > 0x7f {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}

@@ -2,6 +2,7 @@
 //! program image, and the coded steps of each task, in stretches that can be decoded by themselves. Zip gives
 //! checksums, an index and the compression, and tools that look into it.
 
+mod finish;
 mod mappings;
 mod meta;
 mod order;
@@ -10,8 +11,8 @@ mod read;
 mod steps;
 mod write;
 
+pub use finish::with_order_and_outline;
 pub use meta::{Image, Meta, MpiCode, Piece, Start, Task};
-pub use order::with_order_and_outline;
 pub use read::{CHANNEL_BYTES, RecordingFile};
 pub use write::Writer;
 

@@ -9,7 +9,7 @@
 
 use super::RecordingFile;
 use crate::Recording;
-use crate::coding::Bytes;
+use crate::coding::{Bytes, put_number};
 use crate::outline::{FEATURES, Interval, Outline, Place, Touched};
 use cohabit_model::{Error, Result};
 
@@ -21,13 +21,7 @@ const MOST_PAGES: u64 = 1 << 52;
 /// An outline as it is kept.
 pub(super) fn coded(outline: &Outline) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let mut put = |mut number: u64| {
-        while number > 0x7f {
-            bytes.push(number as u8 | 0x80);
-            number >>= 7;
-        }
-        bytes.push(number as u8);
-    };
+    let mut put = |number: u64| put_number(&mut bytes, number);
     let tasks = outline.intervals.first().map_or(0, |interval| interval.end.len());
     let mut pages = outline.first_touch.clone();
     pages.sort_unstable();
