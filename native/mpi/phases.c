@@ -10,7 +10,7 @@
  * A rank that came to phases in quick succession would only move: it stays where it is for LEAST_NS, and then moves at
  * its next call.
  */
-#include "library.h"
+#include "known_sites.h"
 #include <dirent.h>
 #include <errno.h>
 #include <sched.h>
@@ -19,9 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-#define NO_PHASE UINT32_MAX
-/* Of an address in MPI's own Fortran layer: the place that called that one counts. */
-#define BEHIND_MPI (UINT32_MAX - 1)
+#define NO_PHASE OF_NOTHING
 /* Twenty times what a move is taken to cost (crates/model/src/cost.rs). */
 #define LEAST_NS 10000000
 #define MASK_WORDS 16
@@ -45,13 +43,10 @@ static struct {
     uint64_t cpus[MASK_WORDS]; /* that it was given */
 } plan = { .phase = NO_PHASE };
 
-/* Which phase begins at an address. At most half of it is used: what else calls begins none. */
-static struct {
-    uintptr_t address; /* 0: empty */
-    uint32_t phase;
-} known[4096];
-#define KNOWN (sizeof(known) / sizeof(known[0]))
-static uint32_t known_count;
+/* Which phase begins at an address. What else calls begins none. */
+static uint32_t begins_at(uintptr_t address);
+static known_site_t places[4096];
+static known_sites_t known = { places, sizeof(places) / sizeof(places[0]), begins_at, 0 };
 
 static void *
 one_more(void *list, uint32_t count, size_t element)
@@ -167,52 +162,14 @@ begins_at(uintptr_t address)
     return NO_PHASE;
 }
 
-static size_t
-slot_of(uintptr_t address)
-{
-    size_t slot = (address * 0x9e3779b97f4a7c15ull >> 32) % KNOWN;
-    while (known[slot].address != address && known[slot].address != 0)
-        slot = (slot + 1) % KNOWN;
-    return slot;
-}
-
-static uint32_t
-keep(uintptr_t address, uint32_t phase)
-{
-    size_t slot = slot_of(address);
-    if (known_count == KNOWN / 2)
-        return NO_PHASE;
-    known_count += known[slot].address == 0;
-    known[slot].phase = phase;
-    known[slot].address = address;
-    return phase;
-}
-
-/* What begins where MPI's own Fortran layer was called from. */
-static uint32_t
-phase_behind_mpi(void)
-{
-    uintptr_t address = site();
-    if (known[slot_of(address)].address == address)
-        return known[slot_of(address)].phase;
-    address = site_anew();
-    return keep(address, begins_at(address));
-}
-
 void
 phases_call(void *return_address, void *own_frame)
 {
     if (depth != 0)
         return;
-    uintptr_t address = (uintptr_t)return_address;
-    size_t slot = slot_of(address);
-    uint32_t phase = known[slot].phase;
     caller = return_address;
     frame = own_frame;
-    if (__builtin_expect(known[slot].address == 0, 0))
-        phase = keep(address, site_anew() == address ? begins_at(address) : BEHIND_MPI);
-    if (phase == BEHIND_MPI)
-        phase = phase_behind_mpi();
+    uint32_t phase = known_site(&known);
     if (__builtin_expect(phase != plan.phase, 0) && phase != NO_PHASE)
         change(phase);
 }

@@ -4,24 +4,17 @@
  * long as no two of them are further apart than the gap, so that a loop is one visit however long it runs. Where there
  * are too many visits, the gap is doubled and those that are nearer are joined. All is called with the lock held.
  */
-#include "library.h"
+#include "known_sites.h"
 #include <string.h>
 
-#define NOT_KEPT UINT32_MAX
-/* Of an address in MPI's own Fortran layer: the place that called that one counts. */
-#define BEHIND_MPI (UINT32_MAX - 1)
 /* Calls that are nearer are of one visit, at the beginning. */
 #define GAPS_PER_SECOND 100
 #define FIRST_SITES 16
 #define FIRST_VISITS 128
 
-/* Addresses and their sites, at most half of it used. */
-static struct {
-    uintptr_t address; /* 0: empty */
-    uint32_t site;
-} known[4 * COHABIT_MPI_MAX_CALL_SITES];
-#define KNOWN (sizeof(known) / sizeof(known[0]))
-static uint32_t known_count;
+static uint32_t new_site(uintptr_t address);
+static known_site_t sites_of_calls[4 * COHABIT_MPI_MAX_CALL_SITES];
+static known_sites_t known = { sites_of_calls, sizeof(sites_of_calls) / sizeof(known_site_t), new_site, 0 };
 /* The newest visit of each site, plus 1. */
 static uint32_t newest[COHABIT_MPI_MAX_CALL_SITES];
 static uint32_t sites_capacity, visits_capacity, most_visits;
@@ -63,7 +56,7 @@ new_site(uintptr_t address)
     const char *module = site_module(address, &offset);
     /* Code that is in no file is elsewhere in each run. */
     if (module == NULL)
-        return NOT_KEPT;
+        return OF_NOTHING;
     uint32_t number = 0;
     cohabit_mpi_call_site_t *sites = part_at(head->call_sites);
     while (number < head->call_site_count &&
@@ -73,54 +66,12 @@ new_site(uintptr_t address)
         return number;
     if (number == COHABIT_MPI_MAX_CALL_SITES ||
         (number == sites_capacity && !grow(&head->call_sites, number, &sites_capacity, FIRST_SITES, sizeof(*sites))))
-        return NOT_KEPT;
+        return OF_NOTHING;
     sites = part_at(head->call_sites);
     sites[number].offset = offset;
     strncpy(sites[number].module, module, sizeof(sites->module) - 1);
     __atomic_store_n(&head->call_site_count, number + 1, __ATOMIC_RELEASE);
     return number;
-}
-
-static size_t
-slot_of(uintptr_t address)
-{
-    size_t slot = (address * 0x9e3779b97f4a7c15ull >> 32) % KNOWN;
-    while (known[slot].address != address && known[slot].address != 0)
-        slot = (slot + 1) % KNOWN;
-    return slot;
-}
-
-static uint32_t
-keep(uintptr_t address, uint32_t number)
-{
-    size_t slot = slot_of(address);
-    if (known_count == KNOWN / 2)
-        return NOT_KEPT;
-    known_count += known[slot].address == 0;
-    known[slot].site = number;
-    known[slot].address = address;
-    return number;
-}
-
-static uint32_t
-site_behind_mpi(void)
-{
-    uintptr_t address = site();
-    if (known[slot_of(address)].address == address)
-        return known[slot_of(address)].site;
-    address = site_anew();
-    return keep(address, new_site(address));
-}
-
-static uint32_t
-site_of_call(void)
-{
-    uintptr_t address = (uintptr_t)caller;
-    size_t slot = slot_of(address);
-    uint32_t number = known[slot].site;
-    if (__builtin_expect(known[slot].address == 0, 0))
-        number = keep(address, site_anew() == address ? new_site(address) : BEHIND_MPI);
-    return __builtin_expect(number == BEHIND_MPI, 0) ? site_behind_mpi() : number;
 }
 
 /* Joins visits of a site that are no further apart than twice the gap. */
@@ -148,8 +99,8 @@ join(void)
 void
 visit(void)
 {
-    uint32_t site_number = site_of_call();
-    if (site_number == NOT_KEPT)
+    uint32_t site_number = known_site(&known);
+    if (site_number == OF_NOTHING)
         return;
     if (__builtin_expect(newest[site_number] != 0, 1)) {
         cohabit_mpi_visit_t *last = &all[newest[site_number] - 1];
