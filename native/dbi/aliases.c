@@ -2,6 +2,7 @@
 #include "aliases.h"
 #include "mappings.h"
 #include "system.h"
+#include "vforks.h"
 #include <asm/unistd.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -30,7 +31,8 @@ compare(void *tag, app_pc start, uint32_t bytes, uint64_t translated)
 {
     if (digest(start, bytes) == translated)
         return;
-    dr_flush_region(start, bytes);
+    if (!vforks_flush(start, bytes))
+        return;
     dr_mcontext_t mc = { sizeof(mc), DR_MC_ALL };
     dr_get_mcontext(dr_get_current_drcontext(), &mc);
     mc.pc = tag;
@@ -77,16 +79,10 @@ aliases_insert(void *dc, void *tag, instrlist_t *block, instr_t *instr)
 }
 
 static void
-flushed(void *unused)
-{
-    (void)unused;
-}
-
-static void
 written(uint64_t start, uint64_t bytes)
 {
-    if (bytes > 0) /* dr_flush_region calls no function at all where no code has run there */
-        dr_flush_region_ex((app_pc)(ptr_uint_t)start, bytes, flushed, NULL);
+    if (bytes > 0)
+        vforks_flush((void *)(ptr_uint_t)start, bytes);
 }
 
 static void

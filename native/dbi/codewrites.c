@@ -9,6 +9,7 @@
 #include "codewrites.h"
 #include "drmgr.h"
 #include "drreg.h"
+#include "vforks.h"
 #include <sys/mman.h>
 
 static int possible;
@@ -23,7 +24,7 @@ void
 codewrites_mapped(uint64_t protection)
 {
     if ((protection & PROT_WRITE) != 0 && (protection & PROT_EXEC) != 0 && first_time())
-        dr_flush_region(NULL, ~(size_t)0);
+        vforks_flush(NULL, ~(size_t)0);
 }
 
 bool

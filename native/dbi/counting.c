@@ -11,6 +11,7 @@
 #include "options.h"
 #include "system.h"
 #include "ticks.h"
+#include "vforks.h"
 #include "dr_api.h"
 #include "drmgr.h"
 
@@ -88,7 +89,7 @@ static bool
 flush(void)
 {
     __atomic_add_fetch(&flushes, 1, __ATOMIC_ACQ_REL);
-    return dr_flush_region(NULL, ~(size_t)0);
+    return vforks_flush(NULL, ~(size_t)0);
 }
 
 bool
@@ -113,6 +114,8 @@ turn(void)
 void
 counting_poll(void)
 {
+    if (vforks_under_way())
+        return; /* the next call does it */
     if (__atomic_load_n(&asked, __ATOMIC_RELAXED) != 0 && __atomic_exchange_n(&asked, 0, __ATOMIC_ACQ_REL) != 0)
         turn();
     uint64_t due = __atomic_load_n(&burst_due, __ATOMIC_RELAXED), now = ticks_now();

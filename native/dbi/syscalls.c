@@ -18,6 +18,7 @@
 #include "system.h"
 #include "tasks.h"
 #include "vectors.h"
+#include "vforks.h"
 #include "drmgr.h"
 #include <asm/unistd.h>
 #include <fcntl.h>
@@ -236,6 +237,18 @@ clone_flags(int number, const uint64_t *argument)
     return flags;
 }
 
+/* Whether the call lends the memory to a child (vforks.h). `me->clone_flags` are a clone3's. */
+static bool
+lends(const task_t *me, int number)
+{
+    switch (number) {
+    case __NR_vfork: return true;
+    case __NR_clone: return (me->syscall_args[0] & CLONE_VFORK) != 0;
+    case __NR_clone3: return (me->clone_flags & CLONE_VFORK) != 0;
+    default: return false;
+    }
+}
+
 static bool
 event_filter(void *drcontext, int number)
 {
@@ -352,6 +365,8 @@ event_before(void *drcontext, int number)
         me->clone_flags = clone_flags(number, me->syscall_args);
     if (number == __NR_clone || number == __NR_clone3 || number == __NR_fork || number == __NR_vfork)
         tasks_makes(me, (clone_flags(number, me->syscall_args) & CLONE_THREAD) != 0);
+    if (lends(me, number))
+        vforks_begin(drcontext);
     if (number == __NR_close_range)
         descriptors_before(drcontext, me);
     if (number == __NR_exit)
@@ -374,6 +389,8 @@ event_after(void *drcontext, int number)
     dr_syscall_result_info_t info = { sizeof(info) };
     dr_syscall_get_result_ex(drcontext, &info);
     int64_t result = (int64_t)info.value;
+    if (result != 0 && lends(me, number))
+        vforks_end(); /* the child has a program of its own, or there is none */
     if (me->recorder != NULL && counting_on() && is_idle(number) && may_sleep(number, me->syscall_args))
         recorder_channels_polled(me, system_monotonic_ns() - me->idle_since_ns, !waits_for_descriptors(number) || result == 0);
     recorder_channels_after(me, number, result < 0 && result > -4096 ? -1 : result);

@@ -13,6 +13,7 @@
 #include "system.h"
 #include "ticks.h"
 #include "vectors.h"
+#include "vforks.h"
 #include "drmgr.h"
 #include <signal.h>
 #include <string.h>
@@ -133,6 +134,7 @@ event_fork(void *drcontext)
     common_fork();
     mappings_fork();
     counting_fork();
+    vforks_fork();
     clock_fork();
     modules_fork();
     shadow_clear_all();

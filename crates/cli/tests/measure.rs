@@ -58,6 +58,40 @@ fn a_node_is_measured_and_its_file_is_a_topology() {
     assert!(mapped.status == Some(0) && mapped.stdout.contains("time  linear"), "{}{}", mapped.stdout, mapped.stderr);
 }
 
+/// What it says depends on the machine and the moment; that it is a machine to simulate, and says where values come from,
+/// does not.
+#[test]
+fn the_machine_at_hand_is_measured_and_simulated() {
+    let room = Room::new();
+    let ran = room.run("measure --machine here.toml --time 100us -- sleep 0.05");
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.contains("a machine for cohabit simulate --machine: here.toml"), "{}", ran.stderr);
+    let file = std::fs::read_to_string(room.path("here.toml")).unwrap();
+    let line = |key: &str| file.lines().find(|line| line.starts_with(key)).unwrap_or_else(|| panic!("{key}\n{file}"));
+    // A program that sleeps takes as long at any rate.
+    assert!(ran.stderr.contains("sleep 0.05 took 5"), "{}", ran.stderr);
+    assert!(line("instructions_per_cycle").contains("sleep 0.05"), "{file}");
+    assert!(line("fault_us").ends_with("# measured") && line("window").contains('#'), "{file}");
+    let ran = room.run("simulate synthetic:ring:2 --machine here.toml --mapper packed");
+    assert!(ran.status == Some(0) && ran.stdout.contains("packed"), "{}{}", ran.stdout, ran.stderr);
+}
+
+#[test]
+fn a_machine_file_is_calibrated_on_what_runs_long_enough_or_not_written() {
+    let room = Room::new();
+    for (line, cause) in [
+        ("measure --machine here.toml --time 100us -- false", "it failed"),
+        ("measure --machine here.toml --time 100us -- true", "much of that is its start"),
+        ("measure --machine nowhere/here.toml", "nowhere"),
+        ("measure --machine here.toml -o node.toml", "--output"),
+        ("measure --machine here.toml --lengths 64", "--lengths"),
+    ] {
+        let ran = room.run(line);
+        assert!(ran.status != Some(0) && ran.stderr.contains(cause), "{line}: {}", ran.stderr);
+        assert!(!room.path("here.toml").exists(), "{line}");
+    }
+}
+
 /// The launcher of an MPI whose program was built; none, said aloud, where it is not there.
 fn launcher(kind: &str, name: &str) -> Option<Command> {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../build/native/cohabit-mpi-pingpong-{kind}"));

@@ -106,7 +106,7 @@ pub fn all_alike(tasks: usize, topology: &Topology) -> Option<String> {
     }
     let distance = topology.only_distance()?;
     let so = match tasks {
-        0 => "so it does not matter which task runs on which, as long as each has one",
+        0 => "so all that can differ is which tasks take turns on a PU, where there are more tasks than PUs",
         _ if tasks > pus => "so all that J counts is which tasks take turns on a PU",
         _ => "so it does not matter which task runs on which",
     };

@@ -2,14 +2,25 @@
 //! passes on what is sent to it alone. Ctrl-Z stops both, since both are in one process group.
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+use nix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 
 const PASSED: [Signal; 6] =
     [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGUSR1, Signal::SIGUSR2];
 
+/// What the kernel calls.
+type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
+
 /// Whether handlers are installed: a process has one set of them.
 static OWNED: AtomicBool = AtomicBool::new(false);
 static TARGET: Target = Target::new();
+/// Whether a signal has come since handlers were installed.
+static CAME: AtomicBool = AtomicBool::new(false);
+/// Until when signals are still those that the program was sent, in ns of the monotonic clock; 0: there was none.
+static MEANT_UNTIL: AtomicU64 = AtomicU64::new(0);
+/// Whoever signals a program twice (timeout(1) does, and an impatient hand) does so within this time.
+const REPEATED: Duration = Duration::from_secs(1);
 
 /// Whom signals are passed on to, by handlers. Those that come before it is there it gets as soon as it is.
 pub struct Target {
@@ -78,7 +89,9 @@ fn bit(signal: i32) -> u64 {
     1 << signal
 }
 
-/// Passes signals on while it lives; puts the former handlers back when dropped.
+/// Passes signals on while it lives; puts the former handlers back when dropped. Where a signal has come that may have
+/// ended the program, another within a second is still meant for that, and would end this process before it has written
+/// what the program leaves: until then it is dropped, and from then on each does what it does by default.
 pub struct Passing {
     former: Vec<(Signal, SigAction)>,
 }
@@ -90,10 +103,16 @@ impl Passing {
         if OWNED.swap(true, SeqCst) {
             return passing;
         }
+        MEANT_UNTIL.store(0, SeqCst);
+        CAME.store(false, SeqCst);
         let action = SigAction::new(SigHandler::SigAction(pass), SaFlags::SA_RESTART, SigSet::empty());
         for signal in PASSED {
             // SAFETY: the handler only uses atomics and kill(2), which a handler may.
             let Ok(former) = (unsafe { sigaction(signal, &action) }) else { continue };
+            // Of a run before this one.
+            let is_ours =
+                matches!(former.handler(), SigHandler::SigAction(of) if std::ptr::fn_addr_eq(of, pass as Handler));
+            let former = if is_ours { by_default() } else { former };
             if matches!(former.handler(), SigHandler::SigIgn) {
                 // SAFETY: puts back what was there.
                 let _ = unsafe { sigaction(signal, &former) };
@@ -118,8 +137,14 @@ impl Drop for Passing {
         if self.former.is_empty() {
             return;
         }
+        if CAME.load(SeqCst) {
+            MEANT_UNTIL.store(now_ns() + REPEATED.as_nanos() as u64, SeqCst);
+        }
         TARGET.forget();
         for (signal, former) in &self.former {
+            if CAME.load(SeqCst) && matches!(former.handler(), SigHandler::SigDfl) {
+                continue;
+            }
             // SAFETY: puts back what was there.
             let _ = unsafe { sigaction(*signal, former) };
         }
@@ -127,7 +152,34 @@ impl Drop for Passing {
     }
 }
 
+/// What a signal does where nobody has said otherwise.
+fn by_default() -> SigAction {
+    SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty())
+}
+
+fn now_ns() -> u64 {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| Duration::from(now).as_nanos() as u64)
+}
+
 extern "C" fn pass(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    CAME.store(true, SeqCst);
+    match MEANT_UNTIL.load(SeqCst) {
+        0 => {}
+        until if now_ns() < until => return,
+        _ => {
+            // It comes again when this handler returns.
+            // SAFETY: sigaction(2) and raise(3), which a handler may call.
+            unsafe {
+                let errno = *libc::__errno_location();
+                if let Ok(signal) = Signal::try_from(signal) {
+                    let _ = sigaction(signal, &by_default());
+                }
+                libc::raise(signal);
+                *libc::__errno_location() = errno;
+            }
+            return;
+        }
+    }
     // SAFETY: the kernel's.
     unsafe { TARGET.pass(signal, info) };
 }
@@ -146,5 +198,27 @@ mod tests {
         let mut program = Command::new("sleep").arg("60").spawn().unwrap();
         passing.to(program.id());
         assert_eq!(program.wait().unwrap().signal(), Some(Signal::SIGUSR2 as i32));
+
+        // It is sent again: that this process does not end is the test.
+        drop(passing);
+        nix::sys::signal::raise(Signal::SIGUSR2).unwrap();
+        // Much later it means this process.
+        MEANT_UNTIL.store(1, SeqCst);
+        // SAFETY: the child calls nothing but raise(3) and _exit(2).
+        let child = match unsafe { nix::unistd::fork() }.unwrap() {
+            nix::unistd::ForkResult::Child => unsafe {
+                libc::raise(libc::SIGUSR2);
+                libc::_exit(0)
+            },
+            nix::unistd::ForkResult::Parent { child } => child,
+        };
+        let status = nix::sys::wait::waitpid(child, None).unwrap();
+        assert!(matches!(status, nix::sys::wait::WaitStatus::Signaled(_, Signal::SIGUSR2, _)), "{status:?}");
+        // Another run begins as the first did, and without a signal all is as it was before.
+        MEANT_UNTIL.store(0, SeqCst);
+        drop(Passing::install());
+        // SAFETY: asks alone.
+        let now = unsafe { sigaction(Signal::SIGUSR1, &by_default()) }.unwrap();
+        assert!(matches!(now.handler(), SigHandler::SigDfl));
     }
 }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::time::Duration;
 
 /// Process, source, destination (places in the order of creation in their process) to messages, bytes, invalidations.
 type Counts = BTreeMap<[u64; 3], [u64; 3]>;
@@ -225,6 +226,17 @@ fn every_probe() {
         failures.extend(probe(&binary, &Options::default()));
     }
     assert_none(&failures);
+}
+
+/// Code is flushed when a burst begins and ends, which stops all threads: one that has lent its memory to a child cannot be
+/// stopped before that has a program of its own, and would not be waited for if the child flushed or were stopped.
+#[test]
+fn bursts_wait_for_children_that_borrow_memory() {
+    let Some(binary) = workload("probes/vforks") else { return };
+    let burst = Some((Duration::from_millis(1), Duration::from_millis(1)));
+    let command = ["timeout", "--signal=KILL", "120", binary.to_str().expect("a plain path")];
+    let (_, status) = profile(&command, &Options { burst, ..Options::default() });
+    assert!(status.success(), "{status}");
 }
 
 /// Loops are unrolled only without `--sharing`; that must not show in what they load and store.

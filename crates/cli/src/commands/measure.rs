@@ -1,5 +1,8 @@
 //! `cohabit measure`: what messages take between PUs of this node, or between hosts through MPI, and a cluster file of
-//! it.
+//! it; or what cores, caches and memory take, and a machine file of that.
+
+mod calibration;
+mod machine;
 
 use super::Outcome;
 use crate::exit::{End, Failure};
@@ -7,14 +10,16 @@ use crate::json::{JsonArgs, write_text};
 use crate::measurement;
 use crate::output::note;
 use crate::{number, progress};
+use cohabit_memory::Machine;
 use cohabit_model::file::check_writable;
 use cohabit_model::topology::cluster::{self, ClusterFile};
 use cohabit_model::{Error, Topology};
 use cohabit_observe::measure::hosts::measure_hosts;
+use cohabit_observe::measure::machine::measure_machine;
 use cohabit_observe::measure::node::measure_node;
 use cohabit_observe::measure::{LENGTHS, Options};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
@@ -26,6 +31,11 @@ Examples:
                                           options, and no program
   cohabit measure --topology switches.toml -o cluster.toml -- mpirun -n 16
                                           the hosts and switches of that file
+  cohabit measure --machine here.toml     a machine file of this machine, for
+                                          cohabit simulate --machine here.toml
+  cohabit measure --machine here.toml -- ./solver small
+                                          with as many instructions a cycle as
+                                          this program was seen to have
 
 Ask for two ranks or more on every host: what several pairs get at once through
 one port is only seen then. Measure on hosts that are otherwise idle.";
@@ -37,6 +47,11 @@ pub struct Measure {
     /// Write what was found as a cluster file to T (docs/cluster.md)
     #[arg(short, long, value_name = "T")]
     output: Option<PathBuf>,
+    /// Measure cores, caches, TLBs and memory instead, and write them as a machine file to M, which `cohabit simulate
+    /// --machine` takes (docs/machines.md). A program after -- calibrates how many instructions a cycle are begun: it is
+    /// run, recorded and simulated
+    #[arg(long, value_name = "M", conflicts_with_all = ["output", "topology", "lengths", "json"])]
+    machine: Option<PathBuf>,
     /// The cluster file with the hosts and switches to measure between [default: all hosts of the ranks on one switch]
     #[arg(long, value_name = "T", requires = "launcher")]
     topology: Option<PathBuf>,
@@ -48,7 +63,7 @@ pub struct Measure {
     time: Duration,
     #[command(flatten)]
     json: JsonArgs,
-    /// An MPI launcher with its options: mpirun, mpiexec or srun
+    /// An MPI launcher with its options: mpirun, mpiexec or srun; with --machine, a program
     #[arg(last = true, value_name = "LAUNCHER")]
     launcher: Vec<OsString>,
 }
@@ -60,6 +75,9 @@ impl Measure {
             check_writable(path)?;
         }
         self.json.check()?;
+        if let Some(path) = &self.machine {
+            return self.machine(path);
+        }
         let mut lengths = self.lengths.clone();
         lengths.sort_unstable();
         lengths.dedup();
@@ -78,6 +96,35 @@ impl Measure {
         let warning = node.busy.warning();
         self.write(&node.cluster(name.as_deref().unwrap_or("localhost"), &live), warning.as_deref())?;
         self.json.emit("measure", measurement::node_fields(&node), &measurement::node_text(&node))?;
+        Ok(End::Done)
+    }
+
+    /// Measures what a machine file says, calibrates it where a program is given, and writes it.
+    fn machine(&self, path: &Path) -> Outcome {
+        check_writable(path)?;
+        let timed = match self.launcher.is_empty() {
+            true => None,
+            false => Some(calibration::time(&self.launcher)?),
+        };
+        let live = Topology::load("live")?;
+        let measured = progress::counted("measuring", |told| measure_machine(&live, self.time, told))?;
+        let mut draft = machine::Draft::new(&measured, &live);
+        draft.notes.iter().for_each(|line| note(line));
+        let warning = measured.busy.warning();
+        if let Some(timed) = timed {
+            let found = calibration::calibrate(timed, draft.file.clone())?;
+            draft.set_rate(found.instructions_per_cycle, found.source());
+            note(&found.said());
+        }
+        if let Some(warning) = &warning {
+            note(&format!("{warning}; measure again when nothing else runs"));
+        }
+        let text = draft.to_toml();
+        // What cannot be simulated is not written.
+        Machine::parse(&text, None)?;
+        let mark = warning.map(|warning| format!("# {warning}\n")).unwrap_or_default();
+        write_text(path, &(mark + &text))?;
+        note(&format!("a machine for cohabit simulate --machine: {}", path.display()));
         Ok(End::Done)
     }
 

@@ -137,7 +137,7 @@ pub fn alike(arms: &[Arm], always: bool) -> Vec<String> {
         let Some(first) = arms[..number].iter().find(same) else { continue };
         lines.push(match (&mapping.no_gain, &first.mapping) {
             (Some(reason), None) => {
-                format!("by {} nothing is placed ({reason}): its runs are those of {}", arm.name, first.name)
+                format!("by {} nothing is placed ({reason}), as by {}: what differs is chance", arm.name, first.name)
             }
             _ => format!("{} and {} put every task in the same place: what differs is chance", first.name, arm.name),
         });
@@ -185,7 +185,7 @@ mod tests {
         let hopeless = arms(vec![("a", mapping([0, 1], Some("nothing to gain: one PU")))], &[]);
         assert_eq!(
             alike(&hopeless, false),
-            ["by a nothing is placed (nothing to gain: one PU): its runs are those of system"]
+            ["by a nothing is placed (nothing to gain: one PU), as by system: what differs is chance"]
         );
         assert_eq!(alike(&hopeless, true), none, "it is bound all the same");
         let mut ranks = hopeless;

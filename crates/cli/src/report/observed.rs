@@ -14,6 +14,7 @@ use crate::show::hot::{call_sites, label, verdict, verdict_of};
 use crate::show::summary::{self, value_of};
 use crate::show::{ShowOptions, axes};
 use crate::words::{noun, tasks_of};
+use cohabit_model::metrics::advice::Advice;
 use cohabit_model::metrics::table::{Known, METRICS};
 use cohabit_model::profile::{CallSite, CodeSite, PairSites, Task};
 use cohabit_model::{Profile, Timeline};
@@ -97,7 +98,16 @@ impl Observed {
             bytes(profile.bytes.total())
         ));
         out += &format!("<p class=\"verdict\">{}</p>\n", html::text(&summary::verdict(profile, &options)));
-        out += &html::paragraph(&format!("Advice: {}.", summary::advice(profile, &options).sentence()));
+        let (advice, hopeless) =
+            (summary::advice(profile, &options), self.placed.as_ref().ok().and_then(Placed::hopeless));
+        // What is said of the program holds on machines where it matters who is near whom.
+        let of_placement = matches!(advice, Advice::Locality | Advice::Together | Advice::Congestion | Advice::Both);
+        let on = if hopeless.is_some() && of_placement { ", where PUs are not alike" } else { "" };
+        if let Some(reason) = hopeless {
+            out +=
+                &html::paragraph(&format!("On this page's machine there is nothing to gain from placement: {reason}."));
+        }
+        out += &html::paragraph(&format!("Advice{on}: {}.", advice.sentence()));
         let known = Known { profile, timeline: self.timeline.as_ref(), dram_bytes: None };
         let row = |metric: &cohabit_model::metrics::table::Metric| {
             let (value, says) = match (metric.value)(&known) {

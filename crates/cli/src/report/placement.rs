@@ -6,6 +6,7 @@ use crate::mapping::weight_of;
 use crate::picture::text::grouped;
 use crate::progress::during;
 use cohabit_apply::{Placement, exporter};
+use cohabit_evaluate::verdict::hopeless;
 use cohabit_map::{MAPPERS, Mapper, Options, Problem, mapper};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::mapping::{Cost as MappingCost, FORMAT, Placed as PlacedTask};
@@ -114,6 +115,11 @@ impl Placed {
         [&self.before, &self.after].map(|placement| distance_cost(&self.weight, &self.topology, placement))
     }
 
+    /// Why no placement gains anything on this machine, where none does.
+    pub fn hopeless(&self) -> Option<String> {
+        hopeless(&self.weight, &self.topology)
+    }
+
     /// The section's content.
     pub fn html(&self, profile: &Profile) -> String {
         let [before, after] = self.both();
@@ -128,6 +134,9 @@ impl Placed {
             grouped(after),
             self.name,
         ));
+        if let Some(reason) = self.hopeless() {
+            out += &html::paragraph(&format!("Here that gains nothing: {reason}."));
+        }
         out += "<div class=\"pair\">\n";
         for (title, placement) in [(BEFORE, &self.before), (self.name.as_str(), &self.after)] {
             out += &format!("<figure><figcaption>{}</figcaption>\n", html::text(title));

@@ -2,14 +2,14 @@
 
 use cohabit_model::mapping_file::check_format;
 use cohabit_model::{Error, Result};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The format number of a machine file.
 pub const FORMAT: u64 = 1;
 
 /// The whole file.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineFile {
     /// [`FORMAT`].
@@ -46,7 +46,7 @@ pub struct MachineFile {
 }
 
 /// A core.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoreTable {
     /// Cycles a ns.
@@ -63,7 +63,7 @@ pub struct CoreTable {
 }
 
 /// A level of caches.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheTable {
     /// 1 is nearest to the core.
@@ -91,7 +91,7 @@ pub struct CacheTable {
 }
 
 /// Bytes.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(untagged, expecting = "a size is a number of bytes, or a string such as \"32 KiB\"")]
 pub enum Size {
     /// As a number.
@@ -101,7 +101,7 @@ pub enum Size {
 }
 
 /// Which line of a full set makes room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Replacement {
     /// The one that was not used for longest.
@@ -115,7 +115,7 @@ pub enum Replacement {
 }
 
 /// What a cache holds of what the caches below it hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Contents {
     /// All: what it drops, they drop.
@@ -128,7 +128,7 @@ pub enum Contents {
 }
 
 /// When the next level sees what is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Write {
     /// When the line goes.
@@ -139,7 +139,7 @@ pub enum Write {
 }
 
 /// How caches are kept the same.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoherenceTable {
     /// Which states a line has.
@@ -151,7 +151,7 @@ pub struct CoherenceTable {
 }
 
 /// States that a line has in a last cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 pub enum Protocol {
     /// Modified, exclusive, shared: a modified line that is read elsewhere is written to memory.
     #[default]
@@ -166,7 +166,7 @@ pub enum Protocol {
 }
 
 /// Who is asked for a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Search {
     /// Those that have it.
@@ -177,7 +177,7 @@ pub enum Search {
 }
 
 /// Translation of addresses.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlbTable {
     /// Bytes of a page, or `"4 KiB"`.
@@ -193,7 +193,7 @@ pub struct TlbTable {
 }
 
 /// One TLB of each core.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlbLevel {
     /// Pages.
@@ -206,7 +206,7 @@ pub struct TlbLevel {
 }
 
 /// Memory and its controllers.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryTable {
     /// ns of a load from idle memory, by the lowest level of the tree that holds both the core and the memory.
@@ -222,7 +222,7 @@ pub struct MemoryTable {
 }
 
 /// What joins each node of a level with the rest of the machine.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkTable {
     /// The level: `package`, `l3`, ...
@@ -232,7 +232,7 @@ pub struct LinkTable {
 }
 
 /// A bus.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct BusTable {
     /// 10^9 bytes/s; none: infinite.
@@ -240,7 +240,7 @@ pub struct BusTable {
 }
 
 /// Tiles in rows.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeshTable {
     /// Tiles of a row.
@@ -250,7 +250,7 @@ pub struct MeshTable {
 }
 
 /// What the operating system adds.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SystemTable {
     /// How long a task keeps its PU while others want it.
@@ -353,7 +353,40 @@ impl MachineFile {
     }
 }
 
+impl MachineFile {
+    /// As TOML, `about` and what `source` says of a value behind each: it is asked by table and key, as
+    /// `core.frequency_ghz`, `cache 1.size` or `tlb.data`.
+    pub fn to_toml(&self, source: impl Fn(&str) -> Option<String>) -> String {
+        let text = toml::to_string(self).expect("a machine file has no value that TOML lacks");
+        let (mut table, mut caches, mut written) = (String::new(), 0, String::new());
+        for line in text.lines() {
+            if let Some(name) = line.strip_prefix('[') {
+                name.trim_matches(['[', ']']).clone_into(&mut table);
+                if table == "cache" {
+                    caches += 1;
+                    table = format!("cache {caches}");
+                }
+            }
+            let key = line
+                .split_once(" = ")
+                .map(|(key, _)| if table.is_empty() { key.to_owned() } else { format!("{table}.{key}") });
+            match key.and_then(|key| source(&key)) {
+                Some(source) => written += &format!("{line:<52} # {source}\n"),
+                None => written += &format!("{line}\n"),
+            }
+        }
+        written
+    }
+}
+
 impl Size {
+    /// So many bytes, in the largest unit of which they are a whole number.
+    pub fn of(bytes: u64) -> Self {
+        let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+        let unit = units.into_iter().find(|(shift, _)| bytes > 0 && bytes % (1 << shift) == 0);
+        unit.map_or(Self::Bytes(bytes), |(shift, name)| Self::Text(format!("{} {name}", bytes >> shift)))
+    }
+
     /// As a number of bytes.
     ///
     /// # Errors

@@ -1,11 +1,12 @@
 //! What messages take on the hardware at hand, by their length (IBM report, section 2 and Figure 1): one way and both
 //! ways, pairs alone and several at once. Between PUs of a node ([`node`]) by threads, between hosts ([`hosts`]) by
 //! MPI; what is found becomes ports of a cluster file. [`memory`] is how fast a node's memory is read, `pages` where
-//! that lies. `busy` tells whether other work disturbed it.
+//! that lies. [`machine`] is what cores, caches and TLBs take, for a machine to simulate. `busy` tells whether other work disturbed it.
 
 mod busy;
 mod exchange;
 pub mod hosts;
+pub mod machine;
 pub mod memory;
 pub mod node;
 mod pages;

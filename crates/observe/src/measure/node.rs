@@ -85,7 +85,7 @@ pub fn measure_node(live: &Topology, options: &Options, told: &dyn Fn(usize, usi
 }
 
 /// The first node that branches into places of each level, from the root down, with that level.
-fn partings(topology: &Topology) -> Vec<(NodeId, Level)> {
+pub(super) fn partings(topology: &Topology) -> Vec<(NodeId, Level)> {
     let branching = (0..topology.nodes.len()).filter(|&node| topology.nodes[node].children.len() > 1);
     let mut found: Vec<(NodeId, Level)> = Vec::new();
     for node in branching {

@@ -1,4 +1,4 @@
-//! Memory on a NUMA node (mbind(2)), and how much of it can be had.
+//! Memory on a NUMA node (mbind(2)), in pages of either size, and how much of it can be had.
 
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ffi::c_void;
@@ -10,7 +10,10 @@ use std::ptr::NonNull;
 /// MPOL_BIND of set_mempolicy(2).
 const BIND: libc::c_int = 2;
 
-/// Pages that are there: each was written.
+/// A page of the smaller size.
+pub(super) const PAGE: usize = 4096;
+
+/// Memory of this process alone.
 pub(super) struct Pages {
     begin: NonNull<c_void>,
     words: usize,
@@ -18,12 +21,34 @@ pub(super) struct Pages {
 
 impl Pages {
     /// So many bytes, rounded up to pages, on a NUMA node by the operating system's number, or wherever this thread's
-    /// are.
+    /// are; huge pages, where the kernel grants them.
     ///
     /// # Errors
     /// Memory that cannot be had, or not there.
     pub fn new(bytes: u64, node: Option<u32>) -> io::Result<Self> {
-        const PAGE: usize = 4096;
+        let mut pages = Self::untouched(bytes, MmapAdvise::MADV_HUGEPAGE)?;
+        if let Some(node) = node {
+            bind(pages.begin, pages.words * size_of::<u64>(), node)?;
+        }
+        pages.words_mut().fill(1);
+        Ok(pages)
+    }
+
+    /// The same in pages of 4 KiB.
+    ///
+    /// # Errors
+    /// Memory that cannot be had.
+    pub fn small(bytes: u64) -> io::Result<Self> {
+        let mut pages = Self::untouched(bytes, MmapAdvise::MADV_NOHUGEPAGE)?;
+        pages.words_mut().fill(1);
+        Ok(pages)
+    }
+
+    /// Memory that nobody has touched, so that it is not there yet: it is when it is written.
+    ///
+    /// # Errors
+    /// Addresses that cannot be had.
+    pub fn untouched(bytes: u64, pages: MmapAdvise) -> io::Result<Self> {
         let too_much = || io::Error::from(io::ErrorKind::OutOfMemory);
         let length = usize::try_from(bytes).ok().and_then(|bytes| bytes.max(1).checked_next_multiple_of(PAGE));
         let length = length.and_then(NonZeroUsize::new).ok_or_else(too_much)?;
@@ -31,22 +56,21 @@ impl Pages {
         let begin = unsafe {
             mmap_anonymous(None, length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_PRIVATE)?
         };
-        let pages = Self { begin, words: length.get() / size_of::<u64>() };
-        // Fewer misses of the TLB, where the kernel grants it.
         // SAFETY: the memory is ours.
-        let _ = unsafe { madvise(begin, length.get(), MmapAdvise::MADV_HUGEPAGE) };
-        if let Some(node) = node {
-            bind(begin, length.get(), node)?;
-        }
-        // SAFETY: as many words as were mapped, aligned to pages, and nobody else's.
-        unsafe { std::slice::from_raw_parts_mut(begin.as_ptr().cast::<u64>(), pages.words) }.fill(1);
-        Ok(pages)
+        let _ = unsafe { madvise(begin, length.get(), pages) };
+        Ok(Self { begin, words: length.get() / size_of::<u64>() })
     }
 
     /// All of it.
     pub fn words(&self) -> &[u64] {
-        // SAFETY: mapped and written in `new`, unmapped in `drop`.
+        // SAFETY: mapped in `untouched`, zeroes until it is written, unmapped in `drop`.
         unsafe { std::slice::from_raw_parts(self.begin.as_ptr().cast::<u64>(), self.words) }
+    }
+
+    /// All of it, to be written.
+    pub fn words_mut(&mut self) -> &mut [u64] {
+        // SAFETY: as many words as were mapped, aligned to pages, and nobody else's.
+        unsafe { std::slice::from_raw_parts_mut(self.begin.as_ptr().cast::<u64>(), self.words) }
     }
 }
 

@@ -1,0 +1,66 @@
+/* Memory that is lent to a child (vforks.h). */
+#include "vforks.h"
+#include "system.h"
+#include "tasks.h"
+#include "dr_api.h"
+
+static int lent;     /* calls that lend, under way */
+static int flushing; /* flushes under way, or about to be */
+
+/* Whoever waits may be stopped meanwhile. */
+static void
+wait_for_none(void *drcontext, const int *count)
+{
+    if (!dr_mark_safe_to_suspend(drcontext, true))
+        return;
+    while (__atomic_load_n(count, __ATOMIC_SEQ_CST) != 0)
+        system_yield();
+    dr_mark_safe_to_suspend(drcontext, false);
+}
+
+void
+vforks_begin(void *drcontext)
+{
+    for (;;) {
+        __atomic_add_fetch(&lent, 1, __ATOMIC_SEQ_CST);
+        if (__atomic_load_n(&flushing, __ATOMIC_SEQ_CST) == 0)
+            return;
+        __atomic_sub_fetch(&lent, 1, __ATOMIC_SEQ_CST);
+        wait_for_none(drcontext, &flushing);
+    }
+}
+
+void
+vforks_end(void)
+{
+    __atomic_sub_fetch(&lent, 1, __ATOMIC_SEQ_CST);
+}
+
+void
+vforks_fork(void)
+{
+    lent = 0, flushing = 0;
+}
+
+bool
+vforks_under_way(void)
+{
+    return __atomic_load_n(&lent, __ATOMIC_SEQ_CST) != 0;
+}
+
+bool
+vforks_flush(void *start, size_t bytes)
+{
+    for (;;) {
+        __atomic_add_fetch(&flushing, 1, __ATOMIC_SEQ_CST);
+        if (!vforks_under_way()) {
+            bool flushed = dr_flush_region(start, bytes);
+            __atomic_sub_fetch(&flushing, 1, __ATOMIC_SEQ_CST);
+            return flushed;
+        }
+        __atomic_sub_fetch(&flushing, 1, __ATOMIC_SEQ_CST);
+        if (system_pid() != part()->pid)
+            return false;
+        wait_for_none(dr_get_current_drcontext(), &lent);
+    }
+}

@@ -1,0 +1,56 @@
+/* Children that have their parent's memory until they have a program of their own (vfork, posix_spawn), made by one
+ * thread while another makes system calls. It reads what that one has written before. */
+#include "probe.h"
+
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHILDREN 20u
+#define BLOCKS 10u
+
+extern char **environ;
+static unsigned char *data;
+static bool made;
+
+static int child(bool vforks)
+{
+    char *words[] = {"true", NULL};
+    pid_t pid;
+    if (vforks) {
+        pid = vfork();
+        if (pid == 0) {
+            execve("/bin/true", words, environ);
+            _exit(1);
+        }
+    } else if (posix_spawn(&pid, "/bin/true", NULL, NULL, words, environ) != 0) {
+        return -1;
+    }
+    int status = -1;
+    return pid > 0 && waitpid(pid, &status, 0) == pid ? status : -1;
+}
+
+static void body(unsigned thread)
+{
+    if (thread == 0)
+        store_blocks(data, BLOCKS, 7);
+    probe_barrier();
+    if (thread == 0) {
+        while (!__atomic_load_n(&made, __ATOMIC_ACQUIRE))
+            syscall(SYS_getppid);
+        return;
+    }
+    for (unsigned number = 0; number < CHILDREN; number++)
+        probe_check(child(number % 2 == 0) == 0, "the child ends well");
+    probe_check(load_blocks(data, BLOCKS, 7), "what was written is there");
+    __atomic_store_n(&made, true, __ATOMIC_RELEASE);
+}
+
+int main(void)
+{
+    data = probe_data(BLOCKS);
+    probe_threads(2, body);
+    probe_expect(0, 1, BLOCKS, BLOCKS * 8, 0);
+    return probe_finish("vforks");
+}
