@@ -13,7 +13,7 @@ pub mod usage;
 
 pub use export::svg::topology_svg;
 pub use export::{EXPORTERS, Exporter, Placement, exporter};
-pub use launch::phases::{PhaseReport, PhaseSeat, PhasesReport};
+pub use launch::phases::{Conductor, PhaseReport, PhaseSeat, PhasesReport};
 pub use launch::plan::{Identify, LaunchPlan, Pinning, PlannedTask};
 pub use launch::{
     BeforeStart, MapAgain, Method, Options, Outcome, PlacedReport, Refusal, Repinned, Status, UnknownThread, launch,

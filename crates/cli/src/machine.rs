@@ -10,7 +10,7 @@ use std::path::Path;
 const LIVE: &str = "live";
 
 /// Where the tasks are to run.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Debug, Clone)]
 pub struct MachineArgs {
     /// The machine: `live`, an hwloc XML file, a synthetic string ("pack:2 core:14 pu:2"), a cluster file (.toml,
     /// docs/cluster.md) or matrix:FILE.csv [default: live]
@@ -21,7 +21,7 @@ pub struct MachineArgs {
 }
 
 /// Distances of the user's own.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Debug, Clone)]
 pub struct LevelCostArgs {
     /// Distances instead of the topology's own: one for each level at which it branches, from the root down (100,10,1)
     #[arg(long, value_name = "C,C,...")]

@@ -294,7 +294,7 @@ impl MappingArgs {
             };
             seats.push(made.mapping.tasks.iter().zip(placement).zip(rooms).map(seat).collect());
         }
-        Ok(Phased { timeline, begins_at, found, seats })
+        Ok(Phased { timeline, order, begins_at, found, seats })
     }
 
     /// What is exchanged at the same time.

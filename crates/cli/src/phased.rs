@@ -7,15 +7,19 @@ use crate::show::time::{name, what};
 use cohabit_map::per_phase::PerPhase;
 use cohabit_model::calls::CallPlace;
 use cohabit_model::cost::MOVE;
-use cohabit_model::mapping::{PHASED_FORMAT, PhaseMapping, Phases, Seat};
+use cohabit_model::mapping::{PHASED_FORMAT, PhaseMapping, Phases, Seat, Signature, Weight};
+use cohabit_model::series::Window;
 use cohabit_model::timeline::By;
-use cohabit_model::{Mapping, Period, Timeline, Topology};
+use cohabit_model::{Mapping, Timeline, Topology};
+use cohabit_online::recognise::SHORTEST;
 use serde_json::{Value, json};
 
 /// Phases with their mappings.
 pub struct Phased {
     /// The phases.
     pub timeline: Timeline,
+    /// The order in which they come: places in these.
+    pub order: Vec<usize>,
     /// The call sites at which each begins, where that is by what they are told apart.
     pub begins_at: Vec<Vec<CallPlace>>,
     /// Their mappings.
@@ -30,17 +34,71 @@ impl Phased {
         if self.found.is_single() {
             return;
         }
-        let phase = |((period, &at), begins_at): ((&Period, &usize), &Vec<CallPlace>)| PhaseMapping {
-            number: period.number,
-            tasks: self.seats[at].clone(),
-            begins_at: begins_at.clone(),
+        // In the order in which they are written: signatures count mappings by it.
+        let mut order: Vec<usize> = (0..self.timeline.periods.len()).collect();
+        order.sort_by_key(|&at| self.timeline.periods[at].number);
+        let is_recognised = matches!(self.timeline.by, By::Recurring | By::Clusters);
+        let phase = |&at: &usize| PhaseMapping {
+            number: self.timeline.periods[at].number,
+            tasks: self.seats[self.found.of_phase[at]].clone(),
+            begins_at: self.begins_at[at].clone(),
+            recognised_by: is_recognised.then(|| self.signature(at, &order, mapping.weight)),
             unknown: Default::default(),
         };
-        let phases = self.timeline.periods.iter().zip(&self.found.of_phase).zip(&self.begins_at);
-        let mut mappings: Vec<PhaseMapping> = phases.map(phase).collect();
-        mappings.sort_by_key(|phase| phase.number);
+        let mappings: Vec<PhaseMapping> = order.iter().map(phase).collect();
         mapping.format = PHASED_FORMAT;
         mapping.phases = Some(Phases { by: self.timeline.by, mappings, unknown: Default::default() });
+    }
+
+    /// How often a phase comes.
+    fn visits(&self, phase: usize) -> u64 {
+        self.order.iter().filter(|&&at| at == phase).count().max(1) as u64
+    }
+
+    /// How long it lasts when it comes, on the mean; none where windows are of instructions.
+    fn seconds(&self, phase: usize) -> Option<f64> {
+        let Window::Time(window_ns) = self.timeline.window else { return None };
+        let windows: u64 = self.timeline.periods[phase].spans.iter().map(|span| span.end - span.start).sum();
+        Some(windows as f64 * window_ns as f64 * 1e-9 / self.visits(phase) as f64)
+    }
+
+    /// What a run knows a phase again by, where mappings are those of phases in this order.
+    fn signature(&self, phase: usize, order: &[usize], weight: Weight) -> Signature {
+        let period = &self.timeline.periods[phase];
+        let (own, visits) = (self.found.of_phase[phase], self.visits(phase) as f64);
+        let mappings = || std::iter::once(0).chain(order.iter().map(|&other| self.found.of_phase[other]));
+        Signature {
+            seconds: self.seconds(phase).filter(|&seconds| seconds > 0.0),
+            pairs: Signature::pairs_of(if weight == Weight::Bytes { &period.bytes } else { &period.messages }),
+            takes_s: mappings().map(|mapping| self.found.takes_s[phase][mapping] / visits).collect(),
+            moves_s: mappings().map(|mapping| self.found.moves_s[mapping][own]).collect(),
+            unknown: Default::default(),
+        }
+    }
+
+    /// What is said of phases that a run has to recognise.
+    fn recognised(&self) -> String {
+        let by = what(self.timeline.by);
+        let shortest = SHORTEST.as_secs_f64();
+        let all = 0..self.timeline.periods.len();
+        let short: Vec<usize> =
+            all.clone().filter(|&phase| self.seconds(phase).is_some_and(|length| length < shortest)).collect();
+        if short.is_empty() {
+            return format!("; 'cohabit run' recognises these {by}s while the program runs");
+        }
+        let longest = short.iter().filter_map(|&phase| self.seconds(phase)).fold(0.0, f64::max);
+        let (longest, shortest) = (seconds(longest), seconds(shortest));
+        if short.len() == all.len() {
+            return format!(
+                "; these {by}s last {longest} at most, on the mean, and 'cohabit run' needs {shortest} at least to recognise \
+                 one: it keeps the mapping above"
+            );
+        }
+        let named: Vec<String> = short.iter().map(|&phase| name(&self.timeline, phase)).collect();
+        format!(
+            "; 'cohabit run' recognises these {by}s while the program runs, but for {}: less than {shortest} is too short",
+            named.join(", ")
+        )
     }
 
     /// What it comes to, for programs.
@@ -96,11 +154,11 @@ impl Phased {
             let (changes, moved) = (several(found.changes, "change"), several(found.moves, "move"));
             let again = match self.timeline.by {
                 By::Markers | By::Calls => String::new(),
-                By::Recurring | By::Clusters => {
-                    format!(
-                        "; 'cohabit run' changes at phases that the program names, and at call sites of MPI, and these are {by}s"
-                    )
+                // Ranks come to call sites.
+                By::Recurring | By::Clusters if made.mapping.tasks.iter().any(|task| task.rank.is_some()) => {
+                    format!("; 'cohabit run' moves ranks at call sites of MPI, and these are {by}s")
                 }
+                By::Recurring | By::Clusters => self.recognised(),
             };
             return format!(
                 "per phase: {phase} and {moves} for {moved} in {changes}, against {single} with the mapping \

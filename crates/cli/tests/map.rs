@@ -297,18 +297,29 @@ fn where_moving_gains_nothing_one_mapping_is_kept_and_why_is_said() {
     // Where PUs are all alike nothing is gained, however tasks take turns.
     let ran = run(&room, "map p.npz --per-phase --topology pu:2");
     assert!(ran.stdout.contains("nothing to gain") && ran.stdout.ends_with(&format!("{none}\n")), "{}", ran.stdout);
-    // What no program announces is mapped, and that a run cannot follow is said.
+    // What no program announces is mapped, with what it is recognised by; that it is too short for that is said.
     alternating(&room, "unmarked.npz", &[1, 2, 1, 2], 100_000, false);
     let (text, format) = last("unmarked.npz --per-phase");
     assert!(
-        text.contains(
-            "'cohabit run' changes at phases that the program names, and at call sites of MPI, and these are patterns"
-        ),
+        text.contains("; these patterns last 10.0 ms at most, on the mean, and 'cohabit run' needs 1.00 s at least"),
         "{text}"
     );
     assert_eq!(format, 2);
-    run(&room, "run --mapping m.json -- true")
-        .assert_fails(125, "nothing says of a program that runs when these begin");
+    let file: Value = serde_json::from_slice(&std::fs::read(room.path("m.json")).unwrap()).unwrap();
+    for (at, pairs) in [[[0, 1], [2, 3], [4, 5], [6, 7]], [[0, 4], [1, 5], [2, 6], [3, 7]]].into_iter().enumerate() {
+        let known = &file["phases"]["mappings"][at]["recognised_by"];
+        let expected: Vec<Value> = pairs.iter().map(|[a, b]| serde_json::json!([a, b, 0.25])).collect();
+        assert_eq!((&known["pairs"], &known["seconds"]), (&expected.into(), &0.01.into()), "{known}");
+        let [takes, moves] = ["takes_s", "moves_s"]
+            .map(|key| known[key].as_array().unwrap().iter().map(|one| one.as_f64().unwrap()).collect::<Vec<_>>());
+        assert!((0..3).all(|mapping| takes[mapping] >= takes[at + 1]) && moves[at + 1] == 0.0, "{known}");
+        assert!(takes[2 - at] > takes[at + 1] && moves[2 - at] > 0.0, "{known}");
+    }
+    // Of phases that are announced nothing of that is said.
+    let (text, _) = last("p.npz --per-phase");
+    assert!(!text.contains("recognise"), "{text}");
+    let file = std::fs::read_to_string(room.path("m.json")).unwrap();
+    assert!(!file.contains("recognised_by"), "{file}");
     // By phases that are not there, on several hosts, and of a profile without a series.
     let ran = run(&room, &format!("map unmarked.npz --per-phase=markers {machine}"));
     ran.assert_fails(1, "the profile has no phases of the program");

@@ -1,8 +1,8 @@
 //! A PU for every task, or one for every task in each phase of the run.
 
-use crate::Task;
 use crate::calls::CallPlace;
-use crate::timeline::By;
+use crate::timeline::{By, groups};
+use crate::{Matrix, Task};
 use serde::{Deserialize, Serialize};
 
 /// The format number of a mapping file.
@@ -123,7 +123,7 @@ pub struct Phases {
 }
 
 /// Where tasks go in a phase.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PhaseMapping {
     /// The phase's number ([`crate::Period::number`]).
     pub number: u64,
@@ -132,9 +132,55 @@ pub struct PhaseMapping {
     /// The call sites of MPI at which it begins, where phases are told apart by these ([`By::Calls`]); else empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub begins_at: Vec<CallPlace>,
+    /// What a run knows it again by that nothing announces ([`By::Recurring`] and [`By::Clusters`], of all phases or of
+    /// none).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recognised_by: Option<Signature>,
     /// Keys of a later version, kept as they were.
     #[serde(flatten)]
     pub unknown: serde_json::Map<String, serde_json::Value>,
+}
+
+/// What a phase is known again by, and what it is worth to be where it has its tasks. Mappings are counted so: the one
+/// for the whole run ([`Mapping::tasks`]), then those of all phases in the order of the file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Signature {
+    /// How long the phase lasts when it comes, on the mean, by the clock of the profile; none where that has none.
+    #[serde(default)]
+    pub seconds: Option<f64>,
+    /// The pairs of tasks that exchange most in it, the smaller number first, and each one's share of all that is
+    /// exchanged; the heaviest first.
+    pub pairs: Vec<(u32, u32, f64)>,
+    /// What the phase is estimated to take, each time that it comes, in seconds, with each of the mappings.
+    pub takes_s: Vec<f64>,
+    /// What it is taken to cost to come to this phase's mapping from each of them, in seconds.
+    pub moves_s: Vec<f64>,
+    /// Keys of a later version, kept as they were.
+    #[serde(flatten)]
+    pub unknown: serde_json::Map<String, serde_json::Value>,
+}
+
+impl Signature {
+    /// Of what is exchanged, the part that its pairs hold.
+    const HELD: f64 = 0.99;
+    /// Its pairs, at most.
+    const MOST_PAIRS: usize = 1 << 16;
+
+    /// The pairs of a phase in which this is exchanged: as many of the heaviest as hold 99 %, and 65,536 at most.
+    pub fn pairs_of(exchanged: &Matrix) -> Vec<(u32, u32, f64)> {
+        let groups = groups([exchanged]);
+        let Some(group) = groups.first() else { return Vec::new() };
+        let (all, mut held) = (group.total as f64, 0.0);
+        let needed = group.pairs.iter().take_while(|pair| {
+            let is_needed = held < Self::HELD * all;
+            held += pair.2 as f64;
+            is_needed
+        });
+        // To nine digits: more would say nothing.
+        let share = |events: u64| (events as f64 / all * 1e9).round() / 1e9;
+        let pairs = needed.map(|&(a, b, events)| (a, b, share(events))).filter(|pair| pair.2 > 0.0);
+        pairs.take(Self::MOST_PAIRS).collect()
+    }
 }
 
 /// Where a task goes in a phase.
@@ -164,5 +210,21 @@ impl Placed {
             pus: String::new(),
             unknown: Default::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_is_known_by_the_pairs_that_hold_nearly_all() {
+        let exchanged =
+            Matrix::from_triplets(5, [(0, 1, 500), (1, 0, 100), (3, 2, 395), (4, 0, 3), (4, 1, 2), (1, 1, 9)]);
+        assert_eq!(Signature::pairs_of(&exchanged), [(0, 1, 0.6), (2, 3, 0.395)]);
+        assert_eq!(Signature::pairs_of(&Matrix::from_triplets(2, [(0, 0, 4)])), []);
+        // All alike: as many as it takes.
+        let alike = Matrix::from_triplets(20, (0..20).flat_map(|a| (0..a).map(move |b| (a, b, 1_u64))));
+        assert_eq!(Signature::pairs_of(&alike).len(), 189);
     }
 }

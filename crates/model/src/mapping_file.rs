@@ -1,7 +1,7 @@
 //! The mapping as a file: JSON, format 1, or 2 where it changes from phase to phase, described in docs/formats.md.
 
 use crate::file::{read_text, write_whole};
-use crate::mapping::{FORMAT, PHASED_FORMAT};
+use crate::mapping::{FORMAT, PHASED_FORMAT, Phases};
 use crate::timeline::By;
 use crate::{Error, Mapping, Result};
 use std::collections::HashSet;
@@ -78,6 +78,52 @@ impl Mapping {
                 ));
             }
         }
+        self.check_signatures(phases).or_else(refused)
+    }
+
+    /// Whether each phase can be known again by what is said of it, or none is said to be.
+    fn check_signatures(&self, phases: &Phases) -> std::result::Result<(), String> {
+        let signatures =
+            || phases.mappings.iter().filter_map(|phase| Some((phase.number, phase.recognised_by.as_ref()?)));
+        let count = signatures().count();
+        if count == 0 {
+            return Ok(());
+        }
+        if matches!(phases.by, By::Markers | By::Calls) {
+            return Err("phases are recognised here, and announced as well".to_owned());
+        }
+        if count < phases.mappings.len() {
+            return Err("some phases can be recognised, and others cannot".to_owned());
+        }
+        let tasks: HashSet<u32> = self.tasks.iter().map(|placed| placed.task).collect();
+        for (number, signature) in signatures() {
+            let mut seen = HashSet::new();
+            let (mut sum, mappings) = (0.0, phases.mappings.len() + 1);
+            for &(a, b, share) in &signature.pairs {
+                if a >= b || ![a, b].iter().all(|task| tasks.contains(task)) || !seen.insert((a, b)) {
+                    return Err(format!(
+                        "phase {number} is recognised by {a} and {b}, which are no pair of tasks, or not in order, or come twice"
+                    ));
+                }
+                if !(share > 0.0 && share <= 1.0) {
+                    return Err(format!("the share of {a} and {b} in phase {number} is {share}"));
+                }
+                sum += share;
+            }
+            // Shares are rounded.
+            if !(sum > 0.0 && sum <= 1.001) {
+                return Err(format!("the shares of the pairs in phase {number} come to {sum}"));
+            }
+            let is_time = |seconds: &f64| seconds.is_finite() && *seconds >= 0.0;
+            for (times, what) in [(&signature.takes_s, "takes_s"), (&signature.moves_s, "moves_s")] {
+                if times.len() != mappings || !times.iter().all(is_time) {
+                    return Err(format!("\"{what}\" of phase {number} is no list of {mappings} times"));
+                }
+            }
+            if signature.seconds.is_some_and(|seconds| !is_time(&seconds) || seconds == 0.0) {
+                return Err(format!("phase {number} lasts no time"));
+            }
+        }
         Ok(())
     }
 
@@ -137,7 +183,7 @@ pub fn check_format(found: u64, known: u64, noun: &str) -> Result<()> {
 mod tests {
     use super::*;
     use crate::calls::CallPlace;
-    use crate::mapping::{Cost, PhaseMapping, Phases, Placed, Seat, Weight};
+    use crate::mapping::{Cost, PhaseMapping, Phases, Placed, Seat, Signature, Weight};
 
     fn placed(task: u32, pu: u32) -> Placed {
         Placed {
@@ -176,7 +222,8 @@ mod tests {
     fn phased() -> Mapping {
         let seat = |(task, pu)| Seat { task, pu, pus: String::new() };
         let tasks = [(0, 1), (1, 3)].map(seat).into();
-        let mapping = PhaseMapping { number: 7, tasks, begins_at: Vec::new(), unknown: Default::default() };
+        let mapping =
+            PhaseMapping { number: 7, tasks, begins_at: Vec::new(), recognised_by: None, unknown: Default::default() };
         let phases = Phases { by: By::Markers, mappings: vec![mapping], unknown: Default::default() };
         Mapping { format: PHASED_FORMAT, phases: Some(phases), ..example() }
     }
@@ -193,6 +240,61 @@ mod tests {
         let text = mapping.to_json();
         assert!(text.contains("\"by\": \"calls\"") && text.contains("\"module\": \"solver\""), "{text}");
         assert_eq!(Mapping::from_json(&text).unwrap(), mapping);
+    }
+
+    /// The same phase, known again by what its two tasks exchange.
+    fn recognised() -> Mapping {
+        let mut mapping = phased();
+        let phases = mapping.phases.as_mut().unwrap();
+        phases.by = By::Recurring;
+        phases.mappings[0].recognised_by = Some(Signature {
+            seconds: Some(1.25),
+            pairs: vec![(0, 1, 0.995)],
+            takes_s: vec![0.1, 1.0 / 3.0],
+            moves_s: vec![0.001, 0.0],
+            unknown: Default::default(),
+        });
+        mapping
+    }
+
+    #[test]
+    fn what_phases_are_recognised_by_comes_back_and_is_checked() {
+        let mut mapping = recognised();
+        let signature = mapping.phases.as_mut().unwrap().mappings[0].recognised_by.as_mut().unwrap();
+        signature.unknown.insert("later".into(), serde_json::json!({"spread": 1.5}));
+        let text = mapping.to_json();
+        assert!(text.contains("\"recognised_by\"") && !phased().to_json().contains("recognised_by"), "{text}");
+        assert_eq!(Mapping::from_json(&text).unwrap(), mapping);
+        let with = |change: fn(&mut Signature)| {
+            let mut mapping = recognised();
+            change(mapping.phases.as_mut().unwrap().mappings[0].recognised_by.as_mut().unwrap());
+            Mapping::from_json(&mapping.to_json()).map(drop).map_err(|error| error.cause)
+        };
+        assert_eq!(with(|signature| signature.seconds = None), Ok(()));
+        for (change, expected) in [
+            ((|signature| signature.pairs.clear()) as fn(&mut Signature), "come to 0"),
+            (|signature| signature.pairs.push((0, 1, 0.001)), "come twice"),
+            (|signature| signature.pairs[0] = (1, 0, 0.5), "not in order"),
+            (|signature| signature.pairs[0].1 = 2, "no pair of tasks"),
+            (|signature| signature.pairs[0].2 = 1.5, "share of 0 and 1 in phase 7 is 1.5"),
+            (|signature| signature.pairs[0].2 = 0.0, "share of 0 and 1 in phase 7 is 0"),
+            (|signature| signature.takes_s.truncate(1), "\"takes_s\" of phase 7 is no list of 2 times"),
+            (|signature| signature.moves_s[1] = -0.5, "\"moves_s\" of phase 7 is no list of 2 times"),
+            (|signature| signature.seconds = Some(0.0), "phase 7 lasts no time"),
+        ] {
+            let cause = with(change).unwrap_err();
+            assert!(cause.contains(expected), "{cause}");
+        }
+        let mut announced = recognised();
+        announced.phases.as_mut().unwrap().by = By::Markers;
+        let cause = Mapping::from_json(&announced.to_json()).unwrap_err().cause;
+        assert!(cause.contains("announced as well"), "{cause}");
+        let mut some = recognised();
+        let phases = &mut some.phases.as_mut().unwrap().mappings;
+        let other = PhaseMapping { number: 8, recognised_by: None, ..phases[0].clone() };
+        phases.push(other);
+        let cause = Mapping::from_json(&some.to_json()).unwrap_err().cause;
+        assert!(cause.contains("some phases can be recognised, and others cannot"), "{cause}");
     }
 
     #[test]

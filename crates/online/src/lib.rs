@@ -27,6 +27,7 @@ pub mod policy;
 #[cfg(test)]
 mod policy_tests;
 pub mod progress;
+pub mod recognise;
 pub mod sampling;
 pub mod setting;
 pub mod settings;

@@ -2,7 +2,8 @@
 //!
 //! The parts: [`plan`] says which thread goes where, `census` recognises the threads that start, `placement` sets and
 //! reads their affinity. Starts are noticed by `trace` (ptrace, before the first instruction) or by `watch` (/proc,
-//! a moment later). `phases` moves them where the program announces that another phase begins. `spawn` and
+//! a moment later). `phases` moves them where another phase begins: the program announces it, or it is recognised.
+//! `spawn` and
 //! `job_control` make the command run as if it had been started directly.
 
 mod census;
@@ -27,7 +28,7 @@ use cohabit_host::affinity::CpuMask;
 use cohabit_model::Error;
 use cohabit_model::command::CommandError;
 use job_control::JobControl;
-use phases::PhasePage;
+use phases::{Conductor, PhasePage};
 use placement::Placement;
 use plan::{Identify, LaunchPlan};
 use program::Program;
@@ -55,6 +56,8 @@ pub struct Options {
     pub environment: Vec<(String, OsString)>,
     /// Maps those tasks that run where they are fewer than planned; without it they are left to the system then.
     pub map_again: Option<MapAgain>,
+    /// Who says which phase of the plan the program is in, where it is not the program.
+    pub conductor: Option<Conductor>,
 }
 
 /// What maps tasks again.
@@ -109,8 +112,8 @@ pub fn launch(command: &[OsString], plan: &LaunchPlan, options: &Options) -> Res
             JobControl::absent()
         }
     };
-    let placement = Mutex::new(Placement::new(&plan, original, options.hold_main_from_start));
-    let phases = PhasePage::of(&plan).map_err(CommandError::Failed)?;
+    let placement = Arc::new(Mutex::new(Placement::new(&plan, original, options.hold_main_from_start)));
+    let phases = PhasePage::of(&plan, options.conductor.as_ref()).map_err(CommandError::Failed)?;
     let environment: Vec<(String, OsString)> =
         options.environment.iter().cloned().chain(phases.as_ref().map(PhasePage::environment)).collect();
     let supervisor = Supervisor {
@@ -123,9 +126,14 @@ pub fn launch(command: &[OsString], plan: &LaunchPlan, options: &Options) -> Res
         map_again: options.map_again.as_ref(),
         phases: phases.as_ref(),
     };
-    let end = supervisor.run(&plan)?;
+    let conduct = |placement| options.conductor.as_ref().map(|conductor| conductor.take(placement));
+    conduct(Some(Arc::clone(&placement)));
+    let end = supervisor.run(&plan);
+    conduct(None);
+    let end = end?;
     drop(jobs);
     notes.extend(end.notes);
+    let placement = Arc::into_inner(placement).expect("the conductor has let go of it");
     let placement = placement.into_inner().unwrap_or_else(PoisonError::into_inner);
     let announced = phases.map(|page| page.announced());
     Ok(Outcome::new(end.status, end.method, placement, announced, notes))

@@ -133,7 +133,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Of a plan with phases, `announced` says how many of them the program announced.
+    /// Of a plan with phases, `announced` says how many of them the program announced; none where it was not asked to.
     pub(crate) fn new(
         status: Status,
         method: Method,
@@ -143,8 +143,10 @@ impl Outcome {
     ) -> Self {
         let missing_tasks = placement.missing();
         notes.extend(differences(&placement, missing_tasks.len()));
-        let phases = announced.map(|announced| std::mem::take(&mut placement.phases).report(announced));
-        if let (Some(phases), false) = (&phases, is_missing(&placement, missing_tasks.len())) {
+        let has_phases = !placement.plan.phases.is_empty();
+        let phases = has_phases.then(|| std::mem::take(&mut placement.phases).report(announced));
+        let of_page = phases.as_ref().filter(|_| announced.is_some());
+        if let (Some(phases), false) = (of_page, is_missing(&placement, missing_tasks.len())) {
             notes.extend(about_phases(phases));
         }
         notes.extend(placement.deprived.iter().map(|path| {

@@ -4,6 +4,8 @@
 //! The program never waits for us: it writes two words and wakes whoever waits for them. So threads are moved a moment
 //! after a phase has begun, phases that come faster than that are left out, and a program whose cohabit is gone runs
 //! on.
+//!
+//! Of a program that announces none, whoever recognises them says so by a [`Conductor`].
 
 use super::PlacedReport;
 use super::lock;
@@ -14,8 +16,8 @@ use cohabit_host::page::SharedPage;
 use cohabit_model::Result;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Names the page to the program.
@@ -38,6 +40,28 @@ pub struct PhaseSeat {
     pub pus: CpuMask,
 }
 
+/// Says which phase a program is in that a launch runs, instead of the program.
+#[derive(Debug, Clone, Default)]
+pub struct Conductor(Arc<Mutex<Option<Arc<Mutex<Placement>>>>>);
+
+impl Conductor {
+    /// A phase has begun: the threads go to where the plan has them in it. How many that were, none of them before the
+    /// program starts and after it has ended.
+    pub fn begin(&self, number: u64) -> usize {
+        lock(&self.0).as_ref().map_or(0, |placement| lock(placement).phase_began(number))
+    }
+
+    /// The tasks that run and are placed, by their ids in the plan, and the thread that each is.
+    pub fn tasks(&self) -> Vec<(u32, i32)> {
+        lock(&self.0).as_ref().map_or(Vec::new(), |placement| lock(placement).tasks())
+    }
+
+    /// From now on it is about this program, or about none.
+    pub(crate) fn take(&self, placement: Option<Arc<Mutex<Placement>>>) {
+        *lock(&self.0) = placement;
+    }
+}
+
 /// What became of a phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PhaseReport {
@@ -52,7 +76,7 @@ pub struct PhaseReport {
 /// What became of all phases.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PhasesReport {
-    /// How many the program announced.
+    /// How many the program announced, or were recognised.
     pub announced: u64,
     /// How many of them were seen before the next one came.
     pub seen: u64,
@@ -70,9 +94,9 @@ pub(crate) struct PhasePage {
 }
 
 impl PhasePage {
-    /// A page for a plan with phases; none for another.
-    pub(crate) fn of(plan: &LaunchPlan) -> Result<Option<Self>> {
-        if plan.phases.is_empty() {
+    /// A page for a plan with phases that the program announces; none for another.
+    pub(crate) fn of(plan: &LaunchPlan, conductor: Option<&Conductor>) -> Result<Option<Self>> {
+        if plan.phases.is_empty() || conductor.is_some() {
             return Ok(None);
         }
         Ok(Some(Self { page: SharedPage::new(c"cohabit-phases")?, ended: AtomicBool::new(false) }))
@@ -136,9 +160,14 @@ impl Phases {
         report.placed = placed;
     }
 
-    /// What became of all of them, of which so many were announced.
-    pub(crate) fn report(self, announced: u64) -> PhasesReport {
+    /// What became of all of them, of which so many were announced; none where all were recognised.
+    pub(crate) fn report(self, announced: Option<u64>) -> PhasesReport {
         let Self { seen, unknown, carried_out } = self;
-        PhasesReport { announced, seen, unknown, phases: carried_out.into_values().collect() }
+        PhasesReport {
+            announced: announced.unwrap_or(seen),
+            seen,
+            unknown,
+            phases: carried_out.into_values().collect(),
+        }
     }
 }

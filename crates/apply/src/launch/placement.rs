@@ -282,11 +282,11 @@ impl Placement {
     }
 
     /// The program says that a phase begins: its threads go to where the plan has them in it, and those that start
-    /// later as well. In a phase that the plan does not have they stay.
-    pub(crate) fn phase_began(&mut self, number: u64) {
+    /// later as well. In a phase that the plan does not have they stay. How many that run were to go elsewhere.
+    pub(crate) fn phase_began(&mut self, number: u64) -> usize {
         let Some(seats) = self.plan.phases.get(&number) else {
             self.phases.unknown(number);
-            return;
+            return 0;
         };
         let mut moved = BTreeSet::new();
         for (task, (planned, seat)) in self.plan.tasks.iter_mut().zip(seats).enumerate() {
@@ -301,6 +301,12 @@ impl Placement {
         self.spread_out();
         let placed = held.keys().filter_map(|task| self.reports.get(task).cloned()).collect();
         self.phases.carried_out(number, placed);
+        held.keys().filter(|task| moved.contains(task)).count()
+    }
+
+    /// The tasks whose affinity is ours, by their ids, and their threads.
+    pub(crate) fn tasks(&self) -> Vec<(u32, i32)> {
+        self.holds.iter().map(|(&tid, hold)| (self.plan.tasks[hold.task].task, tid)).collect()
     }
 
     /// The tasks that run, by their ids, where they are to be mapped again: they are loose, and have been the same

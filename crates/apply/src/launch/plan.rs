@@ -60,7 +60,8 @@ pub struct LaunchPlan {
     pub programs: Vec<String>,
     /// Threads stay where the plan has them even where two share a PU while another is idle.
     pub may_crowd: bool,
-    /// Where each of the tasks goes, in their order, in the phases that the program announces by these numbers.
+    /// Where each of the tasks goes, in their order, in the phases that the program announces by these numbers, or that
+    /// a [`Conductor`](super::phases::Conductor) does.
     pub phases: BTreeMap<u64, Vec<PhaseSeat>>,
 }
 
@@ -161,20 +162,23 @@ impl LaunchPlan {
     }
 }
 
-/// Where each task goes in each phase that the program announces.
+/// Where each task goes in each phase that is announced or recognised.
 fn phases_of(mapping: &Mapping, pinning: Pinning, allowed: &CpuMask) -> Result<BTreeMap<u64, Vec<PhaseSeat>>> {
     let Some(phases) = &mapping.phases else { return Ok(BTreeMap::new()) };
-    if phases.by != By::Markers {
-        let cause = match phases.by {
-            By::Calls => "the mapping changes at call sites of MPI, to which ranks come and not threads".to_owned(),
-            _ => {
-                let of = if phases.by == By::Recurring { "windows that come again" } else { "clusters in time" };
-                format!("the mapping changes between {of}, and nothing says of a program that runs when these begin")
-            }
-        };
-        return Err(Error::new(cause).remedy(
-            "mark the program's phases by cohabit_phase (include/cohabit.h), profile and map it again, or map without --per-phase",
-        ));
+    let is_recognised = phases.mappings.iter().all(|phase| phase.recognised_by.is_some());
+    match phases.by {
+        By::Markers => {}
+        By::Calls => {
+            return Err(Error::new("the mapping changes at call sites of MPI, to which ranks come and not threads").remedy(
+                "mark the program's phases by cohabit_phase (include/cohabit.h), profile and map it again, or map without --per-phase",
+            ));
+        }
+        By::Recurring | By::Clusters if is_recognised => {}
+        By::Recurring | By::Clusters => {
+            let of = if phases.by == By::Recurring { "windows that come again" } else { "clusters in time" };
+            let cause = format!("the mapping changes between {of}, and does not say by what they are recognised");
+            return Err(Error::new(cause).remedy("make it again with this version (cohabit map --per-phase)"));
+        }
     }
     let seat =
         |seat: &Seat| Ok(PhaseSeat { pu: seat.pu, pus: room((seat.task, seat.pu, &seat.pus), pinning, allowed)? });

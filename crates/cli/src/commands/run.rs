@@ -6,15 +6,17 @@ use crate::json::{JsonFileArgs, name_of};
 use crate::machine::MachineArgs;
 use crate::mapping::MappingArgs;
 use crate::online::args::OnlineArgs;
+use crate::online::beside::Beside;
+use crate::online::following::{Followed, Following, signatures, too_short};
 use crate::online::node::{self, Role, become_program, of_this_node};
 use crate::online::stop::{asked_by, until_signalled};
 use crate::online::{Report, Session};
-use crate::output::note;
+use crate::output::{is_verbose, note};
 use crate::picture::label::list;
 use crate::progress::{read_phased_mapping, read_profile};
 use clap::ValueEnum;
 use cohabit_apply::usage::{Meter, Usage};
-use cohabit_apply::{BeforeStart, Identify, LaunchPlan, MapAgain, Method, Options, Pinning, Status, launch};
+use cohabit_apply::{Conductor, Identify, LaunchPlan, MapAgain, Method, Options, Pinning, Status, launch};
 use cohabit_formats::npz::write_profile;
 use cohabit_host::CpuMask;
 use cohabit_model::command::find;
@@ -27,9 +29,7 @@ use cohabit_observe::mpi::scripts::called_within;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,6 +49,9 @@ Examples:
 Without a profile or a mapping the program is watched while it runs, through its
 page faults and watchpoints (see 'cohabit doctor'), and its threads are moved
 where that is worth it.
+
+Phases of a mapping are announced by the program, or it is watched to recognise
+them, within --overhead ('cohabit map --per-phase').
 
 The program's streams, signals and exit status pass through. What cohabit has to
 say comes on standard error, each line beginning with 'cohabit:': threads that
@@ -75,16 +78,24 @@ const MAPPING_ARGUMENTS: [&str; 15] = [
     "noise",
 ];
 
-fn for_profiles(argument: clap::Arg) -> clap::Arg {
-    match MAPPING_ARGUMENTS[2..].contains(&argument.get_id().as_str()) {
-        true => argument.requires("profile"),
-        false => argument,
+/// What says how to watch a program, and so nothing where its threads are placed as planned; but for `overhead`, which
+/// holds for phases that are recognised, too.
+const ONLINE_ARGUMENTS: [&str; 9] =
+    ["always", "dry_run", "output", "block", "window", "faults", "fault_budget", "without", "until_sure"];
+const PLANS: [&str; 3] = ["profile", "mapping", "unplaced"];
+
+fn with_conflicts(argument: clap::Arg) -> clap::Arg {
+    match argument.get_id().as_str() {
+        id if MAPPING_ARGUMENTS[2..].contains(&id) => argument.requires("profile"),
+        id if ONLINE_ARGUMENTS.contains(&id) => argument.conflicts_with_all(PLANS),
+        "overhead" => argument.conflicts_with_all(["profile", "unplaced"]),
+        _ => argument,
     }
 }
 
 /// Arguments of `cohabit run`.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES, mut_args(for_profiles))]
+#[command(after_help = EXAMPLES, mut_args(with_conflicts))]
 pub struct Run {
     #[command(flatten)]
     plan: PlanArgs,
@@ -124,7 +135,7 @@ struct PlacedArgs {
 
 /// Where the threads are to go.
 #[derive(clap::Args)]
-#[group(required = false, multiple = false, conflicts_with = "OnlineArgs")]
+#[group(required = false, multiple = false)]
 struct PlanArgs {
     /// Map this profile, and run the program so
     #[arg(long, value_name = "P")]
@@ -165,7 +176,9 @@ impl Run {
         if self.plan.unplaced {
             return self.run_unplaced();
         }
-        let (mapping, profile) = match self.planned()? {
+        let planned = self.planned()?;
+        self.check_overhead(&planned)?;
+        let (mapping, profile) = match planned {
             Planned::Ranks(plan) if is_launcher(&self.command) => {
                 let closely = matches!(self.placed.pinning, PinningArg::Always);
                 return run_ranks::run(&self.command, plan, closely, &self.json);
@@ -191,22 +204,108 @@ impl Run {
         if let Some(line) = &before {
             note(line);
         }
-        let options = Options {
+        let mut options = Options {
             watch_only: self.placed.watch,
             pass_signals: true,
             hold_main_from_start: self.placed.hold_main,
             map_again: profile.map(|profile| self.map_again(profile)).transpose()?,
             ..Options::default()
         };
+        let (watching, left_out) = self.recognise(&mapping, &mut plan, &mut options);
+        if let (Some(_), Some(signal)) = (&watching, asked_by()) {
+            // These would have the session wait for the program.
+            drop(options);
+            drop(watching.map(Beside::finish));
+            return Ok(End::Killed(signal));
+        }
         let meter = Meter::start()?;
-        let mut outcome = launch(&self.command, &plan, &options)?;
+        let launched = launch(&self.command, &plan, &options);
+        drop(options);
+        let watched = watching.map(Beside::finish);
+        let mut outcome = launched?;
         let usage = meter.stop()?;
         for line in notes(&outcome, self.placed.watch) {
             note(&line);
         }
-        outcome.notes.extend(before);
-        self.json.emit("run", fields(&outcome, Some(&mapping.mapper), &usage))?;
+        outcome.notes.extend(before.into_iter().chain(left_out));
+        let followed = match watched {
+            Some(Ok(report)) => report.followed,
+            Some(Err(error)) => {
+                crate::output::error(&error);
+                None
+            }
+            None => None,
+        };
+        if let Some(followed) = followed.as_ref().filter(|_| !outcome.program_missing) {
+            note(&followed.text());
+        }
+        self.json.emit("run", fields(&outcome, Some(&mapping.mapper), followed.as_ref(), &usage))?;
         Ok(end(outcome.status))
+    }
+
+    /// Watches the program beside the launch where the phases of the mapping are to be recognised. Where that cannot be,
+    /// or they cannot, the one mapping is kept; what is said of it is said, and returned.
+    fn recognise(
+        &self,
+        mapping: &Mapping,
+        plan: &mut LaunchPlan,
+        options: &mut Options,
+    ) -> (Option<Beside>, Option<String>) {
+        if plan.phases.is_empty() {
+            return (None, None);
+        }
+        let conductor = Conductor::default();
+        let Some(following) = Following::of(mapping, conductor.clone()) else { return (None, None) };
+        let kept = |plan: &mut LaunchPlan, why: String| {
+            plan.phases.clear();
+            note(&why);
+            (None, Some(why))
+        };
+        if let Some(why) = too_short(mapping) {
+            return kept(plan, why);
+        }
+        let alike = following.alike();
+        if let Some(line) = &alike {
+            note(line);
+        }
+        // While the program runs its signals are its own; before and after that everything is put back first.
+        let _ = until_signalled();
+        let (args, machine, program) = (self.online.clone(), self.machine.clone(), self.command.clone());
+        let beside = Beside::start(move || {
+            let mut session = Session::start(&args, &machine, !is_verbose(), Some(&program))?;
+            session.follow_phases(following);
+            Ok(session)
+        });
+        match beside {
+            Ok(mut beside) => {
+                options.conductor = Some(conductor);
+                options.before_start = Some(beside.before_start());
+                options.environment.extend(std::mem::take(&mut beside.environment));
+                (Some(beside), alike)
+            }
+            Err(error) => {
+                let remedy = error.remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
+                kept(
+                    plan,
+                    format!("phases cannot be recognised here: {}{remedy}: the one mapping is kept", error.cause),
+                )
+            }
+        }
+    }
+
+    /// Whether what watching may take is asked for where something is watched.
+    fn check_overhead(&self, planned: &Planned) -> Result<(), Failure> {
+        let is_watched = match planned {
+            Planned::Threads(planned) => !signatures(&planned.0).is_empty(),
+            Planned::Ranks(_) => false,
+        };
+        if self.online.overhead.is_none() || is_watched {
+            return Ok(());
+        }
+        Err(Failure::usage(
+            Error::new("--overhead is what watching the program may take, and for this mapping nothing is watched")
+                .remedy("leave it out; programs are watched for phases that are recognised (cohabit map --per-phase)"),
+        ))
     }
 
     /// As the system places it: what placements are held against.
@@ -218,7 +317,7 @@ impl Run {
         let meter = Meter::start()?;
         let outcome = launch(&self.command, &LaunchPlan::default(), &options)?;
         let usage = meter.stop()?;
-        self.json.emit("run", fields(&outcome, None, &usage))?;
+        self.json.emit("run", fields(&outcome, None, None, &usage))?;
         Ok(end(outcome.status))
     }
 
@@ -269,46 +368,22 @@ impl Run {
         // While the program runs its signals are its own; before and after that everything is put back first.
         let _ = until_signalled();
         let (args, machine, program) = (self.online.clone(), self.machine, self.command.clone());
-        let (ready, is_ready) = channel();
-        let (name, named) = channel::<i32>();
-        let (answer, answered) = channel();
-        let ended = Arc::new(AtomicBool::new(false));
-        let stop = Arc::clone(&ended);
-        let session = std::thread::Builder::new().name("cohabit-online".to_owned()).spawn(move || {
-            let mut session = Session::start(&args, &machine, false, Some(&program)).inspect_err(|error| {
-                let _ = ready.send(Err(error.clone()));
-            })?;
+        let mut beside = Beside::start(move || {
+            let mut session = Session::start(&args, &machine, false, Some(&program))?;
             if let Some(node) = node {
                 session.lead(node);
             }
-            let _ = ready.send(Ok(session.environment()));
-            let Ok(pid) = named.recv() else { return session.finish() };
-            let followed = session.follow(pid);
-            let _ = answer.send(());
-            followed?;
-            session.run(&stop, &mut |_| {})?;
-            session.finish()
-        });
-        let session = session.map_err(|error| Error::new(format!("starting a thread: {error}")))?;
-        let environment = is_ready.recv().unwrap_or_else(|_| Err(Error::new("the online session ended early")))?;
+            Ok(session)
+        })?;
         if let Some(signal) = asked_by() {
-            drop(name);
-            let _ = session.join();
+            let _ = beside.finish();
             return Ok(End::Killed(signal));
         }
-        let (name, answered) = (Mutex::new(name), Mutex::new(answered));
-        let before_start = BeforeStart(Arc::new(move |pid| {
-            if name.lock().is_ok_and(|name| name.send(pid).is_ok()) {
-                // An error is told at the end: the program is not made to pay.
-                let _ = answered.lock().map(|answered| answered.recv());
-            }
-        }));
-        let options =
-            Options { pass_signals: true, before_start: Some(before_start), environment, ..Options::default() };
+        let (before_start, environment) = (Some(beside.before_start()), std::mem::take(&mut beside.environment));
+        let options = Options { pass_signals: true, before_start, environment, ..Options::default() };
         let launched = launch(&self.command, &LaunchPlan::default(), &options);
         drop(options);
-        ended.store(true, Ordering::SeqCst);
-        let reported = session.join().unwrap_or_else(|_| Err(Error::new("the online session broke down")));
+        let reported = beside.finish();
         let outcome = launched?;
         match reported {
             Ok(report) => finish_online(report, &self.online, "run", &self.command, &self.json, Some(outcome.status))?,
@@ -434,7 +509,7 @@ fn notes(outcome: &cohabit_apply::Outcome, asked_to_watch: bool) -> Vec<String> 
     notes
 }
 
-fn fields(outcome: &cohabit_apply::Outcome, mapper: Option<&str>, usage: &Usage) -> Value {
+fn fields(outcome: &cohabit_apply::Outcome, mapper: Option<&str>, followed: Option<&Followed>, usage: &Usage) -> Value {
     let placed = |placed: &cohabit_apply::PlacedReport| {
         json!({
             "task": placed.task, "tid": placed.tid, "pu": placed.pu, "pus": placed.pus, "affinity": placed.affinity, "held": placed.held,
@@ -461,6 +536,7 @@ fn fields(outcome: &cohabit_apply::Outcome, mapper: Option<&str>, usage: &Usage)
                 "placed": phase.placed.iter().map(placed).collect::<Vec<_>>(),
             })).collect::<Vec<_>>(),
         })),
+        "recognised": followed.map(Followed::fields),
         "missing_tasks": outcome.missing_tasks,
         "unknown_threads": outcome.unknown_threads.iter().map(unknown).collect::<Vec<_>>(),
         "unknown_thread_count": outcome.unknown_thread_count,
@@ -489,5 +565,8 @@ mod tests {
         let command = MachineArgs::augment_args(MappingArgs::augment_args(clap::Command::new("of mapping")));
         let ids: BTreeSet<&str> = command.get_arguments().map(|argument| argument.get_id().as_str()).collect();
         assert_eq!(ids, MAPPING_ARGUMENTS.into());
+        let command = OnlineArgs::augment_args(clap::Command::new("of watching"));
+        let mut ids: BTreeSet<&str> = command.get_arguments().map(|argument| argument.get_id().as_str()).collect();
+        assert!(ids.remove("overhead") && ids == ONLINE_ARGUMENTS.into(), "{ids:?}");
     }
 }

@@ -27,9 +27,9 @@ pub struct OnlineArgs {
     /// What shows who shares memory, besides the program's own page faults
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = ExtraFaults::Auto)]
     pub faults: ExtraFaults,
-    /// How much of the programs' CPU time detection may take, in percent, its start apart
-    #[arg(long, value_name = "PERCENT", default_value_t = OVERHEAD_PERCENT, value_parser = percent)]
-    pub overhead: f64,
+    /// How much of the programs' CPU time detection may take, in percent, its start apart; 1 if not given
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub overhead: Option<f64>,
     /// Of the pages in use, how many extra faults a second the agent may cause, in percent; up to 500 for each task are
     /// allowed however little is in use, and all of it within --overhead
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
@@ -77,6 +77,11 @@ pub enum LeftOut {
 }
 
 impl OnlineArgs {
+    /// How much detection may take, in percent.
+    pub fn overhead(&self) -> f64 {
+        self.overhead.unwrap_or(OVERHEAD_PERCENT)
+    }
+
     /// Whether something is not left out.
     pub fn has(&self, kind: LeftOut) -> bool {
         !self.without.contains(&kind)

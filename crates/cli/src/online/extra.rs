@@ -79,21 +79,21 @@ impl Extra {
         log: &mut Log,
     ) -> Self {
         let hints = match args.faults {
-            ExtraFaults::Auto if !may_change => Hints::none(args.overhead),
-            _ if !args.has(LeftOut::Used) => Hints::none(args.overhead),
-            which => Hints::start(which, args.overhead, samples, ledger, log),
+            ExtraFaults::Auto if !may_change => Hints::none(args.overhead()),
+            _ if !args.has(LeftOut::Used) => Hints::none(args.overhead()),
+            which => Hints::start(which, args.overhead(), samples, ledger, log),
         };
         say_what_faults_miss(args.faults, log);
         let times = if hints.are_there() || samples { 1.0 } else { WITHOUT_HINT_FAULTS };
         let watcher =
-            if args.has(LeftOut::Watched) { watcher(args.faults, args.overhead * times, samples, log) } else { None };
+            if args.has(LeftOut::Watched) { watcher(args.faults, args.overhead() * times, samples, log) } else { None };
         let others = if hints.are_there() || watcher.is_some() { Others::Few } else { Others::None };
         Self {
             watcher,
             agent: if args.has(LeftOut::Written) { agent(args.faults, runs_program, log) } else { None },
             percent: args.fault_budget,
             pages: PageBudget::new(args.fault_budget),
-            allowance: PageAllowance::new(others, args.overhead),
+            allowance: PageAllowance::new(others, args.overhead()),
             others,
             hints,
             ran: Duration::ZERO,

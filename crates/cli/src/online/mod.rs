@@ -1,8 +1,10 @@
 //! Online: detects, maps and moves while programs run. What `run` without a profile, `attach` and `top` have in common.
 
 pub mod args;
+pub mod beside;
 mod ending;
 mod extra;
+pub mod following;
 mod hints;
 mod log;
 mod messages;

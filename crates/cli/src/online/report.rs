@@ -2,6 +2,7 @@
 
 use super::Log;
 use super::ending::Ending;
+use super::following::Followed;
 use cohabit_model::{Profile, Task};
 use cohabit_observe::mpi;
 use cohabit_online::evidence::{KINDS, Kind};
@@ -26,6 +27,8 @@ pub struct Report {
     pub task_count: usize,
     /// What happened.
     pub log: Log,
+    /// What came of recognising phases, where that was asked for.
+    pub followed: Option<Followed>,
     /// Sums.
     pub counters: Counters,
     /// What the faults came from.

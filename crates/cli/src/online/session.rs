@@ -10,6 +10,7 @@ use super::Log;
 use super::args::{ExtraFaults, OnlineArgs};
 use super::ending::Decisions;
 use super::extra::Extra;
+use super::following::Following;
 use super::messages::Messages;
 use super::node::{Node, WELCOME_EVERY, WELCOMED_SOON};
 use super::report::{Report, own_cpu};
@@ -97,6 +98,9 @@ pub struct Session {
     tried_copies: bool,
     /// Where ranks are handed over by other cohabits.
     node: Option<Node>,
+    /// The phases of a mapping that are to be recognised: then nothing else is decided.
+    following: Option<Following>,
+    next_look: Duration,
 }
 
 /// The moment, for a viewer.
@@ -146,7 +150,7 @@ impl Session {
         let samples = matches!(args.faults, ExtraFaults::Auto | ExtraFaults::Sample);
         let options = faults::Options {
             block_bytes: args.block,
-            sampling: samples.then_some(args.overhead),
+            sampling: samples.then_some(args.overhead()),
             ..faults::Options::default()
         };
         let source = source(options, &mut log)?;
@@ -199,6 +203,8 @@ impl Session {
             no_switches: false,
             tried_copies: false,
             node: None,
+            following: None,
+            next_look: Duration::ZERO,
         })
     }
 
@@ -215,6 +221,11 @@ impl Session {
     /// Follows the ranks that other cohabits of this node hand over, too.
     pub fn lead(&mut self, node: Node) {
         self.node = Some(node);
+    }
+
+    /// Decides nothing by itself, but recognises these phases.
+    pub fn follow_phases(&mut self, following: Following) {
+        self.following = Some(following);
     }
 
     /// Follows a process and all that it starts.
@@ -253,7 +264,10 @@ impl Session {
                 self.next_mappings = now + MAPPINGS_EVERY;
                 view(&self.snapshot(now));
             }
-            if now >= self.next_decision {
+            if let (Some(slice), true) = (self.slice(), now >= self.next_decision) {
+                self.recognise(now);
+                self.next_decision = now + slice;
+            } else if now >= self.next_decision {
                 self.decide(now)?;
                 if self.args.until_sure && self.sure.is_sure() {
                     break;
@@ -310,6 +324,7 @@ impl Session {
             tasks,
             task_count,
             log: self.log,
+            followed: self.following.map(Following::finish),
             counters: self.counters,
             source: self.source.name(),
             of_kinds,

@@ -43,6 +43,10 @@ pub struct PerPhase {
     pub single_s: f64,
     /// What they would take if each had what serves it best and moves cost nothing.
     pub free_s: f64,
+    /// What each phase takes in all with each of the placements, `[phase][placement]`.
+    pub takes_s: Vec<Vec<f64>>,
+    /// What a change from one of the placements to another takes, `[from][to]`.
+    pub moves_s: Vec<Vec<f64>>,
 }
 
 impl PerPhase {
@@ -154,7 +158,11 @@ fn chosen(costs: &Costs, candidates: Vec<Vec<usize>>, changing: &Changing, order
         });
         of_phase.push(at);
     }
+    let takes = |phase: usize| used.iter().map(|&mapping| seconds(own(phase, mapping))).collect();
+    let price = |from: usize| used.iter().map(|&to| seconds(costs.prices[from][to])).collect();
     PerPhase {
+        takes_s: phases.clone().map(takes).collect(),
+        moves_s: used.iter().map(|&from| price(from)).collect(),
         phase_s: seconds(sum(&|phase| choice[phase])),
         single_s: seconds(sum(&|_| 0)),
         free_s: seconds(free),

@@ -39,6 +39,10 @@ fn found_but(periods: &[Period], order: &[usize], objective_name: &str, indiffer
     // What is said of it is what it is, and never above the one mapping's.
     assert!(found.phase_s + found.move_s <= found.single_s * (1.0 + 1e-9), "{found:?}");
     assert!(found.free_s <= found.phase_s && found.placements[0] == single, "{found:?}");
+    let sums = [&found.of_phase, &vec![0; periods.len()]]
+        .map(|choice| -> f64 { found.takes_s.iter().zip(choice).map(|(takes, &placement)| takes[placement]).sum() });
+    assert!((sums[0] - found.phase_s).abs() < 1e-9 && (sums[1] - found.single_s).abs() < 1e-9, "{found:?}");
+    assert!((0..found.placements.len()).all(|at| found.moves_s[at][at] == 0.0), "{found:?}");
     for (period, &mapping) in periods.iter().zip(&found.of_phase) {
         let problem = Problem { weight: &period.messages, ..problem };
         crate::contract::judge_placement("best", &problem, &found.placements[mapping]);

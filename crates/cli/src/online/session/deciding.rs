@@ -1,6 +1,7 @@
 //! Deciding: how the program does, whether it communicates otherwise than before, and where its tasks should be.
 
 use super::Session;
+use crate::online::following::{Following, LOOK_EVERY};
 use crate::output::is_verbose;
 use cohabit_host::CpuMask;
 use cohabit_map::{Options, Problem, mapper};
@@ -46,6 +47,26 @@ impl Session {
         self.decisions.add(decision.verdict);
         self.forbidden = forbidden;
         self.apply(now, decision)
+    }
+
+    /// How long it is from one look at phases to the next, where they are recognised.
+    pub(super) fn slice(&self) -> Option<Duration> {
+        self.following.as_ref().map(Following::slice)
+    }
+
+    /// Looks which phase of the mapping the program is in.
+    pub(super) fn recognise(&mut self, now: Duration) {
+        if now >= self.next_look {
+            self.tasks.look(&mut self.placer, &mut self.ledger);
+            self.next_look = now + LOOK_EVERY;
+        }
+        let Some(following) = &mut self.following else { return };
+        let living = self.tasks.living.iter().map(|(&task, living)| (living.tid, task)).collect();
+        if let Some(text) = following.look(now, &living) {
+            self.log.record(now, "phase", text, is_verbose());
+            // They show what was before.
+            self.source.forget_samples();
+        }
     }
 
     /// What an event stands for, on average, where the tasks have run so long.

@@ -26,6 +26,9 @@ impl Session {
         self.extra.saw(&seen);
         counters.events += self.extra.watched().events;
         let pairs = self.weigher.weigh(now, &seen);
+        if let Some(following) = &mut self.following {
+            following.see(&seen);
+        }
         self.weighed += pairs.iter().map(|pair| pair.2 as f64).sum::<f64>();
         self.recorder.add_tasks(&tasks);
         self.recorder.add(&seen, &pairs, counters, now);

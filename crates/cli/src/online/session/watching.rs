@@ -29,7 +29,8 @@ impl Session {
 
     /// Has samples taken after switches while the others tell too little. Where that cannot be had, the rest goes on.
     pub(super) fn sample_switches(&mut self, now: Duration) {
-        let wanted = self.extra.wants_switches() && !self.no_switches;
+        // Where phases are recognised who communicates is to be seen all the time.
+        let wanted = (self.extra.wants_switches() || self.following.is_some()) && !self.no_switches;
         let (needs, shows_more) = (self.extra.needs_switches(), self.extra.switches_show_more());
         let (what, text) = match self.source.sample_switches(wanted) {
             Ok(false) => return,
