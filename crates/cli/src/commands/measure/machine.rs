@@ -210,7 +210,7 @@ fn caches(
         said.notes.push("the kernel tells nothing of caches: one of 32 KiB a core is assumed".to_owned());
         tables.push(CacheTable {
             level: 1,
-            shared_by: "core".to_owned(),
+            shared_by: place_of(&Cache::default(), live),
             size: Size::of(32 << 10),
             line: 64,
             ways: 8,
@@ -226,10 +226,11 @@ fn caches(
 /// The level of the tree whose places share such a cache: the lowest one that holds all of its PUs.
 fn place_of(cache: &Cache, live: &Topology) -> String {
     let pus: Vec<usize> = cache.pus.iter().filter_map(|&pu| live.pu_index(pu)).collect();
-    let Some((&first, rest)) = pus.split_first() else { return "core".to_owned() };
+    let own = if live.nodes_at(Level::Core).next().is_some() { "core" } else { "pu" };
+    let Some((&first, rest)) = pus.split_first() else { return own.to_owned() };
     let core = live.core_of(first);
     if rest.iter().all(|&pu| live.core_of(pu) == core) {
-        return "core".to_owned();
+        return own.to_owned();
     }
     let holds = |node: NodeId| rest.iter().all(|pu| live.nodes[node].pus.contains(pu));
     let found = live.ancestors(live.pus[first].node).find(|&node| holds(node));
@@ -371,6 +372,9 @@ pub fn rate_for(wanted: f64, mut simulated: impl FnMut(f64) -> Result<f64>) -> R
             low = rate
         } else {
             high = rate
+        }
+        if high / low < 1.03 {
+            break;
         }
         // In proportion, as if instructions were all: not beyond what is known.
         let next = (rate * found.1 / wanted).clamp(low * 1.01, high / 1.01);

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 /// A data cache.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Cache {
     /// 1 is nearest to the core.
     pub level: u8,

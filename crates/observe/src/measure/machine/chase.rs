@@ -29,16 +29,17 @@ impl Random {
     }
 }
 
-/// Words that lead from one to the next, once through all of `places` (indices of words) and around.
-pub(super) fn lay_cycle(words: &mut [u64], places: &[usize], random: &mut Random) {
-    // Sattolo's shuffle: one cycle.
-    let mut order: Vec<usize> = (0..places.len()).collect();
+/// Words that lead from one to the next, once through all of `places` (indices of words) and around. The places in the
+/// order of the cycle.
+pub(super) fn lay_cycle(words: &mut [u64], places: &[usize], random: &mut Random) -> Vec<usize> {
+    let mut order = places.to_vec();
     for last in (1..order.len()).rev() {
-        order.swap(last, random.below(last));
+        order.swap(last, random.below(last + 1));
     }
-    for (index, &next) in order.iter().enumerate() {
-        words[places[index]] = places[next] as u64;
+    for (index, &place) in order.iter().enumerate() {
+        words[place] = order[(index + 1) % order.len()] as u64;
     }
+    order
 }
 
 /// The first word of each line of the first so many bytes.
@@ -107,7 +108,8 @@ mod tests {
         for count in [1, 2, 3, 64, 1000] {
             let mut words = vec![u64::MAX; 8 * count];
             let places = lines_of(64 * count);
-            lay_cycle(&mut words, &places, &mut Random::new());
+            let order = lay_cycle(&mut words, &places, &mut Random::new());
+            assert_eq!(follow(&words, order[0], 1), order[1 % count]);
             let mut seen: Vec<usize> = Vec::new();
             let mut at = places[0];
             for _ in 0..count {

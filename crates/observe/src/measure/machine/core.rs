@@ -32,24 +32,18 @@ pub(super) fn frequency_ghz(time: Duration, busy: &mut Busy) -> Option<f64> {
 }
 
 /// Places to begin at, as far from one another on the cycle as there is room for.
-fn begins<const K: usize>(words: &[u64], places: &[usize]) -> [usize; K] {
-    let apart = places.len() / K;
-    let mut at = places[0];
-    std::array::from_fn(|_| {
-        let begin = at;
-        at = super::chase::follow(words, at, apart as u64);
-        begin
-    })
+fn begins<const K: usize>(order: &[usize]) -> [usize; K] {
+    std::array::from_fn(|at| order[at * order.len() / K])
 }
 
 /// How many lines are under way at a time: loads of so many chains at once take as long as those of one, until there are
 /// more chains than that.
 pub(super) fn fill_buffers(pages: &mut Pages, places: &[usize], time: Duration, busy: &mut Busy) -> u64 {
-    lay_cycle(pages.words_mut(), places, &mut Random::new());
+    let order = lay_cycle(pages.words_mut(), places, &mut Random::new());
     let words = pages.words();
     macro_rules! of {
         ($($k:literal)*) => { [$({
-            let mut at = begins::<$k>(words, places);
+            let mut at = begins::<$k>(&order);
             ($k, seconds_a_step(time, busy, |steps| at = black_box(follow_several(words, at, steps))))
         }),*] };
     }
@@ -68,11 +62,11 @@ fn most_at_a_time(found: &[(u64, f64)]) -> u64 {
 /// None where that is not known of the processor.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn window(pages: &mut Pages, places: &[usize], time: Duration, busy: &mut Busy) -> Option<u64> {
-    lay_cycle(pages.words_mut(), places, &mut Random::new());
+    let order = lay_cycle(pages.words_mut(), places, &mut Random::new());
     let words = pages.words();
     macro_rules! of {
         ($($n:literal)*) => { [$({
-            let [mut first, mut second] = begins::<2>(words, places);
+            let [mut first, mut second] = begins::<2>(&order);
             let seconds = seconds_a_step(time, busy, |steps| {
                 for _ in 0..steps {
                     // SAFETY: loads of words that are there: a cycle never leaves its places.
