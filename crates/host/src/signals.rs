@@ -206,10 +206,13 @@ mod tests {
         MEANT_UNTIL.store(1, SeqCst);
         // SAFETY: the child calls nothing but raise(3) and _exit(2).
         let child = match unsafe { nix::unistd::fork() }.unwrap() {
-            nix::unistd::ForkResult::Child => unsafe {
-                libc::raise(libc::SIGUSR2);
-                libc::_exit(0)
-            },
+            nix::unistd::ForkResult::Child => {
+                // SAFETY: both may be called after fork.
+                unsafe {
+                    libc::raise(libc::SIGUSR2);
+                    libc::_exit(0)
+                }
+            }
             nix::unistd::ForkResult::Parent { child } => child,
         };
         let status = nix::sys::wait::waitpid(child, None).unwrap();

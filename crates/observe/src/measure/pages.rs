@@ -49,16 +49,30 @@ impl Pages {
     /// # Errors
     /// Addresses that cannot be had.
     pub fn untouched(bytes: u64, pages: MmapAdvise) -> io::Result<Self> {
+        /// A huge page begins at a multiple of its size.
+        const HUGE: usize = 2 << 20;
         let too_much = || io::Error::from(io::ErrorKind::OutOfMemory);
         let length = usize::try_from(bytes).ok().and_then(|bytes| bytes.max(1).checked_next_multiple_of(PAGE));
-        let length = length.and_then(NonZeroUsize::new).ok_or_else(too_much)?;
+        let length = length.ok_or_else(too_much)?;
+        let slack = if length < HUGE { 0 } else { HUGE };
+        let mapped = length.checked_add(slack).and_then(NonZeroUsize::new).ok_or_else(too_much)?;
         // SAFETY: new memory, which nobody else knows of.
         let begin = unsafe {
-            mmap_anonymous(None, length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_PRIVATE)?
+            mmap_anonymous(None, mapped, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_PRIVATE)?
         };
+        // What is before the first huge page, and what is too much behind it, goes back at once.
+        let before = if slack == 0 { 0 } else { begin.as_ptr().align_offset(HUGE) };
+        // SAFETY: within what was mapped: `before` is less than the slack.
+        let (first, end) = unsafe { (begin.byte_add(before), begin.byte_add(before + length)) };
+        for (from, bytes) in [(begin, before), (end, slack - before)] {
+            if bytes > 0 {
+                // SAFETY: ours, whole pages, and never used.
+                unsafe { munmap(from, bytes)? };
+            }
+        }
         // SAFETY: the memory is ours.
-        let _ = unsafe { madvise(begin, length.get(), pages) };
-        Ok(Self { begin, words: length.get() / size_of::<u64>() })
+        let _ = unsafe { madvise(first, length, pages) };
+        Ok(Self { begin: first, words: length / size_of::<u64>() })
     }
 
     /// All of it.

@@ -52,7 +52,11 @@ impl Draft {
         let memory = memory(measured, &mut said);
         let link = links(measured, live, &mut said);
         let system = system(measured, live.pus.len(), &mut said);
-        let protocol = if cpu.amd { Protocol::Moesi } else { cpu.intel.then_some(Protocol::Mesif).unwrap_or_default() };
+        let protocol = match (cpu.amd, cpu.intel) {
+            (true, _) => Protocol::Moesi,
+            (_, true) => Protocol::Mesif,
+            _ => Protocol::Mesi,
+        };
         said.is("coherence.protocol", "assumed: the vendor's");
         said.is("coherence.by", "assumed");
         let file = MachineFile {
@@ -360,15 +364,16 @@ fn without_distances(text: &str) -> String {
 /// What time a program takes, of which the rate of instructions is not known yet: `simulated` tells it for a rate. The
 /// rate at which it takes `wanted`, to a hundredth, and what it takes then; the fastest or slowest rate where none does.
 pub fn rate_for(wanted: f64, mut simulated: impl FnMut(f64) -> Result<f64>) -> Result<(f64, f64)> {
-    // Time falls with the rate: halve on a scale of logarithms.
+    // Time falls with the rate.
     let (mut low, mut high) = (0.05_f64, 16.0_f64);
-    let mut rate = 2.0;
-    let mut found = (rate, simulated(rate)?);
+    let mut found = (2.0, simulated(2.0)?);
+    let mut before: Option<(f64, f64)> = None;
     for _ in 0..12 {
-        if (found.1 / wanted - 1.0).abs() < 0.01 {
+        let (rate, took) = found;
+        if (took / wanted - 1.0).abs() < 0.01 {
             break;
         }
-        if found.1 > wanted {
+        if took > wanted {
             low = rate
         } else {
             high = rate
@@ -376,10 +381,15 @@ pub fn rate_for(wanted: f64, mut simulated: impl FnMut(f64) -> Result<f64>) -> R
         if high / low < 1.03 {
             break;
         }
-        // In proportion, as if instructions were all: not beyond what is known.
-        let next = (rate * found.1 / wanted).clamp(low * 1.01, high / 1.01);
-        rate = if (next / rate - 1.0).abs() < 0.005 { (low * high).sqrt() } else { next };
-        found = (rate, simulated(rate)?);
+        // Instructions take their time over the rate, and the rest what it takes: two runs tell both.
+        let of_instructions = before.map(|(other, time)| (took - time) / (1.0 / rate - 1.0 / other));
+        let by_both = of_instructions.map(|of| of / (wanted - (took - of / rate)));
+        let next = by_both.filter(|next| next.is_finite() && *next > 0.0).unwrap_or(rate * took / wanted);
+        // Not beyond what is known, and never the same again.
+        let next = next.clamp(low * 1.01, high / 1.01);
+        let next = if (next / rate - 1.0).abs() < 0.005 { (low * high).sqrt() } else { next };
+        before = Some(found);
+        found = (next, simulated(next)?);
     }
     Ok(found)
 }
@@ -511,9 +521,15 @@ mod tests {
     #[test]
     fn the_rate_is_found_at_which_a_program_takes_what_it_took() {
         // 3 s of memory, 8 of instructions at one a cycle.
-        let takes = |rate: f64| Ok(3.0 + 8.0 / rate);
+        let takes = |rate: f64| Ok::<_, cohabit_model::Error>(3.0 + 8.0 / rate);
         for rate in [0.3, 1.0, 2.0, 3.7, 9.0] {
-            let (found, time) = rate_for(3.0 + 8.0 / rate, takes).unwrap();
+            let mut runs = 0;
+            let mut counted = |rate| {
+                runs += 1;
+                takes(rate)
+            };
+            let (found, time) = rate_for(3.0 + 8.0 / rate, &mut counted).unwrap();
+            assert!(runs <= 4, "{runs} runs for {rate}");
             assert!((time / (3.0 + 8.0 / rate) - 1.0).abs() < 0.01, "{rate}: {found}");
         }
         let (rate, _) = rate_for(2.0, takes).unwrap();

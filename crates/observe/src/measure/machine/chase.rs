@@ -11,6 +11,14 @@ pub(super) const LINE: usize = 64;
 /// Times each figure is measured; the fastest counts: whatever disturbs it makes it longer.
 const REPEATS: u32 = 7;
 
+/// Times all of it is done again, at other moments: what other machines on the same host do lasts longer than a figure.
+pub(super) const ROUNDS: usize = 3;
+
+/// Keeps the lesser of two times for each number: both curves are of the same numbers.
+pub(super) fn keep_least(kept: &mut [(u64, f64)], again: &[(u64, f64)]) {
+    kept.iter_mut().zip(again).for_each(|(kept, again)| kept.1 = kept.1.min(again.1));
+}
+
 /// Numbers as if by chance, the same in each run (xorshift, Marsaglia 2003).
 #[derive(Debug, Clone)]
 pub(super) struct Random(u64);

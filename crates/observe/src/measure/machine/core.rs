@@ -3,7 +3,7 @@
 
 use super::super::busy::Busy;
 use super::super::pages::Pages;
-use super::chase::{Random, follow_several, lay_cycle, seconds_a_step};
+use super::chase::{LINE, ROUNDS, Random, follow_several, keep_least, lay_cycle, lines_of, seconds_a_step};
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -31,23 +31,53 @@ pub(super) fn frequency_ghz(time: Duration, busy: &mut Busy) -> Option<f64> {
     }
 }
 
-/// Places to begin at, as far from one another on the cycle as there is room for.
-fn begins<const K: usize>(order: &[usize]) -> [usize; K] {
-    std::array::from_fn(|at| order[at * order.len() / K])
+/// Lines of memory in a cycle, and as much else as takes them out of all caches.
+pub(super) struct Memory {
+    pub pages: Pages,
+    pub others: Pages,
+}
+
+impl Memory {
+    /// Lays the cycle.
+    fn lay(&mut self) -> Laid<'_> {
+        let places = lines_of(size_of_val(self.pages.words()));
+        let order = lay_cycle(self.pages.words_mut(), &places, &mut Random::new());
+        Laid { words: self.pages.words(), order, others: self.others.words() }
+    }
+}
+
+/// A cycle through memory.
+struct Laid<'a> {
+    words: &'a [u64],
+    order: Vec<usize>,
+    others: &'a [u64],
+}
+
+impl Laid<'_> {
+    /// Places to begin at, as far from one another on the cycle as there is room for. No cache has what comes behind them:
+    /// chains that were followed before began at the same places.
+    fn begins<const K: usize>(&self) -> [usize; K] {
+        let lines = self.others.chunks(LINE / size_of::<u64>());
+        black_box(lines.map(|line| line[0]).fold(0, u64::wrapping_add));
+        std::array::from_fn(|at| self.order[at * self.order.len() / K])
+    }
 }
 
 /// How many lines are under way at a time: loads of so many chains at once take as long as those of one, until there are
 /// more chains than that.
-pub(super) fn fill_buffers(pages: &mut Pages, places: &[usize], time: Duration, busy: &mut Busy) -> u64 {
-    let order = lay_cycle(pages.words_mut(), places, &mut Random::new());
-    let words = pages.words();
+pub(super) fn fill_buffers(memory: &mut Memory, time: Duration, busy: &mut Busy) -> u64 {
+    let laid = memory.lay();
+    let words = laid.words;
     macro_rules! of {
         ($($k:literal)*) => { [$({
-            let mut at = begins::<$k>(&order);
+            let mut at = laid.begins::<$k>();
             ($k, seconds_a_step(time, busy, |steps| at = black_box(follow_several(words, at, steps))))
         }),*] };
     }
-    most_at_a_time(&of!(1 2 4 6 8 10 12 14 16 20 24 28 32))
+    let mut round = || of!(1 2 4 6 8 10 12 14 16 20 24 28 32);
+    let mut found = round();
+    (1..ROUNDS).for_each(|_| keep_least(&mut found, &round()));
+    most_at_a_time(&found)
 }
 
 /// Of (chains, seconds a load of each): how many loads there were at a time at the most.
@@ -61,12 +91,12 @@ fn most_at_a_time(found: &[(u64, f64)]) -> u64 {
 /// many instructions between that the second of each two has to wait (Wong, "Measuring reorder buffer capacity", 2013).
 /// None where that is not known of the processor.
 #[cfg(target_arch = "x86_64")]
-pub(super) fn window(pages: &mut Pages, places: &[usize], time: Duration, busy: &mut Busy) -> Option<u64> {
-    let order = lay_cycle(pages.words_mut(), places, &mut Random::new());
-    let words = pages.words();
+pub(super) fn window(memory: &mut Memory, time: Duration, busy: &mut Busy) -> Option<u64> {
+    let laid = memory.lay();
+    let words = laid.words;
     macro_rules! of {
         ($($n:literal)*) => { [$({
-            let [mut first, mut second] = begins::<2>(&order);
+            let [mut first, mut second] = laid.begins::<2>();
             let seconds = seconds_a_step(time, busy, |steps| {
                 for _ in 0..steps {
                     // SAFETY: loads of words that are there: a cycle never leaves its places.
@@ -88,14 +118,16 @@ pub(super) fn window(pages: &mut Pages, places: &[usize], time: Duration, busy: 
             ($n, seconds)
         }),*] };
     }
-    last_together(
-        &of!(16 32 48 64 80 96 112 128 144 160 176 192 208 224 240 256 288 320 352 384 416 448 480 512 576 640 768),
-    )
+    let mut round =
+        || of!(16 32 48 64 80 96 112 128 144 160 176 192 208 224 240 256 288 320 352 384 416 448 480 512 576 640 768);
+    let mut found = round();
+    (1..ROUNDS).for_each(|_| keep_least(&mut found, &round()));
+    last_together(&found)
 }
 
 /// None: how instructions are counted is not known.
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) fn window(_: &mut Pages, _: &[usize], _: Duration, _: &mut Busy) -> Option<u64> {
+pub(super) fn window(_: &mut Memory, _: Duration, _: &mut Busy) -> Option<u64> {
     None
 }
 

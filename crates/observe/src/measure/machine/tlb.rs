@@ -3,7 +3,7 @@
 
 use super::super::busy::Busy;
 use super::super::pages::{PAGE, Pages};
-use super::chase::{LINE, lines_of, load_seconds};
+use super::chase::{LINE, ROUNDS, keep_least, lines_of, load_seconds};
 use std::io;
 use std::time::Duration;
 
@@ -21,6 +21,9 @@ pub struct Tlbs {
     pub walk_ns: f64,
 }
 
+/// ns by number of pages, ascending.
+type Curve = Vec<(u64, f64)>;
+
 /// Measures; none where no number of pages made a difference.
 ///
 /// # Errors
@@ -29,15 +32,25 @@ pub(super) fn measure(time: Duration, cycle_ns: f64, busy: &mut Busy) -> io::Res
     let most = *PAGES.end() as usize;
     let mut pages = Pages::small((most * PAGE) as u64)?;
     let mut dense = Pages::new((most * LINE) as u64, None)?;
-    let mut curve = Vec::new();
-    for count in counts() {
-        // The lines of all pages lie in all sets of a cache, as the same number of neighbouring lines do: what is
-        // different is the pages.
-        let places: Vec<usize> = (0..count).map(|page| (page * PAGE + page * LINE % PAGE) / size_of::<u64>()).collect();
-        let spread = load_seconds(pages.words_mut(), &places, time, busy);
-        let near = load_seconds(dense.words_mut(), &lines_of(count * LINE), time, busy);
-        curve.push((count as u64, (spread - near) * 1e9));
+    let mut round = || -> (Curve, Curve) {
+        let of = |count: usize| {
+            // The lines of all pages lie in all sets of a cache, as the same number of neighbouring lines do: what is
+            // different is the pages.
+            let places: Vec<usize> =
+                (0..count).map(|page| (page * PAGE + page * LINE % PAGE) / size_of::<u64>()).collect();
+            let spread = load_seconds(pages.words_mut(), &places, time, busy);
+            let near = load_seconds(dense.words_mut(), &lines_of(count * LINE), time, busy);
+            ((count as u64, spread * 1e9), (count as u64, near * 1e9))
+        };
+        counts().into_iter().map(of).unzip()
+    };
+    let (mut spread, mut near) = round();
+    for _ in 1..ROUNDS {
+        let again = round();
+        keep_least(&mut spread, &again.0);
+        keep_least(&mut near, &again.1);
     }
+    let curve: Curve = spread.iter().zip(&near).map(|(spread, near)| (spread.0, spread.1 - near.1)).collect();
     Ok(read_curve(&curve, cycle_ns))
 }
 
