@@ -48,15 +48,22 @@ vforks_under_way(void)
     return __atomic_load_n(&lent, __ATOMIC_SEQ_CST) != 0;
 }
 
+/* Without a function to call DynamoRIO calls none at address 0, where no code has run in the region. */
+static void
+flushed(void *unused)
+{
+    (void)unused;
+}
+
 bool
 vforks_flush(void *start, size_t bytes)
 {
     for (;;) {
         __atomic_add_fetch(&flushing, 1, __ATOMIC_SEQ_CST);
         if (!vforks_under_way()) {
-            bool flushed = dr_flush_region(start, bytes);
+            bool done = dr_flush_region_ex(start, bytes, flushed, NULL);
             __atomic_sub_fetch(&flushing, 1, __ATOMIC_SEQ_CST);
-            return flushed;
+            return done;
         }
         __atomic_sub_fetch(&flushing, 1, __ATOMIC_SEQ_CST);
         if (system_pid() != part()->pid)

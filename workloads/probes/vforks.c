@@ -1,5 +1,5 @@
-/* Children that have their parent's memory until they have a program of their own (vfork, posix_spawn), made by one
- * thread while another makes system calls. It reads what that one has written before. */
+/* Children that have their parent's memory until they have a program of their own (vfork, posix_spawn), made by two
+ * threads at a time while a third makes system calls. They read what that one has written before. */
 #include "probe.h"
 
 #include <spawn.h>
@@ -12,7 +12,7 @@
 
 extern char **environ;
 static unsigned char *data;
-static bool made;
+static unsigned left;
 
 static int child(bool vforks)
 {
@@ -37,20 +37,22 @@ static void body(unsigned thread)
         store_blocks(data, BLOCKS, 7);
     probe_barrier();
     if (thread == 0) {
-        while (!__atomic_load_n(&made, __ATOMIC_ACQUIRE))
+        while (__atomic_load_n(&left, __ATOMIC_ACQUIRE) > 0)
             syscall(SYS_getppid);
         return;
     }
     for (unsigned number = 0; number < CHILDREN; number++)
         probe_check(child(number % 2 == 0) == 0, "the child ends well");
     probe_check(load_blocks(data, BLOCKS, 7), "what was written is there");
-    __atomic_store_n(&made, true, __ATOMIC_RELEASE);
+    __atomic_sub_fetch(&left, 1, __ATOMIC_RELEASE);
 }
 
 int main(void)
 {
     data = probe_data(BLOCKS);
-    probe_threads(2, body);
-    probe_expect(0, 1, BLOCKS, BLOCKS * 8, 0);
+    left = 2;
+    probe_threads(3, body);
+    for (unsigned thread = 1; thread < 3; thread++)
+        probe_expect(0, thread, BLOCKS, BLOCKS * 8, 0);
     return probe_finish("vforks");
 }
