@@ -166,7 +166,7 @@ fn watched(test: &str) -> Option<std::path::PathBuf> {
 
 /// Neighbours, then those two away, and so on: after each change the threads move to where the phase has them.
 fn follows(room: &Room, mapping: &Value, program: &Path) {
-    let (ran, document) = placed(room, program, &["4", "6", "4", "turns", "16384"]);
+    let (ran, document) = placed(room, program, &["4", "5", "3", "turns", "16384"]);
     let began = began(&ran);
     let recognised = &document["recognised"];
     let changes: Vec<(f64, u64, u64)> = recognised["changes"]
@@ -191,7 +191,7 @@ fn follows(room: &Room, mapping: &Value, program: &Path) {
         );
     }
     // On a machine where much else runs one may be missed.
-    assert!(right >= 3, "{began:?} {changes:?} {}", ran.stderr);
+    assert!(right >= 2, "{began:?} {changes:?} {}", ran.stderr);
     assert!(changes.iter().map(|change| change.2).sum::<u64>() > 0, "{changes:?}");
     let text = recognised["text"].as_str().unwrap();
     assert!(text.starts_with("patterns were recognised ") && text.contains("threads were moved "), "{text}");
@@ -241,7 +241,7 @@ fn where_nothing_changes_nothing_is_moved() {
     let Some(program) = watched(test) else { return };
     let room = Room::new();
     let Some(mapping) = mapped(test, &room, 60) else { return };
-    let (_, document) = placed(&room, &program, &["4", "4", "2", "same", "16384"]);
+    let (_, document) = placed(&room, &program, &["4", "3", "2", "same", "16384"]);
     let near = mapping["phases"]["mappings"]
         .as_array()
         .unwrap()
@@ -251,7 +251,7 @@ fn where_nothing_changes_nothing_is_moved() {
     let recognised = &document["recognised"];
     assert!(recognised["phases"].as_array().unwrap().iter().all(|phase| phase["number"] == *number), "{recognised}");
     assert!(recognised["moves"].as_u64().unwrap() <= 4, "{recognised}");
-    let (ran, document) = placed(&room, &program, &["4", "4", "2", "any", "16384"]);
+    let (ran, document) = placed(&room, &program, &["4", "3", "2", "any", "16384"]);
     let recognised = &document["recognised"];
     assert_eq!((&recognised["phases"], &recognised["moves"]), (&json!([]), &0.into()), "{recognised}");
     assert!(ran.stderr.contains("it was never sure which pattern the program was in ("), "{}", ran.stderr);
