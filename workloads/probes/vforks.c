@@ -47,12 +47,14 @@ static void body(unsigned thread)
     __atomic_sub_fetch(&left, 1, __ATOMIC_RELEASE);
 }
 
-int main(void)
+int main(int count, char **words)
 {
+    (void)words;
     data = probe_data(BLOCKS);
-    left = 2;
-    probe_threads(3, body);
-    for (unsigned thread = 1; thread < 3; thread++)
+    left = count > 1 ? 1 : 2; /* any word: by one thread */
+    unsigned threads = 1 + left;
+    probe_threads(threads, body);
+    for (unsigned thread = 1; thread < threads; thread++)
         probe_expect(0, thread, BLOCKS, BLOCKS * 8, 0);
     return probe_finish("vforks");
 }

@@ -233,8 +233,8 @@ fn every_probe() {
 #[test]
 fn bursts_wait_for_children_that_borrow_memory() {
     let Some(binary) = workload("probes/vforks") else { return };
-    let burst = Some((Duration::from_millis(1), Duration::from_millis(1)));
-    let command = ["timeout", "--signal=KILL", "120", binary.to_str().expect("a plain path")];
+    let burst = Some((Duration::from_millis(10), Duration::from_millis(10)));
+    let command = ["timeout", "--signal=KILL", "120", binary.to_str().expect("a plain path"), "alone"];
     let (_, status) = profile(&command, &Options { burst, ..Options::default() });
     assert!(status.success(), "{status}");
 }
