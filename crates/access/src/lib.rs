@@ -19,6 +19,7 @@ pub mod outline;
 mod polls;
 mod recording;
 pub mod segment;
+mod sieve;
 mod stage;
 mod step;
 pub mod synthetic;
@@ -27,6 +28,7 @@ pub use access::{Access, AccessKind};
 pub use excerpt::{Excerpt, Part};
 pub use outline::Outline;
 pub use recording::{InMemory, Recording, Steps, TaskInfo};
+pub use sieve::{Sieve, Told};
 pub use step::{Reason, Step, StridedAccess};
 
 /// Bytes of memory in which the recorder keeps order, as a shift.

@@ -96,6 +96,25 @@ impl Looking {
         left
     }
 
+    /// Whether it neither looks at something again and again nor waits for that.
+    #[inline]
+    pub fn is_free(&self) -> bool {
+        !self.waited && self.looks_on.is_none() && !self.is_under_way()
+    }
+
+    /// The task takes a step of this fingerprint, which is not 0, and is free: then that is all that matters of it.
+    /// False, and nothing happens, where it is not.
+    #[inline]
+    pub fn passes(&mut self, mark: u64) -> bool {
+        let free = self.is_free();
+        if free {
+            if let Some(unit) = self.repetition.unit_of(mark) {
+                self.unit = unit;
+            }
+        }
+        free
+    }
+
     fn left(&mut self, step: &Step, position: u64) -> Vec<Look> {
         match step {
             Step::Loop { accesses, iterations } if is_a_spin(step) || self.is_same_spin(accesses) => {

@@ -137,9 +137,7 @@ impl Polls {
         }
         let mark = fingerprint(&step);
         self.ahead.push_back(Item::Step(step));
-        if let Some(marks) = self.repetition.unit_of(mark) {
-            self.unit = Some(Unit { marks, steps: Vec::new(), times: 0, same: 0 });
-        }
+        self.left_out(mark);
     }
 
     /// Whether the step is more of the same loop: a buffer that was full, or another stretch, parts it in two. However
@@ -239,6 +237,18 @@ impl Stage for Polls {
     }
 
     #[inline]
+    fn is_clear(&self) -> bool {
+        self.unit.is_none() && self.ahead.is_empty()
+    }
+
+    #[inline]
+    fn left_out(&mut self, mark: u64) {
+        if let Some(marks) = self.repetition.unit_of(mark) {
+            self.unit = Some(Unit { marks, steps: Vec::new(), times: 0, same: 0 });
+        }
+    }
+
+    #[inline]
     fn is_short(&self) -> bool {
         !self.ended
             && match self.ahead.front() {
@@ -301,21 +311,40 @@ fn constant(mut step: Step) -> Step {
     step
 }
 
+fn mix(word: u64) -> u64 {
+    let product = multiplied(word);
+    product ^ product >> 29
+}
+
+/// The fingerprint of accesses that are made once, one after another.
+#[derive(Debug, Default)]
+pub(crate) struct Fingerprint {
+    sum: u64,
+    accesses: u64,
+}
+
+impl Fingerprint {
+    #[inline]
+    pub fn add(&mut self, access: &StridedAccess) {
+        self.accesses += 1;
+        let about = u64::from(access.size_bytes) << 32 | u64::from(access.instructions);
+        let how = self.accesses << 48 | (access.kind as u64) << 44;
+        self.sum = self.sum.wrapping_add(mix(access.base.wrapping_add(mix(about.wrapping_add(how)))));
+    }
+
+    pub fn finish(&self) -> u64 {
+        self.sum | 1
+    }
+}
+
 /// Of a step that may be of a unit, the same for equal ones; else 0. Each access is mixed by itself, so that they need
 /// not wait for one another.
 pub(crate) fn fingerprint(step: &Step) -> u64 {
-    let mix = |word: u64| {
-        let product = multiplied(word);
-        product ^ product >> 29
-    };
     match step {
         Step::Loop { accesses, iterations: 1 } => {
-            let of = |(number, access): (u64, &StridedAccess)| {
-                let about = u64::from(access.size_bytes) << 32 | u64::from(access.instructions);
-                let how = number << 48 | (access.kind as u64) << 44;
-                mix(access.base.wrapping_add(mix(about.wrapping_add(how))))
-            };
-            (1..).zip(accesses).map(of).fold(1u64, u64::wrapping_add) | 1
+            let mut mark = Fingerprint::default();
+            accesses.iter().for_each(|access| mark.add(access));
+            mark.finish()
         }
         Step::Compute { instructions } => mix(instructions.wrapping_add(2 << 56)) | 1,
         Step::Code { page } => mix(page.wrapping_add(3 << 56)) | 1,

@@ -1,6 +1,6 @@
 //! Where steps come from: a file, a running program, a test.
 
-use crate::{Outline, Step, StridedAccess};
+use crate::{Outline, Sieve, Step, StridedAccess, Told};
 use cohabit_model::Result;
 
 /// What is known of a task before its steps are read.
@@ -21,6 +21,14 @@ pub trait Steps: Send {
     /// # Errors
     /// The recording cannot be read on, or is damaged.
     fn next_step(&mut self) -> Result<Option<Step>>;
+
+    /// The next step that a sieve does not leave out. May tell all steps.
+    ///
+    /// # Errors
+    /// As [`Steps::next_step`].
+    fn next_but(&mut self, _: &mut Sieve) -> Result<Told> {
+        Ok(self.next_step()?.map_or(Told::End, Told::Step))
+    }
 
     /// Takes back the accesses of a loop that is done with, for the memory they are in.
     fn recycle(&mut self, _: Vec<StridedAccess>) {}
@@ -84,6 +92,24 @@ struct Listed<'a>(std::slice::Iter<'a, Step>);
 impl Steps for Listed<'_> {
     fn next_step(&mut self) -> Result<Option<Step>> {
         Ok(self.0.next().cloned())
+    }
+
+    fn next_but(&mut self, sieve: &mut Sieve) -> Result<Told> {
+        while let Some(step) = self.0.clone().next() {
+            if sieve.most == 0 {
+                return Ok(Told::Later);
+            }
+            self.0.next();
+            let left_out = match step {
+                Step::Loop { accesses, iterations: 1 } => sieve.leaves_out_accesses(accesses.iter().copied()),
+                Step::Compute { .. } | Step::Code { .. } => sieve.leaves_out(step),
+                _ => None,
+            };
+            if left_out.is_none() {
+                return Ok(Told::Step(step.clone()));
+            }
+        }
+        Ok(Told::End)
     }
 }
 

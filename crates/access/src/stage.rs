@@ -31,6 +31,14 @@ pub(crate) trait Stage: Send {
     /// The task is at its end.
     fn end(&mut self) {}
 
+    /// Whether a step that came next would be told next, as it is.
+    fn is_clear(&self) -> bool {
+        false
+    }
+
+    /// A step that is told to nobody ([`crate::Sieve`]) comes next, by its fingerprint; the stage is clear.
+    fn left_out(&mut self, _: u64) {}
+
     /// What was not told yet is not told any more, and what was taken is forgotten. The task is in its MPI library, or
     /// not.
     fn forget(&mut self, in_mpi: bool);
@@ -60,6 +68,10 @@ impl Stage for AsDecoded {
 
     fn forget(&mut self, _: bool) {
         self.steps.clear();
+    }
+
+    fn is_clear(&self) -> bool {
+        self.steps.is_empty()
     }
 
     fn is_short(&self) -> bool {

@@ -15,8 +15,9 @@ use std::path::Path;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-/// Of a run of fewer accesses no outline is kept: all of it is simulated in seconds.
-const LEAST_OUTLINED: u64 = 1 << 24;
+/// Of a run of fewer accesses no outline is kept: all of it is simulated in a minute or two, and who wants a sample all
+/// the same can have it made then.
+const LEAST_OUTLINED: u64 = 1 << 29;
 
 /// Finds out which waits of a recording the program forces, and writes the recording with these to `to`; of a long run
 /// its outline as well. The recorder's blocks must not be larger than 64 bytes: in larger ones a task may read what

@@ -6,9 +6,9 @@ use super::order::ForcedOrder;
 use super::steps_member;
 use crate::coding::{Coded, Decoder, Next, Ran};
 use crate::forced::ForcedWait;
-use crate::segment::{Owner, Segment};
+use crate::segment::{Owner, Segment, SegmentAccess};
 use crate::stage::{Mark, Stage};
-use crate::{AccessKind, Reason, Recording, Step, Steps, StridedAccess};
+use crate::{AccessKind, Reason, Recording, Sieve, Step, Steps, StridedAccess, Told};
 use cohabit_model::{Error, Result};
 
 /// Addresses of one image are below this (47 bits); those of different images are told apart above it.
@@ -56,6 +56,8 @@ pub(super) struct FileSteps<'a, T> {
     /// The waits that the program forces, in place of those that were recorded; none: these.
     forced: Option<ForcedOrder>,
     to: T,
+    /// What its reader need not be told; none: it is told all.
+    sieve: Option<Sieve>,
     /// Memory for the accesses of loops to come.
     spare: Vec<Vec<StridedAccess>>,
 }
@@ -84,6 +86,7 @@ impl<'a, T: Stage> FileSteps<'a, T> {
             position: 0,
             forced,
             to,
+            sieve: None,
             spare: Vec::new(),
         }
     }
@@ -326,8 +329,17 @@ impl<'a, T: Stage> FileSteps<'a, T> {
 
     fn flush_instructions(&mut self) {
         if self.instructions > 0 {
-            self.to.step(Step::Compute { instructions: self.instructions });
-            self.instructions = 0;
+            let instructions = std::mem::take(&mut self.instructions);
+            self.step_or_leave_out(Step::Compute { instructions });
+        }
+    }
+
+    /// Tells instructions without accesses, or where they are fetched from, where that matters to the reader.
+    fn step_or_leave_out(&mut self, step: Step) {
+        let sieve = self.sieve.as_mut().filter(|_| self.to.is_clear());
+        match sieve.and_then(|sieve| sieve.leaves_out(&step)) {
+            Some(mark) => self.to.left_out(mark),
+            None => self.to.step(step),
         }
     }
 
@@ -425,27 +437,43 @@ impl<'a, T: Stage> FileSteps<'a, T> {
         let lead = u32::try_from(self.instructions).unwrap_or(u32::MAX);
         self.instructions -= u64::from(lead);
         self.position = self.position.saturating_add(which.len() as u64);
+        let sieve = self.sieve.as_mut().filter(|_| self.to.is_clear());
+        if let Some(sieve) = sieve {
+            let accesses = accesses(&segment.accesses[which.clone()], &self.held.ran, &mut self.mapped, lead);
+            if let Some(mark) = sieve.leaves_out_accesses(accesses) {
+                self.to.left_out(mark);
+                return;
+            }
+        }
         let accesses = self.accesses(segment, which, lead);
         self.to.step(Step::Loop { accesses, iterations: 1 });
     }
 
     fn accesses(&mut self, segment: &Segment, which: std::ops::Range<usize>, lead: u32) -> Vec<StridedAccess> {
         let mut made = self.spare.pop().unwrap_or_default();
-        let (addresses, mapped) = (&self.held.ran.addresses[..], &mut self.mapped);
-        made.extend(segment.accesses[which].iter().map(|access| {
-            let (base, stride) = addresses[usize::from(access.anchor)];
-            StridedAccess {
-                kind: access.kind,
-                atomic: access.atomic,
-                unconditional: access.unconditional,
-                size_bytes: access.size_bytes,
-                base: mapped.address(base.wrapping_add_signed(access.offset.into())),
-                stride,
-                instructions: access.instructions,
-            }
-        }));
-        made[0].instructions = made[0].instructions.saturating_add(lead);
+        made.extend(accesses(&segment.accesses[which], &self.held.ran, &mut self.mapped, lead));
         made
+    }
+
+    /// The next step, or that none comes yet.
+    fn go_on(&mut self) -> Result<Told> {
+        loop {
+            while self.to.is_short() {
+                if self.sieve.as_ref().is_some_and(|sieve| sieve.most == 0) {
+                    return Ok(Told::Later);
+                }
+                let goes_on = self.advance()?;
+                self.hold_against_said(goes_on)?;
+                if !goes_on {
+                    self.to.end();
+                }
+            }
+            match self.to.next() {
+                Some(step) => return Ok(Told::Step(step)),
+                None if self.to.is_short() => {}
+                None => return Ok(Told::End),
+            }
+        }
     }
 
     fn code(&mut self, segment: &Segment) {
@@ -455,7 +483,7 @@ impl<'a, T: Stage> FileSteps<'a, T> {
         for page in first..=last.min(first + 1) {
             if self.code_page != Some(page) {
                 self.flush_instructions();
-                self.to.step(Step::Code { page });
+                self.step_or_leave_out(Step::Code { page });
                 self.code_page = Some(page);
             }
         }
@@ -479,6 +507,28 @@ impl<'a, T: Stage> FileSteps<'a, T> {
     }
 }
 
+/// Accesses of a segment that ran, the first of them behind so many instructions more.
+#[inline]
+fn accesses(
+    which: &[SegmentAccess],
+    ran: &Ran,
+    mapped: &mut Table,
+    mut lead: u32,
+) -> impl Iterator<Item = StridedAccess> {
+    which.iter().map(move |access| {
+        let (base, stride) = ran.addresses[usize::from(access.anchor)];
+        StridedAccess {
+            kind: access.kind,
+            atomic: access.atomic,
+            unconditional: access.unconditional,
+            size_bytes: access.size_bytes,
+            base: mapped.address(base.wrapping_add_signed(access.offset.into())),
+            stride,
+            instructions: access.instructions.saturating_add(std::mem::take(&mut lead)),
+        }
+    })
+}
+
 fn step_of(wait: ForcedWait) -> Step {
     Step::Wait { task: wait.task, position: wait.position, reason: wait.reason, polled: None }
 }
@@ -490,19 +540,17 @@ fn own(image: u64) -> u64 {
 
 impl<T: Stage> Steps for FileSteps<'_, T> {
     fn next_step(&mut self) -> Result<Option<Step>> {
-        loop {
-            while self.to.is_short() {
-                let goes_on = self.advance()?;
-                self.hold_against_said(goes_on)?;
-                if !goes_on {
-                    self.to.end();
-                }
-            }
-            let next = self.to.next();
-            if next.is_some() || !self.to.is_short() {
-                return Ok(next);
-            }
+        match self.go_on()? {
+            Told::Step(step) => Ok(Some(step)),
+            Told::Later | Told::End => Ok(None),
         }
+    }
+
+    fn next_but(&mut self, sieve: &mut Sieve) -> Result<Told> {
+        self.sieve = Some(std::mem::take(sieve));
+        let told = self.go_on();
+        *sieve = self.sieve.take().unwrap_or_default();
+        told
     }
 
     fn recycle(&mut self, mut accesses: Vec<StridedAccess>) {

@@ -27,7 +27,7 @@ mod tracked;
 mod waited_at;
 mod words;
 
-use crate::{Reason, Recording, Step};
+use crate::{Reason, Recording, Step, Told};
 use cohabit_model::{Error, Result};
 use std::collections::HashSet;
 use task::Task;
@@ -100,7 +100,7 @@ fn gone_through(
     hold: bool,
 ) -> Result<(Vec<Vec<ForcedWait>>, HashSet<LastLook>)> {
     let mut tracked = Tracked::new(at);
-    let open = |task| Ok(Task::new(recording.steps(task)?, task, most_open));
+    let open = |task| Ok(Task::new(recording.steps(task)?, task, most_open, &tracked.matters));
     let mut tasks = (0..recording.tasks().len() as u32).map(open).collect::<Result<Vec<_>>>()?;
     let mut more = HashSet::new();
     loop {
@@ -151,9 +151,10 @@ fn advance(
     }
     let step = match tasks[number].at_wait.take() {
         Some(wait) => wait,
-        None => match tasks[number].steps.next_step()? {
-            Some(step) => step,
-            None => {
+        None => match tasks[number].next(left)? {
+            Told::Step(step) => step,
+            Told::Later => return Ok(true),
+            Told::End => {
                 tasks[number].end();
                 return Ok(true);
             }
@@ -161,7 +162,7 @@ fn advance(
     };
     let task = &mut tasks[number];
     if !task.seen {
-        let mut looks = task.looking.step(&step, task.position);
+        let mut looks = task.sieve.looking.step(&step, task.position);
         looks.retain(|look| look.waited || hold && !in_vain.contains(&(task.number, look.position)));
         task.hold(looks, tracked);
         task.seen = true;

@@ -6,8 +6,11 @@ use super::tracked::{Block, Tracked};
 use super::waited_at::{behind_atomic, last_access};
 use super::words::{ALL_WORDS, WORDS, Words, Write, address_of, bits, blocks, blocks_of, chosen, words_of};
 use crate::hashing::Blocks;
-use crate::looking::{Look, Looking};
-use crate::{AccessKind, Reason, Step, Steps, StridedAccess};
+use crate::looking::Look;
+use crate::sieve::Matters;
+use crate::{AccessKind, Reason, Sieve, Step, Steps, StridedAccess, Told};
+use cohabit_model::Result;
+use std::sync::Arc;
 
 /// What a task knows of a block that tasks wait at.
 struct OpenWait {
@@ -35,7 +38,8 @@ pub(super) struct Task<'a> {
     /// By block.
     open: Blocks<OpenWait>,
     most_open: usize,
-    pub looking: Looking,
+    /// What it looks at, and what need not be told of it.
+    pub sieve: Sieve,
     /// The step it is at has been looked at.
     pub seen: bool,
     /// It goes on when one of these words is another's; empty: it goes on.
@@ -53,7 +57,7 @@ pub(super) struct Held {
 }
 
 impl<'a> Task<'a> {
-    pub(super) fn new(steps: Box<dyn Steps + 'a>, number: u32, most_open: usize) -> Self {
+    pub(super) fn new(steps: Box<dyn Steps + 'a>, number: u32, most_open: usize, matters: &Arc<Matters>) -> Self {
         Self {
             steps,
             number,
@@ -65,11 +69,25 @@ impl<'a> Task<'a> {
             links: Vec::new(),
             open: Blocks::default(),
             most_open,
-            looking: Looking::default(),
+            sieve: Sieve { blocks: Some(Arc::clone(matters)), ..Sieve::default() },
             seen: false,
             held: Vec::new(),
             ended: false,
         }
+    }
+
+    /// What comes next. Accesses on its way there that matter to nobody it makes, as far as they are left of its turn.
+    pub(super) fn next(&mut self, left: &mut u64) -> Result<Told> {
+        self.sieve.next_access = !self.waits.is_empty();
+        self.sieve.most = *left;
+        let told = self.steps.next_but(&mut self.sieve)?;
+        let left_out = std::mem::take(&mut self.sieve.left_out);
+        if left_out > 0 {
+            self.last = None;
+            self.position = self.position.saturating_add(left_out);
+            *left = left.saturating_sub(left_out);
+        }
+        Ok(told)
     }
 
     /// It has looked at these, and goes on. Where it had waited for what it looked at, it waits where it looked last;
@@ -286,7 +304,7 @@ impl<'a> Task<'a> {
     /// It makes an access: of words of which it has not done so since it waited at their block, it waits for the writes.
     fn touch_once(&mut self, access: &StridedAccess, at: u64, by: By, tracked: &Tracked) {
         for number in blocks(access) {
-            if !tracked.waited_at.may_have(number) {
+            if !tracked.matters.always.may_have(number) {
                 continue;
             }
             let Some(wait) = self.open.get_mut(&number) else { continue };

@@ -2,9 +2,11 @@
 
 use super::waited_at::WaitedAt;
 use super::words::{Words, Write, block, blocks_of, words_of};
-use crate::hashing::{Blocks, multiplied};
+use crate::hashing::{Blocks, Filter};
+use crate::sieve::Matters;
 use crate::{BLOCK_SHIFT, StridedAccess};
 use std::cell::Cell;
+use std::sync::Arc;
 
 const PAGE_SHIFT: u32 = 12;
 
@@ -20,56 +22,22 @@ pub(super) struct Tracked {
     pub blocks: Blocks<Block>,
     /// Whether tasks wait for one another in the page.
     pages: Blocks<bool>,
-    filter: Filter,
-    /// Of blocks at which tasks wait for one another.
-    pub waited_at: Filter,
+    pub matters: Arc<Matters>,
     /// Waits found there so far, of all tasks.
     links: Cell<u64>,
-}
-
-/// Bits, one of which is set for each number put in: most others are told from these without a look into a map.
-pub(super) struct Filter {
-    bits: Vec<u64>,
-    shift: u32,
-}
-
-impl Filter {
-    const BITS_EACH: usize = 16;
-
-    pub(super) fn new(numbers: impl ExactSizeIterator<Item = u64>) -> Self {
-        let bits = numbers.len().saturating_mul(Self::BITS_EACH).next_power_of_two().max(u64::BITS as usize);
-        let shift = u64::BITS - bits.trailing_zeros();
-        let mut filter = Self { bits: vec![0; bits / u64::BITS as usize], shift };
-        for number in numbers {
-            let bit = filter.bit(number);
-            filter.bits[bit / u64::BITS as usize] |= 1 << (bit % u64::BITS as usize);
-        }
-        filter
-    }
-
-    fn bit(&self, number: u64) -> usize {
-        (multiplied(number) >> self.shift) as usize
-    }
-
-    /// False: it was not put in.
-    pub(super) fn may_have(&self, number: u64) -> bool {
-        let bit = self.bit(number);
-        self.bits[bit / u64::BITS as usize] >> (bit % u64::BITS as usize) & 1 == 1
-    }
 }
 
 impl Tracked {
     pub(super) fn new(at: &WaitedAt) -> Self {
         let block = |number: &u64| (*number, Block { words: Words::default(), waited_at: at.tasks.contains(number) });
-        let blocks: Blocks<Block> = at.waits.iter().map(block).collect();
+        let blocks: Blocks<Block> = at.waits.union(&at.looked_at).map(block).collect();
         let mut pages: Blocks<bool> = Blocks::default();
         for (number, block) in &blocks {
             *pages.entry(number >> (PAGE_SHIFT - BLOCK_SHIFT)).or_default() |= block.waited_at;
         }
-        let filter = Filter::new(blocks.keys().copied());
-        let waited_at: Vec<u64> =
-            blocks.iter().filter(|(_, block)| block.waited_at).map(|(number, _)| *number).collect();
-        Self { waited_at: Filter::new(waited_at.into_iter()), blocks, pages, filter, links: Cell::default() }
+        let always: Vec<u64> = at.tasks.intersection(&at.waits).copied().collect();
+        let (always, written) = (Filter::new(always.into_iter()), Filter::new(blocks.keys().copied()));
+        Self { blocks, pages, matters: Arc::new(Matters { always, written }), links: Cell::default() }
     }
 
     /// The number of a wait that is found at a word that tasks wait at, among those of all tasks.
@@ -80,8 +48,7 @@ impl Tracked {
     /// Whether an access may be in a block that is tracked.
     #[inline]
     pub(super) fn may_have(&self, address: u64, size_bytes: u32) -> bool {
-        let (first, last) = (block(address), block(address.saturating_add(u64::from(size_bytes.max(1)) - 1)));
-        self.filter.may_have(first) || (first != last && (last > first + 1 || self.filter.may_have(last)))
+        self.matters.written.may_have_some(address, size_bytes)
     }
 
     /// Whether some page from an access to its last may have a block that is tracked, or one that is waited at if it
@@ -96,7 +63,7 @@ impl Tracked {
 
     pub(super) fn written(&mut self, address: u64, size_bytes: u32, write: Write) {
         for number in blocks_of(address, size_bytes) {
-            if !self.filter.may_have(number) {
+            if !self.matters.written.may_have(number) {
                 continue;
             }
             if let Some(block) = self.blocks.get_mut(&number) {

@@ -2,8 +2,7 @@
 
 use super::ForcedWait;
 use super::words::{blocks, blocks_of};
-use crate::looking::Looking;
-use crate::{Reason, Recording, Step, Steps, StridedAccess};
+use crate::{Reason, Recording, Sieve, Step, Steps, StridedAccess, Told};
 use cohabit_model::Result;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,6 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Default)]
 pub(super) struct WaitedAt {
     pub waits: HashSet<u64>,
+    /// Those that a task looks at again and again, and goes on without a wait.
+    pub looked_at: HashSet<u64>,
     pub tasks: HashSet<u64>,
 }
 
@@ -19,10 +20,16 @@ impl WaitedAt {
     fn of(mut steps: Box<dyn Steps + '_>) -> Result<Self> {
         let mut found = Self::default();
         let (mut waits, mut polls, mut last) = (false, false, None);
-        let mut looking = Looking::default();
-        while let Some(step) = steps.next_step()? {
-            for look in looking.step(&step, 0) {
-                found.waits.extend(blocks_of(look.address, look.size_bytes));
+        let mut sieve = Sieve { most: u64::MAX, ..Sieve::default() };
+        loop {
+            sieve.next_access = waits;
+            let told = steps.next_but(&mut sieve)?;
+            if std::mem::take(&mut sieve.left_out) > 0 {
+                last = None;
+            }
+            let Told::Step(step) = told else { return Ok(found) };
+            for look in sieve.looking.step(&step, 0) {
+                found.looked_at.extend(blocks_of(look.address, look.size_bytes));
                 found.tasks.extend(blocks_of(look.address, look.size_bytes));
             }
             match &step {
@@ -51,7 +58,6 @@ impl WaitedAt {
                 steps.recycle(accesses);
             }
         }
-        Ok(found)
     }
 
     /// Of all tasks together, each read by itself.
@@ -80,6 +86,7 @@ impl WaitedAt {
 
     fn add(&mut self, other: Self) {
         self.waits.extend(other.waits);
+        self.looked_at.extend(other.looked_at);
         self.tasks.extend(other.tasks);
     }
 }
