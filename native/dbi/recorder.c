@@ -150,11 +150,17 @@ recorder_fork(void)
     return fine;
 }
 
-static void
-lost(void)
+void
+recorder_lost(void)
 {
     __atomic_add_fetch(&file.head->lost, 1, __ATOMIC_RELAXED);
     part()->events_lost++;
+}
+
+static void
+lost(void)
+{
+    recorder_lost();
     __atomic_or_fetch(&part()->flags, COHABIT_FLAG_NO_SPACE, __ATOMIC_RELAXED);
 }
 

@@ -47,6 +47,8 @@ void recorder_access(task_t *me, uint64_t address, uint64_t bytes, access_kind_t
 /* What is accessed until it is over is the word of a futex: tasks wait there. */
 void recorder_at_futex(task_t *me, bool at);
 void recorder_unmapped(uint64_t start, uint64_t bytes);
+/* Something that a task did is not recorded. */
+void recorder_lost(void);
 void recorder_idle(task_t *me, uint64_t ns);
 void recorder_phase(task_t *me, uint64_t number);
 

@@ -265,6 +265,25 @@ accesses(task_t *me, const channel_t *channel, uint64_t at, uint64_t bytes, acce
     ++*me->recorder->position;
 }
 
+/* A pipe may hold more small pieces than are known by themselves. So where many are on their way, one that came to lie
+ * behind another of the same task becomes part of that: whoever receives some of it waits for both, which were there. */
+static void
+join_last(channel_t *channel, uint64_t number)
+{
+    if (number == 0 || channel->pieces != number + 1 || channel->pieces - channel->unread < PIECES / 2)
+        return;
+    piece_t *before = &channel->piece[(number - 1) % PIECES];
+    const piece_t *piece = &channel->piece[number % PIECES];
+    const bool whole = before->bytes == before->end - before->start && piece->bytes == piece->end - piece->start;
+    if (!whole || piece->room != 0 || before->image != piece->image || before->task != piece->task || before->end != piece->start ||
+        before->at + before->bytes != piece->at || before->bytes + piece->bytes > LARGEST_PIECE_BYTES)
+        return;
+    before->end = piece->end;
+    before->bytes += piece->bytes;
+    before->writer = piece->writer;
+    channel->pieces--;
+}
+
 /* The call has sent so much, which may be less than it was to. */
 static void
 has_sent(task_t *me, uint64_t units)
@@ -293,6 +312,8 @@ has_sent(task_t *me, uint64_t units)
         less += size - sent;
     }
     channel->sent -= less;
+    if (recorder->sending_units == 0 && recorder->sending_last == recorder->sending_first + 1)
+        join_last(channel, recorder->sending_first);
     unlock(channel);
     for (uint32_t i = 0; i < count; i++) {
         if (written[i].room != 0)
@@ -316,8 +337,10 @@ take(const task_t *me, channel_t *channel, uint64_t units, bool messages, piece_
     uint64_t position = *me->recorder->position;
     const bool counts = counting_on();
     *taken = 0;
-    if (channel->pieces > PIECES && channel->unread < channel->pieces - PIECES)
+    if (channel->pieces > PIECES && channel->unread < channel->pieces - PIECES) {
+        recorder_lost();
         channel->unread = channel->pieces - PIECES;
+    }
     while (*taken < units && channel->unread < channel->pieces && count < AT_ONCE) {
         const piece_t *piece = &channel->piece[channel->unread % PIECES];
         if (channel->received < piece->start) /* what lies before was sent by nobody who was seen, or too long ago */
