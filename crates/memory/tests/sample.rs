@@ -26,6 +26,12 @@ fn ratio(one: u64, other: u64) -> f64 {
     one as f64 / other as f64
 }
 
+/// A task's time is what it ran, and what it did not.
+fn adds_up(task: &cohabit_memory::report::TaskReport) {
+    let parts = [task.running_fs, task.waiting_fs, task.polling_fs, task.idle_fs, task.queued_fs];
+    assert_eq!(parts.iter().sum::<u64>(), task.end_fs, "{task:?}");
+}
+
 #[test]
 fn a_sample_of_all_is_the_run() {
     let recording = synthetic::parse("ring:4:64:60").unwrap();
@@ -45,6 +51,7 @@ fn a_sample_of_all_is_the_run() {
     for (found, wanted) in report.tasks.iter().zip(&run.tasks) {
         assert!((0.98..=1.02).contains(&ratio(found.end_fs, wanted.end_fs)), "{found:?} {wanted:?}");
         assert!((0.98..=1.02).contains(&ratio(found.running_fs, wanted.running_fs)), "{found:?} {wanted:?}");
+        adds_up(found);
     }
 }
 
@@ -66,6 +73,7 @@ fn the_run_lies_in_the_interval() {
         of_difference += u32::from((difference.value - wanted).abs() <= difference.margin);
         assert!((0.9..1.1).contains(&ratio(one.time_fs, packed.time_fs)), "{} {}", one.time_fs, packed.time_fs);
         assert!((0.9..1.1).contains(&ratio(one.total.instructions, packed.total.instructions)));
+        one.tasks.iter().for_each(adds_up);
     }
     assert!(of_time >= 7 && of_difference >= 7, "{of_time} {of_difference}");
 }

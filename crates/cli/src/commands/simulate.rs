@@ -128,6 +128,20 @@ struct Simulated {
     report: Report,
 }
 
+/// Intervals of a sample are shorter than the slices of time that tasks on one PU take turns in.
+///
+/// # Errors
+/// Two tasks are on one.
+fn one_a_pu(name: &str, placement: &[usize]) -> Result<()> {
+    let different: BTreeSet<usize> = placement.iter().copied().collect();
+    if different.len() == placement.len() {
+        return Ok(());
+    }
+    let cause =
+        format!("--sample: {name} has several tasks on a PU, and who ran when cannot be told from parts of a run");
+    Err(Error::new(cause).remedy("leave --sample out, or simulate a machine with a PU for each task"))
+}
+
 impl Simulate {
     /// Simulates all mappings, and prints them side by side.
     pub fn run(self) -> Outcome {
@@ -153,6 +167,9 @@ impl Simulate {
         let plain = Options { placement, sample: sample.clone(), ..Options::default() };
         let options = Options { classify: self.classify, window, ..plain.clone() };
         let placements = self.placements(recording, &machine, &plain)?;
+        if sample.is_some() {
+            placements.iter().try_for_each(|(name, placement)| one_a_pu(name, placement))?;
+        }
         let different: BTreeSet<_> = placements.iter().map(|(_, placement)| placement).collect();
         let simulated = read_under_progress("simulating", recording, different.len(), |read| {
             all(read, &machine, placements.clone(), &options, usize::from(self.threads))
@@ -194,6 +211,10 @@ impl Simulate {
                 Outline::of(read, INTERVALS)
             })?,
         };
+        if outline.intervals.len() < INTERVALS {
+            let cause = format!("--sample: a run of {} accesses is too short for a sample", outline.accesses());
+            return Err(Error::new(cause).remedy("leave --sample out: all of it is simulated in seconds"));
+        }
         Sample::draw(outline, f64::from(percent) / 100.0, self.seed)
     }
 
@@ -499,5 +520,12 @@ mod tests {
         let node = |task: usize| found[0].1[task] / 28;
         assert_eq!((node(0), node(2)), (node(1), node(3)));
         assert_ne!(node(0), node(2));
+    }
+
+    #[test]
+    fn a_sample_has_a_pu_for_each_task() {
+        assert!(one_a_pu("packed", &[0, 5, 3]).is_ok());
+        let error = one_a_pu("packed", &[0, 5, 0]).unwrap_err();
+        assert!(error.to_string().contains("packed has several tasks on a PU"), "{error}");
     }
 }

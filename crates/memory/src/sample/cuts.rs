@@ -88,6 +88,9 @@ impl Cuts {
             whole.end_fs = whole.running_fs;
             whole.finish(cycle);
             whole.end_fs = noted.end.round() as Time;
+            // Where all have stopped at a cut, nobody has to wait for who is behind: that is no part of what was noted.
+            let known = [whole.running_fs, whole.polling_fs, whole.idle_fs, whole.queued_fs];
+            whole.waiting_fs = known.into_iter().fold(whole.end_fs, u64::saturating_sub);
             whole
         };
         let tasks: Vec<TaskReport> = self.tasks.into_iter().zip(report.tasks).map(task).collect();
