@@ -310,6 +310,7 @@ fn profile_of(path: &Path) -> Result<Profile> {
     Ok(Profile {
         transfers: Some(known.transfers),
         accessed_bytes: known.accessed_bytes,
+        alone_bytes: known.alone_bytes,
         ..Profile::new(meta, known.messages, known.bytes)
     })
 }

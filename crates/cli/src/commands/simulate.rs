@@ -15,7 +15,7 @@ use clap::builder::PossibleValuesParser;
 use cohabit_access::Recording;
 use cohabit_access::locks::FreeLocks;
 use cohabit_access::outline::{INTERVALS, Outline};
-use cohabit_detect::communication::communication;
+use cohabit_detect::communication::{Communication, communication};
 use cohabit_map::objective::{Case, Objective, map_for};
 use cohabit_map::usable::Usable;
 use cohabit_map::{MAPPERS, Mapper, OBJECTIVES, Options as MapOptions, Problem, mapper, objective};
@@ -167,8 +167,14 @@ impl Simulate {
         let plain = Options { placement, sample: sample.clone(), ..Options::default() };
         let options = Options { classify: self.classify, window, ..plain.clone() };
         let placements = self.placements(recording, &machine, &plain)?;
-        if sample.is_some() {
-            placements.iter().try_for_each(|(name, placement)| one_a_pu(name, placement))?;
+        let shared = placements.iter().map(|(name, placement)| one_a_pu(name, placement)).find_map(Result::err);
+        match shared {
+            Some(error) if sample.is_some() => return Err(error.into()),
+            Some(_) => note(
+                "tasks share PUs and take turns there, those with lower numbers first: which goes first may tell mappings apart, \
+                 not only where they run",
+            ),
+            None => {}
         }
         let different: BTreeSet<_> = placements.iter().map(|(_, placement)| placement).collect();
         let simulated = read_under_progress("simulating", recording, different.len(), |read| {
@@ -267,9 +273,9 @@ impl Simulate {
                 MESSAGES => &known.messages,
                 _ => &known.transfers,
             });
-            let load = known.as_ref().map_or(&[][..], |known| &known.accessed_bytes);
+            let load = known.as_ref().map(Communication::work).unwrap_or_default();
             let periods = clusters.as_deref().unwrap_or_default();
-            let problem = Problem { weight, load, periods, topology, options: &how };
+            let problem = Problem { weight, load: &load, periods, topology, options: &how };
             if arm.objective.asks_for_periods() && memory.is_empty() {
                 memory = from_memory(recording, machine, &problem, options)?;
             }

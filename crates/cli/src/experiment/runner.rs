@@ -165,7 +165,7 @@ impl One<'_> {
             false => (Vec::new(), Vec::new()),
             true => {
                 let known = communication(self.recording)?;
-                (periods(&known, false)?, known.accessed_bytes)
+                (periods(&known, false)?, known.work())
             }
         };
         let weight: Matrix = self.runner.run(&self.cell.detection())?.matrix(&arm.detector)?;
