@@ -5,7 +5,7 @@
 #include "dr_api.h"
 
 static int lent;     /* calls that lend, under way */
-static int flushing; /* flushes under way, or about to be */
+static int flushing; /* whether one is under way, or about to be: where two are, DynamoRIO may wait for ever */
 
 /* Whoever waits may be stopped meanwhile. */
 static void
@@ -59,15 +59,18 @@ bool
 vforks_flush(void *start, size_t bytes)
 {
     for (;;) {
-        __atomic_add_fetch(&flushing, 1, __ATOMIC_SEQ_CST);
-        if (!vforks_under_way()) {
-            bool done = dr_flush_region_ex(start, bytes, flushed, NULL);
-            __atomic_sub_fetch(&flushing, 1, __ATOMIC_SEQ_CST);
-            return done;
+        int none = 0;
+        const int *until = &flushing;
+        if (__atomic_compare_exchange_n(&flushing, &none, 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+            bool lends = vforks_under_way();
+            bool done = !lends && dr_flush_region_ex(start, bytes, flushed, NULL);
+            __atomic_store_n(&flushing, 0, __ATOMIC_SEQ_CST);
+            if (!lends)
+                return done;
+            if (system_pid() != part()->pid)
+                return false;
+            until = &lent;
         }
-        __atomic_sub_fetch(&flushing, 1, __ATOMIC_SEQ_CST);
-        if (system_pid() != part()->pid)
-            return false;
-        wait_for_none(dr_get_current_drcontext(), &lent);
+        wait_for_none(dr_get_current_drcontext(), until);
     }
 }
