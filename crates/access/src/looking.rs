@@ -102,7 +102,7 @@ impl Looking {
         !self.waited && self.looks_on.is_none() && !self.is_under_way()
     }
 
-    /// The task takes a step of this fingerprint, which is not 0, and is free: then that is all that matters of it.
+    /// The task takes a step of this fingerprint and is free: then that is all that matters of it.
     /// False, and nothing happens, where it is not.
     #[inline]
     pub fn passes(&mut self, mark: u64) -> bool {

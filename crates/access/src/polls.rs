@@ -337,7 +337,10 @@ impl Fingerprint {
     }
 }
 
-/// Of a step that may be of a unit, the same for equal ones; else 0. Each access is mixed by itself, so that they need
+/// Of a step that is no part of any unit.
+pub(crate) const NO_FINGERPRINT: u64 = 0;
+
+/// Of a step that may be of a unit, the same for equal ones; else [`NO_FINGERPRINT`]. Each access is mixed by itself, so that they need
 /// not wait for one another.
 pub(crate) fn fingerprint(step: &Step) -> u64 {
     match step {
@@ -348,7 +351,7 @@ pub(crate) fn fingerprint(step: &Step) -> u64 {
         }
         Step::Compute { instructions } => mix(instructions.wrapping_add(2 << 56)) | 1,
         Step::Code { page } => mix(page.wrapping_add(3 << 56)) | 1,
-        _ => 0,
+        _ => NO_FINGERPRINT,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where steps come from: a file, a running program, a test.
 
+use crate::polls::NO_FINGERPRINT;
 use crate::{Outline, Sieve, Step, StridedAccess, Told};
 use cohabit_model::Result;
 
@@ -102,6 +103,9 @@ impl Steps for Listed<'_> {
             self.0.next();
             let left_out = match step {
                 Step::Loop { accesses, iterations: 1 } => sieve.leaves_out_accesses(accesses.iter().copied()),
+                Step::Loop { accesses, iterations } => {
+                    sieve.leaves_out_loop(accesses, *iterations).then_some(NO_FINGERPRINT)
+                }
                 Step::Compute { .. } | Step::Code { .. } => sieve.leaves_out(step),
                 _ => None,
             };

@@ -4,11 +4,15 @@
 //! at the same addresses. Such a piece is never made a step: its addresses are decoded, held against the blocks that
 //! matter, and counted.
 
+use crate::forced::blocks;
 use crate::hashing::Filter;
 use crate::looking::Looking;
-use crate::polls::{Fingerprint, fingerprint};
+use crate::polls::{Fingerprint, NO_FINGERPRINT, fingerprint};
 use crate::{Step, StridedAccess};
 use std::sync::Arc;
+
+/// Loops over more bytes are told: the blocks of others are looked at one by one.
+const LONGEST: u64 = 1 << 14;
 
 /// What is known of a task as far as its steps were told or left out, and what may be left out next.
 #[derive(Debug, Default)]
@@ -39,6 +43,18 @@ impl Matters {
     fn may_have(&self, access: &StridedAccess) -> bool {
         let which = if access.kind.writes() { &self.written } else { &self.always };
         which.may_have_some(access.base, access.size_bytes)
+    }
+
+    /// The same of all iterations of a loop; also true where that would take long to tell.
+    fn may_have_any(&self, access: &StridedAccess, iterations: u64) -> bool {
+        let (one, other) = (access.base, access.address(iterations - 1));
+        let bytes = one.abs_diff(other).saturating_add(access.size_bytes.into());
+        if access.stride == 0 || bytes > LONGEST {
+            return access.stride != 0 || self.may_have(access);
+        }
+        let all = StridedAccess { base: one.min(other), size_bytes: bytes as u32, ..*access };
+        let which = if access.kind.writes() { &self.written } else { &self.always };
+        blocks(&all).any(|block| which.may_have(block))
     }
 }
 
@@ -77,8 +93,29 @@ impl Sieve {
         let mark = mark.finish();
         let passes = self.looking.passes(mark);
         debug_assert!(passes, "it was free");
+        self.leave_out(count);
+        Some(mark)
+    }
+
+    /// The same of a loop of several iterations, which has no fingerprint: whether it is left out.
+    pub(crate) fn leaves_out_loop(&mut self, accesses: &[StridedAccess], iterations: u64) -> bool {
+        if self.next_access || !self.looking.is_free() {
+            return false;
+        }
+        let matters = |access: &StridedAccess| {
+            access.atomic || self.blocks.as_ref().is_some_and(|blocks| blocks.may_have_any(access, iterations))
+        };
+        // One that looks at the same again and again is told.
+        if accesses.iter().all(|access| access.stride == 0) || accesses.iter().any(matters) {
+            return false;
+        }
+        self.looking.passes(NO_FINGERPRINT);
+        self.leave_out(iterations.saturating_mul(accesses.len() as u64));
+        true
+    }
+
+    fn leave_out(&mut self, count: u64) {
         self.left_out = self.left_out.saturating_add(count);
         self.most = self.most.saturating_sub(count);
-        Some(mark)
     }
 }

@@ -6,6 +6,7 @@ use super::order::ForcedOrder;
 use super::steps_member;
 use crate::coding::{Coded, Decoder, Next, Ran};
 use crate::forced::ForcedWait;
+use crate::polls::NO_FINGERPRINT;
 use crate::segment::{Owner, Segment, SegmentAccess};
 use crate::stage::{Mark, Stage};
 use crate::{AccessKind, Reason, Recording, Sieve, Step, Steps, StridedAccess, Told};
@@ -404,7 +405,14 @@ impl<'a, T: Stage> FileSteps<'a, T> {
             let iterations = self.together(segment, without);
             if iterations > 0 {
                 let accesses = self.accesses(segment, 0..segment.accesses.len(), 0);
-                self.to.step(Step::Loop { accesses, iterations });
+                // A single one is as what is made once.
+                let sieve = self.sieve.as_mut().filter(|_| iterations > 1 && self.to.is_clear());
+                if sieve.is_some_and(|sieve| sieve.leaves_out_loop(&accesses, iterations)) {
+                    self.to.left_out(NO_FINGERPRINT);
+                    self.recycle(accesses);
+                } else {
+                    self.to.step(Step::Loop { accesses, iterations });
+                }
                 self.position = self.position.saturating_add(iterations.saturating_mul(all));
             } else {
                 self.tell_once(segment)?;

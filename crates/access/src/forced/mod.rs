@@ -33,6 +33,7 @@ use std::collections::HashSet;
 use task::Task;
 use tracked::Tracked;
 use waited_at::WaitedAt;
+pub(crate) use words::blocks;
 
 /// Accesses of a turn, when all is gone through; a loop is gone through at once.
 const TURN: u64 = 64;

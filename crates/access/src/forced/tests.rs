@@ -427,13 +427,23 @@ proptest! {
             (0..3u32, prop::sample::select(vec![Deed::Read, Deed::Read, Deed::Write, Deed::Atomic, Deed::Count]), 0..160u64, 1..7usize, 1..4u64),
             0..150
         ),
+        loops in prop::collection::vec((0..3usize, 0..200usize, 0..400u64, -8..9i64, 1..12u64, any::<bool>()), 0..20),
         most_open in 1..3usize
     ) {
         let times = |&(task, deed, word, times, words): &(u32, Deed, u64, usize, u64)| {
             (0..times as u64).flat_map(move |_| (0..words).map(move |next| (task, deed, word + next)))
         };
         let ran: Vec<(u32, Deed, u64)> = ran.iter().flat_map(times).collect();
-        let recording = InMemory::new(at_atomics(&ran, 3).0);
+        let mut steps = at_atomics(&ran, 3).0;
+        // Loops between, over some of the blocks or elsewhere.
+        for &(task, at, first, stride, iterations, writes) in &loops {
+            let kind = if writes { AccessKind::Write } else { AccessKind::Read };
+            let walk = StridedAccess { stride, ..StridedAccess::new(kind, 0x1000 + 4 * first, 4) };
+            let beside = StridedAccess::new(AccessKind::Read, 0x9000, 8);
+            let place = at.min(steps[task].len());
+            steps[task].insert(place, Step::Loop { accesses: vec![walk, beside], iterations });
+        }
+        let recording = InMemory::new(steps);
         let sieved = forced_within(&recording, &recording, most_open).unwrap();
         let whole = forced_within(&Whole(&recording), &Whole(&recording), most_open).unwrap();
         prop_assert_eq!(sieved, whole);

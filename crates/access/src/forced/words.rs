@@ -47,7 +47,7 @@ pub(super) fn blocks_of(address: u64, size_bytes: u32) -> RangeInclusive<u64> {
 }
 
 /// The same.
-pub(super) fn blocks(access: &StridedAccess) -> RangeInclusive<u64> {
+pub(crate) fn blocks(access: &StridedAccess) -> RangeInclusive<u64> {
     blocks_of(access.base, access.size_bytes)
 }
 
