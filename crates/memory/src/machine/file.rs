@@ -27,14 +27,14 @@ pub struct MachineFile {
     #[serde(default)]
     pub coherence: CoherenceTable,
     /// ns from cache to cache, by the lowest level of the tree that holds both cores.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub transfer_ns: BTreeMap<String, f64>,
     /// Translation of addresses; none: free.
     pub tlb: Option<TlbTable>,
     /// Memory and its controllers.
     pub memory: MemoryTable,
     /// What joins parts of the machine with the rest.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub link: Vec<LinkTable>,
     /// One bus for all that leaves the last caches.
     pub bus: Option<BusTable>,
@@ -217,7 +217,7 @@ pub struct MemoryTable {
     #[serde(default = "one_u64")]
     pub controllers: u64,
     /// Points (share of the bandwidth in use, ns more) of a measured curve; between them a straight line.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curve: Vec<(f64, f64)>,
 }
 
