@@ -26,6 +26,8 @@ use tempfile::TempDir;
 
 /// Begins the name of a recording that is made up.
 const SYNTHETIC: &str = "synthetic:";
+/// Mappers that do not look at what tasks communicate, unless they have to share PUs.
+pub const WITHOUT_COMMUNICATION: [&str; 3] = ["packed", "scatter", "random"];
 /// Bytes of a message: a line.
 const LINE_BYTES: u64 = 64;
 

@@ -10,7 +10,7 @@ use crate::json::JsonArgs;
 use crate::number;
 use crate::output::note;
 use crate::progress;
-use crate::recording::{RecordingArgs, periods, read_under_progress};
+use crate::recording::{RecordingArgs, WITHOUT_COMMUNICATION, periods, read_under_progress};
 use clap::builder::PossibleValuesParser;
 use cohabit_access::Recording;
 use cohabit_access::locks::FreeLocks;
@@ -30,9 +30,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-
-/// Mappers that do not look at what tasks communicate, unless they have to share PUs.
-const WITHOUT_COMMUNICATION: [&str; 3] = ["packed", "scatter", "random"];
 
 /// What may be counted of a recording's communication.
 const MESSAGES: &str = "messages";
