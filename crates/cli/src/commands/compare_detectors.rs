@@ -1,6 +1,7 @@
 //! `cohabit compare-detectors`: all detectors on one recorded run.
 
 use super::Outcome;
+use crate::command_line::given;
 use crate::exit::End;
 use crate::json::JsonArgs;
 use crate::machine::MachineArgs;
@@ -104,7 +105,7 @@ impl CompareDetectors {
             note("no two tasks communicate in this recording: there is nothing that a detector could find");
         }
         let rows: Vec<_> = led.iter().map(Led::json).collect();
-        let fields = json!({ "recording": named.name, "program": named.program, "tasks": setting.tasks, "topology": topology.text, "detectors": rows });
+        let fields = json!({ "arguments": given(), "recording": named.name, "program": named.program, "tasks": setting.tasks, "topology": topology.text, "detectors": rows });
         self.json.emit("compare-detectors", fields, &table(&led))?;
         Ok(End::Done)
     }

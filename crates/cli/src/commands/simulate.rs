@@ -5,6 +5,7 @@ mod sensitivity;
 mod tables;
 
 use super::Outcome;
+use crate::command_line::given;
 use crate::exit::{End, Failure};
 use crate::json::JsonArgs;
 use crate::number;
@@ -174,6 +175,7 @@ impl Simulate {
         if let Some(path) = &self.output {
             arrays::write(path, &fields, &simulated)?;
         }
+        fields["arguments"] = json!(given());
         let mut text = tables::text(&self.machine, &machine, recording, &simulated, sample.as_deref());
         if let Some(found) = sensitivity {
             fields["sensitivity"] = found.fields();
