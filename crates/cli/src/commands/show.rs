@@ -112,12 +112,10 @@ impl Show {
 /// It is none, or one of another number of tasks.
 fn dram(path: &Path, profile: &Profile) -> Result<Dram> {
     let simulation = Simulation::read(path)?;
-    let first = &simulation.mappings[0];
-    if first.pus.len() != profile.tasks() {
-        let cause = format!("the simulation is of {} tasks, the profile of {}", first.pus.len(), profile.tasks());
-        return Err(Error::new(cause)
+    Dram::of(&simulation, profile).ok_or_else(|| {
+        let tasks = simulation.mappings[0].pus.len();
+        Error::new(format!("the simulation is of {tasks} tasks, the profile of {}", profile.tasks()))
             .remedy("record and simulate the profile's program (cohabit simulate --json S)")
-            .at(path.display()));
-    }
-    Ok(Dram { bytes: first.report.dram_bytes(), source: format!("{}, {}", simulation.machine, first.name) })
+            .at(path.display())
+    })
 }
