@@ -1,9 +1,9 @@
 //! What a user names as a recording, programs that are recorded, and what mappers are told of it.
 
-use crate::exit::Failure;
+use crate::exit::{End, Failure};
 use crate::json::JsonArgs;
 use crate::narration::Narration;
-use crate::output::note;
+use crate::output::{self, note};
 use crate::progress;
 use clap::ValueEnum;
 use cohabit_access::file::RecordingFile;
@@ -21,6 +21,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
 
@@ -62,6 +63,8 @@ pub struct Named {
     pub recording: Box<dyn Recording>,
     /// Its tasks are ranks that a launcher started, and nobody knows where they wait for messages.
     work_while_waiting: bool,
+    /// How the program ended that was recorded for it.
+    status: Option<ExitStatus>,
     /// Its order is by blocks ([`RecordingFile::is_by_words`]).
     by_blocks: bool,
     /// Where it lies meanwhile, if a program was recorded for it.
@@ -69,6 +72,11 @@ pub struct Named {
 }
 
 impl Named {
+    /// How a command ends that did what it was asked to: as the program did, where one ran.
+    pub fn end(&self) -> End {
+        self.status.map_or(End::Done, End::of)
+    }
+
     /// Says what is to be known of simulated times before they are printed.
     pub fn warn_of_times(&self) {
         if self.by_blocks {
@@ -94,8 +102,15 @@ impl RecordingArgs {
     pub fn open(&self, json: &JsonArgs) -> Result<Named, Failure> {
         if let Some(name) = &self.recording {
             let Opened { recording, work_while_waiting, by_blocks } = open(name)?;
-            let program = None;
-            return Ok(Named { name: name.clone(), program, recording, work_while_waiting, by_blocks, _folder: None });
+            return Ok(Named {
+                name: name.clone(),
+                program: None,
+                recording,
+                work_while_waiting,
+                status: None,
+                by_blocks,
+                _folder: None,
+            });
         }
         if self.command.is_empty() {
             let error = Error::new("neither a recording nor a program to record");
@@ -109,6 +124,8 @@ impl RecordingArgs {
         let folder = tempfile::Builder::new().prefix("cohabit-recording-").tempdir().map_err(failed)?;
         let path = folder.path().join("recording");
         let outcome = record(&self.command, &path, dbi::Options::default().block_bytes, None)?;
+        // What follows is a filter's output again.
+        output::die_of_closed_pipes();
         outcome.notes.iter().for_each(|line| note(line));
         if let Some(why) = outcome.status.signal().and_then(|_| unsound(&path)) {
             return Err(
@@ -124,6 +141,7 @@ impl RecordingArgs {
             name: words.join(" "),
             program: Some(words),
             work_while_waiting: works_while_waiting(&recorded),
+            status: Some(outcome.status),
             by_blocks: !recorded.is_by_words(),
             recording: Box::new(recorded),
             _folder: Some(folder),

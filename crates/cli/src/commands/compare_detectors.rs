@@ -2,7 +2,6 @@
 
 use super::Outcome;
 use crate::command_line::given;
-use crate::exit::End;
 use crate::json::JsonArgs;
 use crate::machine::MachineArgs;
 use crate::output::note;
@@ -107,7 +106,7 @@ impl CompareDetectors {
         let rows: Vec<_> = led.iter().map(Led::json).collect();
         let fields = json!({ "arguments": given(), "recording": named.name, "program": named.program, "tasks": setting.tasks, "topology": topology.text, "detectors": rows });
         self.json.emit("compare-detectors", fields, &table(&led))?;
-        Ok(End::Done)
+        Ok(named.end())
     }
 
     fn setting(&self, tasks: usize) -> Result<Setting> {

@@ -6,7 +6,7 @@ mod tables;
 
 use super::Outcome;
 use crate::command_line::given;
-use crate::exit::{End, Failure};
+use crate::exit::Failure;
 use crate::json::JsonArgs;
 use crate::number;
 use crate::output::note;
@@ -44,7 +44,7 @@ const EXAMPLES: &str = "\
 Examples:
   cohabit record -o r.rec -- ./solver
   cohabit simulate r.rec --machine purple --mapper packed scatter best
-  cohabit simulate --machine purple -- ./solver   records it first
+  cohabit simulate --machine purple -- ./solver   records it first, and ends as it ended
   cohabit simulate synthetic:ring:8 --machine harpertown --threads 2
   cohabit simulate synthetic:pairs:28:64 --machine purple --mapping a.json b.json
   cohabit simulate synthetic:ring:8 --machine mine.toml --memory interleave
@@ -182,7 +182,7 @@ impl Simulate {
             text += &found.text();
         }
         self.json.emit("simulate", fields, &text)?;
-        Ok(End::Done)
+        Ok(named.end())
     }
 
     /// Draws the sample that is asked for.
