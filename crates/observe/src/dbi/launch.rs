@@ -70,7 +70,8 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Comma
         ));
     }
     let host = nix::unistd::gethostname().unwrap_or_default();
-    let command: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let typed = options.typed.as_deref().unwrap_or(command);
+    let command: Vec<String> = typed.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let mut recorded_accesses = 0;
     if let Some(recording) = recording {
         images.sort_by_key(|image| image.head.start_ns);
