@@ -102,6 +102,7 @@ impl RecordingArgs {
     pub fn open(&self, json: &JsonArgs) -> Result<Named, Failure> {
         if let Some(name) = &self.recording {
             let Opened { recording, work_while_waiting, by_blocks } = open(name)?;
+            check_filled(&*recording, name)?;
             return Ok(Named {
                 name: name.clone(),
                 program: None,
@@ -137,6 +138,7 @@ impl RecordingArgs {
         }
         let recorded = RecordingFile::open(&path)?;
         let words: Vec<String> = self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        check_filled(&recorded, &words.join(" "))?;
         Ok(Named {
             name: words.join(" "),
             program: Some(words),
@@ -197,6 +199,16 @@ struct Opened {
     recording: Box<dyn Recording>,
     work_while_waiting: bool,
     by_blocks: bool,
+}
+
+/// Refuses a recording in which no task does anything: every time would be 0.
+fn check_filled(recording: &dyn Recording, name: &str) -> Result<()> {
+    let accesses: Option<u64> = recording.tasks().iter().map(|task| task.accesses).sum();
+    match accesses {
+        Some(0) => Err(Error::new(format!("{name}: nothing was recorded: it has no access to memory"))
+            .remedy("record again without --roi, or mark a region in the program (cohabit_roi_begin in cohabit.h)")),
+        _ => Ok(()),
+    }
 }
 
 fn open(path: &str) -> Result<Opened> {

@@ -26,6 +26,12 @@ fn a_program_is_recorded_checked_and_looked_at_by_all_detectors() {
     assert_eq!(ran.status, Some(0), "{}", ran.stderr);
     let simulated = room.run("simulate large.rec --machine harpertown --mapper packed");
     assert!(simulated.status == Some(0) && simulated.stderr.contains("record again"), "{}", simulated.stderr);
+    // Without its markers a region is empty, and no order of mappings follows from that.
+    let ran = room.run("record --roi -o empty.rec -- true");
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    for line in ["simulate empty.rec --machine purple --sensitivity", "compare-detectors empty.rec --topology pu:2"] {
+        room.run(line).assert_fails(1, "empty.rec: nothing was recorded");
+    }
     // The same of a program: what it does is recorded, looked at and forgotten.
     let folder = room.path("tmp");
     std::fs::create_dir(&folder).unwrap();
@@ -147,6 +153,10 @@ fn who_was_killed_is_told() {
     room.run("import r.rec -o p.npz");
     let profile = cohabit_formats::npz::read_profile(&room.path("p.npz")).unwrap();
     assert!(!profile.meta.coverage.exact);
+    // What is said of the command itself is a sentence.
+    let killed = Ran::of(room.command(["record", "-o", "k.rec", "--", "sh", "-c", "kill -9 $$"]).output().unwrap());
+    let sentence = "cohabit: SIGKILL ended the program: what was counted until then is kept";
+    assert!(killed.signal == Some(9) && killed.stderr.lines().any(|line| line == sentence), "{}", killed.stderr);
     let whole = Ran::of(room.command(["record", "-o", "w.rec", "--", "sh", "-c", "true | cat"]).output().unwrap());
     assert!(!whole.stderr.contains("not seen"), "{}", whole.stderr);
 }

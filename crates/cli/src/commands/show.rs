@@ -13,7 +13,7 @@ use crate::timeline::ClusterArgs;
 use cohabit_model::file::check_writable;
 use cohabit_model::mapping::Weight;
 use cohabit_model::timeline::By;
-use cohabit_model::{Error, Profile, Result};
+use cohabit_model::{Error, Profile, Result, counted};
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -113,8 +113,8 @@ impl Show {
 fn dram(path: &Path, profile: &Profile) -> Result<Dram> {
     let simulation = Simulation::read(path)?;
     Dram::of(&simulation, profile).ok_or_else(|| {
-        let tasks = simulation.mappings[0].pus.len();
-        Error::new(format!("the simulation is of {tasks} tasks, the profile of {}", profile.tasks()))
+        let tasks = counted(simulation.mappings[0].pus.len(), "task");
+        Error::new(format!("the simulation is of {tasks}, the profile of {}", profile.tasks()))
             .remedy("record and simulate the profile's program (cohabit simulate --json S)")
             .at(path.display())
     })

@@ -24,7 +24,7 @@ use cohabit_memory::report::{ServedCounts, TaskReport};
 use cohabit_memory::sample::Sample;
 use cohabit_memory::{Machine, Options, Placement, Report, clock, simulate};
 use cohabit_model::file::check_writable;
-use cohabit_model::{Error, Mapping, Matrix, Result, Topology};
+use cohabit_model::{Error, Mapping, Matrix, Result, Topology, counted};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -372,8 +372,11 @@ fn at_a_time<T: Send>(count: usize, threads: usize, one: impl Fn(usize) -> Resul
 /// Where a mapping file puts each task.
 fn placement(mapping: &Mapping, tasks: usize, topology: &Topology) -> Result<Vec<usize>> {
     if mapping.tasks.len() != tasks {
-        return Err(Error::new(format!("the mapping has {} tasks, the recording {tasks}", mapping.tasks.len()))
-            .remedy("make the mapping from a profile of the same program"));
+        return Err(Error::new(format!(
+            "the mapping has {}, the recording {tasks}",
+            counted(mapping.tasks.len(), "task")
+        ))
+        .remedy("make the mapping from a profile of the same program"));
     }
     if mapping.topology != topology.text {
         note("the mapping was made for another topology than the machine's: its PU numbers may be other places here");

@@ -11,6 +11,7 @@ use crate::number::seconds;
 use crate::picture::text::grouped;
 use crate::plotting::{detectors, gains, simulation};
 use cohabit_evaluate::compare::Terms;
+use cohabit_model::counted;
 
 /// Width of pictures, in mm.
 const WIDTH_MM: f64 = 120.0;
@@ -49,8 +50,10 @@ impl Measured {
     }
 
     pub(super) fn made(&self) -> String {
-        let comparisons = self.comparisons.iter().map(|(path, found)| ("The runs in", path, "compare", &found.arguments));
-        let simulations = self.simulations.iter().map(|(path, found)| ("The simulation", path, "simulate", &found.arguments));
+        let comparisons =
+            self.comparisons.iter().map(|(path, found)| ("The runs in", path, "compare", &found.arguments));
+        let simulations =
+            self.simulations.iter().map(|(path, found)| ("The simulation", path, "simulate", &found.arguments));
         let detectors = self
             .detectors
             .iter()
@@ -59,7 +62,9 @@ impl Measured {
             html::paragraph(&format!("{what} {path}:"))
                 + &match arguments.is_empty() {
                     true => html::paragraph(&format!("by 'cohabit {command}' of a version that kept no command.")),
-                    false => html::command(&shell(std::iter::once("cohabit").chain(arguments.iter().map(String::as_str)))),
+                    false => {
+                        html::command(&shell(std::iter::once("cohabit").chain(arguments.iter().map(String::as_str))))
+                    }
                 }
         };
         comparisons.chain(simulations).chain(detectors).map(made).collect()
@@ -153,8 +158,9 @@ fn simulated(found: &Simulation) -> String {
 
 fn compared(found: &Detectors) -> String {
     let mut out = html::paragraph(&format!(
-        "{} tasks of {}. Correlations are with what is exact, over all pairs.",
-        found.tasks, found.recording
+        "{} of {}. Correlations are with what is exact, over all pairs.",
+        counted(found.tasks, "task"),
+        found.recording
     ));
     let pictured = found.matrices().and_then(|matrices| detectors::svg(&matrices, WIDTH_MM));
     out += &match pictured {

@@ -1,5 +1,6 @@
-//! The tables of a machine file (docs/simulator.md), as TOML has them.
+//! The tables of a machine file (docs/machines.md), as TOML has them.
 
+use cohabit_model::file::in_words;
 use cohabit_model::mapping_file::check_format;
 use cohabit_model::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -345,8 +346,8 @@ impl MachineFile {
         let read = toml::from_str::<Self>(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             let line = text.bytes().take(at).filter(|&byte| byte == b'\n').count() + 1;
-            let cause = error.message().lines().collect::<Vec<_>>().join(", ");
-            Error::new(format!("line {line}: {cause}")).remedy("docs/simulator.md describes the file")
+            let cause = in_words(error.message());
+            Error::new(format!("line {line}: {cause}")).remedy("docs/machines.md describes the file")
         })?;
         check_format(read.format, FORMAT, "machine")?;
         Ok(read)
@@ -403,12 +404,14 @@ impl Size {
             "KiB" => 1 << 10,
             "MiB" => 1 << 20,
             "GiB" => 1 << 30,
+            "TiB" => 1 << 40,
             _ => 0u64,
         };
         let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
         match bytes {
             Some(bytes) if factor > 0 => Ok(bytes),
-            _ => Err(Error::new(format!("{text:?} is no size")).remedy("write it as in \"32 KiB\", or in bytes")),
+            _ => Err(Error::new(format!("{text:?} is no size"))
+                .remedy("write a whole number of bytes, KiB, MiB, GiB or TiB, as in \"32 KiB\"")),
         }
     }
 }
