@@ -13,3 +13,11 @@ pub fn listed(task: u32, pu: u32, pus: &str) -> Result<CpuMask> {
         Error::new(cause).remedy("make the mapping again from its profile")
     })
 }
+
+/// That a task has a PU which is not among those `allowed`.
+pub fn not_allowed(task: u32, pu: u32, allowed: &CpuMask) -> Error {
+    Error::new(format!(
+        "task {task} is to run on PU {pu}, but only PUs {allowed} are allowed here (cpuset, cgroup or taskset)"
+    ))
+    .remedy("map the profile again here (`cohabit map P --topology live`), or start cohabit with more PUs")
+}

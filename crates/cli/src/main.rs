@@ -73,7 +73,11 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let named = usage::command_named(std::env::args_os());
-    let runs = |command: &str| usage::runs_program(command) && !usage::only_checks(command, std::env::args_os());
+    let arguments = std::env::args_os;
+    let runs = |command: &str| {
+        usage::runs_program(command) && !usage::only_checks(command, arguments())
+            || usage::records_first(command, arguments())
+    };
     let runs_program = named.as_deref().is_some_and(runs);
     // Where no program runs, a reader that goes away ends cohabit as it ends any filter. A program's own disposition
     // is the default either way, and cohabit must outlive whoever reads its notes while a program runs.

@@ -20,7 +20,7 @@ use cohabit_model::profile::Kind;
 use cohabit_model::series::Window;
 use cohabit_model::timeline::By;
 use cohabit_model::topology::{Level, NodeId};
-use cohabit_model::{Error, Hct, Mapping, Matrix, Period, Profile, Result, Task, Timeline, Topology};
+use cohabit_model::{Error, Hct, Mapping, Matrix, Period, Profile, Result, Task, Timeline, Topology, counted};
 use cohabit_network::Traffic;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -370,7 +370,7 @@ impl MappingArgs {
     fn options(&self, tasks: usize, topology: &Topology) -> Result<Options> {
         let pin = |(task, pu): &(usize, String)| {
             if *task >= tasks {
-                let cause = format!("--pin {task}={pu}: the profile has {tasks} tasks, numbered from 0");
+                let cause = format!("--pin {task}={pu}: the profile has {}, numbered from 0", counted(tasks, "task"));
                 return Err(Error::new(cause).remedy("'cohabit show' lists the tasks"));
             }
             Ok((*task, topology.pu_named(pu).map_err(|error| error.at(format!("--pin {task}={pu}")))?))

@@ -94,7 +94,7 @@ pub fn note(text: &str) {
 
 /// Makes a write to a pipe that nobody reads end cohabit, as it ends `cat` (Rust ignores the signal at the start).
 pub fn die_of_closed_pipes() {
-    // SAFETY: sets a disposition before any other thread exists.
+    // SAFETY: sets the disposition of a signal for which there is no handler.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 

@@ -1,9 +1,9 @@
 //! What a user names as a recording, programs that are recorded, and what mappers are told of it.
 
-use crate::exit::Failure;
+use crate::exit::{End, Failure};
 use crate::json::JsonArgs;
 use crate::narration::Narration;
-use crate::output::note;
+use crate::output::{self, note};
 use crate::progress;
 use clap::ValueEnum;
 use cohabit_access::file::RecordingFile;
@@ -21,11 +21,14 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
 
 /// Begins the name of a recording that is made up.
 const SYNTHETIC: &str = "synthetic:";
+/// Mappers that do not look at what tasks communicate, unless they have to share PUs.
+pub const WITHOUT_COMMUNICATION: [&str; 3] = ["packed", "scatter", "random"];
 /// Bytes of a message: a line.
 const LINE_BYTES: u64 = 64;
 
@@ -60,6 +63,8 @@ pub struct Named {
     pub recording: Box<dyn Recording>,
     /// Its tasks are ranks that a launcher started, and nobody knows where they wait for messages.
     work_while_waiting: bool,
+    /// How the program ended that was recorded for it.
+    status: Option<ExitStatus>,
     /// Its order is by blocks ([`RecordingFile::is_by_words`]).
     by_blocks: bool,
     /// Where it lies meanwhile, if a program was recorded for it.
@@ -67,6 +72,11 @@ pub struct Named {
 }
 
 impl Named {
+    /// How a command ends that did what it was asked to: as the program did, where one ran.
+    pub fn end(&self) -> End {
+        self.status.map_or(End::Done, End::of)
+    }
+
     /// Says what is to be known of simulated times before they are printed.
     pub fn warn_of_times(&self) {
         if self.by_blocks {
@@ -92,8 +102,16 @@ impl RecordingArgs {
     pub fn open(&self, json: &JsonArgs) -> Result<Named, Failure> {
         if let Some(name) = &self.recording {
             let Opened { recording, work_while_waiting, by_blocks } = open(name)?;
-            let program = None;
-            return Ok(Named { name: name.clone(), program, recording, work_while_waiting, by_blocks, _folder: None });
+            check_filled(&*recording, name)?;
+            return Ok(Named {
+                name: name.clone(),
+                program: None,
+                recording,
+                work_while_waiting,
+                status: None,
+                by_blocks,
+                _folder: None,
+            });
         }
         if self.command.is_empty() {
             let error = Error::new("neither a recording nor a program to record");
@@ -107,6 +125,8 @@ impl RecordingArgs {
         let folder = tempfile::Builder::new().prefix("cohabit-recording-").tempdir().map_err(failed)?;
         let path = folder.path().join("recording");
         let outcome = record(&self.command, &path, dbi::Options::default().block_bytes, None)?;
+        // What follows is a filter's output again.
+        output::die_of_closed_pipes();
         outcome.notes.iter().for_each(|line| note(line));
         if let Some(why) = outcome.status.signal().and_then(|_| unsound(&path)) {
             return Err(
@@ -118,10 +138,12 @@ impl RecordingArgs {
         }
         let recorded = RecordingFile::open(&path)?;
         let words: Vec<String> = self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        check_filled(&recorded, &words.join(" "))?;
         Ok(Named {
             name: words.join(" "),
             program: Some(words),
             work_while_waiting: works_while_waiting(&recorded),
+            status: Some(outcome.status),
             by_blocks: !recorded.is_by_words(),
             recording: Box::new(recorded),
             _folder: Some(folder),
@@ -177,6 +199,16 @@ struct Opened {
     recording: Box<dyn Recording>,
     work_while_waiting: bool,
     by_blocks: bool,
+}
+
+/// Refuses a recording in which no task does anything: every time would be 0.
+fn check_filled(recording: &dyn Recording, name: &str) -> Result<()> {
+    let accesses: Option<u64> = recording.tasks().iter().map(|task| task.accesses).sum();
+    match accesses {
+        Some(0) => Err(Error::new(format!("{name}: nothing was recorded: it has no access to memory"))
+            .remedy("record again without --roi, or mark a region in the program (cohabit_roi_begin in cohabit.h)")),
+        _ => Ok(()),
+    }
 }
 
 fn open(path: &str) -> Result<Opened> {

@@ -59,6 +59,12 @@ pub fn only_checks(command: &str, arguments: impl Iterator<Item = OsString>) -> 
     command == "record" && own.any(|word| word.to_string_lossy().split('=').next() == Some("--check"))
 }
 
+/// Whether a command that reads recordings is given a program to record first, after `--`.
+pub fn records_first(command: &str, arguments: impl Iterator<Item = OsString>) -> bool {
+    let mut from_dashes = arguments.skip_while(|word| word != "--");
+    matches!(command, "simulate" | "compare-detectors") && from_dashes.nth(1).is_some()
+}
+
 /// What cohabit was called as, for commands of its own that the user is to run.
 pub fn typed_as() -> String {
     std::env::args_os().next().map_or_else(|| "cohabit".to_owned(), |name| name.to_string_lossy().into_owned())

@@ -266,6 +266,8 @@ fn phases_have_mappings_of_their_own_where_moving_pays_for_itself() {
         run(&room, command).assert_fails(1, "the mapping changes from phase to phase");
     }
     run(&room, &format!("map p.npz --per-phase {machine} --export dot=-")).assert_fails(2, "--export");
+    let wrong = run(&room, &format!("map p.npz --per-phase=foo {machine}"));
+    assert!(wrong.stderr.contains("recurring") && !wrong.stderr.contains("preferred"), "{}", wrong.stderr);
     // Without --per-phase nothing is said of phases, and the file is what it was.
     let document = mapped_so(&room, &format!("p.npz {machine}"));
     assert!(document["per_phase"].is_null() && document["mapping"]["format"] == 1, "{document}");

@@ -6,7 +6,7 @@ mod common;
 use cohabit_formats::npz::write_profile;
 use cohabit_model::Matrix;
 use cohabit_model::profile::{Kind, Meta, Profile, SeriesRow, Task};
-use common::{Ran, Room};
+use common::{Ran, Room, executable};
 use std::path::Path;
 use std::process::Command;
 
@@ -24,6 +24,7 @@ fn timed(room: &Room, file: &str, name: &str) {
     let mut profile = Profile::new(meta, matrix.clone(), matrix);
     let row = |bin, source, destination, messages| SeriesRow { bin, source, destination, messages, bytes: messages };
     profile.series = vec![row(0, 0, 1, 900), row(3, 1, 0, 100), row(4, 2, 3, 50)];
+    profile.accessed_bytes = vec![10_000; 4];
     write_profile(&room.path(file), &profile).unwrap();
 }
 
@@ -185,9 +186,9 @@ fn a_page_has_all_that_it_is_given_and_works_in_a_browser() {
         "Simulated",
         "remote memory",
         "Detectors compared",
-        "cohabit simulate r.rec --machine purple",
-        "cohabit compare --seed 0 -o c.json -- ./p",
-        "cohabit compare-detectors r.rec --topology 'core:4 pu:1' --json detectors.json",
+        "by 'cohabit simulate' of a version that kept no command",
+        "by 'cohabit compare' of a version that kept no command",
+        "by 'cohabit compare-detectors' of a version that kept no command",
         "--topology 'pack:2 core:2 pu:1'",
         "How complete",
     ] {
@@ -208,6 +209,73 @@ fn a_page_has_all_that_it_is_given_and_works_in_a_browser() {
             println!("skipped: a_page_has_all_that_it_is_given_and_works_in_a_browser: {}", why.trim());
         }
         Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
+    }
+}
+
+/// The commands on a page, as a shell takes them.
+fn commands_of(html: &str) -> Vec<String> {
+    let each = html.split("<pre class=\"command\"><code>").skip(1).map(|rest| rest.split("</code>").next().unwrap());
+    let plain =
+        |text: &str| text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&#39;", "'");
+    each.map(|text| plain(text).replace("&amp;", "&")).collect()
+}
+
+/// With options that change what is found: what the page prints makes it again, to the byte.
+#[test]
+fn commands_on_a_page_make_the_same_again() {
+    let room = Room::new();
+    room.chain("p.npz", 1, 100);
+    timed(&room, "t.npz", "worker");
+    room.file("it's.txt", "");
+    executable(&room.file("program", "#!/bin/sh\nsleep 0.05\n"));
+    let run = |line: &str| {
+        let ran = Ran::of(room.command(line.split(' ').map(|word| word.replace('_', " "))).output().unwrap());
+        assert_eq!(ran.status, Some(0), "{line}: {}", ran.stderr);
+    };
+    run(
+        "simulate synthetic:ring:4:1:1 --machine harpertown --objective congestion --share-cores --weight messages --mapper packed best --json s.json",
+    );
+    run(
+        "simulate synthetic:ring:4:1:1 --machine harpertown --sensitivity=10 --classify --memory interleave --mapper packed --json t.json",
+    );
+    run(
+        "compare-detectors synthetic:ring:4:1:1 --simulate harpertown --sampled 20 --time-scale 1000 --block 128 --tlb-entries 32 --json d.json",
+    );
+    run(
+        "compare-detectors synthetic:ring:4:1:1 --topology pack:2_core:2_pu:1 --page 2m --cycles-per-access 3 --json e.json",
+    );
+    run(
+        "compare --profile p.npz --mapper packed --topology core:1_pu:1 --by cpu --confidence 99% --status 0,3 --runs 1 --warm-up 0 --input it's.txt --seed 7 -o c.json -- ./program --resume",
+    );
+    run(
+        "report t.npz --compare c.json --simulate s.json --simulate t.json --detectors d.json --detectors e.json -o r.html",
+    );
+    let html = std::fs::read_to_string(room.path("r.html")).unwrap();
+    assert!(html.contains("come from DRAM; simulated: harpertown, packed"));
+    let commands = commands_of(&html);
+    // The profile was made by none.
+    assert_eq!(commands.len(), 6, "{commands:?}");
+    for file in ["s.json", "t.json", "d.json", "e.json", "r.html", "c.json"] {
+        let made = std::fs::read_to_string(room.path(file)).unwrap();
+        let command = commands
+            .iter()
+            .find(|command| command.contains(&format!(" {file}")) && (file == "r.html" || !command.contains("r.html")));
+        let command = command.unwrap_or_else(|| panic!("{file}: {commands:?}"));
+        std::fs::remove_file(room.path(file)).unwrap();
+        let bin = Path::new(env!("CARGO_BIN_EXE_cohabit"));
+        let command = command.replacen("cohabit", &bin.display().to_string(), 1);
+        let mut shell = Command::new("sh");
+        let ran = Ran::of(shell.args(["-c", &command]).current_dir(room.path("")).output().unwrap());
+        assert_eq!(ran.status, Some(0), "{command}: {}", ran.stderr);
+        let again = std::fs::read_to_string(room.path(file)).unwrap();
+        let kept = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        match file {
+            // Runs take another time each time.
+            "c.json" => ["arms", "by", "seed", "treatment", "arguments", "program"]
+                .iter()
+                .for_each(|key| assert_eq!(kept(&again)[key], kept(&made)[key], "{key}")),
+            _ => assert_eq!(again, made, "{command}"),
+        }
     }
 }
 

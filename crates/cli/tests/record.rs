@@ -26,22 +26,30 @@ fn a_program_is_recorded_checked_and_looked_at_by_all_detectors() {
     assert_eq!(ran.status, Some(0), "{}", ran.stderr);
     let simulated = room.run("simulate large.rec --machine harpertown --mapper packed");
     assert!(simulated.status == Some(0) && simulated.stderr.contains("record again"), "{}", simulated.stderr);
+    // Without its markers a region is empty, and no order of mappings follows from that.
+    let ran = room.run("record --roi -o empty.rec -- true");
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    for line in ["simulate empty.rec --machine purple --sensitivity", "compare-detectors empty.rec --topology pu:2"] {
+        room.run(line).assert_fails(1, "empty.rec: nothing was recorded");
+    }
     // The same of a program: what it does is recorded, looked at and forgotten.
     let folder = room.path("tmp");
     std::fs::create_dir(&folder).unwrap();
     let words = "compare-detectors --topology pu:4 --sampled 5 --json d.json -- sh -c";
     let mut recorded = room.command(words.split(' ').chain(["exit 3"]));
     let ran = Ran::of(recorded.env("TMPDIR", &folder).output().unwrap());
-    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    assert_eq!(ran.status, Some(3), "as the program ended: {}", ran.stderr);
     assert!(ran.stdout.lines().any(|line| line.starts_with("exact 1/5 ")), "{}", ran.stdout);
     assert!(ran.said().iter().any(|line| line.contains("the program failed (exit status: 3)")), "{}", ran.stderr);
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
     let told: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(room.path("d.json")).unwrap()).unwrap();
     assert_eq!(told["program"], serde_json::json!(["sh", "-c", "exit 3"]));
-    room.run("simulate --machine purple --json - -- true").assert_fails(2, "where the program writes as well");
-    room.run("simulate --machine purple --mapper nearest -- true").assert_fails(1, "nearest");
+    room.run("simulate --machine purple --json - -- true").assert_fails(125, "where the program writes as well");
+    room.run("simulate --machine purple --mapper nearest -- true").assert_fails(125, "nearest");
+    assert_eq!(room.run("simulate --machine purple --mapper packed -- false").status, Some(1));
+    room.run("simulate --machine purple -- nowhere/to/be/found").assert_fails(127, "nowhere/to/be/found");
     room.run("simulate --machine purple").assert_fails(2, "neither a recording nor a program");
-    room.run("simulate r.rec --machine purple -- true").assert_fails(2, "cannot be used with");
+    room.run("simulate r.rec --machine purple -- true").assert_fails(125, "cannot be used with");
     assert!(
         std::fs::read_dir(room.path(".")).unwrap().all(|entry| !entry
             .unwrap()
@@ -145,6 +153,10 @@ fn who_was_killed_is_told() {
     room.run("import r.rec -o p.npz");
     let profile = cohabit_formats::npz::read_profile(&room.path("p.npz")).unwrap();
     assert!(!profile.meta.coverage.exact);
+    // What is said of the command itself is a sentence.
+    let killed = Ran::of(room.command(["record", "-o", "k.rec", "--", "sh", "-c", "kill -9 $$"]).output().unwrap());
+    let sentence = "cohabit: SIGKILL ended the program: what was counted until then is kept";
+    assert!(killed.signal == Some(9) && killed.stderr.lines().any(|line| line == sentence), "{}", killed.stderr);
     let whole = Ran::of(room.command(["record", "-o", "w.rec", "--", "sh", "-c", "true | cat"]).output().unwrap());
     assert!(!whole.stderr.contains("not seen"), "{}", whole.stderr);
 }

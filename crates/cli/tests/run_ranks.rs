@@ -585,6 +585,41 @@ fn ranks_move_at_the_call_sites_where_phases_begin() {
     }
 }
 
+/// As of threads, before anything starts: launchers end then, and some without a word.
+#[test]
+fn a_mapping_for_pus_that_are_not_here_is_refused() {
+    let room = Room::new();
+    profile(&room, 2, &[(0, 1)]);
+    let map = ["map", "p.npz", "-o", "m.json", "--pin", "0=0", "--pin", "1=3000", "--topology", "core:4000 pu:1"];
+    let ran = Ran::of(room.command(map).output().unwrap());
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    let mut mapping: Value = serde_json::from_str(&std::fs::read_to_string(room.path("m.json")).unwrap()).unwrap();
+    // In a phase alone.
+    let seats = serde_json::json!([{ "task": 0, "pu": 0 }, { "task": 1, "pu": 3000 }]);
+    let phase = serde_json::json!({ "number": 0, "tasks": seats, "begins_at": [{ "module": "solver", "offset": 1 }] });
+    mapping["format"] = 2.into();
+    mapping["phases"] = serde_json::json!({ "by": "calls", "mappings": [phase] });
+    mapping["tasks"][1]["pu"] = 0.into();
+    mapping["tasks"]
+        .as_array_mut()
+        .unwrap()
+        .iter_mut()
+        .for_each(|task| drop(task.as_object_mut().unwrap().remove("pus")));
+    room.file("phases.json", mapping.to_string());
+    if allowed().contains(&3000) || !allowed().contains(&0) {
+        println!("skipped: PUs that are not here: PU 3000 is, or PU 0 is not");
+        return;
+    }
+    for mpi in installed() {
+        let launcher = mpi.launcher.join(" ");
+        for name in ["m.json", "phases.json"] {
+            let ran = room.run(&format!("run --mapping {name} -- {launcher} -n 2 touch started"));
+            ran.assert_fails(125, "task 1 is to run on PU 3000, but only PUs ");
+            assert!(!room.path("started").exists(), "{}: {name}", mpi.name);
+        }
+    }
+}
+
 #[test]
 fn phases_that_ranks_cannot_follow_are_refused_in_a_line() {
     let room = Room::new();

@@ -393,7 +393,7 @@ mod tests {
             (Options { forbidden: vec![2], ..Options::default() }, "no PU of index 2"),
             (Options { forbidden: vec![1], pins: vec![(0, 1)], ..Options::default() }, "may not be used"),
             (Options { pins: vec![(0, 7)], ..Options::default() }, "no PU of index 7"),
-            (Options { pins: vec![(1, 0)], ..Options::default() }, "there are 1 tasks"),
+            (Options { pins: vec![(1, 0)], ..Options::default() }, "of 1 task"),
             (Options { pins: vec![(0, 0), (0, 1)], ..Options::default() }, "PU 0 and to PU 1"),
         ];
         for (options, expected) in cases {
@@ -402,6 +402,6 @@ mod tests {
         }
         let (weight, options) = (Matrix::zero(1), Options::default());
         let loads = Problem { load: &[1, 2], ..problem(&weight, &topology, &options) };
-        assert!(Slots::new(&loads).unwrap_err().cause.contains("2 loads for 1 tasks"));
+        assert!(Slots::new(&loads).unwrap_err().cause.contains("2 loads for 1 task"));
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::Problem;
 use cohabit_model::topology::Level;
-use cohabit_model::{Error, Result, Topology};
+use cohabit_model::{Error, Result, Topology, counted};
 
 /// The PUs and pins of a problem, checked.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ impl Usable {
     pub fn new(problem: &Problem) -> Result<Self> {
         let (tasks, topology) = (problem.weight.tasks(), problem.topology);
         if !problem.load.is_empty() && problem.load.len() != tasks {
-            return Err(Error::new(format!("{} loads for {tasks} tasks", problem.load.len()))
+            return Err(Error::new(format!("{} for {}", counted(problem.load.len(), "load"), counted(tasks, "task")))
                 .remedy("give a load for every task, or none"));
         }
         let mut free: Vec<bool> = topology.pus.iter().map(|pu| pu.allowed).collect();
@@ -101,7 +101,7 @@ fn core_of(topology: &Topology, pu: usize) -> usize {
 
 fn check_pin(task: usize, pu: usize, pin: &[Option<usize>], free: &[bool], topology: &Topology) -> Result<()> {
     let Some(before) = pin.get(task) else {
-        return Err(Error::new(format!("task {task} is pinned, but there are {} tasks", pin.len()))
+        return Err(Error::new(format!("task {task} is pinned, of {}", counted(pin.len(), "task")))
             .remedy("tasks are numbered from 0; pin one that the profile has"));
     };
     match free.get(pu) {

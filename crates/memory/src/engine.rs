@@ -486,8 +486,11 @@ pub(crate) fn count_miss(kinds: &mut MissKinds, miss: Option<Miss>) {
 fn check_mapping(recording: &dyn Recording, machine: &Machine, mapping: &[usize]) -> Result<()> {
     let (tasks, pus) = (recording.tasks().len(), machine.core_of_pu.len());
     if mapping.len() != tasks {
-        return Err(Error::new(format!("a mapping of {} tasks for a recording of {tasks}", mapping.len()))
-            .remedy("make the mapping again from this recording"));
+        return Err(Error::new(format!(
+            "a mapping of {} for a recording of {tasks}",
+            cohabit_model::counted(mapping.len(), "task")
+        ))
+        .remedy("make the mapping again from this recording"));
     }
     match mapping.iter().find(|&&pu| pu >= pus) {
         None => Ok(()),

@@ -91,6 +91,13 @@ fn what_is_no_machine_is_refused() {
             "size = \"99999999999999999999 KiB\"",
             "cache level 1: \"99999999999999999999 KiB\" is no size",
         ),
+        ("size = \"4 KiB\"", "size = \"1 TiB\"", "cache level 2: 1099511627776 bytes in 4 ways: too large"),
+        ("frequency_ghz = 1", "frequency_ghz = 1e30", "core: frequency_ghz = 1e30"),
+        ("about", "system = { slice_us = 2e6 }\nabout", "system: slice_us = 2e6"),
+        ("ways = 2", "ways = \"two\"", "line 13: invalid type: string \"two\", expected a whole number"),
+        ("ways = 2", "ways = -2", "line 13: invalid value: integer `-2`, expected a whole number"),
+        ("window = 0", "window = \"x\"", "line 7: invalid type: string \"x\", expected a whole number"),
+        ("frequency_ghz = 1", "frequency_ghz = true", "line 5: invalid type: boolean `true`, expected a number"),
         ("size = \"4 KiB\"", "size = \"64 GiB\"", "cache level 2: 68719476736 bytes in 4 ways: too large"),
         ("ways = 2", "ways = 2\nline = 48", "cache level 1: lines of 48 bytes"),
         ("ways = 4", "ways = 4\nline = 128", "cache level 2: lines of 128 bytes, of level 1 64"),
@@ -100,7 +107,7 @@ fn what_is_no_machine_is_refused() {
         ("frequency_ghz = 1", "frequency_ghz = 0", "core: frequency_ghz = 0"),
         ("frequency_ghz = 1", "frequency_ghz = nan", "core: frequency_ghz = NaN"),
         ("fill_buffers = 4", "fill_buffers = 0", "core: fill_buffers = 0"),
-        ("window = 0", "window = 0\nsmt_throughput = 1.5", "core: smt_throughput = 1.5 with 1 PUs a core"),
+        ("window = 0", "window = 0\nsmt_throughput = 1.5", "core: smt_throughput = 1.5 with 1 PU a core"),
         ("machine = 50", "package = 50", "transfer_ns says nothing of what is shared by one machine only"),
         ("machine = 100", "machine = -1", "memory: latency_ns: machine = -1"),
         ("machine = 100 }", "machine = 100 }\nbandwidth_gb_s = 0", "memory: bandwidth_gb_s = 0"),
@@ -114,7 +121,9 @@ fn what_is_no_machine_is_refused() {
         assert!(SMALL.contains(from), "{from}");
         let error = Machine::parse(&SMALL.replacen(from, to, 1), None).unwrap_err();
         assert!(error.cause.starts_with(cause), "{to}: {}", error.cause);
-        assert!(error.remedy.is_some(), "{to}: no remedy");
+        let remedy = error.remedy.unwrap_or_else(|| panic!("{to}: no remedy"));
+        assert!(!error.cause.starts_with("line ") || remedy.contains("docs/machines.md"), "{to}: {remedy}");
+        assert!(to != "frequency_ghz = 1e30" || remedy == "write a number above 0 and up to 1e9", "{remedy}");
     }
     let error = Machine::load("nowhere.toml").unwrap_err();
     assert!(error.remedy.unwrap().contains("harpertown"));
@@ -125,7 +134,7 @@ fn what_cannot_be_simulated_is_refused() {
     let machine = Machine::parse(SMALL, None).unwrap();
     let recording = synthetic::parse("pairs:2:1:1").unwrap();
     for (mapping, cause) in
-        [(vec![0], "a mapping of 1 tasks for a recording of 2"), (vec![0, 4], "PU 4 of a machine with 4")]
+        [(vec![0], "a mapping of 1 task for a recording of 2"), (vec![0, 4], "PU 4 of a machine with 4")]
     {
         let error = simulate(&recording, &machine, &mapping, &Options::default()).unwrap_err();
         assert_eq!(error.cause, cause);

@@ -211,6 +211,29 @@ impl Drop for Temporary {
     }
 }
 
+/// What a deserialiser says of a text, in a line and without the names of Rust's types.
+pub fn in_words(message: &str) -> String {
+    const TYPES: [(&str, &str); 12] = [
+        ("u8", "a whole number"),
+        ("u16", "a whole number"),
+        ("u32", "a whole number"),
+        ("u64", "a whole number"),
+        ("usize", "a whole number"),
+        ("i64", "a whole number"),
+        ("f64", "a number"),
+        ("a map", "a table"),
+        ("a sequence", "an array"),
+        ("a boolean", "true or false"),
+        ("a borrowed string", "a string"),
+        ("a tuple of size 2", "an array of two numbers"),
+    ];
+    let line = message.lines().map(str::trim).collect::<Vec<_>>().join(", ");
+    let Some((before, expected)) = line.split_once("expected ") else { return line };
+    let known = TYPES.iter().find(|(name, _)| *name == expected).map(|(_, words)| *words);
+    let words = known.or(expected.starts_with("struct ").then_some("a table"));
+    format!("{before}expected {}", words.unwrap_or(expected))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,6 +248,18 @@ mod tests {
 
     fn put(path: &Path, content: &str) -> Result<()> {
         write_whole(path, content.as_bytes())
+    }
+
+    #[test]
+    fn what_was_expected_is_no_type_of_rust() {
+        for (message, expected) in [
+            ("invalid type: string \"x\", expected u64\n", "invalid type: string \"x\", expected a whole number"),
+            ("invalid type: integer `5`, expected struct CoreTable", "invalid type: integer `5`, expected a table"),
+            ("unknown field `a`, expected `b` or `c`", "unknown field `a`, expected `b` or `c`"),
+            ("missing field `about`", "missing field `about`"),
+        ] {
+            assert_eq!(in_words(message), expected);
+        }
     }
 
     #[test]

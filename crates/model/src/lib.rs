@@ -6,6 +6,7 @@
 pub mod calls;
 pub mod command;
 pub mod cost;
+pub mod count;
 pub mod data;
 pub mod error;
 pub mod file;
@@ -24,6 +25,7 @@ pub mod timeline;
 pub mod topology;
 pub mod trace;
 
+pub use count::counted;
 pub use error::{Error, Result};
 pub use hct::Hct;
 pub use mapping::Mapping;

@@ -7,7 +7,7 @@
 
 use cohabit_model::hct::{Direction, Hct};
 use cohabit_model::pattern::{Messages, Pattern};
-use cohabit_model::{Error, Result};
+use cohabit_model::{Error, Result, counted};
 use std::collections::{HashMap, HashSet};
 
 /// What a phase waits for.
@@ -194,7 +194,11 @@ impl Load {
 /// Whether an estimate can be made.
 pub(crate) fn check(hct: &Hct, pattern: &Pattern, mapping: &[usize]) -> Result<()> {
     if mapping.len() != pattern.tasks {
-        return Err(Error::new(format!("the mapping has {} tasks, the profile {}", mapping.len(), pattern.tasks)));
+        return Err(Error::new(format!(
+            "the mapping has {}, the profile {}",
+            counted(mapping.len(), "task"),
+            pattern.tasks
+        )));
     }
     if let Some(task) = mapping.iter().position(|&element| !hct.is_processing(element)) {
         return Err(Error::new(format!("task {task} is mapped to {}, which is no processing element", mapping[task])));

@@ -38,7 +38,8 @@ pub fn profile(
     ranks: &mpi::Options,
 ) -> Result<dbi::Outcome, CommandError> {
     let prepared = mpi::prepare(command, ranks)?;
-    let mut options = dbi::Options { environment: prepared.environment.clone(), ..memory.clone() };
+    let mut options =
+        dbi::Options { environment: prepared.environment.clone(), typed: Some(command.to_vec()), ..memory.clone() };
     options.environment.push(("COHABIT_MPI_CALLERS".into(), "1".into()));
     options.environment.extend(asked_for());
     let threads = dbi::profile(&prepared.words, &options)?;
@@ -65,7 +66,8 @@ fn asked_for() -> impl Iterator<Item = (OsString, OsString)> {
 /// Those of [`dbi::profile`]; there is no library for the launcher's MPI.
 pub fn record(command: &[OsString], options: &dbi::Options) -> Result<dbi::Outcome, CommandError> {
     let marked = mpi::mark(command)?;
-    let mut options = dbi::Options { environment: marked.environment.clone(), ranks: true, ..options.clone() };
+    let (environment, typed) = (marked.environment.clone(), Some(command.to_vec()));
+    let mut options = dbi::Options { environment, ranks: true, typed, ..options.clone() };
     options.environment.extend(asked_for());
     dbi::profile(&marked.words, &options)
 }

@@ -25,7 +25,7 @@ mod xml;
 #[cfg(test)]
 mod tests;
 
-use cohabit_model::{Error, Mapping, Matrix, Result, Topology};
+use cohabit_model::{Error, Mapping, Matrix, Result, Topology, counted};
 
 /// What is exported: where each task goes, on which machine, and what the tasks have to do with one another.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +44,9 @@ impl<'a> Placement<'a> {
         let (placed, known) = (mapping.tasks.len(), weight.tasks());
         let remedy = "make the mapping again from its profile";
         if placed != known {
-            return Err(Error::new(format!("the mapping has {placed} tasks, the matrix {known}")).remedy(remedy));
+            return Err(
+                Error::new(format!("the mapping has {}, the matrix {known}", counted(placed, "task"))).remedy(remedy)
+            );
         }
         match mapping.tasks.iter().find(|task| topology.pu_on(&task.host, task.pu).is_none()) {
             Some(task) => {

@@ -1,7 +1,7 @@
 //! Which thread of a run goes on which PU, and how a thread is recognised.
 
 use super::phases::PhaseSeat;
-use crate::room::listed;
+use crate::room::{listed, not_allowed};
 use cohabit_host::affinity::CpuMask;
 use cohabit_model::mapping::{PhaseMapping, Placed, Seat};
 use cohabit_model::timeline::By;
@@ -154,10 +154,7 @@ impl LaunchPlan {
         let mut all = at_first.chain(in_phases.map(|(planned, seat)| (planned.task, seat.pu)));
         match all.find(|&(_, pu)| !allowed.contains(pu)) {
             None => Ok(()),
-            Some((task, pu)) => Err(Error::new(format!(
-                "task {task} is to run on PU {pu}, but only PUs {allowed} are allowed here (cpuset, cgroup or taskset)"
-            ))
-            .remedy("map the profile again here (`cohabit map P --topology live`), or start cohabit with more PUs")),
+            Some((task, pu)) => Err(not_allowed(task, pu, allowed)),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::compare::Expected;
 use super::given::Given;
+use super::here::MANAGERS;
 use crate::export::hosts::names;
 use crate::export::tasks::{Rank, ranks};
 use crate::export::{Placement, exporter};
@@ -119,9 +120,7 @@ impl Building<'_> {
 
     /// A rankfile. Its hosts have to be known to mpirun: by a resource manager, by the user, or by us.
     fn open_mpi(&mut self, major: u32) -> Result<()> {
-        let by_manager = ["SLURM_JOB_ID", "PBS_NODEFILE", "LSB_MCPU_HOSTS", "PE_HOSTFILE"]
-            .iter()
-            .any(|name| std::env::var_os(name).is_some());
+        let by_manager = MANAGERS.iter().any(|name| std::env::var_os(name).is_some());
         if self.given.hosts.is_none() && !by_manager && (major >= 5 || self.names_hosts()) {
             let mut counts: Vec<(&str, usize)> = Vec::new();
             for &host in &self.hosts {

@@ -3,6 +3,7 @@
 
 mod compare;
 mod given;
+mod here;
 mod hostfile;
 mod launch;
 
@@ -11,4 +12,5 @@ mod tests;
 
 pub use compare::{Difference, Expected, Seen, differences, threads_elsewhere};
 pub use given::{Given, Host};
+pub use here::{are_here, keep_allowed};
 pub use launch::RankLaunch;

@@ -1,6 +1,7 @@
 //! `cohabit compare`: a program under the system's placement and under mappings, run by run and side by side.
 
 use super::Outcome;
+use crate::command_line::given;
 use crate::comparing::args::{MeasureArgs, MemoryArgs, mapper_with_profile, named_file};
 use crate::comparing::cells::{self, CellArgs};
 use crate::comparing::files::FileArgs;
@@ -109,7 +110,11 @@ impl Compare {
         arms::check(&arms).map_err(Failure::usage)?;
         let by = self.measure.what();
         let treatment = self.measure.treatment();
-        let new = Results { treatment, ..Results::new(&self.command, self.seed, by, terms.higher_is_better, arms) };
+        let new = Results {
+            treatment,
+            arguments: given(),
+            ..Results::new(&self.command, self.seed, by, terms.higher_is_better, arms)
+        };
         let wanted = Wanted {
             blocks: self.runs.map(|runs| runs as usize),
             precision: self.measure.precision,

@@ -1,7 +1,7 @@
 //! `cohabit compare-detectors`: all detectors on one recorded run.
 
 use super::Outcome;
-use crate::exit::End;
+use crate::command_line::given;
 use crate::json::JsonArgs;
 use crate::machine::MachineArgs;
 use crate::output::note;
@@ -104,9 +104,9 @@ impl CompareDetectors {
             note("no two tasks communicate in this recording: there is nothing that a detector could find");
         }
         let rows: Vec<_> = led.iter().map(Led::json).collect();
-        let fields = json!({ "recording": named.name, "program": named.program, "tasks": setting.tasks, "topology": topology.text, "detectors": rows });
+        let fields = json!({ "arguments": given(), "recording": named.name, "program": named.program, "tasks": setting.tasks, "topology": topology.text, "detectors": rows });
         self.json.emit("compare-detectors", fields, &table(&led))?;
-        Ok(End::Done)
+        Ok(named.end())
     }
 
     fn setting(&self, tasks: usize) -> Result<Setting> {

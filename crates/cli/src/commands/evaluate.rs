@@ -10,7 +10,7 @@ use crate::output::note;
 use crate::progress::{self, read_profile};
 use cohabit_evaluate::{comparison, phases};
 use cohabit_model::cost::distance_cost;
-use cohabit_model::{Error, Mapping, Profile, Result, Topology};
+use cohabit_model::{Error, Mapping, Profile, Result, Topology, counted};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -111,7 +111,9 @@ pub fn placement(mapping: &Mapping, profile: &Profile, topology: &Topology) -> R
     let remedy = "make the mapping again from this profile and topology";
     let (placed, known) = (mapping.tasks.len(), profile.tasks());
     if placed != known {
-        return Err(Error::new(format!("the mapping has {placed} tasks, the profile {known}")).remedy(remedy));
+        return Err(
+            Error::new(format!("the mapping has {}, the profile {known}", counted(placed, "task"))).remedy(remedy)
+        );
     }
     let hosts: std::collections::BTreeSet<&str> = mapping.tasks.iter().map(|task| task.host.as_str()).collect();
     if topology.names.is_empty() && hosts.len() > 1 {

@@ -12,6 +12,7 @@ use crate::phased::Phased;
 use crate::picture::text::clean;
 use crate::progress::read_profile;
 use crate::words::{noun, tasks_of};
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use cohabit_apply::Placement;
 use cohabit_cluster::calls::of_calls;
 use cohabit_evaluate::verdict::{Costs, Verdict, advised, verdict};
@@ -71,7 +72,7 @@ pub struct Map {
     /// those that begin at MPI call sites, else windows that come again, else clusters in time (docs/time.md), or of the
     /// kind that is named: markers, calls, recurring, clusters
     #[arg(long, value_name = "BY", num_args = 0..=1, require_equals = true, default_missing_value = PREFERRED)]
-    #[arg(value_parser = [PREFERRED, "markers", "calls", "recurring", "clusters"], hide_possible_values = true, conflicts_with = "export")]
+    #[arg(value_parser = kinds_of_phases(), hide_possible_values = true, conflicts_with = "export")]
     per_phase: Option<String>,
     /// Write the mapping to FILE, for `cohabit run --mapping`
     #[arg(short, long, value_name = "MAP")]
@@ -80,6 +81,12 @@ pub struct Map {
     export: ExportArgs,
     #[command(flatten)]
     json: JsonArgs,
+}
+
+/// The values of `--per-phase`: none stands for the first that there is, by a name that nobody is told.
+fn kinds_of_phases() -> PossibleValuesParser {
+    let named = ["markers", "calls", "recurring", "clusters"].map(PossibleValue::new);
+    [PossibleValue::new(PREFERRED).hide(true)].into_iter().chain(named).collect::<Vec<_>>().into()
 }
 
 /// What `--json` adds to format and command. Costs may be beyond 64 bits, which only a direct serialisation takes.

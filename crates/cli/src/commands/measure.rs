@@ -113,7 +113,7 @@ impl Measure {
         let warning = measured.busy.warning();
         if let Some(timed) = timed {
             let found = calibration::calibrate(timed, draft.file.clone())?;
-            draft.set_rate(found.instructions_per_cycle, found.source());
+            draft.set_rate(&found);
             note(&found.said());
         }
         if let Some(warning) = &warning {

@@ -11,6 +11,7 @@ use crate::machine::MachineArgs;
 use crate::output;
 use crate::progress::{during, read_mapping, read_profile};
 use crate::report::{Measured, Observed, Page, Placed};
+use crate::show::Dram;
 use cohabit_cluster::{Options, periods};
 use cohabit_model::file::check_writable;
 use cohabit_model::{Error, Profile, Result, Topology};
@@ -71,7 +72,8 @@ impl Report {
             simulations: all(&self.simulate, Simulation::read)?,
             detectors: all(&self.detectors, Detectors::read)?,
         };
-        let observed = self.profiles.iter().map(|path| self.observed(path)).collect::<Result<Vec<_>>>()?;
+        let observed =
+            self.profiles.iter().map(|path| self.observed(path, &measured.simulations)).collect::<Result<Vec<_>>>()?;
         let html = Page { observed: &observed, measured: &measured, made_by: self.command() }.html();
         if self.to_stdout() {
             output::print(&html)?;
@@ -104,7 +106,7 @@ impl Report {
         }
     }
 
-    fn observed(&self, path: &Path) -> Result<Observed> {
+    fn observed(&self, path: &Path, simulations: &[(String, Simulation)]) -> Result<Observed> {
         let profile = read_profile(path)?;
         let timeline = match profile.series.is_empty() {
             true => None,
@@ -119,7 +121,19 @@ impl Report {
             Err(error) if self.mapping.is_some() || self.machine.given().is_some() => return Err(error),
             placed => placed.map_err(|error| error.cause),
         };
-        Ok(Observed { path: path.display().to_string(), profile, timeline, placed })
+        let dram = self.dram(&profile, simulations);
+        Ok(Observed { path: path.display().to_string(), profile, timeline, placed, dram })
+    }
+
+    /// What comes from DRAM, by the first simulation that is of the profile's program: of as many tasks, and where there
+    /// are several profiles of the same command.
+    fn dram(&self, profile: &Profile, simulations: &[(String, Simulation)]) -> Option<Dram> {
+        let is_of = |program: &Option<Vec<String>>| match program {
+            Some(program) => profile.meta.command.is_empty() || *program == profile.meta.command,
+            None => self.profiles.len() == 1,
+        };
+        let mut of_program = simulations.iter().filter(|(_, simulation)| is_of(&simulation.program));
+        of_program.find_map(|(_, simulation)| Dram::of(simulation, profile))
     }
 
     fn placed(&self, profile: &Profile, periods: &[cohabit_model::Period]) -> Result<Placed> {

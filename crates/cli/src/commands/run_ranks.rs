@@ -10,13 +10,17 @@ use crate::machine::MachineArgs;
 use crate::mapping::{Made, MappingArgs, usable};
 use crate::output::note;
 use cohabit_apply::Placement;
-use cohabit_apply::ranks::{Difference, Expected, Given, RankLaunch, Seen, differences, threads_elsewhere};
+use cohabit_apply::ranks::{
+    Difference, Expected, Given, RankLaunch, Seen, are_here, differences, keep_allowed, threads_elsewhere,
+};
 use cohabit_apply::usage::{Meter, Usage};
 use cohabit_evaluate::verdict::verdict;
 use cohabit_evaluate::{Prediction, mpi_share};
+use cohabit_host::CpuMask;
 use cohabit_model::launcher::Launcher;
 use cohabit_model::{Error, Mapping, Matrix, Profile, Result, Topology};
 use cohabit_observe::mpi;
+use nix::unistd::gethostname;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -145,6 +149,11 @@ fn decide(
         let in_phases = mapping.phases.iter_mut().flat_map(|phases| &mut phases.mappings);
         in_phases.flat_map(|phase| &mut phase.tasks).for_each(|seat| seat.pus.clear());
         mapping.tasks.iter_mut().for_each(|task| task.pus.clear());
+    }
+    let host = gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
+    if are_here(launcher.0, given, &topology, &host) {
+        let allowed = CpuMask::of_thread(0).map_err(|error| Error::new(format!("the affinity of cohabit: {error}")))?;
+        keep_allowed(&mut mapping, &allowed)?;
     }
     let launch = |mapping: &Mapping| {
         let placement = Placement::new(mapping, &topology, &weight)?;

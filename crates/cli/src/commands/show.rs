@@ -13,7 +13,7 @@ use crate::timeline::ClusterArgs;
 use cohabit_model::file::check_writable;
 use cohabit_model::mapping::Weight;
 use cohabit_model::timeline::By;
-use cohabit_model::{Error, Profile, Result};
+use cohabit_model::{Error, Profile, Result, counted};
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -112,12 +112,10 @@ impl Show {
 /// It is none, or one of another number of tasks.
 fn dram(path: &Path, profile: &Profile) -> Result<Dram> {
     let simulation = Simulation::read(path)?;
-    let first = &simulation.mappings[0];
-    if first.pus.len() != profile.tasks() {
-        let cause = format!("the simulation is of {} tasks, the profile of {}", first.pus.len(), profile.tasks());
-        return Err(Error::new(cause)
+    Dram::of(&simulation, profile).ok_or_else(|| {
+        let tasks = counted(simulation.mappings[0].pus.len(), "task");
+        Error::new(format!("the simulation is of {tasks}, the profile of {}", profile.tasks()))
             .remedy("record and simulate the profile's program (cohabit simulate --json S)")
-            .at(path.display()));
-    }
-    Ok(Dram { bytes: first.report.dram_bytes(), source: format!("{}, {}", simulation.machine, first.name) })
+            .at(path.display())
+    })
 }

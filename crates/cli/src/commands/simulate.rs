@@ -5,12 +5,13 @@ mod sensitivity;
 mod tables;
 
 use super::Outcome;
-use crate::exit::{End, Failure};
+use crate::command_line::given;
+use crate::exit::Failure;
 use crate::json::JsonArgs;
 use crate::number;
 use crate::output::note;
 use crate::progress;
-use crate::recording::{RecordingArgs, periods, read_under_progress};
+use crate::recording::{RecordingArgs, WITHOUT_COMMUNICATION, periods, read_under_progress};
 use clap::builder::PossibleValuesParser;
 use cohabit_access::Recording;
 use cohabit_access::locks::FreeLocks;
@@ -23,16 +24,13 @@ use cohabit_memory::report::{ServedCounts, TaskReport};
 use cohabit_memory::sample::Sample;
 use cohabit_memory::{Machine, Options, Placement, Report, clock, simulate};
 use cohabit_model::file::check_writable;
-use cohabit_model::{Error, Mapping, Matrix, Result, Topology};
+use cohabit_model::{Error, Mapping, Matrix, Result, Topology, counted};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-
-/// Mappers that do not look at what tasks communicate, unless they have to share PUs.
-const WITHOUT_COMMUNICATION: [&str; 3] = ["packed", "scatter", "random"];
 
 /// What may be counted of a recording's communication.
 const MESSAGES: &str = "messages";
@@ -46,7 +44,7 @@ const EXAMPLES: &str = "\
 Examples:
   cohabit record -o r.rec -- ./solver
   cohabit simulate r.rec --machine purple --mapper packed scatter best
-  cohabit simulate --machine purple -- ./solver   records it first
+  cohabit simulate --machine purple -- ./solver   records it first, and ends as it ended
   cohabit simulate synthetic:ring:8 --machine harpertown --threads 2
   cohabit simulate synthetic:pairs:28:64 --machine purple --mapping a.json b.json
   cohabit simulate synthetic:ring:8 --machine mine.toml --memory interleave
@@ -200,13 +198,14 @@ impl Simulate {
         if let Some(path) = &self.output {
             arrays::write(path, &fields, &simulated)?;
         }
+        fields["arguments"] = json!(given());
         let mut text = tables::text(&self.machine, &machine, recording, &simulated, sample.as_deref());
         if let Some(found) = sensitivity {
             fields["sensitivity"] = found.fields();
             text += &found.text();
         }
         self.json.emit("simulate", fields, &text)?;
-        Ok(End::Done)
+        Ok(named.end())
     }
 
     /// Draws the sample that is asked for.
@@ -400,8 +399,11 @@ fn at_a_time<T: Send>(count: usize, threads: usize, one: impl Fn(usize) -> Resul
 /// Where a mapping file puts each task.
 fn placement(mapping: &Mapping, tasks: usize, topology: &Topology) -> Result<Vec<usize>> {
     if mapping.tasks.len() != tasks {
-        return Err(Error::new(format!("the mapping has {} tasks, the recording {tasks}", mapping.tasks.len()))
-            .remedy("make the mapping from a profile of the same program"));
+        return Err(Error::new(format!(
+            "the mapping has {}, the recording {tasks}",
+            counted(mapping.tasks.len(), "task")
+        ))
+        .remedy("make the mapping from a profile of the same program"));
     }
     if mapping.topology != topology.text {
         note("the mapping was made for another topology than the machine's: its PU numbers may be other places here");

@@ -1,6 +1,7 @@
 //! `cohabit tune`: the best placement of a program, found and proved by running it.
 
 use super::Outcome;
+use crate::command_line::given;
 use crate::comparing::args::{How, MeasureArgs, named_file};
 use crate::comparing::arms::{Arm, SYSTEM, crossed, unlike};
 use crate::comparing::candidates::{Candidates, candidates};
@@ -240,7 +241,7 @@ impl Tune {
     fn new_results(&self, arms: &[Arm], seed: u64) -> Results {
         let higher_is_better = self.measure.terms().higher_is_better;
         let new = Results::new(&self.command, seed, self.measure.what(), higher_is_better, arms.to_vec());
-        Results { treatment: self.measure.treatment(), ..new }
+        Results { treatment: self.measure.treatment(), arguments: given(), ..new }
     }
 
     /// The arms of the runs to go on with, which are some of these: the program did not run under the others.

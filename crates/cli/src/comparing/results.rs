@@ -38,6 +38,9 @@ pub struct Results {
     /// before it.
     #[serde(default)]
     pub treatment: String,
+    /// The arguments of the command that began; empty in files before it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<String>,
     /// How many blocks were settled before the first of them; none where what they show decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled: Option<usize>,
@@ -103,6 +106,7 @@ impl Results {
             by,
             higher_is_better,
             treatment: String::new(),
+            arguments: Vec::new(),
             settled: None,
             arms,
             runs: Vec::new(),

@@ -15,6 +15,9 @@ pub struct Detectors {
     /// The program that was recorded for it; none where there was a file.
     #[serde(default)]
     pub program: Option<Vec<String>>,
+    /// The arguments of the command; none in documents before it.
+    #[serde(default)]
+    pub arguments: Vec<String>,
     /// How many tasks it has.
     pub tasks: usize,
     /// The topology that was mapped for.

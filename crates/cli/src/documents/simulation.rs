@@ -29,6 +29,9 @@ pub struct Simulation {
     /// The program that was recorded for it; none where there was a file.
     #[serde(default)]
     pub program: Option<Vec<String>>,
+    /// The arguments of the command; none in documents before it.
+    #[serde(default)]
+    pub arguments: Vec<String>,
     /// The machine, as given.
     pub machine: String,
     /// Where pages went, as given.

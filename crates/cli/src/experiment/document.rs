@@ -41,6 +41,7 @@ fn claim(one: &Judged) -> Value {
         Verdict::CameOut => ("came out", None),
         Verdict::DidNot => ("did not", None),
         Verdict::NoResult(missing) => ("no result", Some(missing)),
+        Verdict::CannotJudge(unseen) => ("cannot be judged", Some(unseen)),
         Verdict::CannotTry(reason) => ("cannot be tried", Some(reason)),
     };
     let ours: Vec<Value> =

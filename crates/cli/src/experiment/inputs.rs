@@ -5,7 +5,7 @@ use crate::recording::open_recording;
 use cohabit_access::Recording;
 use cohabit_evaluate::experiment::suite::{self, Scale};
 use cohabit_evaluate::experiment::{Experiment, file::slug};
-use cohabit_model::{Error, Result};
+use cohabit_model::{Error, Result, counted};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -165,8 +165,11 @@ pub fn recorded(program: &Program, tasks: usize) -> Result<Box<dyn Recording>> {
     let Source::Suite { program, .. } = &program.source else { return Ok(recording) };
     let wanted = program.tasks(tasks);
     if found != wanted {
-        return Err(Error::new(format!("{name}: a recording of {found} tasks, where {wanted} are wanted"))
-            .remedy("name the number with --tasks, or another folder with --recordings"));
+        return Err(Error::new(format!(
+            "{name}: a recording of {}, where {wanted} are wanted",
+            counted(found, "task")
+        ))
+        .remedy("name the number with --tasks, or another folder with --recordings"));
     }
     Ok(recording)
 }

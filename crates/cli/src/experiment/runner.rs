@@ -2,7 +2,7 @@
 
 use super::files::{Folder, Found};
 use super::inputs::{Program, recorded};
-use crate::recording::{periods, place};
+use crate::recording::{WITHOUT_COMMUNICATION, periods, place};
 use cohabit_access::Recording;
 use cohabit_detect::communication::communication;
 use cohabit_detect::compare::compare_some;
@@ -19,6 +19,10 @@ use std::sync::Mutex;
 
 /// Where simulated placements are remembered: machine, scaling and program with the placement.
 type Known = BTreeMap<(Cell, Vec<usize>), (u64, Values)>;
+
+/// How arms place: another number where they come to place otherwise, so that cells run again. 2: nothing where a detector
+/// saw nothing.
+const ARMS: u32 = 2;
 
 /// Runs cells of one experiment.
 pub struct Runner<'a> {
@@ -131,9 +135,9 @@ impl One<'_> {
                 let (mut placements, _) = ranked::ranked(&weight, &self.machine.topology, most)?;
                 (placements.len() > self.cell.draw as usize).then(|| placements.swap_remove(self.cell.draw as usize))
             }
-            By::Mapper => Some(self.mapped(arm)?),
+            By::Mapper => self.mapped(arm)?,
         };
-        // There may be fewer distinct placements than draws.
+        // There may be fewer distinct placements than draws, or a detector saw nothing.
         let Some(placement) = placement else { return Ok(found) };
         let memory = arm.memory.as_deref().map_or(Ok(Placement::FirstTouch), Placement::parse)?;
         let (time_fs, values) = self.simulated(&placement, &exchanges, memory)?;
@@ -157,10 +161,15 @@ impl One<'_> {
         Ok(drawn.into_iter().map(exchange).collect())
     }
 
-    fn mapped(&self, arm: &Arm) -> Result<Vec<usize>> {
+    /// None where the mapper looks at what was detected, and that is nothing: its mapping would be that of `packed`.
+    fn mapped(&self, arm: &Arm) -> Result<Option<Vec<usize>>> {
         let by_draw = arm.mappers.get(self.cell.draw as usize).or(arm.mapper.as_ref());
         let algorithm = mapper(by_draw.map_or("best", String::as_str))?;
         let wanted = objective::objective(arm.objective.as_deref().unwrap_or("distance"))?;
+        let weight: Matrix = self.runner.run(&self.cell.detection())?.matrix(&arm.detector)?;
+        if weight.total() == 0 && !WITHOUT_COMMUNICATION.contains(&algorithm.name()) {
+            return Ok(None);
+        }
         let (periods, load): (Vec<Period>, Vec<u64>) = match algorithm.needs_periods() || wanted.asks_for_periods() {
             false => (Vec::new(), Vec::new()),
             true => {
@@ -168,7 +177,6 @@ impl One<'_> {
                 (periods(&known, false)?, known.work())
             }
         };
-        let weight: Matrix = self.runner.run(&self.cell.detection())?.matrix(&arm.detector)?;
         let options =
             MapOptions { seed: u64::from(self.cell.draw), share_cores: arm.share_cores, ..MapOptions::default() };
         let topology = &self.machine.topology;
@@ -177,6 +185,7 @@ impl One<'_> {
             algorithm,
             wanted,
         )
+        .map(Some)
     }
 
     fn simulated(&self, pus: &[usize], exchanges: &[Exchange], memory: Placement) -> Result<(u64, Values)> {
@@ -199,7 +208,7 @@ fn made_from(experiment: &Experiment, cell: &Cell, recording: &dyn Recording, pa
     let bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
     let names = || cohabit_detect::DETECTORS.iter().map(|row| row.name).filter(|name| experiment.wants(name));
     let detectors = || names().collect::<Vec<_>>().join(" ");
-    let arm = experiment.arm(&cell.arm).map_or_else(detectors, |arm| format!("{arm:?}"));
+    let arm = experiment.arm(&cell.arm).map_or_else(detectors, |arm| format!("{arm:?} {ARMS}"));
     let rest = fnv(format!("{machine:?} {arm} {:?}", experiment.system).as_bytes());
     format!("{} tasks, {accesses} accesses, {bytes} bytes; {rest:016x}", recording.tasks().len())
 }

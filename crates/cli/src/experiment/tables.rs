@@ -113,7 +113,7 @@ pub fn of_arms(experiment: &Experiment, results: &Results) -> Vec<Table> {
                         cell(of, base.filter(|_| arm.name != experiment.baseline))
                     })
                     .collect();
-                if cells.iter().any(|cell| cell != "-") {
+                if cells.iter().any(|cell| cell != "-") || results.saw_nothing(experiment, place, &arm.name) {
                     rows.push([place.program.clone(), arm.name.clone()].into_iter().chain(cells).collect());
                 }
             }
@@ -204,6 +204,7 @@ pub fn verdict(verdict: &Verdict) -> String {
         Verdict::CameOut => "came out".to_owned(),
         Verdict::DidNot => "did not".to_owned(),
         Verdict::NoResult(missing) => format!("no result: {missing}"),
+        Verdict::CannotJudge(unseen) => format!("cannot be judged: nothing was detected in {unseen}"),
         Verdict::CannotTry(why) => format!("cannot be tried here: {why}"),
     }
 }
@@ -211,8 +212,12 @@ pub fn verdict(verdict: &Verdict) -> String {
 /// How many of each.
 pub fn counted(judged: &[Judged]) -> String {
     let count = |wanted: fn(&Verdict) -> bool| judged.iter().filter(|one| wanted(&one.verdict)).count();
+    let unjudged = match count(|verdict| matches!(verdict, Verdict::CannotJudge(_))) {
+        0 => String::new(),
+        some => format!("{some} cannot be judged, "),
+    };
     format!(
-        "{} came out, {} did not, {} cannot be tried here; {} have no result",
+        "{} came out, {} did not, {unjudged}{} cannot be tried here; {} have no result",
         count(|verdict| *verdict == Verdict::CameOut),
         count(|verdict| *verdict == Verdict::DidNot),
         count(|verdict| matches!(verdict, Verdict::CannotTry(_))),

@@ -1,8 +1,8 @@
 //! What `cohabit top` draws: figures, the matrix as a heat map, where the tasks are, and what was decided.
 
 use super::Snapshot;
-use cohabit_model::Topology;
 use cohabit_model::topology::Level;
+use cohabit_model::{Topology, counted};
 use cohabit_online::placer::Held;
 use cohabit_online::sure::Sureness;
 use ratatui::Frame;
@@ -71,11 +71,11 @@ fn figure_lines(now: &Snapshot, rates: &Rates) -> Vec<Line<'static>> {
     let cpu = 100.0 * now.own_cpu.as_secs_f64() / now.time.as_secs_f64().max(0.001);
     vec![
         Line::from(format!(
-            "cohabit top  {:.0} s  {}  {} tasks  {} moves  next look in {} ms",
+            "cohabit top  {:.0} s  {}  {}  {}  next look in {} ms",
             now.time.as_secs_f64(),
             now.source,
-            now.tasks.living.len(),
-            now.moves,
+            counted(now.tasks.living.len(), "task"),
+            counted(now.moves as usize, "move"),
             now.interval.as_millis()
         ))
         .style(Style::new().add_modifier(Modifier::BOLD)),
@@ -219,7 +219,7 @@ mod tests {
             "2 of 3 pairs told apart  the rest in some 4 s",
             "page faults 50/s",
             "3 tasks",
-            "1 moves",
+            "1 move ",
             "solver",
             "PU 2    2*",
             "moved 2 to PU 2",

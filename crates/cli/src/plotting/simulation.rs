@@ -128,6 +128,7 @@ mod tests {
         };
         let mappings = vec![one("packed", 200, 70), one("best", 150, 0)];
         let mut found = Simulation {
+            arguments: Vec::new(),
             free_locks: false,
             sample: None,
             recording: "r".into(),

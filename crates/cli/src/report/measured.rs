@@ -3,7 +3,7 @@
 use super::{Section, html};
 use crate::command_line::shell;
 use crate::comparing::outcome::Outcome;
-use crate::comparing::results::{By, Results};
+use crate::comparing::results::Results;
 use crate::comparing::table;
 use crate::documents::detectors::Detectors;
 use crate::documents::simulation::{PLACES, Simulation};
@@ -11,12 +11,10 @@ use crate::number::seconds;
 use crate::picture::text::grouped;
 use crate::plotting::{detectors, gains, simulation};
 use cohabit_evaluate::compare::Terms;
-use cohabit_map::mapper;
+use cohabit_model::counted;
 
 /// Width of pictures, in mm.
 const WIDTH_MM: f64 = 120.0;
-/// Longer topologies are not repeated in a command.
-const LONGEST_TOPOLOGY: usize = 200;
 /// Servers of a simulation that are listed.
 const MOST_SERVERS: usize = 12;
 
@@ -52,27 +50,24 @@ impl Measured {
     }
 
     pub(super) fn made(&self) -> String {
-        let mut out = String::new();
-        for (path, results) in &self.comparisons {
-            out += &html::paragraph(&format!("The runs in {path}:"));
-            out += &html::command(&compare_command(path, results));
-        }
-        for (path, found) in &self.simulations {
-            out += &html::paragraph(&format!("The simulation {path}:"));
-            out += &html::command(&simulate_command(path, found));
-        }
-        for (path, found) in &self.detectors {
-            out += &html::paragraph(&format!("The comparison of detectors {path}:"));
-            let mut words = vec!["cohabit".to_owned(), "compare-detectors".to_owned()];
-            words.extend(found.program.is_none().then(|| found.recording.clone()));
-            if found.topology.len() <= LONGEST_TOPOLOGY && !found.topology.contains('\n') {
-                words.extend(["--topology".to_owned(), found.topology.clone()]);
-            }
-            words.extend(["--json".to_owned(), path.clone()]);
-            words.extend(program_words(found.program.as_deref()));
-            out += &html::command(&shell(words));
-        }
-        out
+        let comparisons =
+            self.comparisons.iter().map(|(path, found)| ("The runs in", path, "compare", &found.arguments));
+        let simulations =
+            self.simulations.iter().map(|(path, found)| ("The simulation", path, "simulate", &found.arguments));
+        let detectors = self
+            .detectors
+            .iter()
+            .map(|(path, found)| ("The comparison of detectors", path, "compare-detectors", &found.arguments));
+        let made = |(what, path, command, arguments): (&str, &String, &str, &Vec<String>)| {
+            html::paragraph(&format!("{what} {path}:"))
+                + &match arguments.is_empty() {
+                    true => html::paragraph(&format!("by 'cohabit {command}' of a version that kept no command.")),
+                    false => {
+                        html::command(&shell(std::iter::once("cohabit").chain(arguments.iter().map(String::as_str))))
+                    }
+                }
+        };
+        comparisons.chain(simulations).chain(detectors).map(made).collect()
     }
 }
 
@@ -98,69 +93,6 @@ fn comparison(results: &Results) -> String {
     }
     let outcome = Outcome::new(results, terms);
     out + &outcome.notes.iter().map(|note| html::paragraph(note)).collect::<String>()
-}
-
-fn compare_command(path: &str, results: &Results) -> String {
-    let mut words = vec!["cohabit".to_owned(), "compare".to_owned()];
-    let mut add = |option: &str, value: String| {
-        if !words.windows(2).any(|pair| pair[0] == option && pair[1] == value) {
-            words.extend([option.to_owned(), value]);
-        }
-    };
-    for arm in &results.arms {
-        if arm.mapping.is_some() {
-            let name = arm.name.split(',').next().unwrap_or_default();
-            add("--mapping", format!("{name}.json"));
-        }
-        if let Some(memory) = arm.memory {
-            add(
-                "--memory",
-                serde_json::to_value(memory).ok().and_then(|name| Some(name.as_str()?.to_owned())).unwrap_or_default(),
-            );
-        }
-        if let Some(on) = arm.numa_balancing {
-            add("--numa-balancing", if on { "on" } else { "off" }.to_owned());
-        }
-    }
-    match &results.by {
-        By::Wall => {}
-        By::Cpu => add("--by", "cpu".to_owned()),
-        By::Metric(text) => add("--metric", text.clone()),
-    }
-    if results.higher_is_better {
-        add("--better", "higher".to_owned());
-    }
-    add("--seed", results.seed.to_string());
-    add("-o", path.to_owned());
-    let treatment = if results.treatment.is_empty() { String::new() } else { format!(" {}", results.treatment) };
-    format!("{}{treatment} -- {}", shell(words), shell(&results.program))
-}
-
-fn simulate_command(path: &str, found: &Simulation) -> String {
-    let (mappers, mappings): (Vec<_>, Vec<_>) =
-        found.mappings.iter().map(|one| one.name.clone()).partition(|name| mapper(name).is_ok());
-    let mut words: Vec<String> = ["cohabit", "simulate"].map(str::to_owned).to_vec();
-    words.extend(found.program.is_none().then(|| found.recording.clone()));
-    words.extend(["--machine".to_owned(), found.machine.clone()]);
-    words.extend(["--memory".to_owned(), found.memory.clone()]);
-    words.extend(found.free_locks.then(|| "--free-locks".to_owned()));
-    if let Some(sample) = found.sample {
-        words.extend([format!("--sample={}", sample.percent), "--seed".to_owned(), sample.seed.to_string()]);
-    }
-    for (option, names) in [("--mapping", mappings), ("--mapper", mappers)] {
-        if !names.is_empty() {
-            words.push(option.to_owned());
-            words.extend(names);
-        }
-    }
-    words.extend(["--json".to_owned(), path.to_owned()]);
-    words.extend(program_words(found.program.as_deref()));
-    shell(words)
-}
-
-/// What names a program at the end of a command that records it.
-fn program_words(program: Option<&[String]>) -> Vec<String> {
-    program.map_or(Vec::new(), |words| [&["--".to_owned()], words].concat())
 }
 
 fn simulated(found: &Simulation) -> String {
@@ -226,8 +158,9 @@ fn simulated(found: &Simulation) -> String {
 
 fn compared(found: &Detectors) -> String {
     let mut out = html::paragraph(&format!(
-        "{} tasks of {}. Correlations are with what is exact, over all pairs.",
-        found.tasks, found.recording
+        "{} of {}. Correlations are with what is exact, over all pairs.",
+        counted(found.tasks, "task"),
+        found.recording
     ));
     let pictured = found.matrices().and_then(|matrices| detectors::svg(&matrices, WIDTH_MM));
     out += &match pictured {

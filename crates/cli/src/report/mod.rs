@@ -83,7 +83,7 @@ impl Page<'_> {
     }
 
     fn how_made(&self) -> Section {
-        let mut out = html::paragraph("Options that a file does not keep are not repeated here.");
+        let mut out = html::paragraph("Options that a profile does not keep are not repeated here.");
         for observed in self.observed {
             out += &observed.made();
         }

@@ -11,8 +11,8 @@ use crate::plotting::matrix::{self, Order};
 use crate::plotting::series;
 use crate::show::coverage::coverage_lines;
 use crate::show::hot::{call_sites, label, verdict, verdict_of};
-use crate::show::summary::{self, value_of};
-use crate::show::{ShowOptions, axes};
+use crate::show::summary::{self, reason_of, value_of};
+use crate::show::{Dram, ShowOptions, axes};
 use crate::words::{noun, tasks_of};
 use cohabit_model::metrics::advice::Advice;
 use cohabit_model::metrics::table::{Known, METRICS};
@@ -36,6 +36,8 @@ pub struct Observed {
     pub timeline: Option<Timeline>,
     /// Where its tasks go, or why that is not known.
     pub placed: Result<Placed, String>,
+    /// What comes from DRAM, where a simulation of the program is on the page.
+    pub dram: Option<Dram>,
 }
 
 impl Observed {
@@ -60,7 +62,7 @@ impl Observed {
     }
 
     fn options(&self) -> ShowOptions {
-        ShowOptions { timeline: self.timeline.clone(), ..ShowOptions::detect(&self.profile) }
+        ShowOptions { timeline: self.timeline.clone(), dram: self.dram.clone(), ..ShowOptions::detect(&self.profile) }
     }
 
     /// All of it; under the file's name where there are several.
@@ -108,13 +110,16 @@ impl Observed {
                 &html::paragraph(&format!("On this page's machine there is nothing to gain from placement: {reason}."));
         }
         out += &html::paragraph(&format!("Advice{on}: {}.", advice.sentence()));
-        let known = Known { profile, timeline: self.timeline.as_ref(), dram_bytes: None };
+        let known = Known { profile, timeline: self.timeline.as_ref(), dram_bytes: options.dram_bytes() };
         let row = |metric: &cohabit_model::metrics::table::Metric| {
             let (value, says) = match (metric.value)(&known) {
-                Ok(value) => (value_of(metric, value), metric.says),
-                Err(reason) => ("not known".to_owned(), reason),
+                Ok(value) => match self.dram.as_ref().filter(|_| metric.key == "dram_to_memory") {
+                    Some(dram) => (value_of(metric, value), format!("{}; simulated: {}", metric.says, dram.source)),
+                    None => (value_of(metric, value), metric.says.to_owned()),
+                },
+                Err(reason) => ("not known".to_owned(), reason_of(reason, "--simulate")),
             };
-            vec![format!("{} ({})", metric.name, metric.symbol), value, says.to_owned(), metric.equation.to_owned()]
+            vec![format!("{} ({})", metric.name, metric.symbol), value, says, metric.equation.to_owned()]
         };
         let rows: Vec<_> = METRICS.iter().map(row).collect();
         out + &html::table("DeLoc's metrics", &["metric", "value", "what it says", "equation"], &rows)

@@ -33,7 +33,7 @@ fn observed(names: &str) -> Observed {
     profile.series = vec![row(0, 0, 1, 900), row(3, 1, 0, 100), row(4, 2, 3, 50)];
     let topology = Topology::load("pack:2 core:2 pu:1").unwrap();
     let placed = Placed::new(&profile, &[], topology, None).map_err(|error| error.cause);
-    Observed { path: "p.npz".to_owned(), profile, timeline: None, placed }
+    Observed { path: "p.npz".to_owned(), profile, timeline: None, placed, dram: None }
 }
 
 fn page(names: &str) -> String {
@@ -100,6 +100,20 @@ fn every_section_has_what_it_is_of() {
     for link in html.split("href=\"#").skip(1).map(|rest| &rest[..rest.find('"').unwrap()]) {
         assert!(html.contains(&format!("id=\"{link}\"")), "{link}");
     }
+}
+
+/// By a simulation that the page has; else with the option of this command that takes one.
+#[test]
+fn what_comes_from_dram_is_simulated_or_said_to_be_unknown() {
+    let html = |dram| {
+        let mut observed = Observed { dram, ..observed("worker") };
+        observed.profile.accessed_bytes = vec![10_000; 4];
+        Page { observed: &[observed], measured: &Measured::default(), made_by: String::new() }.html()
+    };
+    let known = html(Some(crate::show::Dram { bytes: 10_000, source: "purple, packed".to_owned() }));
+    assert!(known.contains("25.00 %") && known.contains("; simulated: purple, packed"), "{known}");
+    let unknown = html(None);
+    assert!(unknown.contains("no counter was read (a simulation has it: --simulate)"), "{unknown}");
 }
 
 #[test]

@@ -12,6 +12,7 @@ pub use time::{svg, time};
 
 pub use coverage::coverage_lines;
 
+use crate::documents::simulation::Simulation;
 use crate::mapping::default_weight;
 use crate::picture::heatmap::HeatMap;
 use crate::picture::palette::Palette;
@@ -52,6 +53,15 @@ pub struct Dram {
     pub bytes: u64,
     /// On which machine, under which mapping.
     pub source: String,
+}
+
+impl Dram {
+    /// Under the first mapping of a simulation; none where that is of another number of tasks than the profile.
+    pub fn of(simulation: &Simulation, profile: &Profile) -> Option<Self> {
+        let first = &simulation.mappings[0];
+        let source = format!("{}, {}", simulation.machine, first.name);
+        (first.pus.len() == profile.tasks()).then(|| Self { bytes: first.report.dram_bytes(), source })
+    }
 }
 
 /// Where there is no terminal to measure.

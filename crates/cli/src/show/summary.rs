@@ -7,7 +7,7 @@ use crate::picture::text::{clean, fit, grouped, short, width};
 use crate::words::noun;
 use cohabit_evaluate::verdict::{LITTLE, advised};
 use cohabit_model::metrics::advice::Advice;
-use cohabit_model::metrics::table::{Known, METRICS, Metric};
+use cohabit_model::metrics::table::{Known, METRICS, Metric, NO_COUNTER};
 use cohabit_model::metrics::{Structure, metrics};
 use cohabit_model::{Matrix, Profile};
 
@@ -107,7 +107,15 @@ fn of_table(metric: &Metric, known: &Known, source: &str) -> String {
     let name = format!("{} ({})", metric.name, metric.symbol);
     match (metric.value)(known) {
         Ok(value) => explained(&name, &value_of(metric, value), &format!("{}{source}", metric.says)),
-        Err(reason) => explained(&name, "unknown", reason),
+        Err(reason) => explained(&name, "unknown", &reason_of(reason, "--simulated")),
+    }
+}
+
+/// Why a metric is not known, with the option that takes a simulation which has it.
+pub fn reason_of(reason: &str, option: &str) -> String {
+    match reason {
+        NO_COUNTER => format!("{reason} (a simulation has it: {option})"),
+        _ => reason.to_owned(),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::{done, installed, program, settle_open_mpi};
 use crate::common::{Ran, Room};
+use cohabit_access::file::RecordingFile;
 use serde_json::Value;
 
 fn json(room: &Room, name: &str) -> Value {
@@ -25,6 +26,10 @@ fn what_ranks_send_is_recorded_and_their_waiting_is_polling() {
         let ran = Ran::of(settle_open_mpi(&mut command).env("OMPI_MCA_mpi_yield_when_idle", "0").output().unwrap());
         assert_eq!(ran.status, Some(0), "{}: {}", mpi.name, ran.stderr);
         assert!(ran.stderr.contains("4 tasks"), "{}: {}", mpi.name, ran.stderr);
+        // What was typed, without what is added to it.
+        let kept = RecordingFile::open(&room.path("r.rec")).unwrap().meta().command.clone();
+        let typed: Vec<String> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+        assert_eq!(kept, typed[5..], "{}", mpi.name);
 
         done(&room.run("record --check r.rec --json c.json"));
         let tasks = json(&room, "c.json")["tasks"].as_array().unwrap().clone();

@@ -16,6 +16,8 @@ pub enum Verdict {
     DidNot,
     /// What it is about has not been run, or not all of it, or cannot be divided by: of which programs.
     NoResult(String),
+    /// An arm that it is about placed nothing, because its detector saw nothing: of which programs.
+    CannotJudge(String),
     /// It cannot be tried, and why.
     CannotTry(String),
 }
@@ -106,6 +108,19 @@ impl Judgement<'_> {
         self.results.summary(self.experiment, place, arm, measure).map(|summary| summary.value)
     }
 
+    /// Why there is no result of these programs under one of these arms.
+    fn without_result(&self, programs: &[&str], arms: &[&str]) -> Verdict {
+        let saw_nothing = |program: &&&str| {
+            let place = self.places.iter().find(|place| place.program == **program);
+            place.is_some_and(|place| arms.iter().any(|arm| self.results.saw_nothing(self.experiment, place, arm)))
+        };
+        let unseen: Vec<&str> = programs.iter().filter(saw_nothing).copied().collect();
+        match unseen.is_empty() {
+            true => Verdict::NoResult(programs.join(", ")),
+            false => Verdict::CannotJudge(unseen.join(", ")),
+        }
+    }
+
     fn change(&self, change: &Change, program: &str, percent: f64) -> Option<Judged> {
         // What the suite at hand lacks is said once, in words.
         if !self.experiment.programs.iter().any(|known| known == program) {
@@ -123,7 +138,10 @@ impl Judgement<'_> {
         let found = self.percent(program, &change.measure, &change.arm, &change.over);
         let (ours, verdict) = match found {
             Some(ours) => (vec![(program.to_owned(), ours)], verdict(holds(expect, ours, floor))),
-            None => (Vec::new(), Verdict::NoResult(program.to_owned())),
+            None => {
+                let arms = [change.arm.as_str(), &change.over];
+                (Vec::new(), self.without_result(&[program], &arms))
+            }
         };
         Some(Judged { paper_percent: Some(percent), ..self.judged(says, &change.source, ours, verdict) })
     }
@@ -154,7 +172,10 @@ impl Judgement<'_> {
             // One that does not is enough, whatever the others would; a mean is of all.
             (false, false, is_whole) if is_whole || !claim.average => Verdict::DidNot,
             (false, true, true) => Verdict::CameOut,
-            _ => Verdict::NoResult(missing.join(", ")),
+            _ => {
+                let arms: Vec<&str> = std::iter::once(&claim.arm).chain(&claim.over).map(String::as_str).collect();
+                self.without_result(&missing, &arms)
+            }
         };
         if claim.average && missing.is_empty() {
             ours.insert(0, ("mean".to_owned(), mean));
@@ -208,6 +229,18 @@ mod tests {
                 false => assert!(matches!(&all.verdict, Verdict::NoResult(missing) if missing.contains("bt"))),
             }
         }
+    }
+
+    /// A detector that saw nothing has no mapping, and so no gain of its own.
+    #[test]
+    fn what_rests_on_a_detector_that_saw_nothing_cannot_be_judged() {
+        let experiment = Experiment::named("tlb2012").unwrap();
+        let (results, _) = results(&[("OS", "time", &[100.0]), ("SM", "time", &[90.0]), ("HM", "time", &[])]);
+        let judged = judge(&experiment, &results);
+        assert_eq!(of(&judged, "mg: time under SM over OS").verdict, Verdict::CameOut);
+        assert_eq!(of(&judged, "mg: time under HM over OS").verdict, Verdict::CannotJudge("mg".to_owned()));
+        let all = of(&judged, "In all benchmarks performance is no worse than the system scheduler's (HM)");
+        assert_eq!(all.verdict, Verdict::CannotJudge("mg".to_owned()));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::cells::{Cell, DETECTION};
 use super::file::{Experiment, Take};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Something that is measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -76,12 +76,17 @@ pub struct Summary {
 pub struct Results {
     /// By place, then by arm or detector, a draw each.
     found: BTreeMap<Place, BTreeMap<String, Vec<Values>>>,
+    /// Arms with a cell in which nothing was placed.
+    unplaced: BTreeSet<(Place, String)>,
 }
 
 impl Results {
     /// Takes what a cell found: by arm (or, of the cell of detection, by detector).
     pub fn take(&mut self, cell: &Cell, values: BTreeMap<String, Values>) {
         let place = Place { machine: cell.machine.clone(), scaled: cell.scaled, program: cell.program.clone() };
+        if cell.arm != DETECTION && values.is_empty() {
+            self.unplaced.insert((place.clone(), cell.arm.clone()));
+        }
         let arms = self.found.entry(place).or_default();
         for (name, values) in values {
             let name = if cell.arm == DETECTION { name } else { cell.arm.clone() };
@@ -92,6 +97,12 @@ impl Results {
     /// Where there is anything.
     pub fn places(&self) -> impl Iterator<Item = &Place> {
         self.found.keys()
+    }
+
+    /// Whether an arm placed nothing, because its detector saw nothing.
+    pub fn saw_nothing(&self, experiment: &Experiment, place: &Place, arm: &str) -> bool {
+        self.unplaced.contains(&(place.clone(), arm.to_owned()))
+            && self.summary(experiment, place, arm, "time").is_none()
     }
 
     /// What a measure is under an arm, or of a detector; none where nothing was found.
@@ -119,19 +130,23 @@ impl Results {
 pub(super) mod tests {
     use super::*;
 
-    /// Results of one program on one machine: (arm, measure, values of draws).
+    /// Results of one program on one machine: (arm, measure, values of draws; none: nothing was placed).
     pub fn results(rows: &[(&str, &str, &[f64])]) -> (Results, Place) {
         let place = Place { machine: "harpertown".into(), scaled: false, program: "mg".into() };
         let mut results = Results::default();
         for (arm, measure, values) in rows {
+            let cell = |draw| Cell {
+                program: "mg".into(),
+                machine: "harpertown".into(),
+                scaled: false,
+                arm: (*arm).to_owned(),
+                draw,
+            };
+            if values.is_empty() {
+                results.take(&cell(0), BTreeMap::new());
+            }
             for (draw, value) in (0..).zip(*values) {
-                let cell = Cell {
-                    program: "mg".into(),
-                    machine: "harpertown".into(),
-                    scaled: false,
-                    arm: (*arm).to_owned(),
-                    draw,
-                };
+                let cell = cell(draw);
                 let found = Values::from([((*measure).to_owned(), *value)]);
                 results.take(&cell, BTreeMap::from([((*arm).to_owned(), found)]));
             }
@@ -147,5 +162,9 @@ pub(super) mod tests {
         assert_eq!(of("OS"), Some(Summary { value: 2.0, deviation: Some(2f64.sqrt()), draws: 2 }));
         assert_eq!(of("SM"), Some(Summary { value: 2.5, deviation: None, draws: 1 }));
         assert_eq!(of("HM"), None);
+        let nothing = |results: &Results, arm| results.saw_nothing(&experiment, &place, arm);
+        assert!(!nothing(&results, "OS") && !nothing(&results, "HM"));
+        let (results, _) = self::results(&[("OS", "time", &[1.0]), ("HM", "time", &[])]);
+        assert!(!nothing(&results, "OS") && nothing(&results, "HM") && !nothing(&results, "SM"));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::TASKS_LIMIT;
 use cohabit_model::profile::{Kind, Meta, TaskKind};
-use cohabit_model::{Error, Matrix, Profile, Result, Task};
+use cohabit_model::{Error, Matrix, Profile, Result, Task, counted};
 use std::path::{Path, PathBuf};
 
 /// What is said of a file that does not say how its counts came about.
@@ -68,7 +68,7 @@ impl Imported {
             }
         };
         if messages.tasks() != bytes.tasks() {
-            let cause = format!("messages have {} tasks, bytes {}", messages.tasks(), bytes.tasks());
+            let cause = format!("messages have {}, bytes {}", counted(messages.tasks(), "task"), bytes.tasks());
             return Err(Error::new(cause).remedy("move one of the two files away to import the other alone"));
         }
         check_extent(&messages, &bytes)?;

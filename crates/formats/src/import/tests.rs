@@ -164,7 +164,7 @@ fn messages_and_bytes_in_two_files_are_one_profile() {
         assert_eq!(profile.meta.coverage.not_seen, [build::UNSAID]);
     }
     let (_directory, path) = directory(&[("x.size.csv", b"0,64\n32,0\n"), ("x.count.csv", b"1\n")]);
-    assert!(import(&all(), &path, None).unwrap_err().cause.contains("messages have 1 tasks, bytes 2"));
+    assert!(import(&all(), &path, None).unwrap_err().cause.contains("messages have 1 task, bytes 2"));
 }
 
 #[test]

@@ -4,14 +4,14 @@ use super::file::{CacheTable, LinkTable, MachineFile, MemoryTable, TlbLevel as T
 use super::{Contents, Core, Level, Link, MAX_CORES, Machine, Memory, Mesh, System, Tlb, TlbLevel, Write};
 use crate::clock::{self, Time};
 use cohabit_model::topology::{Level as TreeLevel, NodeId, Topology};
-use cohabit_model::{Error, Result};
+use cohabit_model::{Error, Result, counted};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Lines of the largest cache: 16 GiB of 64 bytes.
 const MAX_LINES: u64 = 1 << 28;
-/// Longest latency of anything, in ns: 1 s.
-const MAX_NS: f64 = 1e9;
+/// No number is larger; of ns it is a second.
+const MOST: f64 = 1e9;
 
 pub(super) fn build(file: &MachineFile, folder: Option<&Path>) -> Result<Machine> {
     let topology = load_topology(&file.topology, folder)?;
@@ -43,18 +43,21 @@ pub(super) fn build(file: &MachineFile, folder: Option<&Path>) -> Result<Machine
         }),
     };
     let bus_gb_s = file.bus.as_ref().map(|bus| rate(bus.bandwidth_gb_s, "bus: bandwidth_gb_s")).transpose()?;
-    let time = |us: f64, what: &str| Ok::<_, Error>(clock::from_ns(not_negative(us * 1000.0, what)?));
+    // In units of so many ns.
+    let time =
+        |value: f64, ns: f64, what: &str| Ok::<_, Error>(clock::from_ns(between(value, false, MOST / ns, what)? * ns));
+    let (us, ms) = (1e3, 1e6);
     let system = System {
-        slice: time(positive(file.system.slice_us, "system: slice_us")?, "system: slice_us")?,
-        switch: time(file.system.switch_us, "system: switch_us")?,
-        fault: time(file.system.fault_us, "system: fault_us")?,
+        slice: time(positive(file.system.slice_us, "system: slice_us")?, us, "system: slice_us")?,
+        switch: time(file.system.switch_us, us, "system: switch_us")?,
+        fault: time(file.system.fault_us, us, "system: fault_us")?,
         numa_scan_period: {
-            let ms = positive(file.system.numa_scan_period_ms, "system: numa_scan_period_ms")?;
-            time(ms * 1000.0, "system: numa_scan_period_ms")?
+            let period = positive(file.system.numa_scan_period_ms, "system: numa_scan_period_ms")?;
+            time(period, ms, "system: numa_scan_period_ms")?
         },
         numa_scan_bytes: above_zero(file.system.numa_scan_mib, "system: numa_scan_mib")?.min(1 << 24) << 20,
-        numa_fault: time(file.system.numa_fault_us, "system: numa_fault_us")?,
-        numa_migrate: time(file.system.numa_migrate_us, "system: numa_migrate_us")?,
+        numa_fault: time(file.system.numa_fault_us, us, "system: numa_fault_us")?,
+        numa_migrate: time(file.system.numa_migrate_us, us, "system: numa_migrate_us")?,
     };
     let (core_of_pu, cores) = (tree.core_of_pu.clone(), tree.cores.len());
     let about = file.about.clone();
@@ -101,8 +104,12 @@ fn core(file: &MachineFile, topology: &Topology, tree: &Tree) -> Result<Core> {
     let threads = (0..tree.cores.len()).map(|core| tree.core_of_pu.iter().filter(|&&of| of == core).count());
     let threads = threads.max().unwrap_or(1);
     if throughput < 1.0 || throughput > threads as f64 {
-        return Err(Error::new(format!("core: smt_throughput = {throughput} with {threads} PUs a core"))
-            .remedy(format!("write a number from 1 to {threads}")));
+        return Err(Error::new(format!("core: smt_throughput = {throughput} with {} a core", counted(threads, "PU")))
+            .remedy(if threads == 1 {
+                "write 1, or leave it out".to_owned()
+            } else {
+                format!("write a number from 1 to {threads}")
+            }));
     }
     let instruction = |running: usize| match running {
         0 | 1 => clock::from_ns(alone_ns),
@@ -403,15 +410,26 @@ fn missing(table: &str, level: TreeLevel) -> Error {
 }
 
 fn positive(value: f64, what: &str) -> Result<f64> {
-    let good = value.is_finite() && value > 0.0 && value <= MAX_NS;
-    if good { Ok(value) } else { Err(Error::new(format!("{what} = {value}")).remedy("write a number above 0")) }
+    between(value, true, MOST, what)
 }
 
 fn not_negative(value: f64, what: &str) -> Result<f64> {
-    match value.is_finite() && (0.0..=MAX_NS).contains(&value) {
-        true => Ok(value),
-        false => Err(Error::new(format!("{what} = {value}")).remedy("write a number from 0 to a second")),
+    between(value, false, MOST, what)
+}
+
+/// A number from 0, which it may not be where it is to be `above`, to `most`.
+fn between(value: f64, above: bool, most: f64, what: &str) -> Result<f64> {
+    let good = value.is_finite() && value <= most && if above { value > 0.0 } else { value >= 0.0 };
+    if good {
+        return Ok(value);
     }
+    let from = if above { "above 0 and up" } else { "from 0" };
+    Err(Error::new(format!("{what} = {}", shown(value))).remedy(format!("write a number {from} to {}", shown(most))))
+}
+
+/// Large numbers with an exponent, as people write them.
+fn shown(value: f64) -> String {
+    if value.is_finite() && value.abs() >= 1e6 { format!("{value:e}") } else { value.to_string() }
 }
 
 fn above_zero(value: u64, what: &str) -> Result<u64> {

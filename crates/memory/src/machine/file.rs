@@ -1,5 +1,6 @@
-//! The tables of a machine file (docs/simulator.md), as TOML has them.
+//! The tables of a machine file (docs/machines.md), as TOML has them.
 
+use cohabit_model::file::in_words;
 use cohabit_model::mapping_file::check_format;
 use cohabit_model::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -27,14 +28,14 @@ pub struct MachineFile {
     #[serde(default)]
     pub coherence: CoherenceTable,
     /// ns from cache to cache, by the lowest level of the tree that holds both cores.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub transfer_ns: BTreeMap<String, f64>,
     /// Translation of addresses; none: free.
     pub tlb: Option<TlbTable>,
     /// Memory and its controllers.
     pub memory: MemoryTable,
     /// What joins parts of the machine with the rest.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub link: Vec<LinkTable>,
     /// One bus for all that leaves the last caches.
     pub bus: Option<BusTable>,
@@ -217,7 +218,7 @@ pub struct MemoryTable {
     #[serde(default = "one_u64")]
     pub controllers: u64,
     /// Points (share of the bandwidth in use, ns more) of a measured curve; between them a straight line.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curve: Vec<(f64, f64)>,
 }
 
@@ -345,8 +346,8 @@ impl MachineFile {
         let read = toml::from_str::<Self>(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             let line = text.bytes().take(at).filter(|&byte| byte == b'\n').count() + 1;
-            let cause = error.message().lines().collect::<Vec<_>>().join(", ");
-            Error::new(format!("line {line}: {cause}")).remedy("docs/simulator.md describes the file")
+            let cause = in_words(error.message());
+            Error::new(format!("line {line}: {cause}")).remedy("docs/machines.md describes the file")
         })?;
         check_format(read.format, FORMAT, "machine")?;
         Ok(read)
@@ -403,12 +404,14 @@ impl Size {
             "KiB" => 1 << 10,
             "MiB" => 1 << 20,
             "GiB" => 1 << 30,
+            "TiB" => 1 << 40,
             _ => 0u64,
         };
         let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
         match bytes {
             Some(bytes) if factor > 0 => Ok(bytes),
-            _ => Err(Error::new(format!("{text:?} is no size")).remedy("write it as in \"32 KiB\", or in bytes")),
+            _ => Err(Error::new(format!("{text:?} is no size"))
+                .remedy("write a whole number of bytes, KiB, MiB, GiB or TiB, as in \"32 KiB\"")),
         }
     }
 }

@@ -117,6 +117,8 @@ pub fn metric(key: &str) -> &'static Metric {
     METRICS.iter().find(|metric| metric.key == key).expect("a metric of that key")
 }
 
+/// A simulation may be at hand: whoever takes one says by which option.
+pub const NO_COUNTER: &str = "no counter was read";
 const NO_BYTES: &str = "the detector counts no bytes";
 const NO_ACCESSES: &str = "what each task accesses is not counted (ranks: no MemV)";
 
@@ -171,7 +173,7 @@ fn window_concurrency(known: &Known) -> Value {
 }
 
 fn dram_to_memory(known: &Known) -> Value {
-    let bytes = known.dram_bytes.ok_or("no counter was read (a simulation has it: --simulated)")?;
+    let bytes = known.dram_bytes.ok_or(NO_COUNTER)?;
     Ok(bytes as f64 / accessed(known.profile)?)
 }
 

@@ -14,7 +14,7 @@
 //! strictly: a level that branches always costs more than what branches below it.
 
 use super::{Level, Topology};
-use crate::{Error, Result};
+use crate::{Error, Result, counted};
 
 /// No distance a user gives is larger: sums of weight times distance then fit `u128` (see [`crate::cost`]).
 pub const MAX_DISTANCE: u64 = u32::MAX as u64;
@@ -106,9 +106,14 @@ impl Topology {
         if levels.len() != costs.len() {
             let names: Vec<_> = levels.iter().map(|key| key.to_string()).collect();
             let names = if names.is_empty() { "at none".into() } else { format!("at {}", names.join(", ")) };
-            let (given, wanted) = (costs.len(), levels.len());
-            return Err(Error::new(format!("{given} level costs for a tree that branches {wanted} times ({names})"))
-                .remedy(format!("give {wanted} costs, from the root down")));
+            let (given, wanted) = (counted(costs.len(), "level cost"), levels.len());
+            let remedy = match wanted {
+                0 => "leave them out".to_owned(),
+                1 => "give 1 cost".to_owned(),
+                _ => format!("give {wanted} costs, from the root down"),
+            };
+            let times = counted(wanted, "time");
+            return Err(Error::new(format!("{given} for a tree that branches {times} ({names})")).remedy(remedy));
         }
         if let Some(pair) = costs.windows(2).find(|pair| pair[0] < pair[1]) {
             return Err(Error::new(format!("level cost {} comes before the larger {}", pair[0], pair[1]))
@@ -168,7 +173,11 @@ mod tests {
         let single = Topology::load("pu:1").unwrap();
         assert!(single.clone().with_level_costs(&[]).is_ok());
         let error = single.with_level_costs(&[1]).unwrap_err();
-        assert_eq!(error.cause, "1 level costs for a tree that branches 0 times (at none)");
+        assert_eq!(error.cause, "1 level cost for a tree that branches 0 times (at none)");
+        assert_eq!(error.remedy.as_deref(), Some("leave them out"));
+        let one = Topology::load("core:2 pu:1").unwrap().with_level_costs(&[2, 1]).unwrap_err();
+        assert_eq!(one.cause, "2 level costs for a tree that branches 1 time (at machine)");
+        assert_eq!(one.remedy.as_deref(), Some("give 1 cost"));
     }
 
     #[test]

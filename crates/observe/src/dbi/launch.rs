@@ -70,7 +70,8 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Comma
         ));
     }
     let host = nix::unistd::gethostname().unwrap_or_default();
-    let command: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let typed = options.typed.as_deref().unwrap_or(command);
+    let command: Vec<String> = typed.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let mut recorded_accesses = 0;
     if let Some(recording) = recording {
         images.sort_by_key(|image| image.head.start_ns);
@@ -79,8 +80,12 @@ pub fn profile(command: &[OsString], options: &Options) -> Result<Outcome, Comma
     let end_ns = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| Duration::from(now).as_nanos() as u64);
     let mut profile = merge(images, &Run { command, host: &host.to_string_lossy(), options, end_ns });
     profile.meta.coverage.exact &= notes.is_empty();
-    notes.extend(ended_by(status));
     profile.meta.coverage.not_seen.extend(notes.iter().cloned());
+    if let Some(signal) = status.signal().map(signal_name) {
+        let after = format!("what would have come after {signal}, which ended the program");
+        profile.meta.coverage.not_seen.push(after);
+        notes.push(format!("{signal} ended the program: what was counted until then is kept"));
+    }
     // What an option that was asked for leaves out is said at once, too.
     notes.extend(profile.meta.coverage.not_seen.iter().filter(|line| line.starts_with("--")).cloned());
     Ok(Outcome { profile, status, notes, recorded_accesses })
@@ -240,15 +245,6 @@ fn run(launcher: &mut Command, pass_signals: bool, begun: impl Fn() -> bool) -> 
         passing.to(child.id());
     }
     Ok(child.wait()?)
-}
-
-/// What is said of a program that a signal ended: its counts are those until then.
-fn ended_by(status: ExitStatus) -> Option<String> {
-    let signal = status.signal()?;
-    Some(format!(
-        "what would have come after {}, which ended the program; what was counted until then is kept",
-        signal_name(signal)
-    ))
 }
 
 fn signal_name(signal: i32) -> String {

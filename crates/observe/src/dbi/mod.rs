@@ -69,6 +69,8 @@ pub struct Options {
     pub recording: Option<PathBuf>,
     /// Of what a launcher of ranks starts only the ranks are recorded.
     pub ranks: bool,
+    /// The command as it was typed, where another is run for it.
+    pub typed: Option<Vec<OsString>>,
     /// Variables of the program's environment, beside those that it inherits.
     pub environment: Vec<(OsString, OsString)>,
     /// Signals that somebody sends to this process are passed on to the program; those of the terminal reach it by
@@ -93,6 +95,7 @@ impl Default for Options {
             record: None,
             recording: None,
             ranks: false,
+            typed: None,
             environment: Vec::new(),
             pass_signals: false,
             on_begin: OnBegin::default(),

@@ -8,7 +8,7 @@ pub use boxes::topology_svg;
 use super::xml::readable;
 use super::{Exporter, Placement};
 use boxes::{Boxes, CIRCLE, document, text};
-use cohabit_model::{Error, Result};
+use cohabit_model::{Error, Result, counted};
 use quick_xml::escape::escape;
 use std::fmt::Write;
 
@@ -54,7 +54,11 @@ impl Exporter for Svg {
             tasks.iter().zip(circles).for_each(|(&task, circle)| centres[task] = circle);
         }
         let (lines, caption) = lines(placement, &centres);
-        let title = format!("{} tasks on {pus} PUs, by {}", centres.len(), escape(readable(&placement.mapping.mapper)));
+        let title = format!(
+            "{} on {pus} PUs, by {}",
+            counted(centres.len(), "task"),
+            escape(readable(&placement.mapping.mapper))
+        );
         Ok(document(&boxes, &title, &caption, &(lines + &circles(placement, &centres))))
     }
 }

@@ -1,12 +1,13 @@
 //! `cohabit measure --machine`: a machine file of the machine at hand. Each value says where it comes from: measured, told
 //! by the kernel, or assumed where neither is to be had.
 
+use super::calibration::Calibrated;
 use cohabit_memory::machine::file::{
     BusTable, CacheTable, CoherenceTable, Contents, CoreTable, FORMAT, LinkTable, MachineFile, MemoryTable, Protocol,
     Replacement, Search, Size, SystemTable, TlbLevel, TlbTable, Write,
 };
+use cohabit_model::Topology;
 use cohabit_model::topology::{Level, NodeId};
-use cohabit_model::{Result, Topology};
 use cohabit_observe::measure::machine::{Cache, Measured};
 use std::collections::BTreeMap;
 
@@ -78,10 +79,13 @@ impl Draft {
         Self { file, sources: said.sources, notes: said.notes }
     }
 
-    /// Takes another rate of instructions, and where it comes from.
-    pub fn set_rate(&mut self, instructions_per_cycle: f64, source: String) {
-        self.file.core.instructions_per_cycle = instructions_per_cycle;
-        self.sources.insert("core.instructions_per_cycle".to_owned(), source);
+    /// Takes the rate of instructions that a program was found to have; the file says where it comes from, or why there
+    /// is none and the assumed one stays.
+    pub fn set_rate(&mut self, found: &Calibrated) {
+        if let Some(rate) = found.rate() {
+            self.file.core.instructions_per_cycle = rate;
+        }
+        self.sources.insert("core.instructions_per_cycle".to_owned(), found.source());
     }
 
     /// The file's text.
@@ -361,39 +365,6 @@ fn without_distances(text: &str) -> String {
     kept + left
 }
 
-/// What time a program takes, of which the rate of instructions is not known yet: `simulated` tells it for a rate. The
-/// rate at which it takes `wanted`, to a hundredth, and what it takes then; the fastest or slowest rate where none does.
-pub fn rate_for(wanted: f64, mut simulated: impl FnMut(f64) -> Result<f64>) -> Result<(f64, f64)> {
-    // Time falls with the rate.
-    let (mut low, mut high) = (0.05_f64, 16.0_f64);
-    let mut found = (2.0, simulated(2.0)?);
-    let mut before: Option<(f64, f64)> = None;
-    for _ in 0..12 {
-        let (rate, took) = found;
-        if (took / wanted - 1.0).abs() < 0.01 {
-            break;
-        }
-        if took > wanted {
-            low = rate
-        } else {
-            high = rate
-        }
-        if high / low < 1.03 {
-            break;
-        }
-        // Instructions take their time over the rate, and the rest what it takes: two runs tell both.
-        let of_instructions = before.map(|(other, time)| (took - time) / (1.0 / rate - 1.0 / other));
-        let by_both = of_instructions.map(|of| of / (wanted - (took - of / rate)));
-        let next = by_both.filter(|next| next.is_finite() && *next > 0.0).unwrap_or(rate * took / wanted);
-        // Not beyond what is known, and never the same again.
-        let next = next.clamp(low * 1.01, high / 1.01);
-        let next = if (next / rate - 1.0).abs() < 0.005 { (low * high).sqrt() } else { next };
-        before = Some(found);
-        found = (next, simulated(next)?);
-    }
-    Ok(found)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -516,23 +487,5 @@ mod tests {
         let cpu = Cpu::of("processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Xeon: a name\n");
         assert_eq!((cpu.name.as_str(), cpu.amd, cpu.intel), ("Xeon: a name", false, true));
         assert_eq!(Cpu::of("").name, "a processor");
-    }
-
-    #[test]
-    fn the_rate_is_found_at_which_a_program_takes_what_it_took() {
-        // 3 s of memory, 8 of instructions at one a cycle.
-        let takes = |rate: f64| Ok::<_, cohabit_model::Error>(3.0 + 8.0 / rate);
-        for rate in [0.3, 1.0, 2.0, 3.7, 9.0] {
-            let mut runs = 0;
-            let mut counted = |rate| {
-                runs += 1;
-                takes(rate)
-            };
-            let (found, time) = rate_for(3.0 + 8.0 / rate, &mut counted).unwrap();
-            assert!(runs <= 4, "{runs} runs for {rate}");
-            assert!((time / (3.0 + 8.0 / rate) - 1.0).abs() < 0.01, "{rate}: {found}");
-        }
-        let (rate, _) = rate_for(2.0, takes).unwrap();
-        assert!(rate > 12.0, "none: the fastest that is tried ({rate})");
     }
 }

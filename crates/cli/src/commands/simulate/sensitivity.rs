@@ -4,7 +4,7 @@ use super::{Simulated, at_a_time};
 use cohabit_access::Recording;
 use cohabit_memory::machine::Parameter;
 use cohabit_memory::{Machine, Options, simulate};
-use cohabit_model::Result;
+use cohabit_model::{Result, counted};
 use serde_json::{Value, json};
 
 /// What was found.
@@ -159,13 +159,17 @@ impl Sensitivity {
         }
         text + &match changes {
             0 => format!(
-                "\nThe order stays with each of these {} parameters {} % smaller and larger.\n",
-                self.rows.len(),
+                "\nThe order stays with {} {} % smaller and larger.\n",
+                if self.rows.len() == 1 {
+                    "this parameter".to_owned()
+                } else {
+                    format!("each of these {} parameters", self.rows.len())
+                },
                 self.percent
             ),
             _ => format!(
-                "\nThe order is another one with {changes} of these {} parameters {} % smaller or larger.\n",
-                self.rows.len(),
+                "\nThe order is another one with {changes} of {} {} % smaller or larger.\n",
+                counted(self.rows.len(), "parameter"),
                 self.percent
             ),
         }
@@ -189,10 +193,10 @@ mod tests {
     #[test]
     fn the_order_is_said_to_stay_only_where_it_does() {
         let stays = of([10, 20, 10], [12, 30, 11], [9, 9, 8]);
-        assert!(stays.text().contains("The order stays with each of these 1 parameters 20 %"), "{}", stays.text());
+        assert!(stays.text().contains("The order stays with this parameter 20 %"), "{}", stays.text());
         let turned = of([10, 20, 15], [10, 20, 25], [30, 20, 25]);
         let text = turned.text();
-        assert!(!text.contains("stays") && text.contains("another one with 1 of these 1 parameters"), "{text}");
+        assert!(!text.contains("stays") && text.contains("another one with 1 of 1 parameter 20 %"), "{text}");
         assert!(text.contains("fastest first: packed, best, scatter"), "{text}");
         let more =
             "- scatter overtakes best, + scatter overtakes packed, + best overtakes packed, + scatter overtakes best";

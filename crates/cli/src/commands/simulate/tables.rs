@@ -7,6 +7,7 @@ use cohabit_access::Recording;
 use cohabit_memory::Machine;
 use cohabit_memory::report::{ByCopies, LevelMisses, TaskReport};
 use cohabit_memory::sample::Sample;
+use cohabit_model::counted;
 
 /// The table of all mappings; with `--verbose` one of each mapping's tasks.
 pub(super) fn text(
@@ -16,7 +17,7 @@ pub(super) fn text(
     simulated: &[Simulated],
     sample: Option<&Sample>,
 ) -> String {
-    let mut text = format!("{name}: {}; {} tasks\n", machine.about, recording.tasks().len());
+    let mut text = format!("{name}: {}; {}\n", machine.about, counted(recording.tasks().len(), "task"));
     if let Some(sample) = sample {
         text += &format!(
             "estimated: {} of {} intervals of the run were measured, and {:.1} % of its accesses simulated; times lie within \

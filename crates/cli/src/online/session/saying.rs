@@ -13,8 +13,9 @@ impl Session {
     pub(super) fn say_of_samples(&mut self, now: Duration) {
         let left_out = self.counters.tasks_not_sampled;
         if left_out > 0 && !std::mem::replace(&mut self.said_samples, true) {
+            let tasks = if left_out == 1 { "task is" } else { "tasks are" };
             let text = format!(
-                "{left_out} tasks are not sampled: too many files would be open (ulimit -Hn); eBPF, as root, needs none"
+                "{left_out} {tasks} not sampled: too many files would be open (ulimit -Hn); eBPF, as root, needs none"
             );
             self.log.tell(now, "warning", text, Vec::new());
         }

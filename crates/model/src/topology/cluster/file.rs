@@ -1,6 +1,7 @@
 //! The tables of a cluster file (docs/cluster.md), as TOML has them.
 
 use super::hostlist;
+use crate::file::in_words;
 use crate::hct::MemorySpeeds;
 use crate::mapping_file::check_format;
 use crate::{Error, Result};
@@ -153,7 +154,7 @@ impl ClusterFile {
         let read = toml::from_str::<Self>(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             let line = text.bytes().take(at).filter(|&byte| byte == b'\n').count() + 1;
-            let cause = error.message().lines().collect::<Vec<_>>().join(", ");
+            let cause = in_words(error.message());
             Error::new(format!("line {line}: {cause}")).remedy("docs/cluster.md describes the file")
         })?;
         check_format(read.format, FORMAT, "cluster")?;
