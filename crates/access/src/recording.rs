@@ -27,7 +27,7 @@ pub trait Steps: Send {
     ///
     /// # Errors
     /// As [`Steps::next_step`].
-    fn next_but(&mut self, _: &mut Sieve) -> Result<Told> {
+    fn next_but(&mut self, _: &mut Box<Sieve>) -> Result<Told> {
         Ok(self.next_step()?.map_or(Told::End, Told::Step))
     }
 
@@ -95,7 +95,7 @@ impl Steps for Listed<'_> {
         Ok(self.0.next().cloned())
     }
 
-    fn next_but(&mut self, sieve: &mut Sieve) -> Result<Told> {
+    fn next_but(&mut self, sieve: &mut Box<Sieve>) -> Result<Told> {
         while let Some(step) = self.0.clone().next() {
             if sieve.most == 0 {
                 return Ok(Told::Later);

@@ -57,8 +57,9 @@ pub(super) struct FileSteps<'a, T> {
     /// The waits that the program forces, in place of those that were recorded; none: these.
     forced: Option<ForcedOrder>,
     to: T,
-    /// What its reader need not be told; none: it is told all.
-    sieve: Option<Sieve>,
+    /// What its reader need not be told, if it sieves; else it is told all.
+    sieve: Box<Sieve>,
+    sieves: bool,
     /// Memory for the accesses of loops to come.
     spare: Vec<Vec<StridedAccess>>,
 }
@@ -87,7 +88,8 @@ impl<'a, T: Stage> FileSteps<'a, T> {
             position: 0,
             forced,
             to,
-            sieve: None,
+            sieve: Box::default(),
+            sieves: false,
             spare: Vec::new(),
         }
     }
@@ -337,8 +339,8 @@ impl<'a, T: Stage> FileSteps<'a, T> {
 
     /// Tells instructions without accesses, or where they are fetched from, where that matters to the reader.
     fn step_or_leave_out(&mut self, step: Step) {
-        let sieve = self.sieve.as_mut().filter(|_| self.to.is_clear());
-        match sieve.and_then(|sieve| sieve.leaves_out(&step)) {
+        let left_out = if self.sieves && self.to.is_clear() { self.sieve.leaves_out(&step) } else { None };
+        match left_out {
             Some(mark) => self.to.left_out(mark),
             None => self.to.step(step),
         }
@@ -406,8 +408,8 @@ impl<'a, T: Stage> FileSteps<'a, T> {
             if iterations > 0 {
                 let accesses = self.accesses(segment, 0..segment.accesses.len(), 0);
                 // A single one is as what is made once.
-                let sieve = self.sieve.as_mut().filter(|_| iterations > 1 && self.to.is_clear());
-                if sieve.is_some_and(|sieve| sieve.leaves_out_loop(&accesses, iterations)) {
+                let may_be = self.sieves && iterations > 1 && self.to.is_clear();
+                if may_be && self.sieve.leaves_out_loop(&accesses, iterations) {
                     self.to.left_out(NO_FINGERPRINT);
                     self.recycle(accesses);
                 } else {
@@ -445,10 +447,9 @@ impl<'a, T: Stage> FileSteps<'a, T> {
         let lead = u32::try_from(self.instructions).unwrap_or(u32::MAX);
         self.instructions -= u64::from(lead);
         self.position = self.position.saturating_add(which.len() as u64);
-        let sieve = self.sieve.as_mut().filter(|_| self.to.is_clear());
-        if let Some(sieve) = sieve {
+        if self.sieves && self.to.is_clear() {
             let accesses = accesses(&segment.accesses[which.clone()], &self.held.ran, &mut self.mapped, lead);
-            if let Some(mark) = sieve.leaves_out_accesses(accesses) {
+            if let Some(mark) = self.sieve.leaves_out_accesses(accesses) {
                 self.to.left_out(mark);
                 return;
             }
@@ -467,7 +468,7 @@ impl<'a, T: Stage> FileSteps<'a, T> {
     fn go_on(&mut self) -> Result<Told> {
         loop {
             while self.to.is_short() {
-                if self.sieve.as_ref().is_some_and(|sieve| sieve.most == 0) {
+                if self.sieves && self.sieve.most == 0 {
                     return Ok(Told::Later);
                 }
                 let goes_on = self.advance()?;
@@ -554,10 +555,12 @@ impl<T: Stage> Steps for FileSteps<'_, T> {
         }
     }
 
-    fn next_but(&mut self, sieve: &mut Sieve) -> Result<Told> {
-        self.sieve = Some(std::mem::take(sieve));
+    fn next_but(&mut self, sieve: &mut Box<Sieve>) -> Result<Told> {
+        std::mem::swap(&mut self.sieve, sieve);
+        self.sieves = true;
         let told = self.go_on();
-        *sieve = self.sieve.take().unwrap_or_default();
+        self.sieves = false;
+        std::mem::swap(&mut self.sieve, sieve);
         told
     }
 

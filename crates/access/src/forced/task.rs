@@ -39,7 +39,7 @@ pub(super) struct Task<'a> {
     open: Blocks<OpenWait>,
     most_open: usize,
     /// What it looks at, and what need not be told of it.
-    pub sieve: Sieve,
+    pub sieve: Box<Sieve>,
     /// The step it is at has been looked at.
     pub seen: bool,
     /// It goes on when one of these words is another's; empty: it goes on.
@@ -69,7 +69,7 @@ impl<'a> Task<'a> {
             links: Vec::new(),
             open: Blocks::default(),
             most_open,
-            sieve: Sieve { blocks: Some(Arc::clone(matters)), ..Sieve::default() },
+            sieve: Box::new(Sieve { blocks: Some(Arc::clone(matters)), ..Sieve::default() }),
             seen: false,
             held: Vec::new(),
             ended: false,

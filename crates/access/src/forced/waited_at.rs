@@ -20,7 +20,7 @@ impl WaitedAt {
     fn of(mut steps: Box<dyn Steps + '_>) -> Result<Self> {
         let mut found = Self::default();
         let (mut waits, mut polls, mut last) = (false, false, None);
-        let mut sieve = Sieve { most: u64::MAX, ..Sieve::default() };
+        let mut sieve = Box::new(Sieve { most: u64::MAX, ..Sieve::default() });
         loop {
             sieve.next_access = waits;
             let told = steps.next_but(&mut sieve)?;
