@@ -47,10 +47,13 @@ impl Matters {
 
     /// The same of all iterations of a loop; also true where that would take long to tell.
     fn may_have_any(&self, access: &StridedAccess, iterations: u64) -> bool {
+        if access.stride == 0 {
+            return self.may_have(access);
+        }
         let (one, other) = (access.base, access.address(iterations - 1));
         let bytes = one.abs_diff(other).saturating_add(access.size_bytes.into());
-        if access.stride == 0 || bytes > LONGEST {
-            return access.stride != 0 || self.may_have(access);
+        if bytes > LONGEST {
+            return true;
         }
         let all = StridedAccess { base: one.min(other), size_bytes: bytes as u32, ..*access };
         let which = if access.kind.writes() { &self.written } else { &self.always };
