@@ -257,10 +257,10 @@ fn is_program(word: &OsStr) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn given(launcher: Launcher, line: &str) -> Given {
+    pub fn given(launcher: Launcher, line: &str) -> Given {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
         Given::read(launcher, &words, |_| None).unwrap()
     }

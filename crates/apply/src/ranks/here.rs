@@ -51,13 +51,8 @@ pub fn keep_allowed(mapping: &mut Mapping, allowed: &CpuMask) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::given::tests::given;
     use super::*;
-    use std::ffi::OsString;
-
-    fn given(launcher: Launcher, line: &str) -> Given {
-        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        Given::read(launcher, &words, |_| None).unwrap()
-    }
 
     #[test]
     fn ranks_are_here_where_no_other_host_is_named() {
