@@ -15,25 +15,32 @@ const NEAR: usize = 64;
 /// A lock is a block of 64 bytes at which a task makes an atomic access that may fail or takes what was there (compare
 /// and exchange, or exchange): what it waits for there before that access, and until it makes another there, is the
 /// lock's. So who it belongs to, which lies beside it, is waited for neither.
-pub struct FreeLocks<'a>(pub &'a dyn Recording);
+pub struct FreeLocks<'a> {
+    /// The recording.
+    pub recording: &'a dyn Recording,
+    /// Whether it tells accesses that count ([`StridedAccess::unconditional`]) from those that may take a lock. Where it
+    /// does not, a barrier cannot be told from a lock, and what is waited for beside an atomic access is kept.
+    pub tells_counts: bool,
+}
 
 impl Recording for FreeLocks<'_> {
     fn tasks(&self) -> &[TaskInfo] {
-        self.0.tasks()
+        self.recording.tasks()
     }
 
     fn steps(&self, task: u32) -> Result<Box<dyn Steps + '_>> {
-        let steps = self.0.steps(task)?;
-        Ok(Box::new(Free { steps, ahead: VecDeque::new(), locks: Blocks::default(), ended: false }))
+        let (steps, tells_counts) = (self.recording.steps(task)?, self.tells_counts);
+        Ok(Box::new(Free { steps, tells_counts, ahead: VecDeque::new(), locks: Blocks::default(), ended: false }))
     }
 
     fn outline(&self) -> Result<Option<Outline>> {
-        self.0.outline()
+        self.recording.outline()
     }
 }
 
 struct Free<'a> {
     steps: Box<dyn Steps + 'a>,
+    tells_counts: bool,
     ahead: VecDeque<Step>,
     /// By block, whether the atomic access that the task made there last may be of a lock.
     locks: Blocks<bool>,
@@ -100,7 +107,7 @@ impl Steps for Free<'_> {
             };
             match &step {
                 Step::Wait { reason: Reason::Lock, .. } => continue,
-                Step::Wait { reason: Reason::Data, .. } if self.is_for_lock()? => continue,
+                Step::Wait { reason: Reason::Data, .. } if self.tells_counts && self.is_for_lock()? => continue,
                 Step::Loop { accesses, .. } => {
                     let atomic = accesses.iter().filter(|access| access.atomic && access.kind.writes());
                     self.locks.extend(atomic.map(|access| (access.base >> BLOCK_SHIFT, may_lock(access))));
@@ -136,7 +143,7 @@ mod tests {
         let reasons = [Reason::Data, Reason::Lock, Reason::Start, Reason::End, Reason::Message, Reason::Wake];
         let steps: Vec<Step> = reasons.into_iter().flat_map(|reason| [wait(reason), write()]).collect();
         let recording = InMemory::new(vec![steps.clone(), vec![write()]]);
-        let free = FreeLocks(&recording);
+        let free = FreeLocks { recording: &recording, tells_counts: true };
         let mut left = free.steps(0).unwrap();
         let told: Vec<Step> = std::iter::from_fn(|| left.next_step().unwrap()).collect();
         let kept: Vec<Step> = steps.into_iter().filter(|step| *step != wait(Reason::Lock)).collect();
@@ -148,7 +155,7 @@ mod tests {
     fn left(steps: Vec<Step>) -> Vec<u64> {
         let other = vec![Step::access(StridedAccess::new(AccessKind::Write, 0, 8)); 9];
         let recording = InMemory::new(vec![steps, other]);
-        let free = FreeLocks(&recording);
+        let free = FreeLocks { recording: &recording, tells_counts: true };
         let mut left = free.steps(0).unwrap();
         let told = std::iter::from_fn(|| left.next_step().unwrap());
         told.filter_map(|step| if let Step::Wait { position, .. } = step { Some(position) } else { None }).collect()
@@ -172,7 +179,12 @@ mod tests {
             wait(3),
             access(AccessKind::Read, 0x2000),
         ];
-        assert_eq!(left(mutex), [3]);
+        assert_eq!(left(mutex.clone()), [3]);
+        let older = InMemory::new(vec![mutex, vec![access(AccessKind::Write, 0); 9]]);
+        let all = FreeLocks { recording: &older, tells_counts: false };
+        let mut all = all.steps(0).unwrap();
+        let told = std::iter::from_fn(|| all.next_step().unwrap());
+        assert_eq!(told.filter(|step| matches!(step, Step::Wait { .. })).count(), 3, "an older recording");
         // A barrier: who arrives is counted, and looks until all have.
         let barrier = vec![exchange(0x1000, true), wait(1), access(AccessKind::Read, 0x1004)];
         assert_eq!(left(barrier), [1]);

@@ -66,7 +66,7 @@ pub struct Named {
     /// How the program ended that was recorded for it.
     status: Option<ExitStatus>,
     /// Its order is by blocks ([`RecordingFile::is_by_words`]).
-    by_blocks: bool,
+    pub by_blocks: bool,
     /// Where it lies meanwhile, if a program was recorded for it.
     _folder: Option<TempDir>,
 }

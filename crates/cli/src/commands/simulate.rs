@@ -155,7 +155,7 @@ impl Simulate {
         let window = self.window()?;
         self.mapper.iter().try_for_each(|name| mapper(name).map(drop))?;
         let named = self.recording.open(&self.json)?;
-        let free = FreeLocks(&*named.recording);
+        let free = FreeLocks { recording: &*named.recording, tells_counts: !named.by_blocks };
         let recording: &dyn Recording = if self.free_locks { &free } else { &*named.recording };
         named.warn_of_times();
         let sample = self.sample.map(|percent| self.draw(recording, percent)).transpose()?.map(Arc::new);
