@@ -64,6 +64,15 @@ fn a_sample_is_said_to_be_one() {
 }
 
 #[test]
+fn who_goes_first_is_said_to_matter_where_tasks_share_pus() {
+    let room = Room::new();
+    for (tasks, share) in [(8, false), (16, true)] {
+        let ran = room.run(&format!("simulate synthetic:pairs:{tasks}:1:2 --machine harpertown --mapper packed"));
+        assert_eq!((ran.status, ran.stderr.contains("tasks share PUs")), (Some(0), share), "{}", ran.stderr);
+    }
+}
+
+#[test]
 fn pairs_are_best_side_by_side() {
     let room = Room::new();
     let ran = room.run("simulate synthetic:pairs:8:16:4 --machine harpertown --json s.json");

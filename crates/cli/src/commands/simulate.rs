@@ -169,7 +169,7 @@ impl Simulate {
         match shared {
             Some(error) if sample.is_some() => return Err(error.into()),
             Some(_) => note(
-                "tasks share PUs and take turns there, those with lower numbers first: which goes first may tell mappings apart, \
+                "tasks share PUs and take turns there, at the start the lower number first: which goes first may tell mappings apart, \
                  not only where they run",
             ),
             None => {}
@@ -217,8 +217,11 @@ impl Simulate {
             })?,
         };
         if outline.intervals.len() < INTERVALS {
-            let cause = format!("--sample: a run of {} accesses is too short for a sample", outline.accesses());
-            return Err(Error::new(cause).remedy("leave --sample out: all of it is simulated in seconds"));
+            let (count, accesses) = (outline.intervals.len(), outline.accesses());
+            let cause = format!(
+                "--sample: a run of {accesses} accesses in {count} intervals is too short for a sample: {INTERVALS} intervals are needed"
+            );
+            return Err(Error::new(cause).remedy("leave --sample out"));
         }
         Sample::draw(outline, f64::from(percent) / 100.0, self.seed)
     }
