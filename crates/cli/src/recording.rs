@@ -341,8 +341,8 @@ fn profile_of(path: &Path) -> Result<Profile> {
     meta.coverage.not_seen.clone_from(&about.not_seen);
     Ok(Profile {
         transfers: Some(known.transfers),
-        accessed_bytes: known.accessed_bytes,
-        alone_bytes: known.alone_bytes,
+        accessed_bytes: known.work.accessed_bytes,
+        alone_bytes: known.work.alone_bytes,
         ..Profile::new(meta, known.messages, known.bytes)
     })
 }

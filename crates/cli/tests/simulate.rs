@@ -72,6 +72,21 @@ fn who_goes_first_is_said_to_matter_where_tasks_share_pus() {
     }
 }
 
+/// What exact communication leads to is one mapping, whichever command makes it.
+#[test]
+fn detectors_are_mapped_by_as_programs_are() {
+    let room = Room::new();
+    for tasks in [8, 9, 12] {
+        let recording = format!("synthetic:ring:{tasks}:16:4");
+        room.run(&format!("simulate {recording} --machine harpertown --mapper best --weight messages --json s.json"));
+        room.run(&format!("compare-detectors {recording} --simulate harpertown --json d.json"));
+        let (simulated, found) = (json(&room, "s.json"), json(&room, "d.json"));
+        let time = simulated["mappings"][0]["report"]["time_fs"].as_f64().unwrap() / 1e6;
+        let exact = found["detectors"].as_array().unwrap().iter().find(|row| row["name"] == "exact").unwrap();
+        assert!((exact["simulated_ns"].as_f64().unwrap() - time).abs() < 1e-3, "{tasks}: {exact} and {time}");
+    }
+}
+
 #[test]
 fn pairs_are_best_side_by_side() {
     let room = Room::new();

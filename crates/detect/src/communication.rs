@@ -7,9 +7,10 @@ use crate::compare::TURN_ACCESSES;
 use crate::exact::Exact;
 use crate::transfers::Transfers;
 pub use crate::transfers::{PARTS, whole};
+use crate::work::Work;
 use crate::{Counts, Detector, Setting};
+use cohabit_access::Recording;
 use cohabit_access::order::{Event, in_turns};
-use cohabit_access::{Reason, Recording, Step};
 use cohabit_model::profile::SeriesRow;
 use cohabit_model::series::bound_series;
 use cohabit_model::{Matrix, Result};
@@ -28,43 +29,12 @@ pub struct Communication {
     pub bytes: Matrix,
     /// The same reads, each from any task that holds the value then (the detector `transfers`), `[holder][reader]`.
     pub transfers: Matrix,
-    /// Bytes that each task accesses.
-    pub accessed_bytes: Vec<u64>,
-    /// Those of them that it accesses before its process has a second task.
-    pub alone_bytes: Vec<u64>,
+    /// How much each task accesses.
+    pub work: Work,
     /// Messages by window, a nanosecond an access, and in the place of bytes transfers, in [`PARTS`].
     pub series: Vec<SeriesRow>,
     /// Accesses of a window.
     pub window_accesses: u64,
-}
-
-impl Communication {
-    /// How much each task has to do beside the others, in bytes.
-    pub fn work(&self) -> Vec<u64> {
-        self.accessed_bytes.iter().zip(&self.alone_bytes).map(|(all, alone)| all.saturating_sub(*alone)).collect()
-    }
-}
-
-/// Of each task, how many accesses it makes before it starts another of its process; 0 where it never does.
-fn alone_until(recording: &dyn Recording) -> Result<Vec<u64>> {
-    let tasks = recording.tasks();
-    let mut until: Vec<Option<u64>> = vec![None; tasks.len()];
-    let mut started = vec![false; tasks.len()];
-    for (number, task) in (0..).zip(tasks) {
-        let Some(Step::Wait { task: starter, position, reason: Reason::Start, .. }) =
-            recording.steps(number)?.next_step()?
-        else {
-            continue;
-        };
-        let same = tasks.get(starter as usize).is_some_and(|starter| starter.process == task.process);
-        if let Some(until) = until.get_mut(starter as usize).filter(|_| same) {
-            *until = Some(until.map_or(position, |known| known.min(position)));
-            started[number as usize] = true;
-        }
-    }
-    // Who was started by another of its process is never alone in it.
-    until.iter_mut().zip(started).filter(|(_, started)| *started).for_each(|(until, _)| *until = None);
-    Ok(until.into_iter().map(Option::unwrap_or_default).collect())
 }
 
 /// The communication of a recording.
@@ -75,20 +45,12 @@ pub fn communication(recording: &dyn Recording) -> Result<Communication> {
     let tasks = recording.tasks().len();
     let mut exact = Exact::new(&Setting::new(tasks));
     let mut transfers = Transfers::new(&Setting::new(tasks));
-    let (mut accessed_bytes, mut alone_bytes) = (vec![0u64; tasks], vec![0u64; tasks]);
-    let mut left_alone = alone_until(recording)?;
+    let mut work = Work::of(recording)?;
     let (mut series, mut window, mut accesses) = (Vec::new(), WINDOW_ACCESSES, 0u64);
     let mut before = [exact.counts.clone(), transfers.counts.clone()];
     in_turns(recording, TURN_ACCESSES, &mut |event| {
         if let Event::Access(access) = &event {
-            let bytes = &mut accessed_bytes[access.task as usize];
-            *bytes = bytes.saturating_add(access.size_bytes.into());
-            let left = &mut left_alone[access.task as usize];
-            if *left > 0 {
-                *left -= 1;
-                let bytes = &mut alone_bytes[access.task as usize];
-                *bytes = bytes.saturating_add(access.size_bytes.into());
-            }
+            work.take(access);
             if accesses % WINDOW_ACCESSES == 0 && accesses > 0 {
                 series.extend(rows_since([&exact.counts, &transfers.counts], &before, (accesses - 1) / window));
                 before[0].clone_from(&exact.counts);
@@ -106,7 +68,7 @@ pub fn communication(recording: &dyn Recording) -> Result<Communication> {
     series.extend(rows_since([&exact.counts, &transfers.counts], &before, accesses.saturating_sub(1) / window));
     let (series, window_accesses) = bound_series(series, window, MOST_ROWS);
     let (messages, bytes, transfers) = (exact.counts.matrix(), exact.bytes.matrix(), transfers.matrix());
-    Ok(Communication { messages, bytes, transfers, accessed_bytes, alone_bytes, series, window_accesses })
+    Ok(Communication { messages, bytes, transfers, work, series, window_accesses })
 }
 
 /// What has been counted since an earlier state, messages and transfers, as rows of a window.
@@ -127,19 +89,7 @@ fn rows_since<'a>(now: [&'a Counts; 2], before: &'a [Counts; 2], bin: u64) -> im
 mod tests {
     use super::*;
     use crate::named;
-    use cohabit_access::{AccessKind, InMemory, StridedAccess, synthetic};
-
-    #[test]
-    fn what_is_done_before_there_are_others_is_no_work_beside_them() {
-        let access = |address| Step::access(StridedAccess::new(AccessKind::Write, address, 8));
-        let start = |task, position| Step::Wait { task, position, reason: Reason::Start, polled: None };
-        let first: Vec<Step> = (0..10).map(|line| access(0x1000 + 64 * line)).collect();
-        let second = vec![start(0, 6), access(0x8000), access(0x8040)];
-        let third = vec![start(1, 1), access(0x9000)];
-        let found = communication(&InMemory::new(vec![first, second, third])).unwrap();
-        // The second, which starts the third, has the first beside it.
-        assert_eq!((found.alone_bytes.clone(), found.work()), (vec![48, 0, 0], vec![32, 16, 8]));
-    }
+    use cohabit_access::synthetic;
 
     #[test]
     fn windows_add_up_to_the_whole() {
@@ -169,14 +119,14 @@ mod tests {
             let parts = found.series.iter().map(|row| (row.source, row.destination, row.bytes));
             assert_eq!(whole(&Matrix::from_triplets(recording.tasks().len(), parts)), found.transfers, "{text}");
             let total: u64 = recording.tasks().iter().filter_map(|task| task.accesses).sum();
-            assert_eq!(found.accessed_bytes.iter().sum::<u64>(), 8 * total);
+            assert_eq!(found.work.accessed_bytes.iter().sum::<u64>(), 8 * total);
             assert!(found.series.iter().all(|row| row.bin <= total / found.window_accesses), "{text}");
         }
         // By hand: 16 lines of 64 bytes, read by the other in each of 2 rounds; each writes and reads 1 KiB a round.
         let pairs = communication(&synthetic::parse("pairs:4:1:2").unwrap()).unwrap();
         let weight = &pairs.messages;
         assert_eq!((weight.get(0, 1), weight.get(1, 0), weight.get(1, 2)), (32, 32, 0));
-        assert_eq!(pairs.accessed_bytes, vec![2 * 2 * 1024; 4]);
+        assert_eq!(pairs.work.accessed_bytes, vec![2 * 2 * 1024; 4]);
         // Reads of 8 bytes, of which the first of a line is counted.
         assert_eq!((pairs.bytes.get(0, 1), pairs.bytes.total()), (32 * 8, 4 * 32 * 8));
         let ring = communication(&synthetic::parse("ring:8:16:10").unwrap()).unwrap();

@@ -1,5 +1,6 @@
 //! Detectors held against one another on one run.
 
+use crate::work::Work;
 use crate::{DETECTORS, Detected, Row, Setting};
 use cohabit_access::Recording;
 use cohabit_access::order::{Event, in_turns};
@@ -10,6 +11,14 @@ pub const TURN_ACCESSES: u64 = 64;
 
 /// Accesses, of all tasks together, of a stretch that a sampled detector sees: many against a turn.
 pub const STRETCH_ACCESSES: u64 = 10_000;
+
+/// All detectors on one run.
+pub struct Compared {
+    /// What each found, in the table's order; then, where that is wanted, each sampled.
+    pub found: Vec<Found>,
+    /// How much each task accesses.
+    pub work: Work,
+}
 
 /// A detector and what it found.
 pub struct Found {
@@ -38,7 +47,7 @@ pub struct Agreement {
 ///
 /// # Errors
 /// The recording cannot be read, or its waits cannot be kept.
-pub fn compare(recording: &dyn Recording, setting: &Setting) -> Result<Vec<Found>> {
+pub fn compare(recording: &dyn Recording, setting: &Setting) -> Result<Compared> {
     compare_some(recording, setting, &|_| true)
 }
 
@@ -47,7 +56,7 @@ pub fn compare(recording: &dyn Recording, setting: &Setting) -> Result<Vec<Found
 ///
 /// # Errors
 /// As [`compare`].
-pub fn compare_some(recording: &dyn Recording, setting: &Setting, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Found>> {
+pub fn compare_some(recording: &dyn Recording, setting: &Setting, wanted: &dyn Fn(&str) -> bool) -> Result<Compared> {
     let rows = DETECTORS.iter().filter(|row| wanted(row.name));
     let mut running: Vec<_> = rows.clone().map(|row| (row, None, (row.make)(setting))).collect();
     if let Some(every) = setting.sampled {
@@ -55,10 +64,13 @@ pub fn compare_some(recording: &dyn Recording, setting: &Setting, wanted: &dyn F
         let sparse = Setting { cycles_per_access, ..setting.clone() };
         running.extend(rows.map(|row| (row, Some(every), (row.make)(&sparse))));
     }
-    let mut accesses = 0;
+    let (mut accesses, mut work) = (0, Work::of(recording)?);
     in_turns(recording, TURN_ACCESSES, &mut |event| {
         let stretch = accesses / STRETCH_ACCESSES;
-        accesses += u64::from(matches!(event, Event::Access(_)));
+        if let Event::Access(access) = &event {
+            accesses += 1;
+            work.take(access);
+        }
         // What is unmapped is known to who samples as well.
         let always = matches!(event, Event::Clear(_));
         for (_, sampled, detector) in &mut running {
@@ -84,7 +96,7 @@ pub fn compare_some(recording: &dyn Recording, setting: &Setting, wanted: &dyn F
             with_sharing: agreement(&own, &sharing),
         }
     });
-    Ok(found.collect())
+    Ok(Compared { found: found.collect(), work })
 }
 
 /// The sums of both directions of all unordered pairs.
@@ -162,7 +174,7 @@ mod tests {
         let recording = cohabit_access::synthetic::parse("pairs:2:64:50").unwrap();
         let wanted = |name: &str| ["exact", "deloc"].contains(&name);
         let setting = |sampled| Setting { sampled, ..Setting::new(2) };
-        let found = |sampled| compare_some(&recording, &setting(sampled), &wanted).unwrap();
+        let found = |sampled| compare_some(&recording, &setting(sampled), &wanted).unwrap().found;
         let (all, sampled) = (found(None), found(Some(4)));
         assert_eq!((all.len(), sampled.len()), (2, 4));
         for (one, same) in all.iter().zip(&sampled) {

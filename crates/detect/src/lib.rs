@@ -16,6 +16,7 @@ pub mod reference;
 mod sharing;
 mod tlb;
 mod transfers;
+pub mod work;
 
 #[cfg(test)]
 mod contract;

@@ -159,6 +159,9 @@ pub struct Meta {
     /// The observed command line.
     #[serde(default)]
     pub command: Vec<String>,
+    /// The arguments of the command that made it, those of [`Meta::command`] among them; empty in profiles before it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<String>,
     /// The executable of each process, by [`Task::process`]: after exec the last one; empty where it is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<String>,
@@ -387,6 +390,7 @@ impl Meta {
             window_instructions: 0,
             clock: String::new(),
             command: Vec::new(),
+            arguments: Vec::new(),
             programs: Vec::new(),
             hosts: Vec::new(),
             tasks,

@@ -110,11 +110,7 @@ impl Compare {
         arms::check(&arms).map_err(Failure::usage)?;
         let by = self.measure.what();
         let treatment = self.measure.treatment();
-        let new = Results {
-            treatment,
-            arguments: given(),
-            ..Results::new(&self.command, self.seed, by, terms.higher_is_better, arms)
-        };
+        let new = Results { treatment, arguments: given(), ..Results::new(&self.command, self.seed, by, &terms, arms) };
         let wanted = Wanted {
             blocks: self.runs.map(|runs| runs as usize),
             precision: self.measure.precision,

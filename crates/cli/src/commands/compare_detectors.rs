@@ -5,10 +5,11 @@ use crate::command_line::given;
 use crate::json::JsonArgs;
 use crate::machine::MachineArgs;
 use crate::output::note;
-use crate::recording::{RecordingArgs, read_under_progress};
+use crate::recording::{RecordingArgs, place, read_under_progress};
 use cohabit_access::Recording;
-use cohabit_detect::compare::{Agreement, Found, compare};
+use cohabit_detect::compare::{Agreement, Compared, Found, compare};
 use cohabit_detect::{Setting, Tlb};
+use cohabit_map::objective::objective;
 use cohabit_map::{Options, Problem, mapper};
 use cohabit_memory::{Machine, Options as SimulationOptions, simulate};
 use cohabit_model::cost::distance_cost;
@@ -87,13 +88,17 @@ impl CompareDetectors {
         let named = self.recording.open(&self.json)?;
         let recording = &named.recording;
         let setting = self.setting(recording.tasks().len())?;
-        let found = read_under_progress("detecting", &**recording, 1, |read| compare(read, &setting))?;
+        let Compared { found, work } =
+            read_under_progress("detecting", &**recording, 1, |read| compare(read, &setting))?;
         let exact = found
             .iter()
             .find(|found| found.row.name == "exact" && found.sampled.is_none())
             .map(|found| found.detected.matrix.clone());
         let exact = exact.unwrap_or_else(|| Matrix::zero(setting.tasks));
-        let mut led = found.into_iter().map(|found| led(found, &exact, &topology)).collect::<Result<Vec<_>>>()?;
+        let mut led = found
+            .into_iter()
+            .map(|found| led(found, &exact, &work.beside_others(), &topology))
+            .collect::<Result<Vec<_>>>()?;
         if let Some(machine) = &machine {
             named.warn_of_times();
             let placements: BTreeSet<_> = led.iter().filter_map(|led| led.placement.clone()).collect();
@@ -130,14 +135,14 @@ impl CompareDetectors {
     }
 }
 
-fn led(found: Found, exact: &Matrix, topology: &Topology) -> Result<Led> {
+fn led(found: Found, exact: &Matrix, load: &[u64], topology: &Topology) -> Result<Led> {
     if found.detected.matrix.total() == 0 {
         return Ok(Led { found, placement: None, cost: None, time_fs: None });
     }
     let best = mapper("best")?;
     let options = Options::default();
-    let problem = Problem { weight: &found.detected.matrix, load: &[], periods: &[], topology, options: &options };
-    let placement = best.map(&problem)?;
+    let problem = Problem { weight: &found.detected.matrix, load, periods: &[], topology, options: &options };
+    let placement = place(&problem, best, objective("distance")?)?;
     let cost = Some(distance_cost(exact, topology, &placement));
     Ok(Led { cost, placement: Some(placement), time_fs: None, found })
 }

@@ -129,7 +129,9 @@ impl ExperimentCommand {
             }
             self.run_all(&runner, &all)?;
         }
-        let (results, done) = folder.results(&all)?;
+        let is_as_large = |program: &&Program| program.scale.size <= 1.0 && experiment.programs.contains(&program.name);
+        let as_large: Vec<&str> = programs.iter().filter(is_as_large).map(|program| program.name.as_str()).collect();
+        let (results, done) = folder.results(&all, &as_large)?;
         if done == 0 {
             return Err(Error::new(format!("{}: no cell has run", self.output.display()))
                 .remedy("leave --collect out, or run what --cells lists")

@@ -1,6 +1,7 @@
 //! `cohabit import`: a matrix of another tool as a profile.
 
 use super::Outcome;
+use crate::command_line::given;
 use crate::exit::End;
 use crate::json::{JsonArgs, name_of};
 use crate::{number, progress};
@@ -78,6 +79,7 @@ impl Import {
         if let Some(kind) = self.kind {
             profile = relabelled(profile, kind.into()).map_err(|error| error.at(self.file.display()))?;
         }
+        profile.meta.arguments = given();
         write_profile(&self.output, &profile)?;
         let (tasks, messages, bytes) = (profile.tasks(), profile.messages.total(), profile.bytes.total());
         let noun = if tasks == 1 { "task" } else { "tasks" };

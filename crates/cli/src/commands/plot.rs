@@ -15,7 +15,6 @@ use crate::progress::{during, read_mapping, read_profile};
 use clap::ValueEnum;
 use cohabit_apply::{Placement, exporter, topology_svg};
 use cohabit_cluster::{Options, periods};
-use cohabit_evaluate::compare::Terms;
 use cohabit_model::file::check_writable;
 use cohabit_model::{Error, Mapping, Matrix, Profile, Result, Topology};
 use serde_json::json;
@@ -241,14 +240,9 @@ impl Plot {
             Ok((name, Results::read(path)?))
         };
         let kept = self.inputs.iter().map(read).collect::<Result<Vec<_>>>()?;
-        let outcome = |(name, results): &'_ (String, Results)| -> (String, Terms) {
-            (name.clone(), Terms { higher_is_better: results.higher_is_better, ..Terms::default() })
-        };
-        let terms: Vec<_> = kept.iter().map(outcome).collect();
         let outcomes: Vec<_> = kept
             .iter()
-            .zip(terms)
-            .map(|((_, results), (name, terms))| (name, outcome::Outcome::new(results, terms)))
+            .map(|(name, results)| (name.clone(), outcome::Outcome::new(results, results.terms())))
             .collect();
         Ok(gains::svg(&outcomes, width_mm)?)
     }

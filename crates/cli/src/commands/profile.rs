@@ -1,6 +1,7 @@
 //! `cohabit profile`: who communicates with whom in an unmodified program, exactly.
 
 use super::Outcome;
+use crate::command_line::given;
 use crate::exit::{End, Failure};
 use crate::json::{JsonFileArgs, name_of};
 use crate::narration::Narration;
@@ -129,7 +130,8 @@ impl Profile {
         let observed = self.observed()?;
         let program = self.command[0].to_string_lossy();
         let (narration, on_begin) = Narration::new(&program, observed.how(), observed.noun(), output);
-        let outcome = self.observe(observed, on_begin)?;
+        let mut outcome = self.observe(observed, on_begin)?;
+        outcome.profile.meta.arguments = given();
         for line in &outcome.notes {
             note(line);
         }

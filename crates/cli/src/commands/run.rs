@@ -1,6 +1,7 @@
 //! `cohabit run`: a program with each thread on its PU before the thread's first instruction.
 
 use super::{Outcome, run_ranks};
+use crate::command_line::given;
 use crate::exit::{End, Failure};
 use crate::json::{JsonFileArgs, name_of};
 use crate::machine::MachineArgs;
@@ -461,6 +462,7 @@ pub(super) fn finish_online(
     if let Some(path) = &args.output {
         let mut profile = report.profile;
         profile.meta.command = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        profile.meta.arguments = given();
         profile.meta.created = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
         write_profile(path, &profile)?;
     }

@@ -16,7 +16,7 @@ use clap::builder::PossibleValuesParser;
 use cohabit_access::Recording;
 use cohabit_access::locks::FreeLocks;
 use cohabit_access::outline::{INTERVALS, Outline};
-use cohabit_detect::communication::{Communication, communication};
+use cohabit_detect::communication::communication;
 use cohabit_map::objective::{Case, Objective, map_for};
 use cohabit_map::usable::Usable;
 use cohabit_map::{MAPPERS, Mapper, OBJECTIVES, Options as MapOptions, Problem, mapper, objective};
@@ -275,7 +275,7 @@ impl Simulate {
                 MESSAGES => &known.messages,
                 _ => &known.transfers,
             });
-            let load = known.as_ref().map(Communication::work).unwrap_or_default();
+            let load = known.as_ref().map(|known| known.work.beside_others()).unwrap_or_default();
             let periods = clusters.as_deref().unwrap_or_default();
             let problem = Problem { weight, load: &load, periods, topology, options: &how };
             if arm.objective.asks_for_periods() && memory.is_empty() {

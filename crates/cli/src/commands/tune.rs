@@ -239,8 +239,7 @@ impl Tune {
     }
 
     fn new_results(&self, arms: &[Arm], seed: u64) -> Results {
-        let higher_is_better = self.measure.terms().higher_is_better;
-        let new = Results::new(&self.command, seed, self.measure.what(), higher_is_better, arms.to_vec());
+        let new = Results::new(&self.command, seed, self.measure.what(), &self.measure.terms(), arms.to_vec());
         Results { treatment: self.measure.treatment(), arguments: given(), ..new }
     }
 

@@ -4,7 +4,7 @@ use super::arms::{MemoryArg, Switch};
 use super::results::By;
 use crate::number;
 use clap::ValueEnum;
-use cohabit_evaluate::compare::{SAME_PROGRAM, Terms};
+use cohabit_evaluate::compare::{CONFIDENCES, SAME_PROGRAM, Terms};
 use cohabit_model::{Error, Result};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -159,7 +159,7 @@ fn share(text: &str) -> Result<f64, String> {
 fn confidence(text: &str) -> Result<f64, String> {
     share(text)
         .ok()
-        .filter(|share| (0.5..=0.9999).contains(share))
+        .filter(|share| CONFIDENCES.contains(share))
         .ok_or_else(|| "write a share from 50% to 99.99%, as in 99%".to_owned())
 }
 

@@ -15,7 +15,7 @@ pub fn begun(path: &Path, resume: bool, new: Results) -> Result<Results> {
     not_there(path, resume)?;
     let kept = Results::read(path)?;
     kept.check_same(&new).map_err(|error| error.at(path.display()))?;
-    Ok(kept)
+    Ok(Results { confidence: new.confidence, ..kept })
 }
 
 /// Makes sure that no runs would be written over.

@@ -3,6 +3,7 @@
 
 use super::arms::Arm;
 use cohabit_apply::usage::Usage;
+use cohabit_evaluate::compare::{CONFIDENCES, SAME_PROGRAM, Terms};
 use cohabit_model::{Error, Result, file};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -34,6 +35,9 @@ pub struct Results {
     pub by: By,
     /// Whether more of that is better.
     pub higher_is_better: bool,
+    /// How sure what is said of them is to be; as usual in files before it.
+    #[serde(default = "usual_confidence")]
+    pub confidence: f64,
     /// How arms are placed and what each run reads: runs of different ones are not of one comparison. Empty in files
     /// before it.
     #[serde(default)]
@@ -94,9 +98,13 @@ pub struct Output {
     pub words: String,
 }
 
+fn usual_confidence() -> f64 {
+    Terms::default().confidence
+}
+
 impl Results {
     /// Without a run.
-    pub fn new(command: &[OsString], seed: u64, by: By, higher_is_better: bool, arms: Vec<Arm>) -> Self {
+    pub fn new(command: &[OsString], seed: u64, by: By, terms: &Terms, arms: Vec<Arm>) -> Self {
         let program = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         Self {
             format: FORMAT,
@@ -104,7 +112,8 @@ impl Results {
             program,
             seed,
             by,
-            higher_is_better,
+            higher_is_better: terms.higher_is_better,
+            confidence: terms.confidence,
             treatment: String::new(),
             arguments: Vec::new(),
             settled: None,
@@ -136,6 +145,9 @@ impl Results {
         let is_sound = |run: &Run| {
             run.arm < found.arms.len() && run.block <= MOST_BLOCKS && run.value.is_finite() && run.value > 0.0
         };
+        if !CONFIDENCES.contains(&found.confidence) {
+            return Err(Error::new(format!("runs with a confidence of {}", found.confidence)).remedy(REMEDY));
+        }
         if found.arms.is_empty() || !found.runs.iter().all(is_sound) {
             return Err(Error::new("runs of arms that are not there, or values that are none").remedy(REMEDY));
         }
@@ -168,6 +180,11 @@ impl Results {
             () if self.seed != other.seed => differs("seed"),
             () => Ok(()),
         }
+    }
+
+    /// How they are judged.
+    pub fn terms(&self) -> Terms {
+        Terms { confidence: self.confidence, floor: SAME_PROGRAM, higher_is_better: self.higher_is_better }
     }
 
     /// The runs that count, of each block that has every arm, in the order of the blocks' numbers: places in `runs`.
@@ -207,7 +224,8 @@ mod tests {
 
     fn results() -> Results {
         let arm = |name: &str| Arm { name: name.to_owned(), mapping: None, memory: None, numa_balancing: None };
-        let mut results = Results::new(&["./p".into()], 1, By::Wall, false, vec![arm("system"), arm("other")]);
+        let mut results =
+            Results::new(&["./p".into()], 1, By::Wall, &Terms::default(), vec![arm("system"), arm("other")]);
         results.runs = vec![run(0, 1, 2.0), run(0, 0, 1.0), run(1, 0, 1.5), run(2, 0, 1.0), run(2, 1, 3.0)];
         results
     }
@@ -228,6 +246,7 @@ mod tests {
         assert_eq!(Results::parse(&text).unwrap(), results());
         for (from, to) in [
             ("\"format\":1", "\"format\":2"),
+            ("\"confidence\":0.95", "\"confidence\":1.0"),
             ("comparison", "profile"),
             ("\"arm\":1", "\"arm\":7"),
             ("\"value\":3.0", "\"value\":-3.0"),

@@ -6,7 +6,7 @@ use cohabit_evaluate::experiment::{Cell, Results};
 use cohabit_model::mapping_file::check_format;
 use cohabit_model::{Error, Matrix, Result};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The format number of a cell's file.
@@ -130,17 +130,24 @@ impl Folder {
         write_text(&self.0.join(cell.file()), &(text + "\n"))
     }
 
-    /// All that there is of these cells, and how many of them that are.
+    /// All that there is of these cells, and how many of them that are. Of programs that are
+    /// `as_large` as the paper's scaled caches are the same ones, where other programs have these.
     ///
     /// # Errors
     /// As [`Folder::read`].
-    pub fn results(&self, cells: &[Cell]) -> Result<(Results, usize)> {
-        let (mut results, mut count) = (Results::default(), 0);
-        for cell in cells {
-            if let Some(found) = self.read(cell)? {
-                results.take(cell, found.values);
-                count += 1;
+    pub fn results(&self, cells: &[Cell], as_large: &[&str]) -> Result<(Results, usize)> {
+        let read = |cell: &Cell| Ok(self.read(cell)?.map(|found| (cell.clone(), found.values)));
+        let found: Vec<(Cell, BTreeMap<String, Values>)> =
+            cells.iter().filter_map(|cell| read(cell).transpose()).collect::<Result<_>>()?;
+        let count = found.len();
+        let is_scaled: BTreeSet<String> =
+            found.iter().filter(|(cell, _)| cell.scaled).map(|(cell, _)| cell.machine.clone()).collect();
+        let mut results = Results::default();
+        for (cell, values) in found {
+            if as_large.contains(&cell.program.as_str()) && is_scaled.contains(&cell.machine) {
+                results.take(&Cell { scaled: true, ..cell.clone() }, values.clone());
             }
+            results.take(&cell, values);
         }
         Ok((results, count))
     }
@@ -166,8 +173,20 @@ mod tests {
         assert_eq!(files.read_made_from(&cell, "that").unwrap(), None);
         assert_eq!(found.matrix("exact").unwrap().get(0, 1), 7);
         assert!(found.matrix("cdsm").is_err());
-        let (_, count) = files.results(&[cell.clone(), Cell { draw: 4, ..cell.clone() }]).unwrap();
+        let (_, count) = files.results(&[cell.clone(), Cell { draw: 4, ..cell.clone() }], &[]).unwrap();
         assert_eq!(count, 1);
+        // Of a program that is as large as the paper's, scaled caches are the same ones, once others have them.
+        let other = Cell { program: "bt".into(), scaled: true, ..cell.clone() };
+        let places = |as_large| {
+            let (results, count) = files.results(&[cell.clone(), other.clone()], as_large).unwrap();
+            (results.places().map(|place| (place.program.clone(), place.scaled)).collect::<Vec<_>>(), count)
+        };
+        assert_eq!(places(&["mg"]), (vec![("mg".into(), false)], 1));
+        files
+            .write(&other, &Found { values: found.values.clone(), ..Found::new("tlb2012", &other, "".into()) })
+            .unwrap();
+        assert_eq!(places(&[]).0, [("mg".into(), false), ("bt".into(), true)]);
+        assert_eq!(places(&["mg"]), (vec![("mg".into(), false), ("bt".into(), true), ("mg".into(), true)], 2));
         found.detected.insert("exact".into(), vec![(0, 2, 7)]);
         assert!(found.matrix("exact").is_err());
         for text in ["", "{}", "[1]", "{\"format\": 9}"] {

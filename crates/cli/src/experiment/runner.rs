@@ -107,7 +107,7 @@ impl One<'_> {
             time_scale: self.program.scale.time,
             ..Setting::new(tasks)
         };
-        for each in compare_some(self.recording, &setting, &|name| self.runner.experiment.wants(name))? {
+        for each in compare_some(self.recording, &setting, &|name| self.runner.experiment.wants(name))?.found {
             let by_misses = each.row.name.starts_with("tlb-sm");
             // What looks at intervals looked so much more often as these were made shorter.
             let more_often = if by_misses { 1.0 } else { setting.time_scale };
@@ -174,7 +174,7 @@ impl One<'_> {
             false => (Vec::new(), Vec::new()),
             true => {
                 let known = communication(self.recording)?;
-                (periods(&known, false)?, known.work())
+                (periods(&known, false)?, known.work.beside_others())
             }
         };
         let options =

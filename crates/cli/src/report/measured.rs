@@ -10,7 +10,6 @@ use crate::documents::simulation::{PLACES, Simulation};
 use crate::number::seconds;
 use crate::picture::text::grouped;
 use crate::plotting::{detectors, gains, simulation};
-use cohabit_evaluate::compare::Terms;
 use cohabit_model::counted;
 
 /// Width of pictures, in mm.
@@ -76,8 +75,7 @@ fn named(title: &str, path: &str, count: usize) -> String {
 }
 
 fn comparison(results: &Results) -> String {
-    let terms = Terms { higher_is_better: results.higher_is_better, ..Terms::default() };
-    let outcome = Outcome::new(results, terms);
+    let outcome = Outcome::new(results, results.terms());
     let mut out = html::paragraph(table::head(&outcome).trim_end());
     if outcome.blocks == 0 {
         return out;
@@ -91,7 +89,7 @@ fn comparison(results: &Results) -> String {
     if let Ok(svg) = gains::svg(&[(String::new(), outcome)], WIDTH_MM) {
         out += &html::picture(&svg, "change of each arm beside the first, with its interval; the table says the same");
     }
-    let outcome = Outcome::new(results, terms);
+    let outcome = Outcome::new(results, results.terms());
     out + &outcome.notes.iter().map(|note| html::paragraph(note)).collect::<String>()
 }
 

@@ -263,15 +263,18 @@ impl Observed {
         let meta = &self.profile.meta;
         let created = if meta.created.is_empty() { String::new() } else { format!(", {}", meta.created) };
         let mut out = html::paragraph(&format!("The profile {}{created}:", self.path));
-        let hot = if meta.data.is_some() { vec!["--hot"] } else { Vec::new() };
-        let words = |begin: &[&str]| {
-            let begin = begin.iter().copied().chain(hot.iter().copied()).chain(["-o", &self.path, "--"]);
-            shell(begin.map(str::to_owned).chain(meta.command.iter().cloned()))
-        };
+        if !meta.arguments.is_empty() {
+            return out
+                + &html::command(&shell(std::iter::once("cohabit").chain(meta.arguments.iter().map(String::as_str))));
+        }
         out += &match (meta.detector.as_str(), meta.command.is_empty()) {
-            ("dbi" | "mpi" | "hybrid", false) => html::command(&words(&["cohabit", "profile"])),
+            ("dbi" | "mpi" | "hybrid", false) => html::paragraph(&format!(
+                "by 'cohabit profile', with options that were not kept, of {}.",
+                shell(&meta.command)
+            )),
             (other, _) if other.starts_with("import:") => html::paragraph(&format!(
-                "by 'cohabit import' from a file in the format {}, whose name a profile does not keep.",
+                "by 'cohabit import' from {} in the format {}.",
+                if meta.imported_from.is_empty() { "a file".to_owned() } else { meta.imported_from.join(", ") },
                 &other["import:".len()..]
             )),
             (other, false) => html::paragraph(&format!("by {other}, of {}.", shell(&meta.command))),

@@ -13,6 +13,7 @@ fn observed(names: &str) -> Observed {
     let matrix = Matrix::from_triplets(4, [(0, 1, 900), (1, 0, 100), (2, 3, 50)]);
     let mut meta = Meta::new(Kind::Threads, "dbi", (0..4).map(task).collect());
     meta.command = vec!["./p".to_owned(), names.to_owned()];
+    meta.arguments = ["profile", "--hot", "--window", "1ms", "--", "./p", names].map(String::from).to_vec();
     meta.window_ns = 1_000_000;
     meta.clock = names.to_owned();
     meta.coverage.not_seen = vec![names.to_owned()];
@@ -83,7 +84,7 @@ fn every_section_has_what_it_is_of() {
         ("placement-0", &["packed", "data:image/svg+xml;base64,", "Which PU each task is on"]),
         ("hot-0", &["FALSE sharing", "worker at worker (tasks 0)", "0x40", "57.1 %"]),
         ("coverage-0", &["coverage: exact, no event lost", "not seen: worker"]),
-        ("made", &["cohabit profile --hot -o p.npz -- ./p worker", "cohabit report worker"]),
+        ("made", &["cohabit profile --hot --window 1ms -- ./p worker", "cohabit report worker"]),
     ] {
         for said in all {
             assert!(section(name).contains(said), "{name}: {said:?} in {}", section(name));

@@ -19,6 +19,9 @@ pub use summary::{Interval, Summary, summary};
 /// memory came to lie, for one): less is never called a difference.
 pub const SAME_PROGRAM: f64 = 0.002;
 
+/// How sure claims may be asked to be: what some thousands of blocks can show.
+pub const CONFIDENCES: std::ops::RangeInclusive<f64> = 0.5..=0.9999;
+
 /// What is asked of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Terms {

@@ -37,6 +37,7 @@ fn example(tasks: u32) -> Profile {
         requested_window_ns: Some(u64::MAX),
         requested_window_instructions: Some(7),
         unseen_channels: vec!["sockets".into()],
+        arguments: vec!["profile".into(), "--hot".into(), "--".into(), "./p".into()],
         imported_from: vec!["a.csv".into(), "b.csv".into()],
         collectives: Some(Collectives::Decomposed),
         mpi_library: Some("Open MPI 5".into()),
