@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Proves that the packages work: in fresh Debian 12 and 13 and Ubuntu 24.04, the .deb is installed by apt, profiles, maps and
 # runs a program, is removed, and leaves nothing; then the tarball does the same from a home folder, for a user who is not
-# root, by its module file, and once more after it was moved. Needs root, debootstrap, and build/packages.
+# root, by its module file (Environment Modules), and once more after it was moved (Lmod). Needs root, debootstrap, and build/packages.
 #
 #   scripts/package-check.sh [RELEASE...]        bookworm, trixie and noble, if none is named
 #
@@ -52,18 +52,22 @@ for release in "${releases[@]}"; do
     as_apt purge -y --autoremove cohabit
     left=$(find "$system/usr" "$system/etc" "$system/var/lib" -name '*cohabit*' -not -path '*/dpkg/*' -not -path '*/apt/*')
     [ -z "$left" ] || die "$release: the package leaves $left" "see debian/"
-    say "$release: the tarball, for a user, by its module file"
-    as_apt install -y xz-utils environment-modules
+    as_apt install -y xz-utils
     enter useradd --create-home user
-    # shellcheck disable=SC2016 # the user's shell expands
-    for at in '$HOME/opt' '$HOME/moved there'; do
+    # With each of the programs that read module files: its package, and what defines `module`; after the first the tree is moved.
+    for by in 'environment-modules /usr/share/modules/init/bash opt' 'lmod /usr/share/lmod/lmod/init/bash moved there'; do
+        read -r package init at <<<"$by"
+        say "$release: the tarball, for a user, by its module file and $package"
+        as_apt install -y "$package"
+        # shellcheck disable=SC2016 # the user's shell expands
         enter su user -c '
             set -eu
             mkdir -p "$HOME/opt"
-            [ -e "$HOME"/opt/cohabit-* ] || tar -xf /srv/cohabit-*.tar.xz -C "$HOME/opt"
-            at="'"$at"'"
+            [ -e "$HOME"/opt/cohabit-* ] || [ -e "$HOME/moved there" ] || tar -xf /srv/cohabit-*.tar.xz -C "$HOME/opt"
+            at="$HOME/'"$at"'"
             [ -e "$at" ] || mv "$HOME/opt" "$at"
-            . /usr/share/modules/init/bash
+            set +u
+            . '"$init"'
             module use "$(echo "$at"/cohabit-*)/share/modulefiles"
             module load cohabit
             case $(command -v cohabit) in "$at"/*) ;; *) exit 1 ;; esac

@@ -283,10 +283,10 @@ fn several_at_once_of_what_the_plan_has_once_are_left_alone() {
     }
     let directory = tempfile::tempdir().unwrap();
     // Both wait for the pipe; they are looked at when the second executes what the first does.
-    let script = "cd \"$1\" && mkfifo pipe && { cat pipe & first=$!; cat pipe & second=$!; exec 9>pipe
+    let script = "cd \"$1\" && mkfifo pipe && { exec 9<>pipe; cat pipe & first=$!; cat pipe & second=$!
         until [ \"$(readlink /proc/$second/exe)\" = \"$(readlink /proc/$first/exe)\" ] &&
             [ \"$(readlink /proc/$first/exe)\" != \"$(readlink /proc/$$/exe)\" ]; do sleep 0.01; done
-        grep -h Cpus_allowed_list /proc/$first/status /proc/$second/status; exec 9>&-; wait; } >seen";
+        grep -h Cpus_allowed_list /proc/$first/status /proc/$second/status; kill $first $second; wait; } >seen";
     let command = ["sh", "-c", script, "sh", directory.path().to_str().unwrap()].map(OsString::from);
     let cat = std::fs::canonicalize(cohabit_model::command::find(&["cat".into()]).unwrap()).unwrap();
     let plan = LaunchPlan { may_crowd: true, ..of_program(cat.file_name().unwrap().to_str().unwrap(), 1) };

@@ -18,7 +18,7 @@ pub fn keep_to_one(profile: &Profile, topology: &Topology, options: &mut Options
     let pinned: BTreeSet<&str> = options.pins.iter().filter_map(|&(_, pu)| topology.host_of(pu)).collect();
     if pinned.len() > 1 {
         let cause = format!("--pin puts tasks that share memory on {} hosts", pinned.len());
-        return Err(Error::new(cause).remedy(REMEDY));
+        return Err(Error::new(cause).remedy(remedy(profile, "pin them to PUs of one host; ")));
     }
     let mut free: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for pu in topology.allowed().into_iter().filter(|pu| !options.forbidden.contains(pu)) {
@@ -31,10 +31,17 @@ pub fn keep_to_one(profile: &Profile, topology: &Topology, options: &mut Options
     let others: Vec<usize> = (0..topology.pus.len()).filter(elsewhere).collect();
     options.forbidden.extend(others);
     let tasks = if profile.meta.kind == Kind::Threads { "threads" } else { "processes" };
-    Ok(Some(format!("the tasks are {tasks} that share memory: all are on one host, {host} ({REMEDY})")))
+    let remedy = remedy(profile, "");
+    let remedy = if remedy.is_empty() { remedy } else { format!(" ({remedy})") };
+    Ok(Some(format!("the tasks are {tasks} that share memory: all are on one host, {host}{remedy}")))
 }
 
-const REMEDY: &str = "ranks may be on several: 'cohabit import --kind ranks' says that a matrix is of ranks";
+/// What to do, and of a matrix that was imported what it may be.
+fn remedy(profile: &Profile, first: &str) -> String {
+    let imported = "ranks may be on several: 'cohabit import --kind ranks' says that a matrix is of ranks";
+    let imported = if profile.meta.detector.starts_with("import:") { imported } else { "" };
+    format!("{first}{imported}").trim_end_matches("; ").to_owned()
+}
 
 /// What is to be said of a mapping that has the threads of one rank on several hosts; none of any other.
 pub fn parted_ranks(profile: &Profile, topology: &Topology, placement: &[usize]) -> Option<String> {
@@ -77,8 +84,8 @@ mod tests {
         let (cluster, machine) = (cluster(), Topology::load("pack:2 core:4 pu:1").unwrap());
         let pins = |pus: &[usize]| pus.iter().copied().enumerate().collect::<Vec<_>>();
         for (kind, topology, pinned, expected) in [
-            (Kind::Threads, &cluster, &[][..], Some("on one host, b (")),
-            (Kind::Processes, &cluster, &[1], Some("processes that share memory: all are on one host, a (")),
+            (Kind::Threads, &cluster, &[][..], Some("on one host, b")),
+            (Kind::Processes, &cluster, &[1], Some("processes that share memory: all are on one host, a")),
             (Kind::Ranks, &cluster, &[], None),
             (Kind::Hybrid, &cluster, &[], None),
             (Kind::Threads, &machine, &[], None),
@@ -96,6 +103,12 @@ mod tests {
         let mut options = Options { pins: pins(&[1, 2]), ..Options::default() };
         let error = keep_to_one(&profile(Kind::Threads, 4), &cluster, &mut options).unwrap_err();
         assert!(error.cause.contains("on 2 hosts"), "{}", error.cause);
+        assert_eq!(error.remedy.as_deref(), Some("pin them to PUs of one host"));
+        // Of a matrix nobody knows what its tasks are.
+        let mut imported = profile(Kind::Threads, 4);
+        imported.meta.detector = "import:csv".into();
+        let said = keep_to_one(&imported, &cluster, &mut Options::default()).unwrap().unwrap();
+        assert!(said.contains("b (ranks may be on several"), "{said}");
     }
 
     #[test]

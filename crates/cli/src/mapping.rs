@@ -7,7 +7,7 @@ use crate::{hosts, number, progress};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use cohabit_evaluate::comparison;
 use cohabit_evaluate::phases::{self, bursts};
-use cohabit_evaluate::verdict::{hopeless, little, rooms};
+use cohabit_evaluate::verdict::{hopeless, hopeless_as_seen, little, rooms};
 use cohabit_host::CpuMask;
 use cohabit_map::makespan::Time;
 use cohabit_map::objective::{Case, congestion};
@@ -173,7 +173,7 @@ impl MappingArgs {
         let same_host = profile.meta.tasks.windows(2).all(|pair| pair[0].host == pair[1].host);
         let usable = usable(topology, &options);
         // Who gains nothing is confined to nothing.
-        let no_gain = hopeless(matrix, &usable).or_else(|| little(profile, matrix));
+        let no_gain = hopeless_as_seen(profile, matrix, &usable).or_else(|| little(profile, matrix));
         let rooms = rooms(matrix, &usable, &placement, &fixed(&options), no_gain.is_some());
         let mut lists: HashMap<NodeId, String> = HashMap::new();
         let mut place = |((task, &pu), room): ((&Task, &usize), NodeId)| {
@@ -297,12 +297,12 @@ impl MappingArgs {
         Ok(Phased { timeline, order, begins_at, found, seats })
     }
 
-    /// What is exchanged at the same time.
+    /// What is exchanged at the same time, by what is asked for or preferred.
     ///
     /// # Errors
-    /// The profile has no series.
-    pub fn timeline(&self, profile: &Profile) -> Result<Timeline> {
-        progress::during("looking for clusters in time", || self.clusters.timeline(profile, None))
+    /// The profile has no series, or no phases of the program where these are asked for.
+    pub fn timeline(&self, profile: &Profile, by: Option<By>) -> Result<Timeline> {
+        progress::during("looking for clusters in time", || self.clusters.timeline(profile, by))
     }
 
     /// Whether the user has said where tasks go.
@@ -347,7 +347,7 @@ impl MappingArgs {
             false => format!("{rule}: no smaller J was found with any others"),
             true => {
                 let percent = 100.0 * (1.0 - near_cost as f64 / cost as f64);
-                format!("{rule}: with {} there J would be {near_cost}, {percent:.0} % less", on_slow(&near))
+                format!("{rule}: with {} on slower ones J would be {near_cost}, {percent:.0} % less", on_slow(&near))
             }
         }))
     }
@@ -448,8 +448,9 @@ pub fn weight_of<'a>(given: Option<&str>, profile: &'a Profile) -> Result<(Weigh
 /// The profile does not know it.
 pub fn transfers(profile: &Profile) -> Result<&Matrix> {
     profile.transfers.as_ref().ok_or_else(|| {
-        Error::new("the profile has no transfers: only 'cohabit profile' of threads and processes counts them")
-            .remedy("take --weight messages, or profile again")
+        let of_ranks = profile.meta.kind == Kind::Ranks;
+        let cause = "the profile has no transfers: recordings have them, and what 'cohabit profile' makes of threads and processes";
+        Error::new(cause).remedy(if of_ranks { "take --weight bytes" } else { "take --weight messages, or profile again" })
     })
 }
 

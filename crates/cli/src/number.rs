@@ -10,6 +10,11 @@ pub fn sum(sum: u128) -> Value {
     u64::try_from(sum).map_or_else(|_| json!(sum as f64), |sum| json!(sum))
 }
 
+/// A share in percent, as it was typed: of 58 % nothing is left of what doubles cannot hold.
+pub fn percent(share: f64) -> f64 {
+    (1e6 * share).round() / 1e4
+}
+
 /// A time for people: `3.46 s`, `12.3 ms`, `0 s`.
 pub fn seconds(seconds: f64) -> String {
     let units = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")];

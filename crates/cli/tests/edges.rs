@@ -171,3 +171,16 @@ fn the_largest_counts_add_up_without_wrapping() {
     assert!(ran.stdout.contains(&format!("2 tasks, {} messages", 2 * u128::from(MAX))), "{}", ran.stdout);
     assert_eq!(room.run("show p.npz").status, Some(0));
 }
+
+/// Standard output may be a file that others have written to before.
+#[test]
+fn what_is_appended_to_is_not_replaced() {
+    let room = Room::new();
+    room.chain("p.npz", 4, 10);
+    room.file("a.txt", "old\n");
+    let to = std::fs::File::options().append(true).open(room.path("a.txt")).unwrap();
+    let words = ["map", "p.npz", "--topology", "pack:2 core:2 pu:1", "-o", "/dev/stdout"];
+    assert!(room.command(words).stdout(to).status().unwrap().success());
+    let found = std::fs::read_to_string(room.path("a.txt")).unwrap();
+    assert!(found.starts_with("old\n") && found.contains("\"mapper\"") && found.contains("this mapping"), "{found}");
+}

@@ -38,7 +38,9 @@ fn fast_cores_come_first_and_what_that_costs_is_said() {
     assert_eq!(pus(&document), [0, 2, 4, 6]);
     let said = document["fast_or_near"].as_str().unwrap();
     assert!(
-        said.starts_with("fast cores come first, and all tasks are on these: with 4 there J would be 108, 40 % less"),
+        said.starts_with(
+            "fast cores come first, and all tasks are on these: with 4 on slower ones J would be 108, 40 % less"
+        ),
         "{said}"
     );
     assert!(room.run(&format!("map pairs.npz --topology {hybrid}")).stdout.ends_with(&format!("{said}\n")));
@@ -47,7 +49,7 @@ fn fast_cores_come_first_and_what_that_costs_is_said() {
     assert_eq!(pus(&document)[..4], [0, 2, 4, 6]);
     let said = document["fast_or_near"].as_str().unwrap();
     assert!(
-        said.starts_with("fast cores come first; 2 of 6 tasks are on slower ones: with 6 there J would be "),
+        said.starts_with("fast cores come first; 2 of 6 tasks are on slower ones: with 6 on slower ones J would be "),
         "{said}"
     );
     // Where that costs nothing, and where all cores are alike.
@@ -374,4 +376,15 @@ fn what_is_said_of_a_mapper_is_what_it_gives() {
         "what it did before the others were there is no work beside them"
     );
     assert!(tasks_a_pu("uneven.npz").contains(&1));
+}
+
+/// Clusters that are asked for are looked for, whatever the program names.
+#[test]
+fn clusters_are_as_many_as_asked_for_where_the_program_names_phases() {
+    let room = Room::new();
+    alternating(&room, "p.npz", &[1, 2], 1000, true);
+    let run = |more: &str| room.run(&format!("map p.npz --topology pu:8 {more}"));
+    let ran = run("--per-phase=clusters --max-clusters 3");
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    run("--max-clusters 3").assert_fails(1, "the program names its phases");
 }

@@ -187,11 +187,12 @@ fn messages_of_ranks_are_counted() {
             let (messages, bytes) = (count("messages"), count("bytes_of_messages"));
             assert!((exchanged..exchanged + 50).contains(&messages), "{name}: {messages}: {}", ran.stderr);
             assert!((size * exchanged..size * exchanged + 5000).contains(&bytes), "{name}: {bytes}");
-            // A mebibyte is an event, and each message counts a page more.
+            // A mebibyte is an event, and each message counts a page more; first touches of memory that the ranks share
+            // come beside.
             let profile = read_profile(&room.path("p.npz")).unwrap();
             let events: u64 = profile.messages.iter().map(|(_, _, events)| events).sum::<u64>() / 2;
             let expected = (bytes + 4096 * messages) >> 20;
-            assert!(events.abs_diff(expected) <= 20, "{name}: {events} for {expected}");
+            assert!((expected - 20..expected + 60).contains(&events), "{name}: {events} for {expected}");
             assert!(ran.stderr.contains("counted by a library in them"), "{name}: {}", ran.stderr);
         }
     }

@@ -111,7 +111,7 @@ fn a_profile_is_mapped_and_run_at_once() {
     let ran = room.run("run --pinning always --profile p.npz -- sh -c true");
     assert_eq!(ran.status, Some(0), "{}", ran.stderr);
     // The shell has one thread and the profile two tasks: that is said, and nothing else goes wrong.
-    assert!(ran.stderr.contains("these tasks of the mapping never started: 1"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("this task of the mapping never started: 1"), "{}", ran.stderr);
     assert!(ran.stderr.lines().all(|line| line.starts_with("cohabit: ")), "{}", ran.stderr);
 }
 

@@ -42,8 +42,11 @@ pub fn advised(profile: &Profile, timeline: Option<&Timeline>, weight: &Matrix, 
 impl Verdict {
     /// The same, with what the profile advises: where no placement is better than another, that is to mend what is
     /// wrong, if anything.
-    pub fn advised(mut self, advice: Advice) -> Self {
+    ///
+    /// Where there were `channels` that nobody looked into it is not known that too little is communicated.
+    pub fn advised(mut self, advice: Advice, channels: &[String]) -> Self {
         match advice {
+            Advice::Nothing if self.can_gain && !channels.is_empty() => {}
             // Here the machine is known: which PUs stay idle matters, or the tasks are not all alike.
             Advice::Together if self.can_gain => self.advice = Advice::Locality,
             Advice::Repair { .. } => self.advice = advice,
@@ -61,9 +64,8 @@ impl Verdict {
     /// The same, of a profile in which tasks had `channels` that nobody looked into: but on a machine where it does not
     /// matter where they run, nothing is known to be gained, which is not to say that nothing can be.
     pub fn beside(mut self, channels: &[String], tasks: usize, topology: &Topology) -> Self {
-        if !self.can_gain && !channels.is_empty() && all_alike(tasks, topology).is_none() {
-            let channels = channels.join(" and ");
-            self.text = format!("{}, as far as memory goes; what goes through {channels} is not seen", self.text);
+        if !self.can_gain && all_alike(tasks, topology).is_none() {
+            self.text = as_far_as_seen(self.text, channels);
         }
         self
     }
@@ -83,6 +85,23 @@ pub fn verdict(weight: &Matrix, topology: &Topology, costs: Costs, mapper: &str)
 pub fn little(profile: &Profile, weight: &Matrix) -> Option<String> {
     let unseen = !profile.meta.unseen_channels.is_empty();
     (!unseen && advised(profile, None, weight, None) == Advice::Nothing).then(|| LITTLE.to_owned())
+}
+
+/// Why every placement of a profile's tasks is as good as every other, where it is as far as is seen.
+pub fn hopeless_as_seen(profile: &Profile, weight: &Matrix, topology: &Topology) -> Option<String> {
+    let reason = hopeless(weight, topology)?;
+    Some(match all_alike(weight.tasks(), topology) {
+        Some(_) => reason,
+        None => as_far_as_seen(reason, &profile.meta.unseen_channels),
+    })
+}
+
+/// What is said of communication through memory where there were `channels` that nobody looked into.
+pub fn as_far_as_seen(said: String, channels: &[String]) -> String {
+    match channels.is_empty() {
+        true => said,
+        false => format!("{said}, as far as memory goes; what goes through {} is not seen", channels.join(" and ")),
+    }
 }
 
 /// Why every placement is as good as every other, where it is.
@@ -149,18 +168,19 @@ fn compared(costs: Costs, mapper: &str) -> String {
     }
     let (name, cost) = if packed <= scatter { ("packed", packed) } else { ("scatter", scatter) };
     // Of less than a thousandth no difference in time can be told.
-    match (mapper, mapped - cost <= cost / 1000) {
-        ("packed" | "scatter", true) => {
+    let alike = mapped - cost <= cost / 1000;
+    let compared = if alike { "as good as" } else { "better than" };
+    match mapper {
+        "packed" | "scatter" | "random" if alike => {
             format!("{mapper} ignores who communicates: without --mapper {mapper} a mapping is searched for")
         }
-        (_, true) => {
-            format!("'--mapper {name}' is as good as this mapping ({cost}): the tasks' order already suits the machine")
+        "packed" | "scatter" | "random" => format!(
+            "'--mapper {name}' is better than this mapping ({cost}), and both ignore who communicates: without --mapper a mapping is searched for"
+        ),
+        _ if name == "packed" => {
+            format!("'--mapper {name}' is {compared} this mapping ({cost}): the tasks' order already suits the machine")
         }
-        (_, false) => {
-            format!(
-                "'--mapper {name}' is better than this mapping ({cost}): the tasks' order already suits the machine"
-            )
-        }
+        _ => format!("'--mapper {name}' is {compared} this mapping ({cost})"),
     }
 }
 
@@ -204,7 +224,9 @@ mod tests {
         let machine = Topology::load("pack:2 core:2 pu:1").unwrap();
         let gains = verdict(&chain, &machine, costs, "best");
         assert_eq!(gains.text, "J is 50 % below packed and 75 % below scatter");
-        let nothing = gains.advised(Advice::Nothing);
+        // What goes through sockets may be a lot.
+        assert_eq!(gains.clone().advised(Advice::Nothing, &["sockets".to_owned()]), gains);
+        let nothing = gains.advised(Advice::Nothing, &[]);
         assert!(!nothing.can_gain && nothing.text.starts_with("nothing to gain: next to nothing"), "{}", nothing.text);
         let mut profile = Profile::new(Meta::new(Kind::Threads, "test", Vec::new()), chain.clone(), chain.clone());
         profile.accessed_bytes = vec![1 << 40; 4];
@@ -216,6 +238,40 @@ mod tests {
         assert_eq!([&profile, &beside].map(|profile| little(profile, &chain)), [None, None]);
     }
 
+    /// The tasks' order suits the machine where a mapper that looks at what they communicate finds no better one.
+    #[test]
+    fn the_order_is_praised_for_what_it_is() {
+        let praise = "the tasks' order already suits the machine";
+        for (mapper, [mapped, packed, scatter], praised, said) in [
+            ("best", [20, 20, 40], true, "'--mapper packed' is as good as this mapping (20)"),
+            ("greedy", [30, 20, 40], true, "'--mapper packed' is better than this mapping (20)"),
+            ("greedy", [30, 40, 20], false, "'--mapper scatter' is better than this mapping (20)"),
+            ("packed", [40, 40, 20], false, "'--mapper scatter' is better than this mapping (20), and both ignore"),
+            ("random", [60, 40, 20], false, "'--mapper scatter' is better than this mapping (20), and both ignore"),
+            ("random", [20, 20, 40], false, "random ignores who communicates"),
+        ] {
+            let text = compared(Costs { mapped, packed, scatter }, mapper);
+            assert!(text.starts_with(said) && text.contains(praise) == praised, "{text}");
+        }
+    }
+
+    /// That memory is silent says nothing of sockets, but on a machine where it does not matter.
+    #[test]
+    fn nothing_is_known_of_what_is_not_seen() {
+        let silent = Matrix::from_triplets(4, [(0, 0, 7)]);
+        let mut profile = Profile::new(Meta::new(Kind::Threads, "test", Vec::new()), silent.clone(), silent.clone());
+        let reason = |profile: &Profile, machine: &str| {
+            hopeless_as_seen(profile, &silent, &Topology::load(machine).unwrap()).unwrap()
+        };
+        assert_eq!(reason(&profile, "pack:2 core:4 pu:1"), "no task communicates with another");
+        profile.meta.unseen_channels = vec!["sockets".into(), "files".into()];
+        assert_eq!(
+            reason(&profile, "pack:2 core:4 pu:1"),
+            "no task communicates with another, as far as memory goes; what goes through sockets and files is not seen"
+        );
+        assert!(!reason(&profile, "core:4 pu:1").contains("not seen"));
+    }
+
     /// Where tasks are as many as PUs it is the same whoever is where; where they are fewer, it is not.
     #[test]
     fn all_alike_can_gain_where_pus_are_left() {
@@ -223,7 +279,7 @@ mod tests {
         for (tasks, can_gain, advice) in [(8, false, Advice::Nothing), (4, true, Advice::Locality)] {
             let weight = all_to_all(tasks, 50);
             let costs = Costs { mapped: 108, packed: 108, scatter: 240 };
-            let verdict = verdict(&weight, &machine, costs, "best").advised(Advice::Together);
+            let verdict = verdict(&weight, &machine, costs, "best").advised(Advice::Together, &[]);
             assert_eq!((verdict.can_gain, verdict.advice), (can_gain, advice), "{}", verdict.text);
         }
     }

@@ -9,6 +9,7 @@ use nix::fcntl::Flock;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -16,13 +17,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Writes `content` to `path`, whole or not at all. On any error what was there before is untouched, and no temporary
 /// file stays behind. A symbolic link stays one: what it points to is replaced. What is there but is no plain file (a
-/// pipe, a terminal, `/dev/stdout`) is written to and not replaced.
+/// pipe, a terminal) is written to and not replaced, and so is what this process has open under that name
+/// (`/dev/stdout`, whatever it is: of a file that it is appended to, nothing is lost).
 ///
 /// # Errors
 /// The path with the system's reason: no such directory, no permission, disk full.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     let write = private::resolve(path).and_then(|destination| match fs::metadata(path) {
         Ok(existing) if !existing.is_file() => write_through(path, content),
+        Ok(existing) if is_open(path, &existing) => write_behind(path, &existing, content),
         Ok(existing) => replace(destination, content, Some(existing.permissions())),
         Err(_) => replace(destination, content, None),
     });
@@ -44,6 +47,39 @@ fn write_through(path: &Path, content: &[u8]) -> std::io::Result<()> {
     OpenOptions::new().write(true).open(path)?.write_all(content)
 }
 
+/// Whether it is a descriptor of this process by its name, or the file that its output goes to.
+fn is_open(path: &Path, existing: &fs::Metadata) -> bool {
+    const MOST_LINKS: usize = 40;
+    let mut at = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let Ok(folder) = fs::canonicalize(directory(&at)) else { break };
+        if folder.starts_with("/proc") && folder.ends_with("fd") {
+            return true;
+        }
+        let Ok(target) = fs::read_link(&at) else { break };
+        at = folder.join(target);
+    }
+    output_to(existing).is_some()
+}
+
+/// Standard output or standard error, where that is this file.
+fn output_to(existing: &fs::Metadata) -> Option<File> {
+    let outputs = [std::io::stdout().as_fd().try_clone_to_owned(), std::io::stderr().as_fd().try_clone_to_owned()];
+    let is_it = |output: &File| {
+        output.metadata().is_ok_and(|found| (found.dev(), found.ino()) == (existing.dev(), existing.ino()))
+    };
+    outputs.into_iter().flatten().map(File::from).find(is_it)
+}
+
+/// Writes behind what is there, and behind what this process has written there.
+fn write_behind(path: &Path, existing: &fs::Metadata, content: &[u8]) -> std::io::Result<()> {
+    std::io::stdout().flush()?;
+    match output_to(existing) {
+        Some(mut output) => output.write_all(content),
+        None => OpenOptions::new().append(true).open(path)?.write_all(content),
+    }
+}
+
 /// Makes sure, before hours of work, that a file can be written at `path` when they are over: by making the temporary
 /// file that will be used then, or where there is something that is no plain file, by asking whether it may be written
 /// to.
@@ -54,6 +90,7 @@ pub fn check_writable(path: &Path) -> Result<()> {
     let check = || match fs::metadata(path) {
         Ok(existing) if existing.is_dir() => Err(ErrorKind::IsADirectory.into()),
         Ok(existing) if !existing.is_file() => Ok(nix::unistd::access(path, nix::unistd::AccessFlags::W_OK)?),
+        Ok(existing) if is_open(path, &existing) => Ok(nix::unistd::access(path, nix::unistd::AccessFlags::W_OK)?),
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Temporary::beside(&fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())).map(drop),
     };
@@ -237,6 +274,7 @@ pub fn in_words(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsRawFd;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     fn names(directory: &Path) -> Vec<String> {
@@ -324,6 +362,26 @@ mod tests {
         assert!(!fs::metadata("/dev/full").unwrap().is_file());
         put(Path::new("/dev/null"), "x").unwrap();
         assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    }
+
+    #[test]
+    fn what_is_open_here_is_written_behind() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        put(&path, "old ").unwrap();
+        let open = File::options().append(true).open(&path).unwrap();
+        let inode = fs::metadata(&path).unwrap().ino();
+        let name = format!("/proc/self/fd/{}", open.as_raw_fd());
+        let link = directory.path().join("link");
+        symlink(&name, &link).unwrap();
+        for name in [name.into(), format!("/dev/fd/{}", open.as_raw_fd()).into(), link] {
+            check_writable(&name).unwrap();
+            put(&name, "new ").unwrap();
+        }
+        assert_eq!(read_text(&path, 100).unwrap(), "old new new new ");
+        assert_eq!(fs::metadata(&path).unwrap().ino(), inode);
+        put(&path, "whole").unwrap();
+        assert_eq!(read_text(&path, 100).unwrap(), "whole");
     }
 
     #[test]

@@ -120,6 +120,8 @@ pub enum Verdict {
     NoStructure,
     /// The tasks are where the mapping has them, or somewhere as good.
     Holds,
+    /// The mapping would have tasks share a PU while another is idle.
+    Crowds,
     /// There may be a gain, and it may be chance.
     Uncertain(Gain),
     /// There is a gain, and it is not worth the moves: so much of the tasks' time is saved a second.
@@ -248,7 +250,7 @@ impl Policy {
             move_cost: view.topology.farthest().max(1) * UNITS_PER_EVENT as u64,
         })?;
         if !self.settings.always && crowds(view, &placement) {
-            return Ok(Decision::nothing(Verdict::Holds));
+            return Ok(Decision::nothing(Verdict::Crowds));
         }
         let gain = Gain::of(&weight, view.topology, &present, &placement);
         let mapping: Vec<(u32, usize)> = numbers.iter().copied().zip(placement.iter().copied()).collect();

@@ -183,10 +183,11 @@ fn check_format(meta: &[u8], path: &Path) -> Result<()> {
         format: u64,
     }
     match serde_json::from_slice::<Version>(meta) {
-        Ok(Version { format }) if format > FORMAT.into() => {
-            Err(Error::new(format!("{}: a recording of format {format}; this cohabit knows {FORMAT}", path.display()))
-                .remedy("use the cohabit that wrote it, or a newer one"))
-        }
+        Ok(Version { format }) if format > FORMAT.into() => Err(Error::new(format!(
+            "{}: a recording of format {format}; this cohabit knows formats up to {FORMAT}",
+            path.display()
+        ))
+        .remedy("use the cohabit that wrote it, or a newer one")),
         _ => Ok(()),
     }
 }

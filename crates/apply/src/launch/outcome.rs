@@ -183,8 +183,9 @@ fn about_phases(phases: &PhasesReport) -> Vec<String> {
         );
     }
     if let missed @ 1.. = announced.saturating_sub(*seen) {
+        let were = if missed == 1 { "was" } else { "were" };
         found.push(format!(
-            "{missed} of the {announced} phases that the program announced were over before threads could be moved"
+            "{missed} of the {announced} phases that the program announced {were} over before threads could be moved"
         ));
     }
     if !unknown.is_empty() {
@@ -209,8 +210,8 @@ fn differences(placement: &Placement, missing: usize) -> Vec<String> {
         let mut programs: Vec<&str> =
             plan.programs.iter().map(String::as_str).filter(|program| !program.is_empty()).collect();
         programs.dedup();
-        let programs = programs.join(", ");
-        found.push(format!("the profile is of {programs}, which was not executed here: nothing was placed"));
+        let (were, programs) = (if programs.len() == 1 { "was" } else { "were" }, programs.join(", "));
+        found.push(format!("the profile is of {programs}, which {were} not executed here: nothing was placed"));
     }
     for program in &placement.rivals {
         found.push(format!("more processes of {program} ran at once than the profile has: none of them is placed"));

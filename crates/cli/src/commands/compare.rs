@@ -152,7 +152,7 @@ impl Compare {
             Enough::OutOfTime => {
                 note(&format!(
                     "the time was over before all intervals were within {} %: --resume with a longer --budget goes on",
-                    100.0 * wanted.precision
+                    crate::number::percent(wanted.precision)
                 ));
                 End::Done
             }

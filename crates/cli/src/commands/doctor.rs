@@ -5,6 +5,7 @@ use super::restore::{remove_leftovers, removed_text};
 use crate::exit::End;
 use crate::json::JsonArgs;
 use crate::output::note;
+use cohabit_host::perf_event::{page_faults, refused};
 use cohabit_map::{MAPPERS, Mapper, Options, Problem};
 use cohabit_model::launcher::{Family, Launcher};
 use cohabit_model::{Error, Matrix, Period, Result, Topology};
@@ -258,17 +259,15 @@ fn ptrace() -> Check {
 }
 
 fn perf() -> Check {
-    let level = first_word("/proc/sys/kernel/perf_event_paranoid").and_then(|word| word.parse::<i32>().ok());
-    let allowed = level.is_some_and(|level| level <= 2 || is_root() && has_sys_admin());
+    let level = first_word("/proc/sys/kernel/perf_event_paranoid");
+    let level = level.map_or("not in this kernel".to_owned(), |level| format!("kernel.perf_event_paranoid is {level}"));
+    let tried = page_faults(std::process::id() as i32, -1).map_err(refused);
     Check {
         name: "perf events",
-        state: if allowed { State::Works } else { State::Limited },
-        found: match level {
-            Some(level) => format!("kernel.perf_event_paranoid is {level}"),
-            None => "not in this kernel".to_owned(),
-        },
+        state: if tried.is_ok() { State::Works } else { State::Limited },
+        found: tried.as_ref().map_or_else(|error| format!("{}; {level}", error.cause), |_| level.clone()),
         needed_for: "online detection of one's own programs without root",
-        remedy: (level.is_some() && !allowed).then(|| "as root: sysctl kernel.perf_event_paranoid=2".to_owned()),
+        remedy: tried.err().and_then(|error| error.remedy),
     }
 }
 
@@ -369,7 +368,8 @@ fn copies() -> Check {
         ),
         needed_for: "online detection with attach: large messages of MPI ranks (cohabit run counts messages in the ranks)",
         remedy: tried.err().map(|error| match error.remedy {
-            Some(remedy) if !is_root() => remedy,
+            // Where the detector itself cannot be loaded, that is what is wrong.
+            Some(remedy) if faults::load_check(None).is_err() => remedy,
             _ => "a kernel that allows fentry programs (CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS)".to_owned(),
         }),
     }

@@ -17,6 +17,7 @@ use cohabit_apply::Placement;
 use cohabit_cluster::calls::of_calls;
 use cohabit_evaluate::verdict::{Costs, Verdict, advised, verdict};
 use cohabit_map::objective::congestion::Trade;
+use cohabit_map::usable::preference;
 use cohabit_map::{Problem, mapper};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::file::check_writable;
@@ -120,13 +121,12 @@ impl Map {
         let mut made = self.how.map(&profile, &topology, self.machine.level_costs()?)?;
         let usable = usable(&topology, &made.options);
         let costs = costs(&made, &topology)?;
-        let mut verdict = verdict(&made.weight, &usable, costs, &made.mapping.mapper).beside(
-            &profile.meta.unseen_channels,
-            made.weight.tasks(),
-            &usable,
-        );
-        let timeline = (!profile.series.is_empty()).then(|| self.how.timeline(&profile)).transpose()?;
-        verdict = verdict.advised(advised(&profile, timeline.as_ref(), &made.weight, None));
+        let unseen = &profile.meta.unseen_channels;
+        let mut verdict =
+            verdict(&made.weight, &usable, costs, &made.mapping.mapper).beside(unseen, made.weight.tasks(), &usable);
+        let by = (self.per_phase.as_deref() == Some("clusters")).then_some(By::Clusters);
+        let timeline = (!profile.series.is_empty()).then(|| self.how.timeline(&profile, by)).transpose()?;
+        verdict = verdict.advised(advised(&profile, timeline.as_ref(), &made.weight, None), unseen);
         let advice = match &verdict.advice {
             // What is done is not advised.
             Advice::Congestion | Advice::Both if made.trades.is_some() => None,
@@ -248,9 +248,20 @@ fn slower(made: &Made) -> Option<String> {
 }
 
 /// What mappings have in common, where that can cost J.
-fn rule(made: &Made, topology: &Topology) -> &'static str {
+fn rule(made: &Made, topology: &Topology) -> String {
+    let open: Vec<usize> = topology.allowed().into_iter().filter(|pu| !made.options.forbidden.contains(pu)).collect();
     let shared = topology.nodes.iter().any(|node| node.level == Level::Core && node.pus.len() > 1);
-    if shared && !made.options.share_cores { " without --share-cores" } else { "" }
+    let fastness = |pu: &usize| preference(topology, *pu);
+    let has_fast = open.iter().map(fastness).min() != open.iter().map(fastness).max();
+    let tasks = made.placement.len();
+    let rules = [
+        (shared && !made.options.share_cores, "without --share-cores"),
+        (has_fast && tasks < open.len(), "that takes the fast cores first"),
+        (tasks > open.len(), "that gives each PU as many tasks"),
+        (!made.options.forbidden.is_empty() || !made.options.pins.is_empty(), "that keeps to --pin and --forbid"),
+    ];
+    let rules: Vec<&str> = rules.into_iter().filter(|(holds, _)| *holds).map(|(_, rule)| rule).collect();
+    if rules.is_empty() { String::new() } else { format!(" {}", rules.join(" and ")) }
 }
 
 fn text(made: &Made, topology: &Topology, costs: Costs, sentences: [Option<&String>; 3], meta: &Meta) -> String {

@@ -110,7 +110,8 @@ impl Record {
         }
         print(&lines)?;
         if lost > 0 {
-            note(&format!("{} events are missing: there was no room for them", lost));
+            let (events, them) = if lost == 1 { ("event is", "it") } else { ("events are", "them") };
+            note(&format!("{lost} {events} missing: there was no room for {them}"));
         }
         recording.meta().not_seen.iter().for_each(|line| note(&format!("not seen: {line}")));
         self.json.emit("record-check", json!({ "recording": path, "tasks": found.tasks, "events_lost": lost }))?;

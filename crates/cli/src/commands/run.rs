@@ -329,7 +329,9 @@ impl Run {
                 Some(text) => format!("nothing to gain: {text}"),
                 None => "the mapping confines no task to fewer PUs than are allowed here".to_owned(),
             };
-            return Some(format!("{why}; the program runs unplaced (--pinning always places it)"));
+            let how =
+                if matches!(self.placed.pinning, PinningArg::Always) { "" } else { " (--pinning always places it)" };
+            return Some(format!("{why}; the program runs unplaced{how}"));
         }
         let is_known = plan.programs.iter().any(|program| !program.is_empty());
         if is_launcher(&self.command) && !is_known {
@@ -490,16 +492,19 @@ fn notes(outcome: &cohabit_apply::Outcome, asked_to_watch: bool) -> Vec<String> 
     for placed in outcome.placed.iter().filter(|placed| placed.held && placed.affinity != placed.pus) {
         let found = list(placed.affinity.clone());
         let pus = list(placed.pus.clone());
-        notes.push(format!("task {} was put on PUs {pus} and its affinity reads back as {found}", placed.task));
+        let name = if placed.pus.len() == 1 { "PU" } else { "PUs" };
+        notes.push(format!("task {} was put on {name} {pus} and its affinity reads back as {found}", placed.task));
     }
     // One that pinned itself to where it was put changed nothing.
     for repinned in outcome.repinned.iter().filter(|repinned| repinned.affinity != repinned.pus) {
         let (task, pus, found) = (repinned.task, list(repinned.pus.clone()), list(repinned.affinity.clone()));
-        notes.push(format!("the program moved task {task} from PUs {pus} to {found} by itself"));
+        let name = if repinned.pus.len() == 1 { "PU" } else { "PUs" };
+        notes.push(format!("the program moved task {task} from {name} {pus} to {found} by itself"));
     }
     // Of a program that did not run, it is said that it did not.
     if !outcome.missing_tasks.is_empty() && !outcome.program_missing {
-        notes.push(format!("these tasks of the mapping never started: {}", list(outcome.missing_tasks.clone())));
+        let tasks = if outcome.missing_tasks.len() == 1 { "this task" } else { "these tasks" };
+        notes.push(format!("{tasks} of the mapping never started: {}", list(outcome.missing_tasks.clone())));
     }
     if outcome.unknown_thread_count > 0 {
         let (count, were) = (

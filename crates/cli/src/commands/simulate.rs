@@ -217,9 +217,9 @@ impl Simulate {
             })?,
         };
         if outline.intervals.len() < INTERVALS {
-            let (count, accesses) = (outline.intervals.len(), outline.accesses());
+            let (count, accesses) = (counted(outline.intervals.len(), "interval"), outline.accesses());
             let cause = format!(
-                "--sample: a run of {accesses} accesses in {count} intervals is too short for a sample: {INTERVALS} intervals are needed"
+                "--sample: a run of {accesses} accesses in {count} is too short for a sample: {INTERVALS} intervals are needed"
             );
             return Err(Error::new(cause).remedy("leave --sample out"));
         }

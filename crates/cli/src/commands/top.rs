@@ -2,7 +2,7 @@
 
 use super::Outcome;
 use super::run::finish_online;
-use crate::exit::End;
+use crate::exit::{End, Failure};
 use crate::json::JsonFileArgs;
 use crate::machine::MachineArgs;
 use crate::online::args::OnlineArgs;
@@ -55,7 +55,11 @@ impl Top {
         }
         self.json.check()?;
         self.pids.iter().try_for_each(|&pid| check_process(pid))?;
-        self.online.dry_run = !self.moves && !self.online.always;
+        if self.online.always && !self.moves {
+            let cause = "--always says when to move, and top moves nothing without --move";
+            return Err(Failure::usage(Error::new(cause).remedy("add --move")));
+        }
+        self.online.dry_run = !self.moves;
         let stop = until_signalled();
         let mut session = Session::start(&self.online, &self.machine, true, None)?;
         self.pids.iter().try_for_each(|&pid| session.follow(pid))?;

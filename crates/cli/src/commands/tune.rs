@@ -23,7 +23,7 @@ use cohabit_evaluate::compare::{Claim, Difference, Interval, Terms, least_blocks
 use cohabit_evaluate::tune::{blocks_to_verify, chosen, verified};
 use cohabit_evaluate::verdict::all_alike;
 use cohabit_model::file::check_writable;
-use cohabit_model::{Error, Mapping, Profile, Result};
+use cohabit_model::{Error, Mapping, Profile, Result, counted};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -200,7 +200,7 @@ impl Tune {
                 1 => "the placement that was tried was not faster".to_owned(),
                 several => format!("none of {several} placements was faster"),
             };
-            let text = format!("in {} blocks {tried} than the system's", values.len());
+            let text = format!("in {} {tried} than the system's", counted(values.len(), "block"));
             return Ok(Tuned::None(self.worded(&text)));
         };
         let blocks = self.affordable(blocks_to_verify(&values, arm, self.measure.precision, &terms), found, &terms);
@@ -381,7 +381,7 @@ impl Tune {
                     percent(difference.change),
                     percent(low),
                     percent(high),
-                    100.0 * terms.confidence,
+                    crate::number::percent(terms.confidence),
                     if same_hosts { SAME_HOSTS } else { "" },
                     self.with_cohabit(&self.output),
                 ));

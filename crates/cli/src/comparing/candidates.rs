@@ -2,7 +2,7 @@
 
 use crate::machine::MachineArgs;
 use crate::mapping::{Made, MappingArgs, usable};
-use cohabit_evaluate::verdict::hopeless;
+use cohabit_evaluate::verdict::hopeless_as_seen;
 use cohabit_map::MAPPERS;
 use cohabit_model::{Mapping, Profile, Result, Topology};
 use std::collections::BTreeSet;
@@ -50,14 +50,15 @@ pub fn candidates(
             Err(error) => notes.push(format!("{name} is left out: {}", error.cause)),
         }
     }
-    let hopeless = found.first().and_then(|(_, made)| hopeless(&made.weight, &usable(topology, &made.options)));
+    let hopeless =
+        found.first().and_then(|(_, made)| hopeless_as_seen(profile, &made.weight, &usable(topology, &made.options)));
     // By J, and of equal ones in the table's order.
     found.sort_by_key(|(_, made)| made.mapping.cost.distance);
     let by_time: Vec<_> =
         found.iter().position(|(name, _)| name == "best-by-time").map(|at| found.remove(at)).into_iter().collect();
     let worse: Vec<&str> = found.iter().skip(most).map(|(name, _)| name.as_str()).collect();
     if !worse.is_empty() {
-        notes.push(format!("left out, their J being larger: {}", worse.join(", ")));
+        notes.push(format!("left out, their J being no smaller: {}", worse.join(", ")));
     }
     if !same.is_empty() {
         notes.push(format!("these place the tasks as one of the others does: {}", same.join(", ")));

@@ -110,8 +110,9 @@ impl<'a> Outcome<'a> {
                 summary.outliers.iter().take(4).map(|&at| value(values[at], &self.results.by)).collect();
             let more = if summary.outliers.len() > some.len() { ", ..." } else { "" };
             let name = &self.results.arms[arm].name;
+            let (is, counts) = if summary.outliers.len() == 1 { ("is", "counts") } else { ("are", "count") };
             Some(format!(
-                "{} of {} runs of {name} are out of the ordinary, and count: {}{more}",
+                "{} of {} runs of {name} {is} out of the ordinary, and {counts}: {}{more}",
                 summary.outliers.len(),
                 values.len(),
                 some.join(", ")

@@ -5,7 +5,7 @@ use super::runner::{Ended, Runner};
 use crate::online::stop::{asked_by, until_signalled};
 use crate::progress::Line;
 use cohabit_evaluate::compare::{Terms, blocks_needed, least_blocks, log_ratios, order};
-use cohabit_model::{Error, Result};
+use cohabit_model::{Error, Result, counted};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -139,7 +139,7 @@ fn once(results: &mut Results, file: &Path, runner: &mut Runner, which: (usize, 
 fn told(error: Error, results: &Results, arm: usize) -> Error {
     let of = |arm: usize| results.runs.iter().filter(|run| run.arm == arm).count();
     let others: usize = (0..results.arms.len()).filter(|&other| other != arm).map(of).sum();
-    let cause = format!("{} (after {} good runs of this arm and {others} of others)", error.cause, of(arm));
+    let cause = format!("{} (after {} of this arm and {others} of others)", error.cause, counted(of(arm), "good run"));
     Error { cause, ..error }
 }
 

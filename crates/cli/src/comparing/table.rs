@@ -58,7 +58,7 @@ pub fn head(outcome: &Outcome) -> String {
         1 => "1 block".to_owned(),
         blocks => format!("{blocks} blocks"),
     };
-    let confidence = 100.0 * outcome.terms.confidence;
+    let confidence = crate::number::percent(outcome.terms.confidence);
     if outcome.blocks == 0 {
         return format!("{}: {blocks}\n", results.program.join(" "));
     }

@@ -71,7 +71,9 @@ fn usage(words: &str, file: &str, command: &[OsString]) -> String {
         false => {
             // Threads that run already are what some files are for.
             let own = words.split("for threads: ").last().unwrap_or(words);
-            own.replace("./FILE", file).replace("FILE", file).replace("CMD", &joined(command))
+            // The shell looks for a file to read in PATH alone where its name has no slash.
+            let read = if file.contains('/') { file.to_owned() } else { format!("./{file}") };
+            own.replace("./FILE", &read).replace("FILE", file).replace("CMD", &joined(command))
         }
     }
 }
@@ -90,5 +92,6 @@ mod tests {
         ] {
             assert_eq!(usage(words, "/d/f", &command(line)), expected);
         }
+        assert_eq!(usage(". ./FILE; CMD", "f", &command("./solver in")), ". ./f; ./solver in");
     }
 }

@@ -46,7 +46,7 @@ impl Decisions {
                 let moved = if self.moved.is_some() { "; tasks were moved all the same (--always)" } else { "" };
                 (Some(false), format!("nothing to gain: {reason}{moved}"))
             }
-            None => self.moved.map_or_else(|| self.kept(tasks < topology.pus.len()), |gain| self.moved(gain)),
+            None => self.moved.map_or_else(|| self.kept(tasks < topology.allowed().len()), |gain| self.moved(gain)),
         };
         Ending { can_gain, text }
     }
@@ -81,9 +81,14 @@ impl Decisions {
             Some(Verdict::NoStructure) => {
                 (Some(false), "nothing to gain: all tasks communicate alike, so no placement is better".to_owned())
             }
-            Some(Verdict::Holds) => {
-                (Some(false), "nothing to gain: the tasks were where the mapping has them".to_owned())
-            }
+            Some(Verdict::Holds) => (
+                Some(false),
+                "nothing to gain: where the tasks were was as good as where the mapping has them".to_owned(),
+            ),
+            Some(Verdict::Crowds) => (
+                None,
+                "nothing was moved: the mapping would have had tasks share a PU while another is idle".to_owned(),
+            ),
             Some(Verdict::Uncertain(gain)) => (None, format!("not sure of a gain: {}: it may be chance", saves(gain))),
             Some(Verdict::NotWorth(gain, saved)) => {
                 (Some(false), format!("nothing to gain: {}", not_worth(gain, saved)))
@@ -118,7 +123,7 @@ mod tests {
                 "0.020 ms in a second: not worth the moves",
             ),
             (&[NotWorth(GAIN, saved), NoStructure], Some(false), "nothing to gain: all tasks communicate alike"),
-            (&[Holds], Some(false), "nothing to gain: the tasks were where"),
+            (&[Holds], Some(false), "nothing to gain: where the tasks were was as good"),
             (&[WouldMove(GAIN), TooFewEvents], Some(true), "tasks would be moved: distance cost 200 -> 50"),
             (&[TooSoon(GAIN)], Some(true), "over before tasks were moved"),
             (&[Moved(GAIN), Holds], Some(true), "only runs with and without cohabit"),

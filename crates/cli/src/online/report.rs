@@ -3,7 +3,7 @@
 use super::Log;
 use super::ending::Ending;
 use super::following::Followed;
-use cohabit_model::{Profile, Task};
+use cohabit_model::{Profile, Task, counted};
 use cohabit_observe::mpi;
 use cohabit_online::evidence::{KINDS, Kind};
 use cohabit_online::faults::Counters;
@@ -138,17 +138,20 @@ impl Report {
         let sent = match self.messages {
             mpi::Amount { messages: 0, .. } => String::new(),
             mpi::Amount { messages, bytes } => {
-                format!(", {messages} messages of MPI ranks ({:.1} MiB)", bytes as f64 / f64::from(1 << 20))
+                format!(
+                    ", {} of MPI ranks ({:.1} MiB)",
+                    counted(messages as usize, "message"),
+                    bytes as f64 / f64::from(1 << 20)
+                )
             }
         };
         format!(
-            "{} {}, {} page faults ({:.0} a second), {} communication events{sent}, {} moves; {:.2} s of CPU time used by cohabit in {:.1} s{waited}{}",
-            self.task_count,
-            if self.task_count == 1 { "task" } else { "tasks" },
-            counters.faults,
+            "{}, {} ({:.0} a second), {}{sent}, {}; {:.2} s of CPU time used by cohabit in {:.1} s{waited}{}",
+            counted(self.task_count, "task"),
+            counted(counters.faults as usize, "page fault"),
             counters.faults as f64 / self.time.as_secs_f64().max(0.001),
-            counters.events,
-            self.moves,
+            counted(counters.events as usize, "communication event"),
+            counted(self.moves as usize, "move"),
             self.own_cpu.as_secs_f64(),
             self.time.as_secs_f64(),
             told(self.sure),

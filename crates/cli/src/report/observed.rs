@@ -14,6 +14,7 @@ use crate::show::hot::{call_sites, label, verdict, verdict_of};
 use crate::show::summary::{self, reason_of, value_of};
 use crate::show::{Dram, ShowOptions, axes};
 use crate::words::{noun, tasks_of};
+use cohabit_evaluate::verdict::as_far_as_seen;
 use cohabit_model::metrics::advice::Advice;
 use cohabit_model::metrics::table::{Known, METRICS};
 use cohabit_model::profile::{CallSite, CodeSite, PairSites, Task};
@@ -101,7 +102,7 @@ impl Observed {
         ));
         out += &format!("<p class=\"verdict\">{}</p>\n", html::text(&summary::verdict(profile, &options)));
         let (advice, hopeless) =
-            (summary::advice(profile, &options), self.placed.as_ref().ok().and_then(Placed::hopeless));
+            (summary::advice(profile, &options), self.placed.as_ref().ok().and_then(|placed| placed.hopeless(profile)));
         // What is said of the program holds on machines where it matters who is near whom.
         let of_placement = matches!(advice, Advice::Locality | Advice::Together | Advice::Congestion | Advice::Both);
         let on = if hopeless.is_some() && of_placement { ", where PUs are not alike" } else { "" };
@@ -109,7 +110,11 @@ impl Observed {
             out +=
                 &html::paragraph(&format!("On this page's machine there is nothing to gain from placement: {reason}."));
         }
-        out += &html::paragraph(&format!("Advice{on}: {}.", advice.sentence()));
+        let sentence = match advice {
+            Advice::Nothing => as_far_as_seen(advice.sentence(), &profile.meta.unseen_channels),
+            _ => advice.sentence(),
+        };
+        out += &html::paragraph(&format!("Advice{on}: {sentence}."));
         let known = Known { profile, timeline: self.timeline.as_ref(), dram_bytes: options.dram_bytes() };
         let row = |metric: &cohabit_model::metrics::table::Metric| {
             let (value, says) = match (metric.value)(&known) {

@@ -6,7 +6,7 @@ use crate::mapping::weight_of;
 use crate::picture::text::grouped;
 use crate::progress::during;
 use cohabit_apply::{Placement, exporter};
-use cohabit_evaluate::verdict::hopeless;
+use cohabit_evaluate::verdict::hopeless_as_seen;
 use cohabit_map::{MAPPERS, Mapper, Options, Problem, mapper};
 use cohabit_model::cost::distance_cost;
 use cohabit_model::mapping::{Cost as MappingCost, FORMAT, Placed as PlacedTask};
@@ -116,8 +116,8 @@ impl Placed {
     }
 
     /// Why no placement gains anything on this machine, where none does.
-    pub fn hopeless(&self) -> Option<String> {
-        hopeless(&self.weight, &self.topology)
+    pub fn hopeless(&self, profile: &Profile) -> Option<String> {
+        hopeless_as_seen(profile, &self.weight, &self.topology)
     }
 
     /// The section's content.
@@ -134,7 +134,7 @@ impl Placed {
             grouped(after),
             self.name,
         ));
-        if let Some(reason) = self.hopeless() {
+        if let Some(reason) = self.hopeless(profile) {
             out += &html::paragraph(&format!("Here that gains nothing: {reason}."));
         }
         out += "<div class=\"pair\">\n";

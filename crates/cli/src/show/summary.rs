@@ -90,7 +90,7 @@ pub fn structure(profile: &Profile, options: &ShowOptions) -> String {
     row(
         "with neighbours in number",
         &percent(metrics.neighbour_share),
-        &format!("of all {unit} are between {several} k and k + 1"),
+        &format!("of all {unit} are between k and k + 1, or first and last"),
     );
     row(&format!("imbalance of the {several}"), &percent(metrics.imbalance), "how far the busiest is above the mean");
     let known = Known { profile, timeline: options.timeline.as_ref(), dram_bytes: options.dram_bytes() };

@@ -48,7 +48,7 @@ fn text(profile: &Profile) -> String {
 #[test]
 fn patterns_have_their_verdicts() {
     let cases = [
-        (ring(8), "each thread communicates mostly with neighbours in number (100 % of it): placement can help"),
+        (ring(8), "the threads communicate mostly with neighbours in number (100 % of it): placement can help"),
         (
             profile(8, Kind::Threads, |a, b| u64::from(a != b)),
             "all pairs communicate alike: which thread is where does not matter, which PUs stay idle may",
@@ -129,7 +129,7 @@ fn ranks_are_called_ranks() {
         "5 MPI ranks of ./prog\n",
         "receiver\n sender ",
         "strongest pairs (sender -> receiver, messages, share of all)\n  rank 0 -> rank 1 ",
-        "each rank communicates mostly with neighbours in number",
+        "the ranks communicate mostly with neighbours in number",
         "partners of a rank ",
         "imbalance of the ranks ",
         "time in MPI (waiting for others included)\n  10 to 90 % of a rank's time, median 30 %\n",
@@ -158,15 +158,8 @@ fn the_picture_comes_first_and_coverage_last() {
     let mut profile = ring(4);
     profile.meta.coverage.not_seen = vec!["the first".into(), "the second".into()];
     let parts = |text: &str| {
-        let heads = [
-            "4 threads",
-            " writer",
-            "each thread communicates",
-            "strongest pairs",
-            "totals",
-            "structure",
-            "coverage: ",
-        ];
+        let heads =
+            ["4 threads", " writer", "the threads communicate", "strongest pairs", "totals", "structure", "coverage: "];
         heads.map(|head| text.find(&format!("\n{head}")).map_or(0, |at| at + 1))
     };
     let brief = text(&profile);
@@ -197,7 +190,7 @@ fn figures_say_what_they_mean() {
         "  accessed by a thread        9.8 KiB\n",
         "  pairs that communicate      4 of 6\n",
         "  partners of a thread        2.0       others it communicates with; few messages count less\n",
-        "  with neighbours in number   100 %     of all messages are between threads k and k + 1\n",
+        "  with neighbours in number   100 %     of all messages are between k and k + 1, or first and last\n",
         "  locality (CommLoc)          0.333     0: all pairs alike; the more, the more a few pairs stand out\n",
         "  imbalance of the threads    0 %       how far the busiest is above the mean\n",
         "  share of memory (CommR)     10.00 %   of all bytes accessed are communicated\n",

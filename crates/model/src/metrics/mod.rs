@@ -193,12 +193,12 @@ impl Structure {
             }
             Self::Neighbours { share } => {
                 format!(
-                    "each {one} communicates mostly with neighbours in number ({} of it): placement can help",
+                    "the {several} communicate mostly with neighbours in number ({} of it): placement can help",
                     percent(share)
                 )
             }
             Self::FewPartners { partners } => {
-                format!("each {one} communicates mostly with {partners:.1} others: placement can help")
+                format!("the {several} communicate mostly with {partners:.1} others each: placement can help")
             }
             Self::Weak => "most pairs communicate, some more than others: placement can help a little".into(),
         }

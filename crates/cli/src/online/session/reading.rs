@@ -110,7 +110,10 @@ impl Session {
         self.extra.is_sure = self.sure.is_sure();
         if self.sure_at.is_none() && self.sure.is_sure() {
             self.sure_at = Some(now);
-            let text = format!("all {} pairs of tasks are told apart", self.sure.pairs);
+            let text = match self.sure.pairs {
+                1 => "it is known of the one pair of tasks whether it communicates".to_owned(),
+                pairs => format!("all {pairs} pairs of tasks are told apart"),
+            };
             self.log.tell(now, "sure", text, Vec::new());
         }
     }

@@ -34,10 +34,13 @@ impl Session {
         let (seen, size) = (self.tasks.ranks.len(), self.tasks.ranks.values().flatten().max());
         let missing = size.map_or(0, |&size| (size as usize).saturating_sub(seen));
         if self.node.is_none() && missing > 0 {
-            let text = format!(
-                "{missing} of {} ranks were not seen: they ran on other nodes (`mpirun ... cohabit run -- CMD` watches on each)",
-                seen + missing
-            );
+            let were = if missing == 1 { "was" } else { "were" };
+            let what = match self.page {
+                Some(_) => "seen: they ran on other nodes (`mpirun ... cohabit run -- CMD` watches on each)",
+                // Of those that were named, whoever started the others.
+                None => "among the processes that were named",
+            };
+            let text = format!("{missing} of {} ranks {were} not {what}", seen + missing);
             self.log.tell(now, "warning", text, Vec::new());
         }
     }
@@ -58,7 +61,13 @@ impl Session {
                         .to_owned(),
                 );
             }
-            Verdict::Holds => keep(log, "holds", "the tasks are where the mapping has them".to_owned()),
+            Verdict::Holds => {
+                keep(log, "holds", "where the tasks are is as good as where the mapping has them".to_owned());
+            }
+            Verdict::Crowds => {
+                let text = "the mapping would have tasks share a PU while another is idle: it is not taken";
+                keep(log, "crowds", text.to_owned());
+            }
             Verdict::Uncertain(gain) => keep(log, "uncertain", format!("{}: it may be chance", saves(gain))),
             Verdict::NotWorth(gain, saved) => keep(log, "not worth", not_worth(gain, saved)),
             Verdict::TriedBefore(gain) => keep(log, "tried", format!("{}, but it was tried and hurt", saves(gain))),
