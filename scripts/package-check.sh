@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Proves that the packages work: in fresh Debian 12 and 13 and Ubuntu 24.04, the .deb is installed by apt, profiles, maps and
 # runs a program, is removed, and leaves nothing; then the tarball does the same from a home folder, for a user who is not
-# root, by its module file (Environment Modules), and once more after it was moved (Lmod). Needs root, debootstrap, and build/packages.
+# root, by its module file (Lmod), and once more after it was moved (Environment Modules). Needs root, debootstrap, and build/packages.
 #
 #   scripts/package-check.sh [RELEASE...]        bookworm, trixie and noble, if none is named
 #
@@ -55,7 +55,8 @@ for release in "${releases[@]}"; do
     as_apt install -y xz-utils
     enter useradd --create-home user
     # With each of the programs that read module files: its package, and what defines `module`; after the first the tree is moved.
-    for by in 'environment-modules /usr/share/modules/init/bash opt' 'lmod /usr/share/lmod/lmod/init/bash moved there'; do
+    # Lmod takes no module file in Tcl whose path has a blank.
+    for by in 'lmod /usr/share/lmod/lmod/init/bash opt' 'environment-modules /usr/share/modules/init/bash moved there'; do
         read -r package init at <<<"$by"
         say "$release: the tarball, for a user, by its module file and $package"
         as_apt install -y "$package"
