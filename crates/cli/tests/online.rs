@@ -3,6 +3,7 @@
 
 mod common;
 
+use cohabit_host::memory_events::{DEVICES, MemoryEvents};
 use cohabit_model::Topology;
 use cohabit_online::policy::are_alike;
 use cohabit_testing::{Killed, sleeper};
@@ -75,6 +76,30 @@ fn processes_that_share_memory_are_seen() {
     assert_eq!((&document["command"], &document["tasks"]), (&"run".into(), &7.into()));
     assert_eq!(document["status"]["exited"], 0);
     assert_eq!(document["moves"], 0);
+}
+
+/// Where no PMU samples accesses, whoever asks for one is told so, in one line, and nobody else; where one does, there are
+/// samples of it.
+#[test]
+fn a_pmu_that_is_not_there_is_missed_by_whoever_asks_for_it() {
+    let test = "a_pmu_that_is_not_there_is_missed_by_whoever_asks_for_it";
+    let Some(program) = workload(test, PAIRS) else { return };
+    let is_there = MemoryEvents::find(Path::new(DEVICES)).is_ok();
+    if is_there && !can(test, &[("PMU samples", "works")]) {
+        return;
+    }
+    let (room, program) = (Room::new(), program.to_str().unwrap());
+    for (which, is_asked_for) in [("pmu", true), ("auto", false)] {
+        let arguments = ["run", "--dry-run", "--faults", which, "--json", "r.json", "--", program, "1"];
+        let Some(ran) = online(test, &room, &arguments) else { return };
+        assert_eq!((ran.status, ran.stdout.as_str()), (Some(0), "right\n"), "{}", ran.stderr);
+        let said: Vec<&str> = ran.stderr.lines().filter(|line| line.contains("samples by the PMU")).collect();
+        let is_missed = said.iter().filter(|line| line.contains("no samples by the PMU: ")).count();
+        let expected = (usize::from(is_there || is_asked_for), usize::from(!is_there && is_asked_for));
+        assert_eq!((said.len(), is_missed), expected, "{}", ran.stderr);
+        let samples = document(&room, "r.json")["samples_by_pmu"].as_u64().unwrap();
+        assert_eq!(samples > 0, is_there, "{samples}");
+    }
 }
 
 /// Runs a program online, as a user without rights; none, said aloud, where that cannot be, or that user may not use

@@ -3,9 +3,13 @@
 use super::abi::{self, cohabit_sample as Sample, cohabit_task_event as Event};
 use super::mappings::{self, Range};
 use super::object::{self, as_bytes, refused};
+use super::perf::online_pus;
+use super::pmu::Pmu;
+use super::ring::{Record, Rings};
 use super::{Counters, Options, Reading, Source, TaskEvent, follow};
 use crate::evidence::{Evidence, Kind};
-use crate::sampling::{Code, DELAYS, DRAWN, Delays, Registers, Sampler, Sighting, Sums, Taken};
+use crate::sampling::{Code, DELAYS, DRAWN, DataSource, Delays, Registers, Sampler, Sighting, Sums, Taken};
+use cohabit_host::perf_event::Clock;
 use cohabit_model::{Error, Result};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ProgramInput, RingBuffer, RingBufferBuilder};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -24,7 +28,11 @@ pub struct BpfFaults {
     /// What sees copies, once that was wanted; none where the kernel refuses it.
     copies: Option<Vec<Link>>,
     events: Records<Event>,
-    samples: Option<(Records<Sample>, Sampler)>,
+    samples: Option<Records<Sample>>,
+    /// What samples accesses besides, and the rings that they come by.
+    pmu: Option<(Pmu, Rings)>,
+    /// Where any of both are taken.
+    sampler: Option<Sampler>,
     /// Samples after switches: what delays have shown, whether the timers are ready, and the program, as long as it is
     /// attached.
     delays: Delays,
@@ -33,6 +41,8 @@ pub struct BpfFaults {
     maps: Maps,
     /// Slots in use, with the task in each.
     slots: HashMap<u32, Living>,
+    /// Slots of the threads that live, by thread id.
+    tids: HashMap<i32, u32>,
     /// Slots of the tasks that ended last, oldest first.
     ended: VecDeque<u32>,
     /// Slots of tasks that have ended since the pairs were last read.
@@ -47,6 +57,8 @@ pub struct BpfFaults {
     processes: BTreeMap<i32, Process>,
     /// Events of pairs that no living task stands behind any more.
     stale: u64,
+    /// Samples that found no room in the rings.
+    lost_by_pmu: u64,
     object: Object,
 }
 
@@ -59,6 +71,8 @@ struct Process {
     shared: Vec<Range>,
     /// What nobody can write to.
     fixed: Vec<(u64, u64)>,
+    /// Stacks of threads, where a PMU samples.
+    stacks: Vec<(u64, u64)>,
     /// How large its address space was when its mappings were read, as the kernel says it.
     size: String,
     /// After how many looks at its size its mappings are to be read again, changed or not.
@@ -68,7 +82,22 @@ struct Process {
 #[derive(Clone, Copy)]
 struct Living {
     task: u32,
+    tid: i32,
     process: i32,
+}
+
+/// What a sample shows.
+enum Seen {
+    /// Where a task was.
+    At(Box<Sample>),
+    /// Which address a thread used, and where the data came from.
+    Access(i32, u64, DataSource),
+}
+
+impl Process {
+    fn reach(&self, process: i32) -> mappings::Reach<'_> {
+        mappings::Reach { shared: &self.shared, fixed: &self.fixed, process, threads: self.tasks }
+    }
 }
 
 struct Maps {
@@ -100,21 +129,25 @@ impl BpfFaults {
         };
         let events = Records::of(&map("task_events")?)?;
         let samples = match options.sampling {
-            Some(_) => Some((Records::of(&map("samples")?)?, Sampler::default())),
+            Some(_) => Some(Records::of(&map("samples")?)?),
             None => None,
         };
+        let pmu = Pmu::start(options, Clock::Monotonic)?.map(|pmu| (pmu, Rings::default()));
         let links = object::attach(&object, samples.is_some())?;
         let (slots, processes) = (HashMap::new(), BTreeMap::new());
         Ok(Self {
             _links: links,
             copies: None,
             events,
+            sampler: (samples.is_some() || pmu.is_some()).then(Sampler::default),
             samples,
+            pmu,
             delays: Delays::default(),
             timers_are_ready: false,
             switches: None,
             maps,
             slots,
+            tids: HashMap::new(),
             ended: VecDeque::new(),
             unread: Vec::new(),
             known: Counters::default(),
@@ -123,6 +156,7 @@ impl BpfFaults {
             next_task: 0,
             processes,
             stale: 0,
+            lost_by_pmu: 0,
             object,
         })
     }
@@ -157,6 +191,7 @@ impl BpfFaults {
         ranges.truncate(abi::COHABIT_MAX_RANGES as usize);
         let memory = self.processes.entry(process).or_default();
         memory.fixed = mappings::fixed(maps);
+        memory.stacks = if self.pmu.is_some() { mappings::stacks(maps) } else { Vec::new() };
         let known = &mut memory.shared;
         if *known == ranges {
             return Ok(());
@@ -217,9 +252,11 @@ impl BpfFaults {
             events_lost: self.counter(abi::COHABIT_COUNT_PAIRS_LOST)?
                 + self.counter(abi::COHABIT_COUNT_RACES)?
                 + self.counter(abi::COHABIT_COUNT_SAMPLES_LOST)?
-                + self.stale,
+                + self.stale
+                + self.lost_by_pmu,
             tasks_lost: self.counter(abi::COHABIT_COUNT_TASKS_LOST)? + self.counter(abi::COHABIT_COUNT_ENDS_LOST)?,
             tasks_not_sampled: 0,
+            tasks_without_pmu: self.known.tasks_without_pmu,
             copied: match self.copies {
                 Some(_) => Some(self.counter(abi::COHABIT_COUNT_COPIED)?),
                 None => None,
@@ -252,32 +289,58 @@ impl BpfFaults {
     }
 
     fn sampled(&self) -> Sums {
-        self.samples.as_ref().map(|(_, sampler)| sampler.sums).unwrap_or_default()
+        self.sampler.as_ref().map(|sampler| sampler.sums).unwrap_or_default()
     }
 
-    /// Finds out what the tasks did that were sampled.
+    /// Finds out what the tasks did that were sampled, by the timer and by a PMU, in the order of time.
     fn take_samples(&mut self) -> Result<()> {
-        let Some((records, sampler)) = &mut self.samples else { return Ok(()) };
-        for sample in records.take()? {
-            let Some(living) = self.slots.get(&sample.slot) else { continue };
-            let process = sample.process as i32;
-            let known = self.processes.get(&process);
-            let (shared, fixed, threads) =
-                known.map_or((&[][..], &[][..], 0), |known| (&known.shared[..], &known.fixed[..], known.tasks));
-            let reach = mappings::Reach { shared, fixed, process, threads };
-            let registers = Registers { instruction: sample.instruction, general: sample.registers };
-            let place = |address| reach.place(address);
-            let code = Code { start: sample.code_start, bytes: &sample.code[..sample.code_bytes as usize] };
-            let by_tick = sample.delay == abi::COHABIT_BY_TICK;
-            let taken = if by_tick { Taken::Regularly } else { Taken::AfterSwitch };
-            let at = (Duration::from_nanos(sample.time_ns), taken);
-            let value = |address| super::perf::word(process, address);
-            let tells = sampler.add(at, living.task, &registers, &code, place, value);
-            if !by_tick {
-                self.delays.add(sample.delay as usize, tells);
+        let mut taken = Vec::new();
+        if let Some(records) = &mut self.samples {
+            taken.extend(records.take()?.into_iter().map(|sample| (sample.time_ns, Seen::At(Box::new(sample)))));
+        }
+        let accesses = self.pmu.as_mut().map(|(_, rings)| rings.read()).unwrap_or_default();
+        for record in accesses {
+            match record {
+                Record::Access { time, tid, address, source } => taken.push((time, Seen::Access(tid, address, source))),
+                Record::Lost { count } => self.lost_by_pmu += count,
+                _ => {}
+            }
+        }
+        taken.sort_by_key(|(time, _)| *time);
+        for (time, seen) in taken {
+            let now = Duration::from_nanos(time);
+            match seen {
+                Seen::At(sample) => self.sample(now, &sample),
+                Seen::Access(tid, address, source) => self.access(now, tid, address, source),
             }
         }
         Ok(())
+    }
+
+    fn sample(&mut self, now: Duration, sample: &Sample) {
+        let (Some(living), Some(sampler)) = (self.slots.get(&sample.slot), &mut self.sampler) else { return };
+        let process = sample.process as i32;
+        let known = self.processes.get(&process);
+        let reach = known
+            .map_or(mappings::Reach { shared: &[], fixed: &[], process, threads: 0 }, |known| known.reach(process));
+        let registers = Registers { instruction: sample.instruction, general: sample.registers };
+        let place = |address| reach.place(address);
+        let code = Code { start: sample.code_start, bytes: &sample.code[..sample.code_bytes as usize] };
+        let by_tick = sample.delay == abi::COHABIT_BY_TICK;
+        let taken = if by_tick { Taken::Regularly } else { Taken::AfterSwitch };
+        let value = |address| super::perf::word(process, address);
+        let tells = sampler.add((now, taken), living.task, &registers, &code, place, value);
+        if !by_tick {
+            self.delays.add(sample.delay as usize, tells);
+        }
+    }
+
+    fn access(&mut self, now: Duration, tid: i32, address: u64, source: DataSource) {
+        let living = self.tids.get(&tid).and_then(|slot| self.slots.get(slot));
+        let (Some(living), Some(sampler)) = (living, &mut self.sampler) else { return };
+        let Some(known) = self.processes.get(&living.process) else { return };
+        let reach = known.reach(living.process);
+        sampler.add_access(now, living.task, address, source, |address| reach.place_off(&known.stacks, address));
     }
 
     /// What happened to tasks, and the slots of those that ended.
@@ -292,8 +355,11 @@ impl BpfFaults {
                     // The other threads end, and that is told of each.
                     let known = self.processes.entry(event.process as i32).or_default();
                     *known = Process { tasks: known.tasks, ..Process::default() };
-                    if let Some(living) = self.slots.get(&event.slot) {
-                        told.push(TaskEvent::Exec { task: living.task, tid: event.tid as i32 });
+                    if let Some(living) = self.slots.get_mut(&event.slot) {
+                        self.tids.remove(&living.tid);
+                        living.tid = event.tid as i32;
+                        self.tids.insert(living.tid, event.slot);
+                        told.push(TaskEvent::Exec { task: living.task, tid: living.tid });
                     }
                 }
                 _ => {}
@@ -306,6 +372,10 @@ impl BpfFaults {
                 if let Some(process) = self.processes.get_mut(&living.process) {
                     process.tasks = process.tasks.saturating_sub(1);
                 }
+                // Another may have its id by now.
+                if self.tids.get(&living.tid) == Some(&slot) {
+                    self.tids.remove(&living.tid);
+                }
                 told.insert(place + shift, TaskEvent::Ended { task: living.task });
                 slots.push(slot);
             }
@@ -314,13 +384,14 @@ impl BpfFaults {
     }
 
     fn started(&mut self, event: &Event) -> TaskEvent {
-        let (task, process) = (self.next_task, event.process as i32);
+        let (task, tid, process) = (self.next_task, event.tid as i32, event.process as i32);
         self.next_task += 1;
         let parent = (event.parent_slot != event.slot).then(|| self.slots.get(&event.parent_slot)).flatten();
         let parent = parent.map(|living| living.task);
-        self.slots.insert(event.slot, Living { task, process });
+        self.slots.insert(event.slot, Living { task, tid, process });
+        self.tids.insert(tid, event.slot);
         self.processes.entry(process).or_default().tasks += 1;
-        TaskEvent::Started { task, tid: event.tid as i32, process, parent }
+        TaskEvent::Started { task, tid, process, parent }
     }
 
     /// Slots whose counts have been read may be given out again, but for those of the tasks that ended last: blocks
@@ -370,7 +441,9 @@ impl Source for BpfFaults {
     }
 
     fn follow(&mut self, process: i32) -> Result<()> {
+        let mut tids = Vec::new();
         follow::threads(process, |tid| {
+            tids.push(tid);
             let record = abi::cohabit_follow { tid: tid as u32, process: process as u32 };
             match self.run("follow", as_bytes(&record))? {
                 abi::COHABIT_NOT_FOLLOWED => return Err(Error::new("too many tasks are followed already")),
@@ -382,6 +455,9 @@ impl Source for BpfFaults {
             }
             Ok(())
         })?;
+        if let Some((pmu, rings)) = &mut self.pmu {
+            self.known.tasks_without_pmu += pmu.follow(&tids, &online_pus(), rings);
+        }
         let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
         self.share(process, &maps)
     }
@@ -390,7 +466,7 @@ impl Source for BpfFaults {
         let (tasks, ended) = self.take_tasks()?;
         self.unread.extend(ended);
         self.take_samples()?;
-        if let Some((_, sampler)) = &mut self.samples {
+        if let Some(sampler) = &mut self.sampler {
             sampler.end(&super::ended(&tasks));
         }
         if !with_pairs {
@@ -400,7 +476,7 @@ impl Source for BpfFaults {
         let events = self.counter(abi::COHABIT_COUNT_EVENTS)? + self.counter(abi::COHABIT_COUNT_COPIED)?;
         let has_pairs = std::mem::replace(&mut self.kernels_events, events) != events;
         let mut seen = if has_pairs { self.take_pairs(now)? } else { Vec::new() };
-        seen.extend(self.samples.as_mut().map(|(_, sampler)| sampler.take(now)).unwrap_or_default());
+        seen.extend(self.sampler.as_mut().map(|sampler| sampler.take(now)).unwrap_or_default());
         let ended = std::mem::take(&mut self.unread);
         self.free(ended)?;
         self.known = self.counters()?;
@@ -447,11 +523,11 @@ impl Source for BpfFaults {
     }
 
     fn take_sightings(&mut self) -> Vec<Sighting> {
-        self.samples.as_mut().map(|(_, sampler)| sampler.take_sightings()).unwrap_or_default()
+        self.sampler.as_mut().map(Sampler::take_sightings).unwrap_or_default()
     }
 
     fn forget_samples(&mut self) {
-        if let Some((_, sampler)) = &mut self.samples {
+        if let Some(sampler) = &mut self.sampler {
             sampler.forget();
         }
     }

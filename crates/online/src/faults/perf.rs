@@ -3,19 +3,19 @@
 
 use super::follow;
 use super::mappings::{self, Range};
-use super::ring::{Record, Ring};
+use super::pmu::Pmu;
+use super::ring::{Record, Rings};
 use super::table::{Table, private_key, shared_key, within_page};
 use super::{Counters, Options, Reading, Source, TaskEvent};
 use crate::evidence::{Evidence, Kind};
-use crate::sampling::{By, Code, Registers, Sampler, Sighting, Taken, between};
-use cohabit_host::perf_event::{files_allowed, page_faults, refused, registers};
+use crate::sampling::{By, Code, DataSource, Registers, Sampler, Sighting, Taken, between};
+use cohabit_host::CpuMask;
+use cohabit_host::perf_event::{Clock, files_allowed, page_faults, refused, registers};
 use cohabit_model::{Error, Result};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs::File;
 use std::io::{self, IoSliceMut};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
@@ -31,14 +31,15 @@ const CODE_BYTES: usize = 128;
 
 /// Page faults through perf events.
 pub struct PerfFaults {
-    /// A ring a PU that is online.
-    rings: Vec<Ring>,
-    /// Events of single threads that write into the rings.
-    events: Vec<File>,
+    /// What single threads' events write to.
+    rings: Rings,
     table: Table,
     block_shift: u32,
-    /// Of a thread's time, how much there is from one sample to the next.
-    samples: Option<(Duration, Sampler)>,
+    /// Of a thread's time, how much there is from one sample of its registers to the next.
+    every: Option<Duration>,
+    pmu: Option<Pmu>,
+    /// Where any of both are taken.
+    sampler: Option<Sampler>,
     /// Thread id to number.
     tasks: HashMap<i32, Living>,
     processes: BTreeMap<i32, Process>,
@@ -53,12 +54,14 @@ struct Living {
     process: i32,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Process {
     threads: usize,
     shared: Vec<Range>,
     /// What nobody can write to.
     fixed: Vec<(u64, u64)>,
+    /// Stacks of threads, where a PMU samples.
+    stacks: Vec<(u64, u64)>,
 }
 
 impl PerfFaults {
@@ -74,12 +77,14 @@ impl PerfFaults {
         if let Some(every) = every {
             registers(own, -1, every).map_err(refused)?;
         }
+        let pmu = Pmu::start(options, Clock::Default)?;
         Ok(Self {
-            rings: Vec::new(),
-            events: Vec::new(),
+            rings: Rings::default(),
             table: Table::new(options.blocks),
             block_shift: options.block_bytes.ilog2(),
-            samples: every.map(|every| (every, Sampler::default())),
+            every,
+            sampler: (every.is_some() || pmu.is_some()).then(Sampler::default),
+            pmu,
             tasks: HashMap::new(),
             processes: BTreeMap::new(),
             next_task: 0,
@@ -98,9 +103,9 @@ impl PerfFaults {
         let parents =
             parent.and_then(|tid| self.tasks.get(&tid)).and_then(|parent| self.processes.get(&parent.process));
         // A new process has the mappings of its parent.
-        let (shared, fixed) = parents.map(|parent| (parent.shared.clone(), parent.fixed.clone())).unwrap_or_default();
+        let inherited = parents.map(|parent| Process { threads: 0, ..parent.clone() }).unwrap_or_default();
         self.tasks.insert(tid, Living { task, process });
-        self.processes.entry(process).or_insert(Process { threads: 0, shared, fixed }).threads += 1;
+        self.processes.entry(process).or_insert(inherited).threads += 1;
         self.told.push(TaskEvent::Started { task, tid, process, parent: creator });
     }
 
@@ -147,25 +152,20 @@ impl PerfFaults {
 
     /// Samples threads, all of them or, where that takes too many files, none: then faults are what there is.
     fn sample_threads(&mut self, tids: &[i32], pus: &[u32]) {
-        let Some((every, _)) = self.samples else { return };
-        let most = (FILES_FOR_SAMPLES * files_allowed() as f64).min(MOST_FILES_FOR_SAMPLES);
-        if (self.events.len() + tids.len() * pus.len()) as f64 > most {
+        let Some(every) = self.every else { return };
+        if !has_room(&self.rings, tids.len() * pus.len()) {
             self.counters.tasks_not_sampled += tids.len() as u64;
             return;
         }
-        for &tid in tids {
-            for (&pu, ring) in pus.iter().zip(&self.rings) {
-                // A thread that has ended, or a PU that has gone.
-                let Ok(event) = registers(tid, pu as i32, every) else { continue };
-                if ring.take_output_of(&event).is_ok() {
-                    self.events.push(event);
-                }
-            }
+        for (&tid, &pu) in tids.iter().flat_map(|tid| pus.iter().map(move |pu| (tid, pu))) {
+            // A thread that has ended, or a PU that has gone.
+            let Ok(event) = registers(tid, pu as i32, every) else { continue };
+            let _ = self.rings.add(pu, event);
         }
     }
 
     fn sample(&mut self, time: u64, tid: i32, registers: &Registers) {
-        let (Some(living), Some((_, sampler))) = (self.tasks.get(&tid), &mut self.samples) else { return };
+        let (Some(living), Some(sampler)) = (self.tasks.get(&tid), &mut self.sampler) else { return };
         let Some(process) = self.processes.get(&living.process) else { return };
         // Nothing that it could show: its code need not be read.
         if process.threads < 2 && process.shared.is_empty() {
@@ -173,11 +173,18 @@ impl PerfFaults {
         }
         let mut code = [0; 2 * CODE_BYTES];
         let code = code_around(living.process, registers.instruction, &mut code);
-        let Process { threads, shared, fixed } = process;
-        let reach = mappings::Reach { shared, fixed, process: living.process, threads: *threads };
+        let reach = process.reach(living.process);
         let place = |address| reach.place(address);
         let value = |address| word(living.process, address);
         sampler.add((Duration::from_nanos(time), Taken::Regularly), living.task, registers, &code, place, value);
+    }
+
+    fn access(&mut self, time: u64, tid: i32, address: u64, source: DataSource) {
+        let (Some(living), Some(sampler)) = (self.tasks.get(&tid), &mut self.sampler) else { return };
+        let Some(process) = self.processes.get(&living.process) else { return };
+        let reach = process.reach(living.process);
+        let place = |address| reach.place_off(&process.stacks, address);
+        sampler.add_access(Duration::from_nanos(time), living.task, address, source, place);
     }
 
     fn record(&mut self, record: Record) {
@@ -192,9 +199,22 @@ impl PerfFaults {
             }
             Record::Fault { tid, instruction, address, .. } => self.fault(tid, instruction, address),
             Record::Sample { time, tid, registers } => self.sample(time, tid, &registers),
+            Record::Access { time, tid, address, source } => self.access(time, tid, address, source),
             Record::Lost { count } => self.counters.events_lost += count,
         }
     }
+}
+
+impl Process {
+    fn reach(&self, process: i32) -> mappings::Reach<'_> {
+        mappings::Reach { shared: &self.shared, fixed: &self.fixed, process, threads: self.threads }
+    }
+}
+
+/// Whether samples may take so many files more.
+pub(super) fn has_room(rings: &Rings, more: usize) -> bool {
+    let most = (FILES_FOR_SAMPLES * files_allowed() as f64).min(MOST_FILES_FOR_SAMPLES);
+    (rings.files() + more) as f64 <= most
 }
 
 impl Source for PerfFaults {
@@ -203,14 +223,14 @@ impl Source for PerfFaults {
     }
 
     fn samples(&self) -> bool {
-        self.samples.is_some()
+        self.every.is_some()
     }
 
     fn follow(&mut self, process: i32) -> Result<()> {
         let (pus, _) = (online_pus(), files_allowed());
         let mut tids = Vec::new();
         follow::threads(process, |tid| {
-            for (index, &pu) in pus.iter().enumerate() {
+            for &pu in &pus {
                 let event = match page_faults(tid, pu as i32) {
                     Ok(event) => event,
                     // The thread ended meanwhile, or the PU went.
@@ -223,36 +243,30 @@ impl Source for PerfFaults {
                     }
                     Err(error) => return Err(refused(error)),
                 };
-                match self.rings.get(index) {
-                    None => self.rings.push(Ring::new(event).map_err(refused)?),
-                    Some(ring) => {
-                        ring.take_output_of(&event).map_err(refused)?;
-                        self.events.push(event);
-                    }
-                }
+                self.rings.add(pu, event).map_err(refused)?;
             }
             tids.push(tid);
             Ok(())
         })?;
         self.sample_threads(&tids, &pus);
+        if let Some(pmu) = &self.pmu {
+            self.counters.tasks_without_pmu += pmu.follow(&tids, &pus, &mut self.rings);
+        }
         tids.into_iter().for_each(|tid| self.started(tid, process, None));
         self.refresh()
     }
 
     fn read(&mut self, now: Duration, _with_pairs: bool) -> Result<Reading> {
-        let mut records = Vec::new();
-        self.rings.iter_mut().for_each(|ring| ring.read(&mut records));
-        records.sort_by_key(Record::time);
-        records.into_iter().for_each(|record| self.record(record));
+        self.rings.read().into_iter().for_each(|record| self.record(record));
         // Mostly it is the agent that makes them fault.
         let seen = |(a, b, written)| Evidence::of(Kind::Written, (a, b), written, now);
         let told = std::mem::take(&mut self.told);
-        let sampled = self.samples.as_mut().map(|(_, sampler)| {
+        let sampled = self.sampler.as_mut().map(|sampler| {
             sampler.end(&super::ended(&told));
             sampler.take(now)
         });
         let sampled = sampled.unwrap_or_default();
-        self.counters.sampled = self.samples.as_ref().map(|(_, sampler)| sampler.sums).unwrap_or_default();
+        self.counters.sampled = self.sampler.as_ref().map(|sampler| sampler.sums).unwrap_or_default();
         self.counters.events = self.table.events + self.counters.sampled.events;
         self.counters.new_blocks = self.table.new_blocks;
         self.counters.evictions = self.table.evictions;
@@ -270,6 +284,7 @@ impl Source for PerfFaults {
             let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
             process.shared = mappings::shared(&maps);
             process.fixed = mappings::fixed(&maps);
+            process.stacks = if self.pmu.is_some() { mappings::stacks(&maps) } else { Vec::new() };
         }
         self.end_the_gone();
         Ok(())
@@ -284,11 +299,11 @@ impl Source for PerfFaults {
     }
 
     fn take_sightings(&mut self) -> Vec<Sighting> {
-        self.samples.as_mut().map(|(_, sampler)| sampler.take_sightings()).unwrap_or_default()
+        self.sampler.as_mut().map(Sampler::take_sightings).unwrap_or_default()
     }
 
     fn forget_samples(&mut self) {
-        if let Some((_, sampler)) = &mut self.samples {
+        if let Some(sampler) = &mut self.sampler {
             sampler.forget();
         }
     }
@@ -323,21 +338,7 @@ fn is_of_another_user(process: i32) -> bool {
 }
 
 /// The PUs (OS indices) that run.
-fn online_pus() -> Vec<u32> {
+pub(super) fn online_pus() -> Vec<u32> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0".to_owned());
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?)
-    };
-    text.trim().split(',').filter_map(range).flatten().collect()
-}
-
-impl Ring {
-    /// Lets another event write here.
-    fn take_output_of(&self, event: &File) -> io::Result<()> {
-        const SET_OUTPUT: libc::c_ulong = 0x2405;
-        // SAFETY: two descriptors that are open.
-        let result = unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT, self.descriptor()) };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-    }
+    CpuMask::parse(&text).map(|mask| mask.pus()).unwrap_or_default()
 }
