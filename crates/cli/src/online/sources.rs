@@ -2,6 +2,7 @@
 
 use super::Log;
 use super::args::OnlineArgs;
+use crate::output::is_verbose;
 use cohabit_host::memory_events::{DEVICES, MemoryEvents};
 use cohabit_model::{Error, Result};
 use cohabit_online::faults::{self, BpfFaults, Measuring, PerfFaults, Source, pmu_check};
@@ -51,15 +52,16 @@ pub fn source(args: &OnlineArgs, log: &mut Log) -> Result<Box<dyn Source>> {
     Ok(source)
 }
 
-/// The events by which a PMU samples accesses; none where they cannot be had, which is said where the machine has them
-/// or nothing else is asked for.
+/// The events by which a PMU samples accesses; none where they cannot be had, which is said where nothing else is asked
+/// for, and with -v where the machine has them.
 fn memory_events(wanted: Wanted, log: &mut Log) -> Option<MemoryEvents> {
     let found = MemoryEvents::find(Path::new(DEVICES));
     let is_there = found.is_ok();
     match found.and_then(|events| pmu_check(&events).map(|()| events)) {
         Ok(events) => Some(events),
         Err(error) => {
-            if is_there || wanted != Wanted::Auto {
+            // The timer's samples are there without: many a machine keeps its PMU from users who are not root.
+            if wanted != Wanted::Auto || is_there && is_verbose() {
                 let remedy = error.remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
                 let text = format!("no samples by the PMU: {}{remedy}", error.cause);
                 log.tell(Duration::ZERO, "warning", text, Vec::new());
