@@ -281,6 +281,31 @@ fn what_the_user_placed_stays() {
     }
 }
 
+/// Values of options that are programs as well (true, test, time) end the launcher's options for nobody.
+#[test]
+fn values_that_are_programs_are_values() {
+    for mpi in installed() {
+        let room = Room::new();
+        mapping(&room);
+        let launchers: [&[&str]; 2] = match mpi.name {
+            "mpich" => [&["mpiexec.mpich", "-genv", "X", "true"], &["mpiexec.mpich", "-env", "X", "true"]],
+            _ => [
+                &["mpirun.openmpi", "--oversubscribe", "--report-uri", "test"],
+                &["mpirun.openmpi", "--oversubscribe", "--stdin", "none", "-x", "X=1"],
+            ],
+        };
+        for launcher in launchers {
+            let valued = Mpi { launcher, ..Mpi { name: mpi.name, launcher: &[] } };
+            let arguments = ["patterns", "ring", "--rounds", "1", "-n", "9", "--bind-to", "core"];
+            let ran = Ran::of(valued.run(&room, &["--mapping", "m.json"], 4, &arguments).output().unwrap());
+            assert_eq!((ran.status, ran.said()), (Some(0), vec![]), "{launcher:?}: {}", ran.stderr);
+            let document = document(&room);
+            assert_eq!(document["method"], "launcher", "{launcher:?}");
+            assert_eq!(document["elsewhere"], serde_json::json!([]), "{launcher:?}");
+        }
+    }
+}
+
 #[test]
 fn without_a_gain_the_default_stays() {
     for mpi in installed() {
