@@ -27,7 +27,7 @@ pub struct Options {
     pub sites: bool,
     /// Let Open MPI's monitoring component count what collectives really send.
     pub monitoring: bool,
-    /// A folder that the ranks' hosts share, for the gathered file: that of the profile.
+    /// A folder that the ranks' hosts share, for what those on other hosts leave: that of the profile.
     pub shared: PathBuf,
     /// See `dbi::Options`.
     pub pass_signals: bool,
@@ -58,7 +58,7 @@ pub(crate) fn prepare(command: &[OsString], options: &Options) -> Result<Prepare
     let shared = Shared::create(&options.shared)?;
     let additions = Additions {
         library,
-        variables: variables(parts.path(), shared.path(), options),
+        variables: variables(parts.path(), shared.path(), options)?,
         parameters: parameters(&recognised, command, shared.path(), options),
     };
     let (words, environment) = additions.apply_in(recognised.launcher, command, shared.path())?;
@@ -184,23 +184,21 @@ impl Shared {
     }
 }
 
-fn variables(parts: &Path, shared: &Path, options: &Options) -> Vec<(String, OsString)> {
+fn variables(parts: &Path, shared: &Path, options: &Options) -> Result<Vec<(String, OsString)>, Error> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let gathered = shared.join(format!("run.{}", files::GATHERED));
-    let mut variables: Vec<(String, OsString)> = vec![
-        ("COHABIT_MPI_PARTS".into(), parts.into()),
-        ("COHABIT_MPI_GATHERED".into(), gathered.into()),
+    let mut variables = files::variables(parts, shared)?.to_vec();
+    variables.extend([
         ("COHABIT_MPI_ZERO_NS".into(), now.as_nanos().to_string().into()),
         ("COHABIT_MPI_WINDOW_NS".into(), options.window.as_nanos().to_string().into()),
         ("COHABIT_MPI_ROUNDS".into(), "1".into()),
         ("COHABIT_MPI_TRACE".into(), "1".into()),
         ("COHABIT_MPI_VISITS".into(), "1".into()),
         ("COHABIT_MPI_SERIES_BOUND".into(), SERIES_BOUND.to_string().into()),
-    ];
+    ]);
     if options.sites {
         variables.push(("COHABIT_MPI_SITES".into(), "1".into()));
     }
-    variables
+    Ok(variables)
 }
 
 /// Open MPI's monitoring of messages: 2 tells the library's own from the program's, 3 writes a file a rank.
