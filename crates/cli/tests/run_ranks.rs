@@ -272,7 +272,7 @@ fn what_the_user_placed_stays() {
         };
         let ran = Ran::of(bound.run(&room, &["--mapping", "m.json"], 4, &["patterns", "ring"]).output().unwrap());
         assert!(
-            ran.status == Some(0) && ran.stderr.contains("bind-to places the ranks, so nothing is added"),
+            ran.status == Some(0) && ran.stderr.contains("bind-to is given, so nothing is added"),
             "{}",
             ran.stderr
         );
@@ -351,13 +351,26 @@ fn what_cannot_be_placed_is_said_in_a_line() {
     }
 }
 
+/// Programs whose ranks all leave without MPI_Finalize: nobody was killed.
+#[test]
+fn ranks_that_leave_without_an_end_are_told() {
+    for mpi in installed() {
+        let room = Room::new();
+        mapping(&room);
+        let ran = Ran::of(mpi.run(&room, &["--mapping", "m.json"], 4, &["ends", "leave"]).output().unwrap());
+        let said =
+            "cohabit: 4 ranks ended without MPI_Finalize: killed, crashed, ended by the launcher, or left without it";
+        assert_eq!(ran.said(), [said], "{}", mpi.name);
+    }
+}
+
 #[test]
 fn ranks_that_end_badly_are_told_in_a_line() {
     for mpi in installed() {
         for (end, line) in [
             ("abort", "called MPI_Abort"),
-            ("kill", "4 ranks ended without MPI_Finalize: one was killed or crashed, and the launcher ended the rest"),
-            ("exit", "4 ranks ended without MPI_Finalize"),
+            ("kill", "4 ranks ended without MPI_Finalize: killed, crashed, ended by the launcher, or left without it"),
+            ("exit", "4 ranks ended without MPI_Finalize: killed,"),
         ] {
             let room = Room::new();
             mapping(&room);

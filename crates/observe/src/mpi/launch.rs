@@ -107,6 +107,9 @@ pub(crate) fn collect(
     Ok((Outcome { profile: merge::merge(found, &run)?, status, notes, recorded_accesses: 0 }, called))
 }
 
+/// How several ranks come not to reach MPI_Finalize: which of it happened to whom, nobody knows.
+pub const LEFT_WITHOUT: &str = "killed, crashed, ended by the launcher, or left without it";
+
 /// A line for a run that one of its ranks has ended.
 fn ended_early(found: &files::Found) -> Option<String> {
     let ended = |end: u32| found.ranks.iter().filter(move |rank| rank.head.end == end);
@@ -119,7 +122,7 @@ fn ended_early(found: &files::Found) -> Option<String> {
         1 => ended(abi::COHABIT_MPI_END_RUNNING)
             .next()
             .map(|rank| format!("rank {} on {} ended without MPI_Finalize; {kept}", rank.head.rank, rank.host())),
-        count => Some(format!("{count} ranks ended without MPI_Finalize (one was killed or crashed); {kept}")),
+        count => Some(format!("{count} ranks ended without MPI_Finalize: {LEFT_WITHOUT}; {kept}")),
     }
 }
 
@@ -134,8 +137,9 @@ fn not_observed(found: &files::Found) -> Option<String> {
     }
     let some: Vec<String> = missing.iter().take(8).map(u32::to_string).collect();
     let more = if missing.len() > some.len() { ", ..." } else { "" };
+    let were = if missing.len() == 1 { "was" } else { "were" };
     Some(format!(
-        "{} of {size} ranks were not observed ({}{more}): the library was not in them, or what they left is on a host whose files are not \
+        "{} of {size} ranks {were} not observed ({}{more}): the library was not in them, or what they left is on a host whose files are not \
          seen here (static and setuid programs, and scripts that clear the environment, load no library)",
         missing.len(),
         some.join(", ")

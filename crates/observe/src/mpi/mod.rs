@@ -37,7 +37,7 @@ mod worlds;
 pub use callers::Called;
 pub(crate) use files::PART;
 pub use follow::{Followed, Phase};
-pub use launch::{Options, profile};
+pub use launch::{LEFT_WITHOUT, Options, profile};
 pub(crate) use launch::{collect, mark, prepare};
 pub use live::{Messages, Sent};
 pub use part::Amount;
