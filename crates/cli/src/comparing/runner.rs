@@ -375,8 +375,7 @@ mod tests {
 
     #[test]
     fn the_remedy_is_that_of_the_cause() {
-        let note =
-            ["--bind-to places the ranks, so nothing is added: leave it out to place them by cohabit".to_owned()];
+        let note = ["--bind-to is given, so nothing is added: leave it out to place the ranks by cohabit".to_owned()];
         let (ranks, threads) = (not_placed("m", &note, true), not_placed("m", &[], false));
         assert!(ranks.cause.contains("--bind-to") && ranks.remedy.unwrap().contains("in the command"));
         assert!(threads.remedy.unwrap().contains("make the mapping"));
