@@ -93,6 +93,13 @@ impl CpuMask {
         (word >> (pu % Word::BITS)) & 1 == 1
     }
 
+    /// The PU (OS index) that is all of the set; none where there are more, or none.
+    pub fn only(&self) -> Option<u32> {
+        let mut words = self.words.iter().enumerate().filter(|(_, word)| **word != 0);
+        let (index, word) = words.next()?;
+        (words.next().is_none() && word.is_power_of_two()).then(|| index as u32 * Word::BITS + word.trailing_zeros())
+    }
+
     /// The PUs of the set (OS indices), ascending.
     pub fn pus(&self) -> Vec<u32> {
         (0..self.words.len() as u32 * Word::BITS).filter(|&pu| self.contains(pu)).collect()
@@ -158,9 +165,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_mask_holds_exactly_its_pus(pus in proptest::collection::btree_set(0u32..5000, 0..40)) {
+        fn a_mask_holds_exactly_its_pus(
+            pus in prop_oneof![
+                proptest::collection::btree_set(0u32..5000, 0..40),
+                proptest::collection::btree_set(0u32..5000, 1..3),
+            ],
+        ) {
             let mask = CpuMask::from_pus(pus.iter().copied());
             prop_assert_eq!(mask.pus().into_iter().collect::<BTreeSet<_>>(), pus.clone());
+            prop_assert_eq!(mask.only(), pus.first().copied().filter(|_| pus.len() == 1));
             prop_assert_eq!(CpuMask::parse(&mask.to_string()), Some(mask.clone()));
             prop_assert_eq!(mask == CpuMask::from_pus(pus.iter().rev().copied()), true);
         }

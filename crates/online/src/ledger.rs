@@ -1,6 +1,7 @@
 //! What is to be put back, written down before it is changed: a file for each cohabit that runs, so that a next one, or
 //! `cohabit restore`, can put back what one that was killed has left. It also tells cohabits which PUs the others use.
 
+use super::inherited::{self, Found, Inherited};
 use super::setting::Setting;
 use super::threads::start_ticks;
 use cohabit_host::affinity::CpuMask;
@@ -16,6 +17,8 @@ const FORMAT: u32 = 1;
 /// No ledger is longer.
 const LONGEST_BYTES: u64 = 64 << 20;
 const ROOT: &str = "/";
+/// Threads are seen so long after their start at most, before others are put on PUs: a second.
+const SEEN_WITHIN_TICKS: u64 = 100;
 /// What to do where a folder cannot be trusted.
 const OWN_FOLDER: &str = "remove it, or set XDG_RUNTIME_DIR to a folder of your own that nobody else can write to";
 
@@ -56,6 +59,12 @@ pub struct Entry {
     /// What else than these is named on a page makes it one that is not understood.
     #[serde(default)]
     pub settings: BTreeMap<Setting, ChangedSetting>,
+    /// What threads that nobody has seen start may have inherited, by process id.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub processes: BTreeMap<i32, Inherited>,
+    /// When threads were last put on PUs (clock ticks of the machine): who had started before was seen to.
+    #[serde(default)]
+    pub seen_until: u64,
 }
 
 /// This cohabit's page, and the folder with everybody's. When this is dropped, all is put back and the page goes.
@@ -119,6 +128,8 @@ impl Ledger {
             start_ticks: start_ticks(pid).unwrap_or(0),
             affinities: BTreeMap::new(),
             settings: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            seen_until: 0,
         };
         Ok((Self { folder, root, entry }, restored))
     }
@@ -224,11 +235,14 @@ impl Drop for Ledger {
     fn drop(&mut self) {
         // Whatever ended the session early.
         self.entry.affinities.retain(|tid, changed| let_go(*tid, changed).is_err());
+        if self.entry.let_unseen_go().failed.is_empty() {
+            self.entry.processes.clear();
+        }
         if !self.entry.settings.is_empty() {
             let _ = self.reset_settings();
         }
         // What could not be put back stays written down.
-        if self.entry.settings.is_empty() && self.entry.affinities.is_empty() {
+        if self.entry.settings.is_empty() && self.entry.affinities.is_empty() && self.entry.processes.is_empty() {
             let _ = fs::remove_file(page(&self.folder, self.entry.pid));
         }
     }
@@ -238,6 +252,12 @@ impl Entry {
     /// Whether the cohabit still runs.
     pub fn lives(&self) -> bool {
         start_ticks(self.pid) == Some(self.start_ticks)
+    }
+
+    /// Lets threads go that this cohabit has not seen start, once those go that it has put on PUs: only these could have
+    /// come later. What started before, the program has put where it is.
+    fn let_unseen_go(&self) -> Found {
+        inherited::let_go(&self.processes, self.seen_until.saturating_sub(SEEN_WITHIN_TICKS), |_| false)
     }
 }
 
@@ -268,6 +288,9 @@ fn restore_below(folder: &Path, root: &Path) -> Result<Restored> {
                 Err(error) => restored.failed.push(format!("the affinity of thread {tid}: {error}")),
             }
         }
+        let Found { threads, failed } = entry.let_unseen_go();
+        restored.threads += threads;
+        restored.failed.extend(failed.iter().map(|(tid, error)| format!("the affinity of thread {tid}: {error}")));
         for (setting, changed) in &entry.settings {
             if living.iter().any(|(_, other)| other.settings.contains_key(setting)) {
                 continue;

@@ -2,12 +2,14 @@
 //! puts every affinity back.
 //!
 //! A new thread inherits the affinity of the one that creates it; what it inherits from one that was moved is taken off
-//! it again, so that it is free until it is placed itself.
+//! it again, so that it is free until it is placed itself. What comes of it meanwhile has inherited the same.
 
+use super::inherited::{self, Inherited};
 use super::ledger::{ChangedAffinity, Ledger, let_go};
-use super::threads::start_ticks;
+use super::threads::{now_ticks, process, start_ticks};
 use cohabit_host::affinity::CpuMask;
 use cohabit_model::Result;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who places a thread.
@@ -22,51 +24,87 @@ pub enum Held {
 }
 
 /// The affinities of followed threads.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Placer {
-    /// What threads might use when they were first seen, before anybody placed them.
-    allowed: BTreeMap<i32, CpuMask>,
+    threads: BTreeMap<i32, Known>,
     own: BTreeSet<i32>,
+    /// How many threads of each process are known.
+    processes: BTreeMap<i32, usize>,
+    /// When a thread was first put on a PU, in clock ticks of the machine.
+    since: Option<u64>,
 }
 
-impl Default for Placer {
-    fn default() -> Self {
-        Self::new()
-    }
+/// A followed thread.
+#[derive(Debug, Clone)]
+struct Known {
+    process: i32,
+    /// What it might use when it was first seen, before anybody placed it.
+    at_first: CpuMask,
+    /// What it may use but for us.
+    rightful: CpuMask,
+    /// The PUs (OS indices) that it was put on, or whom it comes from: those that what it creates may have of us.
+    pus: BTreeSet<u32>,
 }
 
 impl Placer {
     /// Nobody is placed yet.
     pub fn new() -> Self {
-        Self { allowed: BTreeMap::new(), own: BTreeSet::new() }
+        Self::default()
     }
 
-    /// A thread is followed: `parent` created it, if that is known. Takes off it what it inherited from a parent that
-    /// we moved.
-    ///
-    /// # Errors
-    /// Where the ledger cannot be written.
-    pub fn started(&mut self, ledger: &mut Ledger, tid: i32, parent: Option<i32>) -> Result<()> {
-        let Ok(now) = CpuMask::of_thread(tid) else { return Ok(()) };
-        let inherited = parent.and_then(|parent| ledger.entry.affinities.get(&parent)).cloned();
-        if let Some(changed) = inherited {
-            let parents = CpuMask::parse(&changed.before).filter(|parents| *parents != now);
-            if let (true, Some(parents)) = (now == CpuMask::single(changed.pu), parents) {
-                if parents.apply(tid).is_ok() {
-                    self.allowed.insert(tid, parents);
-                    return Ok(());
-                }
+    /// A thread of a process is followed: `parent` created it, if that is known. Takes off it what it inherited from
+    /// one that we moved.
+    pub fn started(&mut self, ledger: &mut Ledger, tid: i32, process: i32, parent: Option<i32>) {
+        let Ok(now) = CpuMask::of_thread(tid) else { return };
+        let creator = parent.and_then(|parent| self.threads.get(&parent));
+        let (pus, before) = match creator {
+            Some(creator) => {
+                let is_inherited = now != creator.rightful && now.only().is_some_and(|pu| creator.pus.contains(&pu));
+                (creator.pus.clone(), is_inherited.then(|| creator.rightful.clone()))
             }
+            // Whoever it was is of the same process, or of the one that this comes from.
+            None => match self.inherited(ledger, process) {
+                Some(inherited) => (inherited.pus.keys().copied().collect(), inherited.before(&now)),
+                None => (BTreeSet::new(), None),
+            },
+        };
+        let rightful = before.filter(|before| before.apply(tid).is_ok()).unwrap_or(now);
+        for &pu in &pus {
+            may_inherit(ledger, process, pu, &rightful);
         }
-        self.allowed.insert(tid, now);
-        Ok(())
+        let known = Known { process, at_first: rightful.clone(), rightful, pus };
+        *self.processes.entry(process).or_default() += 1;
+        if let Some(former) = self.threads.insert(tid, known) {
+            self.left(ledger, former.process);
+        }
+    }
+
+    /// What threads of a process may have inherited.
+    fn inherited<'a>(&self, ledger: &'a Ledger, process: i32) -> Option<&'a Inherited> {
+        let known = &ledger.entry.processes;
+        if known.is_empty() || known.contains_key(&process) || self.processes.contains_key(&process) {
+            return known.get(&process);
+        }
+        known.get(&self::process(process)?.parent)
     }
 
     /// A thread has ended.
     pub fn ended(&mut self, ledger: &mut Ledger, tid: i32) {
-        self.allowed.remove(&tid);
         self.own.remove(&tid);
         ledger.entry.affinities.remove(&tid);
+        if let Some(known) = self.threads.remove(&tid) {
+            self.left(ledger, known.process);
+        }
+    }
+
+    /// A thread is no longer one of its process.
+    fn left(&mut self, ledger: &mut Ledger, process: i32) {
+        let Some(count) = self.processes.get_mut(&process) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.processes.remove(&process);
+            ledger.entry.processes.remove(&process);
+        }
     }
 
     /// Looks at a thread's affinity. `usual` is what most threads of the program may use: one that may not use all of
@@ -84,17 +122,27 @@ impl Placer {
             // The program, or somebody from outside: it is theirs from now on.
             ledger.entry.affinities.remove(&tid);
             self.own.insert(tid);
+            self.may_use(tid, now);
             return Held::Own;
         }
         // One that may run on other PUs, as a rank that its launcher has bound to another package, is not taken from
         // them.
-        if usual.pus().into_iter().all(|pu| now.contains(pu)) { Held::Free } else { Held::Own }
+        let held = if usual.pus().into_iter().all(|pu| now.contains(pu)) { Held::Free } else { Held::Own };
+        self.may_use(tid, now);
+        held
+    }
+
+    /// Somebody else has given a thread this affinity, which what it creates inherits by right.
+    fn may_use(&mut self, tid: i32, now: CpuMask) {
+        if let Some(known) = self.threads.get_mut(&tid).filter(|known| known.rightful != now) {
+            known.rightful = now;
+        }
     }
 
     /// What most threads may use; the calling thread's affinity where there are none.
     pub fn usual(&self) -> CpuMask {
         let mut count: BTreeMap<String, (usize, &CpuMask)> = BTreeMap::new();
-        for mask in self.allowed.values() {
+        for mask in self.threads.values().map(|known| &known.at_first) {
             count.entry(mask.to_string()).or_insert((0, mask)).0 += 1;
         }
         let most = count.into_values().max_by_key(|(count, mask)| (*count, mask.pus().len()));
@@ -107,12 +155,19 @@ impl Placer {
     /// Where the ledger cannot be written: nothing was changed then.
     pub fn place(&mut self, ledger: &mut Ledger, moves: &[(i32, Option<u32>)]) -> Result<Vec<(i32, String)>> {
         let formerly = ledger.entry.affinities.clone();
+        ledger.entry.seen_until = now_ticks();
+        self.since.get_or_insert(ledger.entry.seen_until);
         for &(tid, pu) in moves {
             let (Some(pu), Some(ticks)) = (pu, start_ticks(tid)) else { continue };
             // As it is at this moment, for it may be another than when the thread was looked at.
             let now = || CpuMask::of_thread(tid).ok().map(|mask| mask.to_string());
             let earlier = formerly.get(&tid);
             let Some(before) = earlier.map(|changed| changed.before.clone()).or_else(now) else { continue };
+            if let (Some(known), Some(rightful)) = (self.threads.get_mut(&tid), CpuMask::parse(&before)) {
+                may_inherit(ledger, known.process, pu, &rightful);
+                known.pus.insert(pu);
+                known.rightful = rightful;
+            }
             let changed = ChangedAffinity { start_ticks: ticks, before, pu, from: earlier.map(|changed| changed.pu) };
             ledger.entry.affinities.insert(tid, changed);
         }
@@ -152,44 +207,31 @@ impl Placer {
         for (tid, changed) in std::mem::take(&mut ledger.entry.affinities) {
             count += usize::from(let_go(tid, &changed).unwrap_or(false));
         }
+        if let Some(since) = self.since {
+            // Those that have started since it was last asked who has.
+            let found = inherited::let_go(&ledger.entry.processes, since, |tid| self.threads.contains_key(&tid));
+            count += found.threads;
+            if found.failed.is_empty() {
+                ledger.entry.processes.clear();
+            }
+        }
         ledger.write()?;
         Ok(count)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use cohabit_testing::sleeper;
-
-    #[test]
-    fn what_a_thread_may_use_when_it_is_moved_is_given_back() {
-        let all = CpuMask::of_thread(0).unwrap();
-        let &[first, second, ..] = all.pus().as_slice() else {
-            println!("skipped: what_a_thread_may_use_when_it_is_moved_is_given_back: one PU");
-            return;
-        };
-        let folder = tempfile::tempdir().unwrap();
-        let (mut ledger, _) = Ledger::open(folder.path().join("ledger")).unwrap();
-        let (mut placer, creator) = (Placer::new(), sleeper());
-        let tid = creator.id() as i32;
-        // Seen while the program holds it on a PU for a moment.
-        CpuMask::single(first).apply(tid).unwrap();
-        placer.started(&mut ledger, tid, None).unwrap();
-        assert_eq!(placer.look(&mut ledger, tid, &all), Held::Own);
-        all.apply(tid).unwrap();
-        assert_eq!(placer.look(&mut ledger, tid, &all), Held::Free);
-        for pu in [first, second] {
-            assert_eq!(placer.place(&mut ledger, &[(tid, Some(pu))]).unwrap(), []);
-            assert_eq!(placer.look(&mut ledger, tid, &all), Held::Ours(pu));
+/// What a process's threads that have this PU may use, where they have inherited it.
+fn may_inherit(ledger: &mut Ledger, pid: i32, pu: u32, rightful: &CpuMask) {
+    let inherited = match ledger.entry.processes.entry(pid) {
+        Entry::Occupied(known) => known.into_mut(),
+        Entry::Vacant(new) => {
+            let Some(process) = process(pid) else { return };
+            new.insert(Inherited { start_ticks: process.start_ticks, pus: BTreeMap::new() })
         }
-        // One that it creates inherits the PU, and is let go to where its creator may run.
-        let child = sleeper();
-        let created = child.id() as i32;
-        CpuMask::single(second).apply(created).unwrap();
-        placer.started(&mut ledger, created, Some(tid)).unwrap();
-        assert_eq!(CpuMask::of_thread(created).unwrap(), all);
-        assert_eq!(placer.place(&mut ledger, &[(tid, None)]).unwrap(), []);
-        assert_eq!(CpuMask::of_thread(tid).unwrap(), all);
-    }
+    };
+    inherited.pus.entry(pu).or_insert_with(|| rightful.to_string());
 }
+
+#[cfg(test)]
+#[path = "placer_tests.rs"]
+mod tests;

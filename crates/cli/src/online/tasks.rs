@@ -105,7 +105,7 @@ impl Tasks {
         match *event {
             TaskEvent::Started { task, tid, process, parent } => {
                 let parent = parent.and_then(|parent| self.living.get(&parent)).map(|parent| parent.tid);
-                placer.started(ledger, tid, parent)?;
+                placer.started(ledger, tid, process, parent);
                 let is_known = self.processes.contains_key(&process);
                 if !is_known {
                     let rank = self.rank_of(process);

@@ -8,6 +8,7 @@ use super::table::{Table, private_key, shared_key, within_page};
 use super::{Counters, Options, Reading, Source, TaskEvent};
 use crate::evidence::{Evidence, Kind};
 use crate::sampling::{By, Code, Registers, Sampler, Sighting, Taken, between};
+use crate::threads;
 use cohabit_host::perf_event::{files_allowed, page_faults, refused, registers};
 use cohabit_model::{Error, Result};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
@@ -45,6 +46,12 @@ pub struct PerfFaults {
     next_task: u32,
     counters: Counters,
     told: Vec<TaskEvent>,
+    /// Threads that were there when it was last looked, and of which no record told.
+    untold: HashSet<i32>,
+    /// Records were lost since it was last looked who is there.
+    some_lost: bool,
+    /// When following began, in clock ticks of the machine.
+    began: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -56,6 +63,8 @@ struct Living {
 #[derive(Default)]
 struct Process {
     threads: usize,
+    /// With the id, what tells it from a later one; 0 until it is known.
+    start_ticks: u64,
     shared: Vec<Range>,
     /// What nobody can write to.
     fixed: Vec<(u64, u64)>,
@@ -85,6 +94,9 @@ impl PerfFaults {
             next_task: 0,
             counters: Counters::default(),
             told: Vec::new(),
+            untold: HashSet::new(),
+            some_lost: false,
+            began: threads::now_ticks(),
         })
     }
 
@@ -100,7 +112,7 @@ impl PerfFaults {
         // A new process has the mappings of its parent.
         let (shared, fixed) = parents.map(|parent| (parent.shared.clone(), parent.fixed.clone())).unwrap_or_default();
         self.tasks.insert(tid, Living { task, process });
-        self.processes.entry(process).or_insert(Process { threads: 0, shared, fixed }).threads += 1;
+        self.processes.entry(process).or_insert(Process { shared, fixed, ..Process::default() }).threads += 1;
         self.told.push(TaskEvent::Started { task, tid, process, parent: creator });
     }
 
@@ -115,13 +127,59 @@ impl PerfFaults {
         }
     }
 
-    /// Ends tasks that are there no longer and whose end no record told: it was lost, came before that of the beginning
-    /// (rings are read one after another), or before the event was open or had a ring.
-    fn end_the_gone(&mut self) {
-        let there: HashSet<i32> =
-            self.processes.keys().filter_map(|&process| follow::listed(process)).flatten().collect();
+    /// Looks who is there. Follows those of whom no record told: it was lost. Ends those who are there no longer and
+    /// whose end no record told: it was lost, came before that of the beginning (rings are read one after another), or
+    /// before the event was open or had a ring.
+    fn look_who_is_there(&mut self) {
+        self.find_the_lost();
+        let (mut there, mut untold) = (HashSet::new(), HashSet::new());
+        for pid in self.processes.keys().copied().collect::<Vec<_>>() {
+            let Some(process) = self.processes.get_mut(&pid) else { continue };
+            let start_ticks = threads::process(pid).map_or(0, |process| process.start_ticks);
+            if process.start_ticks == 0 {
+                process.start_ticks = start_ticks;
+            }
+            // Another has its id by now.
+            let listed = if process.start_ticks == start_ticks { follow::listed(pid) } else { None };
+            let (known, new): (Vec<i32>, Vec<i32>) =
+                listed.into_iter().flatten().partition(|tid| self.tasks.contains_key(tid));
+            let new: Vec<i32> = new.into_iter().filter(|&tid| !follow::is_ending(pid, tid)).collect();
+            // A record may still come, but by the next time.
+            let (new, young): (Vec<i32>, Vec<i32>) =
+                new.into_iter().partition(|tid| known.is_empty() || self.untold.contains(tid));
+            // Before those that are gone end: what they have left, the new ones may have.
+            new.iter().for_each(|&tid| self.started(tid, pid, None));
+            there.extend(known.into_iter().chain(new));
+            untold.extend(young);
+        }
+        self.untold = untold;
         let gone: Vec<i32> = self.tasks.keys().copied().filter(|tid| !there.contains(tid)).collect();
         gone.into_iter().for_each(|tid| self.ended(tid));
+    }
+
+    /// Follows processes that have come of followed ones, where the record that told it may have been lost.
+    fn find_the_lost(&mut self) {
+        if !std::mem::take(&mut self.some_lost) {
+            return;
+        }
+        let (there, own) = (threads::processes(), std::process::id() as i32);
+        let mut tried = HashSet::from([own]);
+        loop {
+            let is_new = |process: &&threads::Process| {
+                let comes_of = |pid| self.processes.contains_key(&pid);
+                process.start_ticks >= self.began && comes_of(process.parent) && !comes_of(process.pid)
+            };
+            let new = there.iter().filter(is_new).map(|process| process.pid);
+            let new: Vec<i32> = new.filter(|pid| tried.insert(*pid)).collect();
+            if new.is_empty() {
+                return;
+            }
+            for pid in new {
+                let listed = follow::listed(pid).into_iter().flatten();
+                let living: Vec<i32> = listed.filter(|&tid| !follow::is_ending(pid, tid)).collect();
+                living.into_iter().for_each(|tid| self.started(tid, pid, None));
+            }
+        }
     }
 
     fn fault(&mut self, tid: i32, instruction: u64, address: u64) {
@@ -173,7 +231,7 @@ impl PerfFaults {
         }
         let mut code = [0; 2 * CODE_BYTES];
         let code = code_around(living.process, registers.instruction, &mut code);
-        let Process { threads, shared, fixed } = process;
+        let Process { threads, shared, fixed, .. } = process;
         let reach = mappings::Reach { shared, fixed, process: living.process, threads: *threads };
         let place = |address| reach.place(address);
         let value = |address| word(living.process, address);
@@ -192,7 +250,10 @@ impl PerfFaults {
             }
             Record::Fault { tid, instruction, address, .. } => self.fault(tid, instruction, address),
             Record::Sample { time, tid, registers } => self.sample(time, tid, &registers),
-            Record::Lost { count } => self.counters.events_lost += count,
+            Record::Lost { count } => {
+                self.counters.events_lost += count;
+                self.some_lost = true;
+            }
         }
     }
 }
@@ -271,7 +332,7 @@ impl Source for PerfFaults {
             process.shared = mappings::shared(&maps);
             process.fixed = mappings::fixed(&maps);
         }
-        self.end_the_gone();
+        self.look_who_is_there();
         Ok(())
     }
 
@@ -339,5 +400,80 @@ impl Ring {
         // SAFETY: two descriptors that are open.
         let result = unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT, self.descriptor()) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cohabit_testing::Killed;
+    use std::process::{Command, Stdio};
+
+    fn started() -> Option<PerfFaults> {
+        PerfFaults::start(&Options::default()).map_err(|error| println!("skipped: {}", error.cause)).ok()
+    }
+
+    /// Loses what the rings hold.
+    fn lose(source: &mut PerfFaults) {
+        let mut records = Vec::new();
+        source.rings.iter_mut().for_each(|ring| ring.read(&mut records));
+        source.record(Record::Lost { count: records.len() as u64 });
+    }
+
+    /// The threads (or main threads) that are said to have started.
+    fn starts(source: &mut PerfFaults) -> Vec<i32> {
+        let tasks = source.read(Duration::ZERO, true).unwrap().tasks;
+        let tid = |event| if let TaskEvent::Started { tid, .. } = event { Some(tid) } else { None };
+        tasks.into_iter().filter_map(tid).collect()
+    }
+
+    #[test]
+    fn who_starts_unseen_is_found() {
+        let Some(mut source) = started() else { return };
+        // A process that creates another, and that one more.
+        let script = "read line; sh -c 'sleep 60 & wait' & wait";
+        let mut shell = Killed::spawn(Command::new("sh").args(["-c", script]).stdin(Stdio::piped()));
+        let pid = shell.id() as i32;
+        source.follow(pid).unwrap();
+        assert_eq!(starts(&mut source), [pid]);
+        drop(shell.stdin.take());
+        let child_of = |parent: i32| loop {
+            if let Some(child) = threads::processes().into_iter().find(|process| process.parent == parent) {
+                return child.pid;
+            }
+            std::thread::yield_now();
+        };
+        let child = child_of(pid);
+        let grandchild = child_of(child);
+        lose(&mut source);
+        source.refresh().unwrap();
+        let mut found = starts(&mut source);
+        found.sort_unstable();
+        let mut expected = [child, grandchild];
+        expected.sort_unstable();
+        assert_eq!(found, expected);
+        for pid in expected {
+            let _ = nix::sys::signal::kill(Pid::from_raw(pid), nix::sys::signal::SIGKILL);
+        }
+    }
+
+    #[test]
+    fn threads_that_start_unseen_are_found() {
+        let Some(mut source) = started() else { return };
+        let own = std::process::id() as i32;
+        source.follow(own).unwrap();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let (tell, told) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            tell.send(nix::unistd::gettid().as_raw()).unwrap();
+            let _ = ended.recv();
+        });
+        let tid = told.recv().unwrap();
+        lose(&mut source);
+        source.refresh().unwrap();
+        source.refresh().unwrap();
+        assert!(starts(&mut source).contains(&tid));
+        drop(end);
+        thread.join().unwrap();
     }
 }
