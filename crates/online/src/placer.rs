@@ -97,6 +97,31 @@ impl Placer {
         }
     }
 
+    /// A thread, which was called `former`, is the main one of its process and runs another program: it is let go, for
+    /// what was seen was of another program, and this one may count PUs.
+    ///
+    /// # Errors
+    /// Where the ledger cannot be written.
+    pub fn executed(&mut self, ledger: &mut Ledger, former: i32, tid: i32) -> Result<()> {
+        let changed = ledger.entry.affinities.remove(&former);
+        if self.own.remove(&former) {
+            self.own.insert(tid);
+        }
+        let Some(known) = self.threads.remove(&former) else { return Ok(()) };
+        let now = CpuMask::of_thread(tid).ok();
+        let is_ours =
+            now.is_some_and(|now| now != known.rightful && now.only().is_some_and(|pu| known.pus.contains(&pu)));
+        let failed = is_ours && !self.own.contains(&tid) && known.rightful.apply(tid).is_err();
+        if let (Some(changed), Some(start_ticks), true) = (&changed, start_ticks(tid), failed) {
+            // It has the former main thread's start, too.
+            ledger.entry.affinities.insert(tid, ChangedAffinity { start_ticks, ..changed.clone() });
+        }
+        if let Some(leader) = self.threads.insert(tid, known) {
+            self.left(ledger, leader.process);
+        }
+        if changed.is_some() { ledger.write() } else { Ok(()) }
+    }
+
     /// A thread is no longer one of its process.
     fn left(&mut self, ledger: &mut Ledger, process: i32) {
         let Some(count) = self.processes.get_mut(&process) else { return };

@@ -186,3 +186,27 @@ fn what_started_after_the_end_is_let_go_by_what_is_written_down() {
         }
     }
 }
+
+/// With the id of the main thread, whose place it takes, or with its own.
+#[test]
+fn what_a_moved_thread_executes_is_free_to_begin_with() {
+    let Some(mut bench) = Bench::new("what_a_moved_thread_executes_is_free_to_begin_with") else { return };
+    let [first, second] = bench.pus;
+    let (thread, main) = (sleeper(), sleeper());
+    let (former, tid) = (thread.id() as i32, main.id() as i32);
+    for (pu, former) in [(first, former), (second, tid)] {
+        bench.started(former, None);
+        bench.place(former, Some(pu));
+        // As it is with its new id.
+        CpuMask::single(pu).apply(tid).unwrap();
+        bench.placer.executed(&mut bench.ledger, former, tid).unwrap();
+        assert_eq!(CpuMask::of_thread(tid).unwrap(), bench.all);
+        assert_eq!((bench.ledger.entry.affinities.len(), bench.look(tid)), (0, Held::Free));
+    }
+    // What the program has put somewhere itself stays there.
+    bench.place(tid, Some(first));
+    CpuMask::single(second).apply(tid).unwrap();
+    assert_eq!(bench.look(tid), Held::Own);
+    bench.placer.executed(&mut bench.ledger, tid, tid).unwrap();
+    assert_eq!(CpuMask::of_thread(tid).unwrap(), CpuMask::single(second));
+}

@@ -137,7 +137,9 @@ impl Tasks {
                 }
             }
             TaskEvent::Exec { task, tid } => {
-                let Some(process) = self.living.get(&task).map(|living| living.process) else { return Ok(()) };
+                let known = self.living.get(&task).map(|living| (living.process, living.tid));
+                let Some((process, former)) = known else { return Ok(()) };
+                placer.executed(ledger, former, tid)?;
                 // A launcher's child becomes a rank by it.
                 let rank = self.rank_of(process);
                 if let Some(process) = self.processes.get_mut(&process) {

@@ -127,6 +127,42 @@ impl PerfFaults {
         }
     }
 
+    /// A record tells that a thread has ended.
+    fn exited(&mut self, tid: i32) {
+        let Some(living) = self.tasks.get(&tid).copied() else { return };
+        let process = self.processes.get(&living.process);
+        let last = process.filter(|process| process.threads == 1 && process.start_ticks != 0);
+        // Where its process goes on, another thread has executed a program and has its id.
+        let goes_on = last.is_some_and(|process| {
+            threads::process(living.process).is_some_and(|now| now.start_ticks == process.start_ticks)
+                && !follow::is_ending(living.process, living.process)
+        });
+        if goes_on { self.becomes_main(tid) } else { self.ended(tid) }
+    }
+
+    /// A process executes another program: its threads have ended, and whoever did it is the main one.
+    fn executed(&mut self, process: i32) {
+        let of_process = self.tasks.iter().filter(|(_, living)| living.process == process);
+        let known = if self.tasks.contains_key(&process) {
+            Some(process)
+        } else {
+            // The former main thread has ended, and the others have unless that was lost.
+            of_process.max_by_key(|(_, living)| living.task).map(|(&tid, _)| tid)
+        };
+        match known {
+            Some(tid) => self.becomes_main(tid),
+            None if follow::is_ending(process, process) => {}
+            None => self.started(process, process, None),
+        }
+    }
+
+    /// A task is the main thread of its process with another program from now on.
+    fn becomes_main(&mut self, tid: i32) {
+        let Some(living) = self.tasks.remove(&tid) else { return };
+        self.tasks.insert(living.process, living);
+        self.told.push(TaskEvent::Exec { task: living.task, tid: living.process });
+    }
+
     /// Looks who is there. Follows those of whom no record told: it was lost. Ends those who are there no longer and
     /// whose end no record told: it was lost, came before that of the beginning (rings are read one after another), or
     /// before the event was open or had a ring.
@@ -241,13 +277,8 @@ impl PerfFaults {
     fn record(&mut self, record: Record) {
         match record {
             Record::Fork { tid, process, parent, .. } => self.started(tid, process, Some(parent)),
-            Record::Exit { tid, .. } => self.ended(tid),
-            Record::Exec { tid, process, .. } => {
-                // Another thread than the main one is the main thread from now on; its own end is told as well.
-                if let Some(living) = self.tasks.get(&tid) {
-                    self.told.push(TaskEvent::Exec { task: living.task, tid: process });
-                }
-            }
+            Record::Exit { tid, .. } => self.exited(tid),
+            Record::Exec { process, .. } => self.executed(process),
             Record::Fault { tid, instruction, address, .. } => self.fault(tid, instruction, address),
             Record::Sample { time, tid, registers } => self.sample(time, tid, &registers),
             Record::Lost { count } => {

@@ -6,6 +6,7 @@ use crate::evidence::{Evidence, Kind};
 use crate::sampling::Sums;
 use cohabit_testing::{Killed, sleeper};
 use std::collections::{BTreeMap, HashMap};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -142,6 +143,57 @@ fn threads_that_come_and_go_while_they_are_listed_start_and_end() {
     }
     match PerfFaults::start(&Options::default()) {
         Ok(source) => drop(threads_come_and_go(source, 200)),
+        Err(error) => println!("skipped: {}", error.cause),
+    }
+}
+
+/// Set where a test's own binary is run to execute a program by another thread than the main one.
+const EXECUTES: &str = "COHABIT_TEST_EXECUTES";
+
+#[test]
+fn a_program_that_another_thread_executes() {
+    if std::env::var_os(EXECUTES).is_none() {
+        return;
+    }
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    thread::spawn(|| panic!("{}", Command::new("sleep").arg("60").exec())).join().unwrap();
+}
+
+/// A process whose main thread ends as another executes a program is followed on.
+fn another_thread_executes(mut source: impl Source) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "faults::tests::a_program_that_another_thread_executes"]).env(EXECUTES, "1");
+    let mut program = Killed::spawn(command.stdin(Stdio::piped()).stdout(Stdio::null()));
+    let pid = program.id() as i32;
+    source.follow(pid).unwrap();
+    drop(program.stdin.take());
+    while !std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n") {
+        thread::yield_now();
+    }
+    let mut events = source.read(Duration::ZERO, true).unwrap().tasks;
+    for _ in 0..3 {
+        source.refresh().unwrap();
+        events.extend(source.read(Duration::ZERO, true).unwrap().tasks);
+    }
+    let mut living = BTreeMap::new();
+    for event in &events {
+        match *event {
+            TaskEvent::Started { task, tid, .. } | TaskEvent::Exec { task, tid } => living.insert(task, tid),
+            TaskEvent::Ended { task } => living.remove(&task),
+        };
+    }
+    assert_eq!(living.into_values().collect::<Vec<_>>(), [pid], "{events:?}");
+    assert!(events.iter().any(|event| matches!(event, TaskEvent::Exec { tid, .. } if *tid == pid)), "{events:?}");
+}
+
+#[test]
+fn what_another_thread_executes_is_followed() {
+    if let Some(source) = started(&Options::default()) {
+        another_thread_executes(source);
+    }
+    match PerfFaults::start(&Options::default()) {
+        Ok(source) => another_thread_executes(source),
         Err(error) => println!("skipped: {}", error.cause),
     }
 }
