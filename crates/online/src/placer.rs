@@ -23,6 +23,15 @@ pub enum Held {
     Own,
 }
 
+/// What became of threads that were let go.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LetGo {
+    /// How many have their affinity back.
+    pub threads: usize,
+    /// Those that could not be let go, and why.
+    pub failed: Vec<(i32, String)>,
+}
+
 /// The affinities of followed threads.
 #[derive(Debug, Default)]
 pub struct Placer {
@@ -212,8 +221,11 @@ impl Placer {
                 }
                 Some(_) => {}
                 None => {
-                    if let Some(changed) = ledger.entry.affinities.remove(&tid) {
-                        let _ = let_go(tid, &changed);
+                    let Some(changed) = ledger.entry.affinities.get(&tid) else { continue };
+                    match let_go(tid, changed) {
+                        Ok(_) => drop(ledger.entry.affinities.remove(&tid)),
+                        // It stays written down.
+                        Err(error) => failed.push((tid, error.to_string())),
                     }
                 }
             }
@@ -223,25 +235,33 @@ impl Placer {
         Ok(failed)
     }
 
-    /// Gives every thread the affinity back that it had; how many.
+    /// Gives every thread the affinity back that it had. What cannot be given back stays written down.
     ///
     /// # Errors
     /// Where the ledger cannot be written.
-    pub fn let_all_go(&mut self, ledger: &mut Ledger) -> Result<usize> {
-        let mut count = 0;
-        for (tid, changed) in std::mem::take(&mut ledger.entry.affinities) {
-            count += usize::from(let_go(tid, &changed).unwrap_or(false));
-        }
+    pub fn let_all_go(&mut self, ledger: &mut Ledger) -> Result<LetGo> {
+        let mut gone = LetGo::default();
+        ledger.entry.affinities.retain(|&tid, changed| match let_go(tid, changed) {
+            Ok(done) => {
+                gone.threads += usize::from(done);
+                false
+            }
+            Err(error) => {
+                gone.failed.push((tid, error.to_string()));
+                true
+            }
+        });
         if let Some(since) = self.since {
             // Those that have started since it was last asked who has.
             let found = inherited::let_go(&ledger.entry.processes, since, |tid| self.threads.contains_key(&tid));
-            count += found.threads;
+            gone.threads += found.threads;
             if found.failed.is_empty() {
                 ledger.entry.processes.clear();
             }
+            gone.failed.extend(found.failed.into_iter().map(|(tid, error)| (tid, error.to_string())));
         }
         ledger.write()?;
-        Ok(count)
+        Ok(gone)
     }
 }
 

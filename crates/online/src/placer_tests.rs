@@ -36,6 +36,12 @@ impl Bench {
         assert_eq!(self.placer.place(&mut self.ledger, &[(tid, pu)]).unwrap(), []);
     }
 
+    /// How many were let go, and how many could not be.
+    fn let_all_go(&mut self) -> (usize, usize) {
+        let gone = self.placer.let_all_go(&mut self.ledger).unwrap();
+        (gone.threads, gone.failed.len())
+    }
+
     fn look(&mut self, tid: i32) -> Held {
         self.placer.look(&mut self.ledger, tid, &self.all)
     }
@@ -151,7 +157,7 @@ fn what_nobody_has_seen_start_is_let_go_at_the_end() {
     }
     // One that is known is on a PU of its own, where the program has put it.
     bench.placer.threads.insert(pids[1], bench.placer.threads[&family.pid()].clone());
-    assert_eq!(bench.placer.let_all_go(&mut bench.ledger).unwrap(), 2);
+    assert_eq!(bench.let_all_go(), (2, 0));
     let of = |pid| CpuMask::of_thread(pid).unwrap();
     assert_eq!((of(family.pid()), of(pids[0])), (bench.all.clone(), bench.all.clone()));
     assert_eq!(of(pids[1]), CpuMask::single(bench.pus[1]));
@@ -209,4 +215,22 @@ fn what_a_moved_thread_executes_is_free_to_begin_with() {
     assert_eq!(bench.look(tid), Held::Own);
     bench.placer.executed(&mut bench.ledger, tid, tid).unwrap();
     assert_eq!(CpuMask::of_thread(tid).unwrap(), CpuMask::single(second));
+}
+
+#[test]
+fn what_cannot_be_put_back_stays_written_down() {
+    let Some(mut bench) = Bench::new("what_cannot_be_put_back_stays_written_down") else { return };
+    let thread = sleeper();
+    let tid = thread.id() as i32;
+    bench.started(tid, None);
+    bench.place(tid, Some(bench.pus[0]));
+    let before = bench.all.to_string();
+    bench.ledger.entry.affinities.get_mut(&tid).unwrap().before = "nowhere".to_owned();
+    let failed = bench.placer.place(&mut bench.ledger, &[(tid, None)]).unwrap();
+    assert_eq!((failed.len(), failed[0].0), (1, tid));
+    assert_eq!((bench.let_all_go(), bench.look(tid)), ((0, 1), Held::Ours(bench.pus[0])));
+    let page = bench._folder.path().join(format!("ledger/{}.json", std::process::id()));
+    assert!(std::fs::read_to_string(&page).unwrap().contains("nowhere"));
+    bench.ledger.entry.affinities.get_mut(&tid).unwrap().before = before;
+    assert_eq!((bench.let_all_go(), CpuMask::of_thread(tid).unwrap()), ((1, 0), bench.all.clone()));
 }
