@@ -70,7 +70,8 @@ pub struct Entry {
 /// This cohabit's page, and the folder with everybody's. When this is dropped, all is put back and the page goes.
 #[derive(Debug)]
 pub struct Ledger {
-    folder: PathBuf,
+    /// The first is where the page is; in others there may be pages, too.
+    folders: Vec<PathBuf>,
     /// What the settings' paths begin with: `/`, but for tests.
     root: PathBuf,
     /// What is written on the page.
@@ -90,16 +91,29 @@ pub struct Restored {
 
 /// Where ledgers are kept: gone with the machine, as what they put back is.
 pub fn folder() -> PathBuf {
-    if nix::unistd::geteuid().is_root() {
-        return PathBuf::from("/run/cohabit");
+    folders().swap_remove(0)
+}
+
+/// Where they may be: first where this process keeps its own, then where others of this user's do, whose environment
+/// says otherwise. A job has no XDG_RUNTIME_DIR, or another TMPDIR.
+pub fn folders() -> Vec<PathBuf> {
+    let user = nix::unistd::geteuid();
+    if user.is_root() {
+        return vec![PathBuf::from("/run/cohabit")];
     }
     // After `su` it may still name the folder of somebody else.
-    let runtime =
-        std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| private::check(folder).is_ok());
-    match runtime {
-        Some(folder) => folder.join("cohabit"),
-        None => std::env::temp_dir().join(format!("cohabit-{}", nix::unistd::geteuid())),
+    let of_login = |folder: PathBuf| private::check(&folder).is_ok().then(|| folder.join("cohabit"));
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").and_then(|folder| of_login(folder.into()));
+    let usual = of_login(format!("/run/user/{user}").into());
+    let temporary = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into()];
+    let mut temporary = temporary.into_iter().map(|folder| folder.join(format!("cohabit-{user}")));
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for folder in runtime.into_iter().chain(temporary.next()).chain(usual).chain(temporary) {
+        if !folders.contains(&folder) {
+            folders.push(folder);
+        }
     }
+    folders
 }
 
 impl ChangedAffinity {
@@ -110,17 +124,17 @@ impl ChangedAffinity {
 }
 
 impl Ledger {
-    /// A page for this process. What dead cohabits have left is put back first.
+    /// A page for this process, in the first of the folders. What dead cohabits have left in them is put back first.
     ///
     /// # Errors
     /// Where the folder cannot be made, or somebody else could write to it.
-    pub fn open(folder: PathBuf) -> Result<(Self, Restored)> {
-        Self::open_below(folder, PathBuf::from(ROOT))
+    pub fn open(folders: Vec<PathBuf>) -> Result<(Self, Restored)> {
+        Self::open_below(folders, PathBuf::from(ROOT))
     }
 
-    fn open_below(folder: PathBuf, root: PathBuf) -> Result<(Self, Restored)> {
-        private::make(&folder).map_err(|error| error.remedy(OWN_FOLDER))?;
-        let restored = restore_below(&folder, &root)?;
+    fn open_below(folders: Vec<PathBuf>, root: PathBuf) -> Result<(Self, Restored)> {
+        private::make(&folders[0]).map_err(|error| error.remedy(OWN_FOLDER))?;
+        let restored = restore_below(&folders, &root)?;
         let pid = std::process::id() as i32;
         let entry = Entry {
             format: FORMAT,
@@ -131,24 +145,37 @@ impl Ledger {
             processes: BTreeMap::new(),
             seen_until: 0,
         };
-        Ok((Self { folder, root, entry }, restored))
+        Ok((Self { folders, root, entry }, restored))
     }
 
     /// Writes the page.
     ///
     /// # Errors
     /// Where it cannot be written; nothing may be changed then.
-    pub fn write(&self) -> Result<()> {
+    pub fn write(&mut self) -> Result<()> {
         let text = serde_json::to_vec(&self.entry).map_err(|error| Error::new(format!("writing a ledger: {error}")))?;
-        file::write_whole(&page(&self.folder, self.entry.pid), &text)
+        let pid = self.entry.pid;
+        file::write_whole(&page(self.folder()?, pid), &text)
+    }
+
+    /// The folder with the page. That of a login goes when its user has logged out (pam_systemd(8)): it is made again,
+    /// or the next one is taken.
+    fn folder(&mut self) -> Result<&Path> {
+        if !is_missing(&self.folders[0]) {
+            return Ok(&self.folders[0]);
+        }
+        match self.folders.iter().position(|folder| private::make(folder).is_ok()) {
+            Some(at) => self.folders.swap(0, at),
+            None => private::make(&self.folders[0]).map_err(|error| error.remedy(OWN_FOLDER))?,
+        }
+        Ok(&self.folders[0])
     }
 
     /// The PUs (OS indices) that other cohabits have put threads on which still run.
     pub fn used_by_others(&self) -> Vec<u32> {
-        let others =
-            entries(&self.folder).into_iter().filter(|(_, entry)| entry.pid != self.entry.pid && entry.lives());
-        let mut pus: Vec<u32> = others
-            .flat_map(|(_, entry)| entry.affinities)
+        let mut pus: Vec<u32> = self
+            .others()
+            .flat_map(|entry| entry.affinities)
             .filter(|(tid, changed)| start_ticks(*tid) == Some(changed.start_ticks))
             .map(|(_, changed)| changed.pu)
             .collect();
@@ -163,7 +190,7 @@ impl Ledger {
     /// # Errors
     /// Where it cannot be read or written; it is then as it was.
     pub fn set(&mut self, setting: Setting, value: &str) -> Result<()> {
-        let _lock = lock(&self.folder)?;
+        let _lock = lock(self.folder()?)?;
         let path = setting.path(&self.root);
         let now = read_setting(&path)?;
         // What was before the first change: it may be changed again.
@@ -192,7 +219,7 @@ impl Ledger {
     /// # Errors
     /// Where it cannot be read or written.
     pub fn pause(&mut self, setting: Setting, paused: bool) -> Result<bool> {
-        let _lock = lock(&self.folder)?;
+        let _lock = lock(self.folder()?)?;
         let path = setting.path(&self.root);
         let Some(changed) = self.entry.settings.get(&setting) else { return Ok(false) };
         let (from, to) = if paused { (&changed.set, &changed.before) } else { (&changed.before, &changed.set) };
@@ -211,7 +238,7 @@ impl Ledger {
     /// # Errors
     /// Where one cannot be put back; it stays on the page.
     pub fn reset_settings(&mut self) -> Result<Vec<(PathBuf, String)>> {
-        let _lock = lock(&self.folder)?;
+        let _lock = lock(self.folder()?)?;
         let mut back = Vec::new();
         for (setting, changed) in self.entry.settings.clone() {
             let path = setting.path(&self.root);
@@ -225,9 +252,13 @@ impl Ledger {
     }
 
     fn setting_of_others(&self, setting: Setting) -> Option<ChangedSetting> {
-        let others =
-            entries(&self.folder).into_iter().filter(|(_, entry)| entry.pid != self.entry.pid && entry.lives());
-        others.filter_map(|(_, mut entry)| entry.settings.remove(&setting)).next()
+        self.others().filter_map(|mut entry| entry.settings.remove(&setting)).next()
+    }
+
+    /// The pages of the other cohabits that run.
+    fn others(&self) -> impl Iterator<Item = Entry> + use<'_> {
+        let pages = self.folders.iter().flat_map(|folder| entries(folder)).map(|(_, entry)| entry);
+        pages.filter(|entry| entry.pid != self.entry.pid && entry.lives())
     }
 }
 
@@ -243,7 +274,7 @@ impl Drop for Ledger {
         }
         // What could not be put back stays written down.
         if self.entry.settings.is_empty() && self.entry.affinities.is_empty() && self.entry.processes.is_empty() {
-            let _ = fs::remove_file(page(&self.folder, self.entry.pid));
+            let _ = fs::remove_file(page(&self.folders[0], self.entry.pid));
         }
     }
 }
@@ -261,24 +292,35 @@ impl Entry {
     }
 }
 
-/// Puts back what cohabits that do not run any more have left in a folder.
+/// Puts back what cohabits that do not run any more have left in these folders.
 ///
 /// # Errors
-/// Where the folder is there, and somebody else could write to it or it cannot be locked.
-pub fn restore(folder: &Path) -> Result<Restored> {
-    restore_below(folder, Path::new(ROOT))
+/// Where the first is there, and somebody else could write to it or it cannot be locked. Others that are so are left
+/// alone: who knows whose they are.
+pub fn restore(folders: &[PathBuf]) -> Result<Restored> {
+    restore_below(folders, Path::new(ROOT))
 }
 
-fn restore_below(folder: &Path, root: &Path) -> Result<Restored> {
+fn restore_below(folders: &[PathBuf], root: &Path) -> Result<Restored> {
     let mut restored = Restored::default();
-    if fs::symlink_metadata(folder).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
-        return Ok(restored);
+    for (at, folder) in folders.iter().enumerate().filter(|(_, folder)| !is_missing(folder)) {
+        let locked = private::check(folder).map_err(|error| error.remedy(OWN_FOLDER)).and_then(|()| lock(folder));
+        match locked {
+            Ok(_lock) => restore_in(folder, folders, root, &mut restored),
+            Err(error) if at == 0 => return Err(error),
+            Err(_) => {}
+        }
     }
-    private::check(folder).map_err(|error| error.remedy(OWN_FOLDER))?;
-    let _lock = lock(folder)?;
+    Ok(restored)
+}
+
+/// Puts back what was left in one of the folders, which is locked.
+fn restore_in(folder: &Path, folders: &[PathBuf], root: &Path, restored: &mut Restored) {
     remove_leftovers(folder);
-    let entries = entries(folder);
-    let (living, dead): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(_, entry)| entry.lives());
+    let elsewhere = folders.iter().filter(|other| *other != folder).flat_map(|other| entries(other));
+    let mut living: Vec<_> = elsewhere.filter(|(_, entry)| entry.lives()).collect();
+    let (here, dead): (Vec<_>, Vec<_>) = entries(folder).into_iter().partition(|(_, entry)| entry.lives());
+    living.extend(here);
     for (path, entry) in dead {
         let failed_before = restored.failed.len();
         for (tid, changed) in &entry.affinities {
@@ -306,7 +348,11 @@ fn restore_below(folder: &Path, root: &Path) -> Result<Restored> {
             let _ = fs::remove_file(path);
         }
     }
-    Ok(restored)
+}
+
+fn is_missing(folder: &Path) -> bool {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    fs::symlink_metadata(folder).is_err_and(|error| matches!(error.kind(), NotFound | NotADirectory))
 }
 
 /// What the names of files begin with by which the ranks of a job on this node find one another.

@@ -24,7 +24,7 @@ impl Bench {
             return None;
         };
         let folder = tempfile::tempdir().unwrap();
-        let (ledger, _) = Ledger::open(folder.path().join("ledger")).unwrap();
+        let (ledger, _) = Ledger::open(vec![folder.path().join("ledger")]).unwrap();
         Some(Self { _folder: folder, ledger, placer: Placer::new(), all, pus: [first, second] })
     }
 
@@ -181,7 +181,7 @@ fn what_started_after_the_end_is_let_go_by_what_is_written_down() {
             let own = format!("\"pid\":{},", std::process::id());
             assert!(text.contains(&own), "{text}");
             std::fs::write(page(i32::MAX), text.replace(&own, &format!("\"pid\":{},", i32::MAX))).unwrap();
-            let restored = crate::ledger::restore(&folder).unwrap();
+            let restored = crate::ledger::restore(std::slice::from_ref(&folder)).unwrap();
             assert_eq!((restored.threads, restored.failed.len()), (3, 0));
             assert!(!page(i32::MAX).exists());
         } else {

@@ -145,7 +145,7 @@ impl Session {
                 .remedy("add --dry-run to see what would be done there"));
         }
         let mut log = Log::new(silent);
-        let (mut ledger, restored) = Ledger::open(ledger::folder())?;
+        let (mut ledger, restored) = Ledger::open(ledger::folders())?;
         tell_restored(&mut log, &restored);
         let samples = matches!(args.faults, ExtraFaults::Auto | ExtraFaults::Sample);
         let options = faults::Options {
