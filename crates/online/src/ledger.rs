@@ -53,6 +53,9 @@ pub struct Entry {
     pub pid: i32,
     /// With the id, what tells it from a later process.
     pub start_ticks: u64,
+    /// Where ids mean this: the boot of the machine, and the PID namespace. Pages of older versions do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
     /// By thread id.
     #[serde(default)]
     pub affinities: BTreeMap<i32, ChangedAffinity>,
@@ -140,6 +143,7 @@ impl Ledger {
             format: FORMAT,
             pid,
             start_ticks: start_ticks(pid).unwrap_or(0),
+            place: place(),
             affinities: BTreeMap::new(),
             settings: BTreeMap::new(),
             processes: BTreeMap::new(),
@@ -407,20 +411,33 @@ fn write_setting(path: &Path, value: &str) -> Result<()> {
     fs::write(path, value).map_err(|error| file::cannot_write(path, &error))
 }
 
-fn page(folder: &Path, pid: i32) -> PathBuf {
-    folder.join(format!("{pid}.json"))
+/// The page of a cohabit that runs here: other hosts have processes with the same ids.
+pub(crate) fn page(folder: &Path, pid: i32) -> PathBuf {
+    const TELLING: usize = 8;
+    let place = place().unwrap_or_default();
+    let boot = place.get(..TELLING).unwrap_or_default();
+    folder.join(format!("{pid}-{boot}.json"))
 }
 
-/// The pages in a folder; what is none is left alone.
+/// The boot of this machine and this process's PID namespace; none where the kernel does not say.
+fn place() -> Option<String> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(format!("{} {}", boot.trim(), namespace.display()))
+}
+
+/// The pages in a folder; what is none is left alone, and so are those of other hosts that share it, and of other boots.
 fn entries(folder: &Path) -> Vec<(PathBuf, Entry)> {
     let Ok(files) = fs::read_dir(folder) else { return Vec::new() };
+    let here = place();
     let pages =
         files.filter_map(|file| Some(file.ok()?.path())).filter(|path| path.extension().is_some_and(|e| e == "json"));
     pages
         .filter_map(|path| {
             let text = private::read_text(&path, LONGEST_BYTES).ok()?;
             let entry: Entry = serde_json::from_str(&text).ok()?;
-            (entry.format == FORMAT).then_some((path, entry))
+            let is_of_here = entry.place.is_none() || here.is_none() || entry.place == here;
+            (entry.format == FORMAT && is_of_here).then_some((path, entry))
         })
         .collect()
 }

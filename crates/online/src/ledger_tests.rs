@@ -233,3 +233,34 @@ fn a_folder_that_vanishes_is_made_again_or_another_is_taken() {
         assert_eq!(machine.value(SWITCH), "0");
     }
 }
+
+/// In a folder that several hosts share, and where the machine was started anew.
+#[test]
+fn pages_of_other_hosts_are_left_alone() {
+    let machine = Machine::new();
+    machine.put(SWITCH, "1");
+    let (mut ledger, _) = machine.open();
+    let sleeper = sleeper();
+    let pid = sleeper.id() as i32;
+    let changed = ChangedSetting { before: "0".to_owned(), set: "1".to_owned() };
+    let mut theirs = Entry { settings: [(SWITCH, changed)].into(), ..ledger.entry.clone() };
+    theirs.place = Some("another boot".to_owned());
+    of_the_dead(&machine.ledgers(), theirs.clone());
+    // A process with the id of theirs.
+    theirs.affinities.insert(
+        pid,
+        ChangedAffinity { start_ticks: start_ticks(pid).unwrap(), before: "0".to_owned(), pu: 0, from: None },
+    );
+    let living = Entry { pid, start_ticks: start_ticks(pid).unwrap(), ..theirs.clone() };
+    fs::write(page(&machine.ledgers(), pid), serde_json::to_vec(&living).unwrap()).unwrap();
+    assert_eq!(machine.restore().unwrap(), Restored::default());
+    assert!(page(&machine.ledgers(), i32::MAX).exists() && machine.value(SWITCH) == "1");
+    assert!(ledger.used_by_others().is_empty());
+    ledger.set(SWITCH, "1").unwrap();
+    assert_eq!(ledger.entry.settings[&SWITCH].before, "1");
+    // Those of older versions do not say where they are from.
+    of_the_dead(&machine.ledgers(), Entry { place: None, ..theirs });
+    ledger.entry.settings.clear();
+    ledger.write().unwrap();
+    assert_eq!(machine.restore().unwrap().settings, [(machine.path(SWITCH), "0".to_owned())]);
+}

@@ -176,7 +176,7 @@ fn what_started_after_the_end_is_let_go_by_what_is_written_down() {
         let folder = bench._folder.path().join("ledger");
         if is_killed {
             // As if it were another process's.
-            let page = |pid: i32| folder.join(format!("{pid}.json"));
+            let page = |pid: i32| crate::ledger::page(&folder, pid);
             let text = std::fs::read_to_string(page(std::process::id() as i32)).unwrap();
             let own = format!("\"pid\":{},", std::process::id());
             assert!(text.contains(&own), "{text}");
@@ -229,7 +229,7 @@ fn what_cannot_be_put_back_stays_written_down() {
     let failed = bench.placer.place(&mut bench.ledger, &[(tid, None)]).unwrap();
     assert_eq!((failed.len(), failed[0].0), (1, tid));
     assert_eq!((bench.let_all_go(), bench.look(tid)), ((0, 1), Held::Ours(bench.pus[0])));
-    let page = bench._folder.path().join(format!("ledger/{}.json", std::process::id()));
+    let page = crate::ledger::page(&bench._folder.path().join("ledger"), std::process::id() as i32);
     assert!(std::fs::read_to_string(&page).unwrap().contains("nowhere"));
     bench.ledger.entry.affinities.get_mut(&tid).unwrap().before = before;
     assert_eq!((bench.let_all_go(), CpuMask::of_thread(tid).unwrap()), ((1, 0), bench.all.clone()));
