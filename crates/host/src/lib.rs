@@ -1,12 +1,13 @@
 //! What is asked of the machine under a program: where our parts are installed ([`install`]), signals that are passed
 //! on ([`signals`]), names for addresses ([`symbols`]), what perf_event_open(2) gives ([`perf_event`]), pages that are
-//! shared with programs ([`page`]), and affinities ([`affinity`]).
+//! shared with programs ([`page`]), affinities ([`affinity`]) and cpusets ([`cpuset`]).
 
 pub mod affinity;
+pub mod cpuset;
 pub mod install;
 pub mod page;
 pub mod perf_event;
 pub mod signals;
 pub mod symbols;
 
-pub use affinity::{CpuMask, pu_allowed};
+pub use affinity::{Allowed, CpuMask, pu_allowed};

@@ -1,8 +1,9 @@
 //! What threads inherit: the one PU that their creator was put on. Whoever is seen to start is let go at once
 //! (`placer`). Those that nobody has seen start are found here: below the processes of which threads were put on PUs.
 
+use super::ledger::Before;
 use super::threads;
-use cohabit_host::affinity::CpuMask;
+use cohabit_host::affinity::{Allowed, CpuMask};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -14,14 +15,14 @@ const ROUNDS: usize = 100;
 pub struct Inherited {
     /// With the id, what tells the process from a later one.
     pub start_ticks: u64,
-    /// By PU (OS index) what whoever was put there might use before, as a list of PUs.
-    pub pus: BTreeMap<u32, String>,
+    /// By PU (OS index) what whoever was put there might use before.
+    pub pus: BTreeMap<u32, Before>,
 }
 
 impl Inherited {
     /// What a thread with this affinity may use, if that is one it may have inherited.
-    pub fn before(&self, now: &CpuMask) -> Option<CpuMask> {
-        CpuMask::parse(self.pus.get(&now.only()?)?).filter(|before| before != now)
+    pub fn before(&self, now: &CpuMask) -> Option<Allowed> {
+        self.pus.get(&now.only()?)?.allowed().filter(|before| before.pus != *now)
     }
 }
 

@@ -4,7 +4,8 @@
 use super::inherited::{self, Found, Inherited};
 use super::setting::Setting;
 use super::threads::start_ticks;
-use cohabit_host::affinity::CpuMask;
+use cohabit_host::affinity::{Allowed, CpuMask};
+use cohabit_host::cpuset;
 use cohabit_model::{Error, Result, file, private};
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
@@ -22,13 +23,36 @@ const SEEN_WITHIN_TICKS: u64 = 100;
 /// What to do where a folder cannot be trusted.
 const OWN_FOLDER: &str = "remove it, or set XDG_RUNTIME_DIR to a folder of your own that nobody else can write to";
 
+/// What a thread might use before it was put on a PU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Before {
+    /// As a list of PUs (`0-3,8`).
+    pub before: String,
+    /// Whether these were all that its cpuset had.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_all: bool,
+}
+
+impl Before {
+    /// To be written down.
+    pub fn of(allowed: &Allowed) -> Self {
+        Self { before: allowed.pus.to_string(), is_all: allowed.is_all }
+    }
+
+    /// As it was written down; none where that is no list.
+    pub fn allowed(&self) -> Option<Allowed> {
+        Some(Allowed { pus: CpuMask::parse(&self.before)?, is_all: self.is_all })
+    }
+}
+
 /// A thread whose affinity was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedAffinity {
     /// With the id, what tells the thread from a later one.
     pub start_ticks: u64,
-    /// As it was, as a list of PUs (`0-3,8`).
-    pub before: String,
+    /// As it was.
+    #[serde(flatten)]
+    pub before: Before,
     /// The PU (OS index) it was put on.
     pub pu: u32,
     /// The PU of ours that it comes from, while it is on the way.
@@ -123,6 +147,12 @@ impl ChangedAffinity {
     /// Whether this affinity is our doing.
     pub fn holds(&self, now: &CpuMask) -> bool {
         [Some(self.pu), self.from].into_iter().flatten().any(|pu| *now == CpuMask::single(pu))
+    }
+
+    /// Whether this affinity of the thread is the kernel's doing: its cpuset does not have the PU any more, and so it
+    /// has all of that; until it has the PU again.
+    pub fn is_pushed_out(&self, tid: i32, now: &CpuMask) -> bool {
+        !now.contains(self.pu) && cpuset::of_thread(tid).is_some_and(|allowed| allowed == *now)
     }
 }
 
@@ -385,11 +415,11 @@ pub fn let_go(tid: i32, changed: &ChangedAffinity) -> std::io::Result<bool> {
     }
     let ended = |error: std::io::Error| if error.raw_os_error() == Some(libc::ESRCH) { Ok(false) } else { Err(error) };
     match CpuMask::of_thread(tid) {
-        Ok(now) if changed.holds(&now) => {}
+        Ok(now) if changed.holds(&now) || changed.is_pushed_out(tid, &now) => {}
         Ok(_) => return Ok(false),
         Err(error) => return ended(error),
     }
-    let before = CpuMask::parse(&changed.before).ok_or(std::io::ErrorKind::InvalidData)?;
+    let before = changed.before.allowed().ok_or(std::io::ErrorKind::InvalidData)?;
     before.apply(tid).map(|()| true).or_else(ended)
 }
 

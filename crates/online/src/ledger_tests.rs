@@ -41,6 +41,10 @@ impl Machine {
     }
 }
 
+fn before_of(list: &str) -> Before {
+    Before { before: list.to_owned(), is_all: false }
+}
+
 /// A page of a cohabit that does not run.
 fn of_the_dead(folder: &Path, mut entry: Entry) {
     entry.pid = i32::MAX;
@@ -116,8 +120,12 @@ fn what_the_dead_left_is_put_back_and_what_the_living_use_is_not() {
     ledger.write().unwrap();
     let mut left = ledger.entry.clone();
     left.settings.insert(theirs, ChangedSetting { before: "0".to_owned(), set: "1".to_owned() });
-    let changed =
-        ChangedAffinity { start_ticks: start_ticks(tid).unwrap(), before: before.to_string(), pu, from: None };
+    let changed = ChangedAffinity {
+        start_ticks: start_ticks(tid).unwrap(),
+        before: before_of(&before.to_string()),
+        pu,
+        from: None,
+    };
     left.affinities.insert(tid, changed.clone());
     // A thread of the same id that is another one.
     left.affinities.insert(std::process::id() as i32, ChangedAffinity { start_ticks: 1, ..changed });
@@ -249,7 +257,7 @@ fn pages_of_other_hosts_are_left_alone() {
     // A process with the id of theirs.
     theirs.affinities.insert(
         pid,
-        ChangedAffinity { start_ticks: start_ticks(pid).unwrap(), before: "0".to_owned(), pu: 0, from: None },
+        ChangedAffinity { start_ticks: start_ticks(pid).unwrap(), before: before_of("0"), pu: 0, from: None },
     );
     let living = Entry { pid, start_ticks: start_ticks(pid).unwrap(), ..theirs.clone() };
     fs::write(page(&machine.ledgers(), pid), serde_json::to_vec(&living).unwrap()).unwrap();

@@ -5,9 +5,9 @@
 //! it again, so that it is free until it is placed itself. What comes of it meanwhile has inherited the same.
 
 use super::inherited::{self, Inherited};
-use super::ledger::{ChangedAffinity, Ledger, let_go};
+use super::ledger::{Before, ChangedAffinity, Ledger, let_go};
 use super::threads::{now_ticks, process, start_ticks};
-use cohabit_host::affinity::CpuMask;
+use cohabit_host::affinity::{Allowed, CpuMask};
 use cohabit_model::Result;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,7 +50,7 @@ struct Known {
     /// What it might use when it was first seen, before anybody placed it.
     at_first: CpuMask,
     /// What it may use but for us.
-    rightful: CpuMask,
+    rightful: Allowed,
     /// The PUs (OS indices) that it was put on, or whom it comes from: those that what it creates may have of us.
     pus: BTreeSet<u32>,
 }
@@ -68,7 +68,8 @@ impl Placer {
         let creator = parent.and_then(|parent| self.threads.get(&parent));
         let (pus, before) = match creator {
             Some(creator) => {
-                let is_inherited = now != creator.rightful && now.only().is_some_and(|pu| creator.pus.contains(&pu));
+                let is_inherited =
+                    now != creator.rightful.pus && now.only().is_some_and(|pu| creator.pus.contains(&pu));
                 (creator.pus.clone(), is_inherited.then(|| creator.rightful.clone()))
             }
             // Whoever it was is of the same process, or of the one that this comes from.
@@ -77,11 +78,13 @@ impl Placer {
                 None => (BTreeSet::new(), None),
             },
         };
-        let rightful = before.filter(|before| before.apply(tid).is_ok()).unwrap_or(now);
+        // Whether that is all is asked when it is moved.
+        let as_it_is = || Allowed { pus: now, is_all: false };
+        let rightful = before.filter(|before| before.apply(tid).is_ok()).unwrap_or_else(as_it_is);
         for &pu in &pus {
             may_inherit(ledger, process, pu, &rightful);
         }
-        let known = Known { process, at_first: rightful.clone(), rightful, pus };
+        let known = Known { process, at_first: rightful.pus.clone(), rightful, pus };
         *self.processes.entry(process).or_default() += 1;
         if let Some(former) = self.threads.insert(tid, known) {
             self.left(ledger, former.process);
@@ -119,7 +122,7 @@ impl Placer {
         let Some(known) = self.threads.remove(&former) else { return Ok(()) };
         let now = CpuMask::of_thread(tid).ok();
         let is_ours =
-            now.is_some_and(|now| now != known.rightful && now.only().is_some_and(|pu| known.pus.contains(&pu)));
+            now.is_some_and(|now| now != known.rightful.pus && now.only().is_some_and(|pu| known.pus.contains(&pu)));
         let failed = is_ours && !self.own.contains(&tid) && known.rightful.apply(tid).is_err();
         if let (Some(changed), Some(start_ticks), true) = (&changed, start_ticks(tid), failed) {
             // It has the former main thread's start, too.
@@ -153,6 +156,9 @@ impl Placer {
             if now == CpuMask::single(changed.pu) {
                 return Held::Ours(changed.pu);
             }
+            if changed.is_pushed_out(tid, &now) {
+                return Held::Free;
+            }
             // The program, or somebody from outside: it is theirs from now on.
             ledger.entry.affinities.remove(&tid);
             self.own.insert(tid);
@@ -168,8 +174,8 @@ impl Placer {
 
     /// Somebody else has given a thread this affinity, which what it creates inherits by right.
     fn may_use(&mut self, tid: i32, now: CpuMask) {
-        if let Some(known) = self.threads.get_mut(&tid).filter(|known| known.rightful != now) {
-            known.rightful = now;
+        if let Some(known) = self.threads.get_mut(&tid).filter(|known| known.rightful.pus != now) {
+            known.rightful = Allowed { pus: now, is_all: false };
         }
     }
 
@@ -194,10 +200,10 @@ impl Placer {
         for &(tid, pu) in moves {
             let (Some(pu), Some(ticks)) = (pu, start_ticks(tid)) else { continue };
             // As it is at this moment, for it may be another than when the thread was looked at.
-            let now = || CpuMask::of_thread(tid).ok().map(|mask| mask.to_string());
+            let now = || Allowed::of_thread(tid).ok().map(|allowed| Before::of(&allowed));
             let earlier = formerly.get(&tid);
             let Some(before) = earlier.map(|changed| changed.before.clone()).or_else(now) else { continue };
-            if let (Some(known), Some(rightful)) = (self.threads.get_mut(&tid), CpuMask::parse(&before)) {
+            if let (Some(known), Some(rightful)) = (self.threads.get_mut(&tid), before.allowed()) {
                 may_inherit(ledger, known.process, pu, &rightful);
                 known.pus.insert(pu);
                 known.rightful = rightful;
@@ -266,7 +272,7 @@ impl Placer {
 }
 
 /// What a process's threads that have this PU may use, where they have inherited it.
-fn may_inherit(ledger: &mut Ledger, pid: i32, pu: u32, rightful: &CpuMask) {
+fn may_inherit(ledger: &mut Ledger, pid: i32, pu: u32, rightful: &Allowed) {
     let inherited = match ledger.entry.processes.entry(pid) {
         Entry::Occupied(known) => known.into_mut(),
         Entry::Vacant(new) => {
@@ -274,7 +280,7 @@ fn may_inherit(ledger: &mut Ledger, pid: i32, pu: u32, rightful: &CpuMask) {
             new.insert(Inherited { start_ticks: process.start_ticks, pus: BTreeMap::new() })
         }
     };
-    inherited.pus.entry(pu).or_insert_with(|| rightful.to_string());
+    inherited.pus.entry(pu).or_insert_with(|| Before::of(rightful));
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Tests of the placer, on real threads.
 
 use super::*;
-use cohabit_testing::{Killed, sleeper};
+use cohabit_testing::{Cpuset, Killed, sleeper};
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -225,12 +225,48 @@ fn what_cannot_be_put_back_stays_written_down() {
     bench.started(tid, None);
     bench.place(tid, Some(bench.pus[0]));
     let before = bench.all.to_string();
-    bench.ledger.entry.affinities.get_mut(&tid).unwrap().before = "nowhere".to_owned();
+    bench.ledger.entry.affinities.get_mut(&tid).unwrap().before.before = "nowhere".to_owned();
     let failed = bench.placer.place(&mut bench.ledger, &[(tid, None)]).unwrap();
     assert_eq!((failed.len(), failed[0].0), (1, tid));
     assert_eq!((bench.let_all_go(), bench.look(tid)), ((0, 1), Held::Ours(bench.pus[0])));
     let page = crate::ledger::page(&bench._folder.path().join("ledger"), std::process::id() as i32);
     assert!(std::fs::read_to_string(&page).unwrap().contains("nowhere"));
-    bench.ledger.entry.affinities.get_mut(&tid).unwrap().before = before;
+    bench.ledger.entry.affinities.get_mut(&tid).unwrap().before.before = before;
     assert_eq!((bench.let_all_go(), CpuMask::of_thread(tid).unwrap()), ((1, 0), bench.all.clone()));
+}
+
+/// A process that was never confined has what its cpuset has, whatever that comes to be.
+#[test]
+fn what_is_put_back_follows_its_cpuset() {
+    let test = "what_is_put_back_follows_its_cpuset";
+    let Some(mut bench) = Bench::new(test) else { return };
+    let [first, second] = bench.pus;
+    let (one, both) = (CpuMask::single(first), CpuMask::from_pus([first, second]));
+    let process = sleeper();
+    let tid = process.id() as i32;
+    let Some(cpuset) = Cpuset::of(test, tid) else { return };
+    let of = || CpuMask::of_thread(tid).unwrap();
+    cpuset.set(&one.to_string());
+    bench.started(tid, None);
+    bench.place(tid, Some(first));
+    let child = bench.child(tid, first);
+    assert_eq!(child.1, one);
+    assert_eq!(bench.let_all_go(), (1, 0));
+    cpuset.set(&both.to_string());
+    assert_eq!(of(), both);
+    // Where the cpuset loses the PU for a while, the thread is not somebody else's for that.
+    bench.place(tid, Some(first));
+    cpuset.set(&second.to_string());
+    assert_eq!(of(), CpuMask::single(second));
+    let held = bench.placer.look(&mut bench.ledger, tid, &CpuMask::single(second));
+    assert_eq!((held, bench.ledger.entry.affinities.len()), (Held::Free, 1));
+    cpuset.set(&both.to_string());
+    bench.let_all_go();
+    assert_eq!(of(), both);
+    // Let go while the cpuset has not got it, the thread has what comes.
+    bench.place(tid, Some(first));
+    cpuset.set(&second.to_string());
+    assert_eq!(bench.let_all_go(), (1, 0));
+    cpuset.set(&both.to_string());
+    assert_eq!(of(), both);
 }

@@ -16,7 +16,7 @@ use super::crowding::{Crowding, Spread};
 use super::phases::Phases;
 use super::plan::LaunchPlan;
 use super::{PlacedReport, Refusal, Repinned, UnknownThread, procfs, sys};
-use cohabit_host::affinity::CpuMask;
+use cohabit_host::affinity::{Allowed, CpuMask};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 
@@ -38,8 +38,8 @@ struct Hold {
 pub(crate) struct Placement {
     pub(crate) plan: LaunchPlan,
     pub(crate) census: Census,
-    /// The affinity the command was started with.
-    original: CpuMask,
+    /// What the command was started with.
+    original: Allowed,
     hold_main_from_start: bool,
     holds: HashMap<i32, Hold>,
     crowding: Crowding,
@@ -60,10 +60,10 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    pub(crate) fn new(plan: &LaunchPlan, original: CpuMask, hold_main_from_start: bool) -> Self {
+    pub(crate) fn new(plan: &LaunchPlan, original: Allowed, hold_main_from_start: bool) -> Self {
         Self {
             census: Census::new(plan),
-            crowding: Crowding::new(plan, &original),
+            crowding: Crowding::new(plan, &original.pus),
             phases: Phases::default(),
             plan: plan.clone(),
             original,
@@ -149,7 +149,7 @@ impl Placement {
     /// that we have set, unless what started it has bound it (taskset, a launcher): that is then not ours to change.
     fn recognised(&mut self, creator: Option<i32>, pid: i32, task: Option<usize>) {
         let Ok(mask) = CpuMask::of_thread(pid) else { return };
-        if mask != self.original && !self.is_inherited(creator, pid, &mask) {
+        if mask != self.original.pus && !self.is_inherited(creator, pid, &mask) {
             self.bound.insert(procfs::program(pid), mask);
             self.left.extend(self.census.planned_process(pid));
             return;
@@ -246,10 +246,10 @@ impl Placement {
         if self.left.contains(&planned.process) {
             return;
         }
-        let mask = if held { self.crowding.mask(&self.plan, task).clone() } else { self.original.clone() };
+        let mask = if held { self.crowding.mask(&self.plan, task).clone() } else { self.original.pus.clone() };
         let applied = match sys::is_deadline(tid) {
             true => Err(DEADLINE.to_owned()),
-            false => mask.apply(tid).and_then(|()| CpuMask::of_thread(tid)).map_err(|error| error.to_string()),
+            false => self.confine(tid, &mask).and_then(|()| CpuMask::of_thread(tid)).map_err(|error| error.to_string()),
         };
         match applied {
             Ok(affinity) => {
@@ -261,6 +261,11 @@ impl Placement {
             Err(cause) if self.refusals.iter().any(|refusal| refusal.tid == tid && refusal.cause == cause) => {}
             Err(cause) => self.refusals.push(Refusal { task: planned.task, tid, pu: planned.pu, cause }),
         }
+    }
+
+    /// Confines a thread to these PUs, or to nothing where they are all that the command has.
+    fn confine(&self, tid: i32, mask: &CpuMask) -> std::io::Result<()> {
+        if *mask == self.original.pus { self.original.apply(tid) } else { mask.apply(tid) }
     }
 
     /// The threads that are held, by task; a widened main thread has not begun its part.
@@ -346,8 +351,8 @@ impl Placement {
             return;
         }
         let Ok(mut mask) = CpuMask::of_thread(tid) else { return };
-        if mask != self.original && self.is_inherited(creator, pid, &mask) && self.original.apply(tid).is_ok() {
-            mask = self.original.clone();
+        if mask != self.original.pus && self.is_inherited(creator, pid, &mask) && self.original.apply(tid).is_ok() {
+            mask = self.original.pus.clone();
         }
         // Where programs are known, wrappers and what they start otherwise are none that the plan could have had.
         let of_program = creator.is_some_and(|creator| self.census.planned_process(creator).is_some());
