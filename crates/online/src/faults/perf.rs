@@ -198,23 +198,8 @@ impl PerfFaults {
         if !std::mem::take(&mut self.some_lost) {
             return;
         }
-        let (there, own) = (threads::processes(), std::process::id() as i32);
-        let mut tried = HashSet::from([own]);
-        loop {
-            let is_new = |process: &&threads::Process| {
-                let comes_of = |pid| self.processes.contains_key(&pid);
-                process.start_ticks >= self.began && comes_of(process.parent) && !comes_of(process.pid)
-            };
-            let new = there.iter().filter(is_new).map(|process| process.pid);
-            let new: Vec<i32> = new.filter(|pid| tried.insert(*pid)).collect();
-            if new.is_empty() {
-                return;
-            }
-            for pid in new {
-                let listed = follow::listed(pid).into_iter().flatten();
-                let living: Vec<i32> = listed.filter(|&tid| !follow::is_ending(pid, tid)).collect();
-                living.into_iter().for_each(|tid| self.started(tid, pid, None));
-            }
+        for pid in follow::unknown_below(|pid| self.processes.contains_key(&pid), self.began) {
+            follow::living(pid).into_iter().for_each(|tid| self.started(tid, pid, None));
         }
     }
 

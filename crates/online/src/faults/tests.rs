@@ -223,6 +223,43 @@ fn slots_are_given_out_again() {
     assert_eq!((source.slots_in_use(), source.read(Duration::ZERO, true).unwrap().counters.tasks_lost), (0, 0));
 }
 
+/// As where cohabit was stopped for so long that the ring was full.
+#[test]
+fn starts_and_ends_that_the_kernel_had_no_room_for_are_found() {
+    let Some((mut source, mut sleepers)) = with_tasks(&Options::default(), 3) else { return };
+    let pids: Vec<i32> = sleepers.iter().map(|sleeper| sleeper.id() as i32).collect();
+    source.lose(pids[0]);
+    source.lose(pids[1]);
+    sleepers[0].kill().unwrap();
+    sleepers[0].wait().unwrap();
+    let mut events = Vec::new();
+    for _ in 0..3 {
+        source.refresh().unwrap();
+        events.extend(source.read(Duration::ZERO, true).unwrap().tasks);
+    }
+    let ended = super::ended(&events);
+    assert_eq!(ended.into_iter().collect::<Vec<_>>(), [0, 1], "{events:?}");
+    let again = TaskEvent::Started { task: 3, tid: pids[1], process: pids[1], parent: None };
+    assert_eq!((events.len(), events.contains(&again)), (3, true), "{events:?}");
+    assert_eq!(source.slots_in_use(), 2);
+}
+
+#[test]
+fn shared_memory_that_the_kernel_has_no_room_for_is_counted_as_lost() {
+    let Some((mut source, sleepers)) = with_tasks(&Options::default(), 1) else { return };
+    let pid = sleepers[0].id() as i32;
+    let maps = "7f0000000000-7f0000001000 rw-s 00000000 00:01 1234 /dev/shm/x\n";
+    let lost = |source: &mut BpfFaults| {
+        source.share(pid, maps).unwrap();
+        source.read(Duration::ZERO, true).unwrap().counters.events_lost
+    };
+    source.fill_shared(true);
+    assert_eq!([lost(&mut source), lost(&mut source)], [1, 1]);
+    source.fill_shared(false);
+    assert_eq!(lost(&mut source), 1);
+    assert!(!source.is_untold(pid));
+}
+
 #[test]
 fn a_process_that_is_gone_is_refused() {
     let Some(mut source) = started(&Options::default()) else { return };
