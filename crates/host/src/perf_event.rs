@@ -69,6 +69,8 @@ const ENABLE_ON_EXEC: u64 = 1 << 12;
 const TASK: u64 = 1 << 13;
 /// `precise_ip` of 1: by PEBS, wherever it has the instruction.
 const PRECISE: u64 = 1 << 15;
+/// Records that are no samples have thread and time at their end, too.
+const SAMPLE_ID_ALL: u64 = 1 << 18;
 const COMM_EXEC: u64 = 1 << 24;
 const USE_CLOCK: u64 = 1 << 25;
 const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
@@ -87,7 +89,7 @@ pub fn page_faults(tid: i32, pu: i32) -> io::Result<File> {
         config: PAGE_FAULTS,
         sample_period: 1,
         sample_type: SAMPLE_TYPE,
-        flags: INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | COMM | TASK | COMM_EXEC,
+        flags: INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | COMM | TASK | COMM_EXEC | SAMPLE_ID_ALL,
         ..Attributes::default()
     };
     open(attributes, tid, pu)

@@ -8,7 +8,8 @@
 //!
 //! `policy` decides when to move and whether it is worth it (CDSM, sections 3 and 4), on `aging`, `change`, `gain`,
 //! `progress` and `interval`; all of these are pure. `placer` sets affinities, `settings` changes settings of the
-//! machine (`setting` names them), and both write down first in the `ledger` what is to be put back.
+//! machine (`setting` names them), and both write down first in the `ledger` what is to be put back; `inherited` finds
+//! threads that have a PU from one that was moved.
 //!
 //! `perf_script` reads memory samples that perf(1) has taken.
 
@@ -19,6 +20,7 @@ pub mod debugfs;
 pub mod evidence;
 pub mod faults;
 pub mod gain;
+pub mod inherited;
 pub mod interval;
 pub mod ledger;
 pub mod perf_script;

@@ -88,7 +88,7 @@ impl<'a> Runner<'a> {
         };
         let arms = arms.iter().enumerate().map(prepare).collect::<Result<Vec<_>>>()?;
         let switches = arms.iter().any(|prepared| prepared.arm.numa_balancing.is_some());
-        let ledger = switches.then(|| Ledger::open(ledger::folder())).transpose()?.map(|(ledger, _)| ledger);
+        let ledger = switches.then(|| Ledger::open(ledger::folders())).transpose()?.map(|(ledger, _)| ledger);
         // What a program leaves running becomes ours, and is seen.
         // SAFETY: a flag of this process.
         unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };

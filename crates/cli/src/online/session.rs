@@ -147,7 +147,7 @@ impl Session {
                 .remedy("add --dry-run to see what would be done there"));
         }
         let mut log = Log::new(silent);
-        let (mut ledger, restored) = Ledger::open(ledger::folder())?;
+        let (mut ledger, restored) = Ledger::open(ledger::folders())?;
         tell_restored(&mut log, &restored);
         let source = source(args, &mut log)?;
         // Nothing that others would notice is done where nothing can be gained by it.
@@ -300,7 +300,11 @@ impl Session {
     pub fn finish(mut self) -> Result<Report> {
         let time = self.started.elapsed();
         self.say_of_other_nodes(time);
-        self.placer.let_all_go(&mut self.ledger)?;
+        for (tid, cause) in self.placer.let_all_go(&mut self.ledger)?.failed {
+            let text =
+                format!("the affinity of thread {tid} could not be put back: {cause}; 'cohabit restore' tries again");
+            self.log.tell(time, "warning", text, Vec::new());
+        }
         for (path, value) in self.ledger.reset_settings()? {
             self.log.tell(time, "restored", format!("{} is {value} again", path.display()), Vec::new());
         }

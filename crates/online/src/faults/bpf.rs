@@ -9,6 +9,7 @@ use super::ring::{Record, Rings};
 use super::{Counters, Options, Reading, Source, TaskEvent, follow};
 use crate::evidence::{Evidence, Kind};
 use crate::sampling::{Code, DELAYS, DRAWN, DataSource, Delays, Registers, Sampler, Sighting, Sums, Taken};
+use crate::threads;
 use cohabit_host::perf_event::Clock;
 use cohabit_model::{Error, Result};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ProgramInput, RingBuffer, RingBufferBuilder};
@@ -59,6 +60,18 @@ pub struct BpfFaults {
     stale: u64,
     /// Samples that found no room in the rings.
     lost_by_pmu: u64,
+    /// Processes of whose shared memory the kernel could not be told.
+    untold: u64,
+    /// Starts and ends that the kernel had no room to tell of, as far as it has been looked who is there, and how often
+    /// that is to be done again.
+    lost: [u64; 2],
+    looks_left: u32,
+    /// Slots that the kernel did not have any more when it was last looked.
+    missing: HashSet<u32>,
+    /// Slots whose end was lost, and is to be told.
+    gone: Vec<u32>,
+    /// When following began, in clock ticks of the machine.
+    began: u64,
     object: Object,
 }
 
@@ -69,6 +82,8 @@ struct Process {
     tasks: usize,
     /// The shared mappings that the kernel was told of.
     shared: Vec<Range>,
+    /// It would not take them.
+    is_untold: bool,
     /// What nobody can write to.
     fixed: Vec<(u64, u64)>,
     /// Stacks of threads, where a PMU samples.
@@ -101,6 +116,7 @@ impl Process {
 }
 
 struct Maps {
+    followed: MapHandle,
     free_slots: MapHandle,
     matrix: MapHandle,
     counters: MapHandle,
@@ -121,6 +137,7 @@ impl BpfFaults {
         let object = object::load(&object::find()?, options)?;
         let map = |name: &str| object::map(&object, name);
         let maps = Maps {
+            followed: map("followed")?,
             free_slots: map("free_slots")?,
             matrix: map("matrix")?,
             counters: map("counters")?,
@@ -157,6 +174,12 @@ impl BpfFaults {
             processes,
             stale: 0,
             lost_by_pmu: 0,
+            untold: 0,
+            lost: [0; 2],
+            looks_left: 0,
+            missing: HashSet::new(),
+            gone: Vec::new(),
+            began: threads::now_ticks(),
             object,
         })
     }
@@ -186,14 +209,14 @@ impl BpfFaults {
     }
 
     /// Takes note of a process's memory, by the text of its `maps` file.
-    fn share(&mut self, process: i32, maps: &str) -> Result<()> {
+    pub(super) fn share(&mut self, process: i32, maps: &str) -> Result<()> {
         let mut ranges = mappings::shared(maps);
         ranges.truncate(abi::COHABIT_MAX_RANGES as usize);
         let memory = self.processes.entry(process).or_default();
         memory.fixed = mappings::fixed(maps);
         memory.stacks = if self.pmu.is_some() { mappings::stacks(maps) } else { Vec::new() };
         let known = &mut memory.shared;
-        if *known == ranges {
+        if *known == ranges && !memory.is_untold {
             return Ok(());
         }
         *known = ranges;
@@ -203,9 +226,88 @@ impl BpfFaults {
             *to = abi::cohabit_range { start: from.start, end: from.end, object: from.object, offset: from.offset };
         }
         let told = self.maps.shared.update(&process.to_ne_bytes(), as_bytes(&record), MapFlags::ANY);
-        told.map_err(|error| refused("telling shared memory to", &error))?;
+        // Its table is full, or it has no memory: what it would have seen there is lost, and there may be room later.
+        let was_untold = std::mem::replace(&mut memory.is_untold, told.is_err());
+        self.untold += u64::from(told.is_err() && !was_untold);
         self.state.any_shared = 1;
         self.tell_state()
+    }
+
+    /// Where the kernel had no room to tell of starts and ends, looks who is there: follows whom it does not, and ends
+    /// those that it follows no longer.
+    fn look_who_is_there(&mut self) -> Result<()> {
+        let lost = [self.counter(abi::COHABIT_COUNT_TASKS_LOST)?, self.counter(abi::COHABIT_COUNT_ENDS_LOST)?];
+        if std::mem::replace(&mut self.lost, lost) != lost {
+            self.looks_left = LOOKS_FOR_LOST;
+        }
+        if self.looks_left == 0 {
+            return Ok(());
+        }
+        self.looks_left -= 1;
+        let (mut tids, mut slots) = (HashSet::new(), HashSet::new());
+        let number = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_ne_bytes);
+        for key in self.maps.followed.keys() {
+            let slot = self.maps.followed.lookup(&key, MapFlags::ANY);
+            let slot = slot.map_err(|error| refused("reading the tasks of", &error))?;
+            tids.extend(number(&key).map(|tid| tid as i32));
+            slots.extend(slot.and_then(|slot| number(&slot)));
+        }
+        let over: HashSet<u32> = self.ended.iter().chain(&self.unread).chain(&self.gone).copied().collect();
+        let missing = self.slots.keys().copied().filter(|slot| !slots.contains(slot) && !over.contains(slot));
+        // An end may be told at this moment, but is by the next time.
+        let (gone, missing): (Vec<u32>, Vec<u32>) = missing.partition(|slot| self.missing.contains(slot));
+        self.gone.extend(gone);
+        self.missing = missing.into_iter().collect();
+        let known = self.processes.keys().copied();
+        let processes = known.chain(follow::unknown_below(|pid| self.processes.contains_key(&pid), self.began));
+        let is_new = |tid: &i32| !tids.contains(tid);
+        let new = processes.flat_map(|pid| follow::living(pid).into_iter().filter(is_new).map(move |tid| (pid, tid)));
+        for (process, tid) in new.collect::<Vec<_>>() {
+            if !self.follow_thread(process, tid)? {
+                // It has no room for more: that is counted, and no news.
+                self.lost[0] = self.counter(abi::COHABIT_COUNT_TASKS_LOST)?;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Follows a thread; whether there is room for it.
+    fn follow_thread(&self, process: i32, tid: i32) -> Result<bool> {
+        let record = abi::cohabit_follow { tid: tid as u32, process: process as u32 };
+        match self.run("follow", as_bytes(&record))? {
+            abi::COHABIT_NOT_FOLLOWED => return Ok(false),
+            // Its end may have been before.
+            abi::COHABIT_FOLLOWED if follow::is_ending(process, tid) => {
+                self.run("unfollow", as_bytes(&record))?;
+            }
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    /// Has the kernel follow a thread no longer and say nothing of it, as where it has no room to.
+    #[cfg(test)]
+    pub(crate) fn lose(&mut self, tid: i32) {
+        self.maps.followed.delete(&tid.to_ne_bytes()).unwrap();
+        self.lost = [u64::MAX; 2];
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_untold(&self, process: i32) -> bool {
+        self.processes[&process].is_untold
+    }
+
+    /// Fills the kernel's table of shared memory, or empties it again.
+    #[cfg(test)]
+    pub(crate) fn fill_shared(&self, full: bool) {
+        let record = vec![0; size_of::<abi::cohabit_ranges>()];
+        for key in (0..self.maps.shared.max_entries()).map(|number| (u32::MAX - number).to_ne_bytes()) {
+            match full {
+                true => self.maps.shared.update(&key, &record, MapFlags::ANY).unwrap(),
+                false => self.maps.shared.delete(&key).unwrap(),
+            }
+        }
     }
 
     #[cfg(test)]
@@ -253,7 +355,8 @@ impl BpfFaults {
                 + self.counter(abi::COHABIT_COUNT_RACES)?
                 + self.counter(abi::COHABIT_COUNT_SAMPLES_LOST)?
                 + self.stale
-                + self.lost_by_pmu,
+                + self.lost_by_pmu
+                + self.untold,
             tasks_lost: self.counter(abi::COHABIT_COUNT_TASKS_LOST)? + self.counter(abi::COHABIT_COUNT_ENDS_LOST)?,
             tasks_not_sampled: 0,
             tasks_without_pmu: self.known.tasks_without_pmu,
@@ -365,6 +468,7 @@ impl BpfFaults {
                 _ => {}
             }
         }
+        ended.extend(std::mem::take(&mut self.gone).into_iter().map(|slot| (told.len(), slot)));
         // In the order in which they happened.
         let mut slots = Vec::new();
         for (shift, (place, slot)) in ended.into_iter().enumerate() {
@@ -426,6 +530,8 @@ impl BpfFaults {
 
 /// Looks at the size of an address space, 250 ms apart, from one reading of its mappings to the next.
 const LOOKS_AT_SIZE: u32 = 8;
+/// How often it is looked who is there after the kernel had no room to tell: once more for ends that were being told.
+const LOOKS_FOR_LOST: u32 = 2;
 /// Tasks that have ended and are still known.
 const ENDED_KEPT: usize = 256;
 const MAX_RANGES: usize = abi::COHABIT_MAX_RANGES as usize;
@@ -444,16 +550,10 @@ impl Source for BpfFaults {
         let mut tids = Vec::new();
         follow::threads(process, |tid| {
             tids.push(tid);
-            let record = abi::cohabit_follow { tid: tid as u32, process: process as u32 };
-            match self.run("follow", as_bytes(&record))? {
-                abi::COHABIT_NOT_FOLLOWED => return Err(Error::new("too many tasks are followed already")),
-                // Its end may have been before.
-                abi::COHABIT_FOLLOWED if follow::is_ending(process, tid) => {
-                    self.run("unfollow", as_bytes(&record))?;
-                }
-                _ => {}
+            match self.follow_thread(process, tid)? {
+                true => Ok(()),
+                false => Err(Error::new("too many tasks are followed already")),
             }
-            Ok(())
         })?;
         if let Some((pmu, rings)) = &mut self.pmu {
             self.known.tasks_without_pmu += pmu.follow(&tids, &online_pus(), rings);
@@ -493,7 +593,8 @@ impl Source for BpfFaults {
     }
 
     fn refresh(&mut self) -> Result<()> {
-        self.refresh_mappings()
+        self.refresh_mappings()?;
+        self.look_who_is_there()
     }
 
     fn sample_switches(&mut self, wanted: bool) -> Result<bool> {

@@ -9,6 +9,7 @@ use super::table::{Table, private_key, shared_key, within_page};
 use super::{Counters, Options, Reading, Source, TaskEvent};
 use crate::evidence::{Evidence, Kind};
 use crate::sampling::{By, Code, DataSource, Registers, Sampler, Sighting, Taken, between};
+use crate::threads;
 use cohabit_host::CpuMask;
 use cohabit_host::perf_event::{Clock, files_allowed, page_faults, refused, registers};
 use cohabit_model::{Error, Result};
@@ -46,6 +47,12 @@ pub struct PerfFaults {
     next_task: u32,
     counters: Counters,
     told: Vec<TaskEvent>,
+    /// Threads that were there when it was last looked, and of which no record told.
+    untold: HashSet<i32>,
+    /// Records were lost since it was last looked who is there.
+    some_lost: bool,
+    /// When following began, in clock ticks of the machine.
+    began: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -57,6 +64,8 @@ struct Living {
 #[derive(Clone, Default)]
 struct Process {
     threads: usize,
+    /// With the id, what tells it from a later one; 0 until it is known.
+    start_ticks: u64,
     shared: Vec<Range>,
     /// What nobody can write to.
     fixed: Vec<(u64, u64)>,
@@ -90,6 +99,9 @@ impl PerfFaults {
             next_task: 0,
             counters: Counters::default(),
             told: Vec::new(),
+            untold: HashSet::new(),
+            some_lost: false,
+            began: threads::now_ticks(),
         })
     }
 
@@ -103,7 +115,8 @@ impl PerfFaults {
         let parents =
             parent.and_then(|tid| self.tasks.get(&tid)).and_then(|parent| self.processes.get(&parent.process));
         // A new process has the mappings of its parent.
-        let inherited = parents.map(|parent| Process { threads: 0, ..parent.clone() }).unwrap_or_default();
+        let inherited =
+            parents.map(|parent| Process { threads: 0, start_ticks: 0, ..parent.clone() }).unwrap_or_default();
         self.tasks.insert(tid, Living { task, process });
         self.processes.entry(process).or_insert(inherited).threads += 1;
         self.told.push(TaskEvent::Started { task, tid, process, parent: creator });
@@ -120,13 +133,80 @@ impl PerfFaults {
         }
     }
 
-    /// Ends tasks that are there no longer and whose end no record told: it was lost, came before that of the beginning
-    /// (rings are read one after another), or before the event was open or had a ring.
-    fn end_the_gone(&mut self) {
-        let there: HashSet<i32> =
-            self.processes.keys().filter_map(|&process| follow::listed(process)).flatten().collect();
+    /// A record tells that a thread has ended.
+    fn exited(&mut self, tid: i32) {
+        let Some(living) = self.tasks.get(&tid).copied() else { return };
+        let process = self.processes.get(&living.process);
+        let last = process.filter(|process| process.threads == 1 && process.start_ticks != 0);
+        // Where its process goes on, another thread has executed a program and has its id.
+        let goes_on = last.is_some_and(|process| {
+            threads::process(living.process).is_some_and(|now| now.start_ticks == process.start_ticks)
+                && !follow::is_ending(living.process, living.process)
+        });
+        if goes_on { self.becomes_main(tid) } else { self.ended(tid) }
+    }
+
+    /// A process executes another program: its threads have ended, and whoever did it is the main one.
+    fn executed(&mut self, process: i32) {
+        let of_process = self.tasks.iter().filter(|(_, living)| living.process == process);
+        let known = if self.tasks.contains_key(&process) {
+            Some(process)
+        } else {
+            // The former main thread has ended, and the others have unless that was lost.
+            of_process.max_by_key(|(_, living)| living.task).map(|(&tid, _)| tid)
+        };
+        match known {
+            Some(tid) => self.becomes_main(tid),
+            None if follow::is_ending(process, process) => {}
+            None => self.started(process, process, None),
+        }
+    }
+
+    /// A task is the main thread of its process with another program from now on.
+    fn becomes_main(&mut self, tid: i32) {
+        let Some(living) = self.tasks.remove(&tid) else { return };
+        self.tasks.insert(living.process, living);
+        self.told.push(TaskEvent::Exec { task: living.task, tid: living.process });
+    }
+
+    /// Looks who is there. Follows those of whom no record told: it was lost. Ends those who are there no longer and
+    /// whose end no record told: it was lost, came before that of the beginning (rings are read one after another), or
+    /// before the event was open or had a ring.
+    fn look_who_is_there(&mut self) {
+        self.find_the_lost();
+        let (mut there, mut untold) = (HashSet::new(), HashSet::new());
+        for pid in self.processes.keys().copied().collect::<Vec<_>>() {
+            let Some(process) = self.processes.get_mut(&pid) else { continue };
+            let start_ticks = threads::process(pid).map_or(0, |process| process.start_ticks);
+            if process.start_ticks == 0 {
+                process.start_ticks = start_ticks;
+            }
+            // Another has its id by now.
+            let listed = if process.start_ticks == start_ticks { follow::listed(pid) } else { None };
+            let (known, new): (Vec<i32>, Vec<i32>) =
+                listed.into_iter().flatten().partition(|tid| self.tasks.contains_key(tid));
+            let new: Vec<i32> = new.into_iter().filter(|&tid| !follow::is_ending(pid, tid)).collect();
+            // A record may still come, but by the next time.
+            let (new, young): (Vec<i32>, Vec<i32>) =
+                new.into_iter().partition(|tid| known.is_empty() || self.untold.contains(tid));
+            // Before those that are gone end: what they have left, the new ones may have.
+            new.iter().for_each(|&tid| self.started(tid, pid, None));
+            there.extend(known.into_iter().chain(new));
+            untold.extend(young);
+        }
+        self.untold = untold;
         let gone: Vec<i32> = self.tasks.keys().copied().filter(|tid| !there.contains(tid)).collect();
         gone.into_iter().for_each(|tid| self.ended(tid));
+    }
+
+    /// Follows processes that have come of followed ones, where the record that told it may have been lost.
+    fn find_the_lost(&mut self) {
+        if !std::mem::take(&mut self.some_lost) {
+            return;
+        }
+        for pid in follow::unknown_below(|pid| self.processes.contains_key(&pid), self.began) {
+            follow::living(pid).into_iter().for_each(|tid| self.started(tid, pid, None));
+        }
     }
 
     fn fault(&mut self, tid: i32, instruction: u64, address: u64) {
@@ -190,17 +270,15 @@ impl PerfFaults {
     fn record(&mut self, record: Record) {
         match record {
             Record::Fork { tid, process, parent, .. } => self.started(tid, process, Some(parent)),
-            Record::Exit { tid, .. } => self.ended(tid),
-            Record::Exec { tid, process, .. } => {
-                // Another thread than the main one is the main thread from now on; its own end is told as well.
-                if let Some(living) = self.tasks.get(&tid) {
-                    self.told.push(TaskEvent::Exec { task: living.task, tid: process });
-                }
-            }
+            Record::Exit { tid, .. } => self.exited(tid),
+            Record::Exec { process, .. } => self.executed(process),
             Record::Fault { tid, instruction, address, .. } => self.fault(tid, instruction, address),
             Record::Sample { time, tid, registers } => self.sample(time, tid, &registers),
             Record::Access { time, tid, address, source } => self.access(time, tid, address, source),
-            Record::Lost { count } => self.counters.events_lost += count,
+            Record::Lost { count } => {
+                self.counters.events_lost += count;
+                self.some_lost = true;
+            }
         }
     }
 }
@@ -286,7 +364,7 @@ impl Source for PerfFaults {
             process.fixed = mappings::fixed(&maps);
             process.stacks = if self.pmu.is_some() { mappings::stacks(&maps) } else { Vec::new() };
         }
-        self.end_the_gone();
+        self.look_who_is_there();
         Ok(())
     }
 
@@ -341,4 +419,78 @@ fn is_of_another_user(process: i32) -> bool {
 pub(super) fn online_pus() -> Vec<u32> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0".to_owned());
     CpuMask::parse(&text).map(|mask| mask.pus()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cohabit_testing::Killed;
+    use std::process::{Command, Stdio};
+
+    fn started() -> Option<PerfFaults> {
+        PerfFaults::start(&Options::default()).map_err(|error| println!("skipped: {}", error.cause)).ok()
+    }
+
+    /// Loses what the rings hold.
+    fn lose(source: &mut PerfFaults) {
+        let records = source.rings.read();
+        source.record(Record::Lost { count: records.len() as u64 });
+    }
+
+    /// The threads (or main threads) that are said to have started.
+    fn starts(source: &mut PerfFaults) -> Vec<i32> {
+        let tasks = source.read(Duration::ZERO, true).unwrap().tasks;
+        let tid = |event| if let TaskEvent::Started { tid, .. } = event { Some(tid) } else { None };
+        tasks.into_iter().filter_map(tid).collect()
+    }
+
+    #[test]
+    fn who_starts_unseen_is_found() {
+        let Some(mut source) = started() else { return };
+        // A process that creates another, and that one more.
+        let script = "read line; sh -c 'sleep 60 & wait' & wait";
+        let mut shell = Killed::spawn(Command::new("sh").args(["-c", script]).stdin(Stdio::piped()));
+        let pid = shell.id() as i32;
+        source.follow(pid).unwrap();
+        assert_eq!(starts(&mut source), [pid]);
+        drop(shell.stdin.take());
+        let child_of = |parent: i32| loop {
+            if let Some(child) = threads::processes().into_iter().find(|process| process.parent == parent) {
+                return child.pid;
+            }
+            std::thread::yield_now();
+        };
+        let child = child_of(pid);
+        let grandchild = child_of(child);
+        lose(&mut source);
+        source.refresh().unwrap();
+        let mut found = starts(&mut source);
+        found.sort_unstable();
+        let mut expected = [child, grandchild];
+        expected.sort_unstable();
+        assert_eq!(found, expected);
+        for pid in expected {
+            let _ = nix::sys::signal::kill(Pid::from_raw(pid), nix::sys::signal::SIGKILL);
+        }
+    }
+
+    #[test]
+    fn threads_that_start_unseen_are_found() {
+        let Some(mut source) = started() else { return };
+        let own = std::process::id() as i32;
+        source.follow(own).unwrap();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let (tell, told) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            tell.send(nix::unistd::gettid().as_raw()).unwrap();
+            let _ = ended.recv();
+        });
+        let tid = told.recv().unwrap();
+        lose(&mut source);
+        source.refresh().unwrap();
+        source.refresh().unwrap();
+        assert!(starts(&mut source).contains(&tid));
+        drop(end);
+        thread.join().unwrap();
+    }
 }

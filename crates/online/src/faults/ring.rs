@@ -35,7 +35,7 @@ const ALL_REGISTERS: i32 = 2;
 pub(crate) enum Record {
     Fork { time: u64, tid: i32, process: i32, parent: i32 },
     Exit { time: u64, tid: i32 },
-    Exec { time: u64, tid: i32, process: i32 },
+    Exec { time: u64, process: i32 },
     Fault { time: u64, tid: i32, instruction: u64, address: u64 },
     Sample { time: u64, tid: i32, registers: Registers },
     Access { time: u64, tid: i32, address: u64, source: DataSource },
@@ -59,9 +59,10 @@ impl Record {
         let long = |at: usize| Some(u64::from_ne_bytes(body.get(at..at + 8)?.try_into().ok()?));
         match kind {
             2 => Some(Record::Lost { count: long(8)? }),
-            // The time of a change of name is not in it: it comes first of what is read together, which is early
-            // enough.
-            3 if flags & 1 << 13 != 0 => Some(Record::Exec { time: 0, process: word(0)?, tid: word(4)? }),
+            // The time is last, after a name of any length.
+            3 if flags & 1 << 13 != 0 => {
+                Some(Record::Exec { process: word(0)?, time: long(body.len().checked_sub(8)?)? })
+            }
             4 => Some(Record::Exit { tid: word(8)?, time: long(16)? }),
             7 => Some(Record::Fork { process: word(0)?, tid: word(8)?, parent: word(12)?, time: long(16)? }),
             9 if body.len() == FAULT_BYTES => {
@@ -220,8 +221,9 @@ mod tests {
         let measured = Record::Access { time: 97, tid: 11, address: 0x1_0000_1000, source };
         for (kind, flags, words, expected) in [
             (2, 0, vec![1, 0, 5, 0], Some(Record::Lost { count: 5 })),
-            (3, 1 << 13, vec![10, 11, 0, 0], Some(Record::Exec { time: 0, process: 10, tid: 11 })),
-            (3, 0, vec![10, 11, 0, 0], None),
+            (3, 1 << 13, vec![10, 10, 0x61, 0, 10, 10, 96, 0], Some(Record::Exec { time: 96, process: 10 })),
+            (3, 1 << 13, vec![10], None),
+            (3, 0, vec![10, 10, 0x61, 0, 10, 10, 96, 0], None),
             (4, 0, vec![10, 1, 11, 1, 99, 0], Some(Record::Exit { time: 99, tid: 11 })),
             (7, 0, vec![10, 1, 11, 2, 98, 0], Some(Record::Fork { time: 98, tid: 11, process: 10, parent: 2 })),
             (

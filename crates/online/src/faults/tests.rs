@@ -8,6 +8,7 @@ use cohabit_host::memory_events::MemoryEvents;
 use cohabit_testing::{Killed, sleeper};
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::collections::{BTreeMap, HashMap};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -149,6 +150,57 @@ fn threads_that_come_and_go_while_they_are_listed_start_and_end() {
     }
 }
 
+/// Set where a test's own binary is run to execute a program by another thread than the main one.
+const EXECUTES: &str = "COHABIT_TEST_EXECUTES";
+
+#[test]
+fn a_program_that_another_thread_executes() {
+    if std::env::var_os(EXECUTES).is_none() {
+        return;
+    }
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    thread::spawn(|| panic!("{}", Command::new("sleep").arg("60").exec())).join().unwrap();
+}
+
+/// A process whose main thread ends as another executes a program is followed on.
+fn another_thread_executes(mut source: impl Source) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "faults::tests::a_program_that_another_thread_executes"]).env(EXECUTES, "1");
+    let mut program = Killed::spawn(command.stdin(Stdio::piped()).stdout(Stdio::null()));
+    let pid = program.id() as i32;
+    source.follow(pid).unwrap();
+    drop(program.stdin.take());
+    while !std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n") {
+        thread::yield_now();
+    }
+    let mut events = source.read(Duration::ZERO, true).unwrap().tasks;
+    for _ in 0..3 {
+        source.refresh().unwrap();
+        events.extend(source.read(Duration::ZERO, true).unwrap().tasks);
+    }
+    let mut living = BTreeMap::new();
+    for event in &events {
+        match *event {
+            TaskEvent::Started { task, tid, .. } | TaskEvent::Exec { task, tid } => living.insert(task, tid),
+            TaskEvent::Ended { task } => living.remove(&task),
+        };
+    }
+    assert_eq!(living.into_values().collect::<Vec<_>>(), [pid], "{events:?}");
+    assert!(events.iter().any(|event| matches!(event, TaskEvent::Exec { tid, .. } if *tid == pid)), "{events:?}");
+}
+
+#[test]
+fn what_another_thread_executes_is_followed() {
+    if let Some(source) = started(&Options::default()) {
+        another_thread_executes(source);
+    }
+    match PerfFaults::start(&Options::default()) {
+        Ok(source) => another_thread_executes(source),
+        Err(error) => println!("skipped: {}", error.cause),
+    }
+}
+
 #[test]
 fn slots_are_given_out_again() {
     let Some(mut source) = started(&Options::default()) else { return };
@@ -172,6 +224,43 @@ fn slots_are_given_out_again() {
     assert!(started == ended && (301..=302).contains(&started), "{started} {ended}");
     // More than are remembered, so that some slots have been given back.
     assert_eq!((source.slots_in_use(), source.read(Duration::ZERO, true).unwrap().counters.tasks_lost), (0, 0));
+}
+
+/// As where cohabit was stopped for so long that the ring was full.
+#[test]
+fn starts_and_ends_that_the_kernel_had_no_room_for_are_found() {
+    let Some((mut source, mut sleepers)) = with_tasks(&Options::default(), 3) else { return };
+    let pids: Vec<i32> = sleepers.iter().map(|sleeper| sleeper.id() as i32).collect();
+    source.lose(pids[0]);
+    source.lose(pids[1]);
+    sleepers[0].kill().unwrap();
+    sleepers[0].wait().unwrap();
+    let mut events = Vec::new();
+    for _ in 0..3 {
+        source.refresh().unwrap();
+        events.extend(source.read(Duration::ZERO, true).unwrap().tasks);
+    }
+    let ended = super::ended(&events);
+    assert_eq!(ended.into_iter().collect::<Vec<_>>(), [0, 1], "{events:?}");
+    let again = TaskEvent::Started { task: 3, tid: pids[1], process: pids[1], parent: None };
+    assert_eq!((events.len(), events.contains(&again)), (3, true), "{events:?}");
+    assert_eq!(source.slots_in_use(), 2);
+}
+
+#[test]
+fn shared_memory_that_the_kernel_has_no_room_for_is_counted_as_lost() {
+    let Some((mut source, sleepers)) = with_tasks(&Options::default(), 1) else { return };
+    let pid = sleepers[0].id() as i32;
+    let maps = "7f0000000000-7f0000001000 rw-s 00000000 00:01 1234 /dev/shm/x\n";
+    let lost = |source: &mut BpfFaults| {
+        source.share(pid, maps).unwrap();
+        source.read(Duration::ZERO, true).unwrap().counters.events_lost
+    };
+    source.fill_shared(true);
+    assert_eq!([lost(&mut source), lost(&mut source)], [1, 1]);
+    source.fill_shared(false);
+    assert_eq!(lost(&mut source), 1);
+    assert!(!source.is_untold(pid));
 }
 
 #[test]
