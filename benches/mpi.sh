@@ -17,7 +17,7 @@ command -v mpirun.openmpi >/dev/null || { echo "bench: no mpirun.openmpi; run 'm
 
 median() { sort -g | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }
 
-observed=(-x "COHABIT_MPI_PARTS=$work/parts" -x "COHABIT_MPI_GATHERED=$work/gathered" -x COHABIT_MPI_WINDOW_NS=1000000 -x COHABIT_MPI_ROUNDS=1 -x COHABIT_MPI_TRACE=1)
+observed=(-x "COHABIT_MPI_PARTS=$work/parts" -x COHABIT_MPI_WINDOW_NS=1000000 -x COHABIT_MPI_ROUNDS=1 -x COHABIT_MPI_TRACE=1)
 library=(-x "LD_PRELOAD=$native/libcohabit-mpi-openmpi.so" "${observed[@]}")
 monitoring=(--mca pml_monitoring_enable 2 --mca pml_monitoring_enable_output 3 --mca pml_monitoring_filename "$work/m")
 read -ra variants <<<"${VARIANTS:-native library monitoring both}"
@@ -59,7 +59,7 @@ messages() {
         for ((round = 0; round < rounds; round++)); do
             mpirun.mpich -n 1 "$workloads/pingpong-mpich" 8 1000000 | awk '{ print $4 }' >>"$work/mpich.native"
             mpirun.mpich -n 1 -genv LD_PRELOAD "$native/libcohabit-mpi-mpich.so" -genv COHABIT_MPI_PARTS "$work/parts" \
-                -genv COHABIT_MPI_GATHERED "$work/gathered" -genv COHABIT_MPI_WINDOW_NS 1000000 -genv COHABIT_MPI_ROUNDS 1 -genv COHABIT_MPI_TRACE 1 \
+                -genv COHABIT_MPI_WINDOW_NS 1000000 -genv COHABIT_MPI_ROUNDS 1 -genv COHABIT_MPI_TRACE 1 \
                 "$workloads/pingpong-mpich" 8 1000000 | awk '{ print $4 }' >>"$work/mpich.library"
         done
         row='| MPICH, itself, 8 bytes, CPU |'

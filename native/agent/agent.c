@@ -1,17 +1,12 @@
-/* The agent: a library that `cohabit run` preloads, so that a program's memory can be made to fault again from outside.
- * It does two things, both of which leave what the program computes as it is, and it starts no thread:
- *
- * - It opens a userfaultfd with asynchronous write protection (userfaultfd(2), UFFD_FEATURE_WP_ASYNC, Linux 6.7), hands
- *   it to cohabit over a socket and keeps nothing. A write to a page that cohabit has protected is a fault that the
- *   kernel settles by itself: nobody has to answer it, and when cohabit is gone, so is the protection.
- * - It gives memory that is mapped shared a NUMA policy that the kernel's balancing scans (mbind(2),
- *   MPOL_F_NUMA_BALANCING), bound to all nodes that are allowed: pages are placed as they would have been.
+/* The agent: a library that `cohabit run` preloads, so that a program's memory can be made to fault again from outside. It
+ * leaves what the program computes as it is, and starts no thread: it opens a userfaultfd with asynchronous write protection
+ * (userfaultfd(2), UFFD_FEATURE_WP_ASYNC, Linux 6.7), hands it to cohabit over a socket and keeps nothing. A write to a
+ * page that cohabit has protected is a fault that the kernel settles by itself: nobody has to answer it, and when cohabit
+ * is gone, so is the protection.
  *
  * Whatever fails is left: the program runs on without. Only system calls are made after fork.
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
@@ -20,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -35,10 +28,6 @@
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
 #endif
-#define POLICY_BIND 2
-#define POLICY_NUMA_BALANCING (1 << 13)
-#define ALLOWED_NODES (1 << 2) /* MPOL_F_MEMS_ALLOWED */
-#define MOST_NODES 1024
 
 /* Names the abstract socket of the cohabit that started the program. */
 #define SOCKET_VARIABLE "COHABIT_AGENT"
@@ -120,47 +109,6 @@ static void announce_child(void)
 {
     if (is_announced)
         announce();
-}
-
-/* Lets the kernel's NUMA balancing scan a shared mapping. */
-static void scan(void *start, size_t bytes)
-{
-    unsigned long nodes[MOST_NODES / (8 * sizeof(unsigned long))];
-    int error = errno;
-    memset(nodes, 0, sizeof nodes);
-    if (syscall(SYS_get_mempolicy, NULL, nodes, (unsigned long)MOST_NODES, NULL, ALLOWED_NODES) == 0)
-        syscall(SYS_mbind, start, bytes, POLICY_BIND | POLICY_NUMA_BALANCING, nodes, (unsigned long)MOST_NODES, 0);
-    errno = error;
-}
-
-static int is_shared(int protection, int flags)
-{
-    int kind = flags & MAP_TYPE;
-    return (protection & PROT_WRITE) && (kind == MAP_SHARED || kind == MAP_SHARED_VALIDATE);
-}
-
-/* The C library's own calls of mmap do not come here; none of them maps shared memory to write to. The system call is
- * made directly: who interposes after us would otherwise have to be found while the program is still being loaded. */
-void *mmap(void *start, size_t bytes, int protection, int flags, int fd, off_t offset)
-{
-    void *mapped = (void *)syscall(SYS_mmap, start, bytes, protection, flags, fd, offset);
-    if (mapped != MAP_FAILED && address_length && is_shared(protection, flags))
-        scan(mapped, bytes);
-    return mapped;
-}
-
-void *mmap64(void *start, size_t bytes, int protection, int flags, int fd, off64_t offset)
-{
-    return mmap(start, bytes, protection, flags, fd, offset);
-}
-
-void *shmat(int id, const void *start, int flags)
-{
-    void *mapped = (void *)syscall(SYS_shmat, id, start, flags);
-    struct shmid_ds segment;
-    if (mapped != (void *)-1 && address_length && !(flags & SHM_RDONLY) && shmctl(id, IPC_STAT, &segment) == 0)
-        scan(mapped, segment.shm_segsz);
-    return mapped;
 }
 
 __attribute__((constructor)) static void begin(void)

@@ -1,9 +1,8 @@
 /* The record an MPI rank leaves ("part"), shared with Rust.
  *
  * A part is a file that the library maps MAP_SHARED and fills while the rank runs, so that what was counted survives
- * whatever ends the rank. At MPI_Finalize the parts of a world are gathered, one after another and each `used` bytes
- * long, into one file that begins with COHABIT_MPI_GATHERED_MAGIC. All offsets are bytes from the start of the part; 0
- * means none. All integers are little-endian. crates/observe/src/mpi/abi.rs is generated from this header (`make abi`),
+ * whatever ends the rank; `used` bytes of it count. All offsets are bytes from the start of the part; 0 means none. All
+ * integers are little-endian. crates/observe/src/mpi/abi.rs is generated from this header (`make abi`),
  * and a test compares the two.
  */
 #ifndef COHABIT_MPI_ABI_H
@@ -11,15 +10,13 @@
 
 #include <stdint.h>
 
-#define COHABIT_MPI_PART_MAGIC 0x31545241504d4343ull     /* "CCMPART1" */
-#define COHABIT_MPI_GATHERED_MAGIC 0x3144485447414d43ull /* "CMAGTHD1" */
+#define COHABIT_MPI_PART_MAGIC 0x31545241504d4343ull /* "CCMPART1" */
 #define COHABIT_MPI_VERSION 6u
 /* Displacements of NOPs around each call of MPI (as in native/include/cohabit.h): to the exact profiler they say that
  * the memory shared between processes is MPI's there, and carries messages that are counted here. */
 #define COHABIT_MPI_MARK_BEGIN 0x0c0ab175
 #define COHABIT_MPI_MARK_END 0x0c0ab176
 #define COHABIT_MPI_CHUNK_BYTES (256u << 10)
-#define COHABIT_MPI_PIECE_BYTES (256u << 10) /* of a message in gathering, at most */
 
 /* cohabit_mpi_part.end */
 #define COHABIT_MPI_END_RUNNING 0u /* MPI_Finalize was not reached: killed, crashed, or still under way */

@@ -31,17 +31,16 @@
 
 /* MPI's own functions, found at MPI_Init. */
 #define REALS(X)                                                                                                       \
-    X(Cart_shift) X(Cartdim_get) X(Comm_compare) X(Comm_get_parent) X(Comm_group) X(Comm_rank) X(Comm_remote_group)     \
+    X(Cart_shift) X(Cartdim_get) X(Comm_compare) X(Comm_get_parent) X(Comm_group) X(Comm_rank) X(Comm_remote_group)    \
     X(Comm_remote_size) X(Comm_size) X(Comm_test_inter) X(Dist_graph_neighbors) X(Dist_graph_neighbors_count)          \
-    X(Get_count) X(Get_library_version) X(Graph_neighbors) X(Graph_neighbors_count) X(Group_free) X(Group_size)        \
-    X(Group_translate_ranks) X(Irecv) X(Isend) X(Op_commutative) X(Query_thread) X(Test) X(Topo_test) X(Type_size_x)   \
-    X(Win_get_group) X(Group_rank) X(Cancel) X(Request_free)
+    X(Get_library_version) X(Graph_neighbors) X(Graph_neighbors_count) X(Group_free) X(Group_size)                     \
+    X(Group_translate_ranks) X(Op_commutative) X(Query_thread) X(Topo_test) X(Type_size_x) X(Win_get_group)            \
+    X(Group_rank)
 #define DECLARE_REAL(NAME) __typeof__(&PMPI_##NAME) NAME;
 extern struct reals {
     REALS(DECLARE_REAL)
     MPI_Comm world;
     MPI_Comm null_comm;
-    MPI_Datatype byte;
     MPI_Op no_op;
 } real;
 
@@ -262,16 +261,8 @@ void trace_collective_send(peers_t *peers, uint64_t key, uint64_t bytes);
 void trace_collective_post(peers_t *peers, int from);
 void trace_collective_wait(uint32_t first); /* for all operations from number `first`, counted from 0, on */
 
-/* gather.c */
-void gather(void);
-
-/* joined.c */
-void joined_mark(void);   /* before MPI_Init */
-void joined_unmark(void); /* after it, where the rank cannot be observed */
-/* A byte for each rank, 1 where it has the library; `marks` is all zeroes. False where that cannot be told. */
-bool joined_read(char *marks, uint32_t size);
-/* Whether all ranks of the world are on this host, as far as a launcher says so. */
-bool joined_one_host(void);
+/* deliver.c: the part to where it is read, in MPI_Finalize. */
+void deliver(void);
 
 /* threads.c: the threads of a rank, each on its PU (`cohabit run`). */
 void threads_begin(bool spawned); /* when the part is there */

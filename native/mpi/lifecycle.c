@@ -4,8 +4,8 @@
  * preloaded into programs that use no MPI, and into shells. No symbol of MPI's is referred to by name for that reason.
  *
  * Environment, set by `cohabit profile`: COHABIT_MPI_PARTS, the directory for part files, made on each host;
- * COHABIT_MPI_GATHERED, the file for all parts of the world; COHABIT_MPI_ZERO_NS, CLOCK_REALTIME where the series
- * begins; COHABIT_MPI_WINDOW_NS (0: no series); COHABIT_MPI_SERIES_BOUND, rows a rank; COHABIT_MPI_ROUNDS;
+ * COHABIT_MPI_SHARED, the folder for those of hosts on which there is no file COHABIT_MPI_HERE; COHABIT_MPI_ZERO_NS,
+ * CLOCK_REALTIME where the series begins; COHABIT_MPI_WINDOW_NS (0: no series); COHABIT_MPI_SERIES_BOUND, rows a rank; COHABIT_MPI_ROUNDS;
  * COHABIT_MPI_SITES; COHABIT_MPI_CALLERS; COHABIT_MPI_TRACE; COHABIT_MPI_VISITS.
  * `cohabit run` without a profile sets COHABIT_MPI_PARTS alone, and reads the part again and again; with one it sets
  * COHABIT_MPI_PLACEMENT: where the rank is when MPI_Init returns and how it ends is kept, and nothing is counted; and
@@ -171,12 +171,10 @@ find_reals(char *version)
 #if defined(OPEN_MPI)
     real.world = find_data("ompi_mpi_comm_world");
     real.null_comm = find_data("ompi_mpi_comm_null");
-    real.byte = find_data("ompi_mpi_byte");
     real.no_op = find_data("ompi_mpi_op_no_op");
 #else
     real.world = MPI_COMM_WORLD;
     real.null_comm = MPI_COMM_NULL;
-    real.byte = MPI_BYTE;
     real.no_op = MPI_NO_OP;
 #endif
     return true;
@@ -223,7 +221,7 @@ job(void)
 }
 
 /* Rows of this rank's series before its windows are doubled: a world of many ranks keeps fewer in each, since all are
- * gathered into one file. */
+ * read by one. */
 static uint64_t
 series_bound(void)
 {
@@ -241,10 +239,8 @@ begin(instant_t before)
     char version[256];
     if (directory == NULL || part() != NULL)
         return;
-    if (!find_reals(version) || !part_create(directory)) {
-        joined_unmark();
+    if (!find_reals(version) || !part_create(directory))
         return;
-    }
     cohabit_mpi_part_t *head = part();
     MPI_Comm parent = real.null_comm;
     int level = MPI_THREAD_SINGLE;
@@ -318,7 +314,7 @@ finish(void)
         return;
     close_part(COHABIT_MPI_END_FINALIZED);
     library.active = placement_only = false;
-    gather();
+    deliver();
 }
 
 #define INITIALIZES(PREFIX, NAME, PARAMETERS, ARGUMENTS)                                                               \
@@ -327,8 +323,6 @@ finish(void)
         int (*next)(LIST PARAMETERS) = (int (*)(LIST PARAMETERS))next_function(#PREFIX #NAME);                         \
         bool outermost = depth++ == 0;                                                                                 \
         instant_t before = instant();                                                                                  \
-        if (outermost)                                                                                                 \
-            joined_mark();                                                                                             \
         MARK(COHABIT_MPI_MARK_BEGIN);                                                                                  \
         int result = next(LIST ARGUMENTS);                                                                             \
         MARK(COHABIT_MPI_MARK_END);                                                                                    \

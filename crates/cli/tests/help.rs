@@ -80,6 +80,7 @@ fn bash_completes_commands_mappers_and_files_that_fit() {
         ("cohabit simulate --machine har", vec!["harpertown"]),
         ("cohabit map --topology li", vec!["live"]),
         ("cohabit profile --detector d", vec!["dbi"]),
+        ("cohabit run --faults p", vec!["pmu"]),
         ("cohabit experiment tlb2012 --program no", vec!["notes.txt"]),
     ] {
         let mut found = completed(&room, &line.split(' ').collect::<Vec<_>>());

@@ -3,6 +3,7 @@
 
 mod common;
 
+use cohabit_host::memory_events::{DEVICES, MemoryEvents};
 use cohabit_model::Topology;
 use cohabit_online::policy::are_alike;
 use cohabit_testing::{Killed, sleeper};
@@ -75,6 +76,30 @@ fn processes_that_share_memory_are_seen() {
     assert_eq!((&document["command"], &document["tasks"]), (&"run".into(), &7.into()));
     assert_eq!(document["status"]["exited"], 0);
     assert_eq!(document["moves"], 0);
+}
+
+/// Where no PMU samples accesses, whoever asks for one is told so, in one line, and nobody else; where one does, there are
+/// samples of it.
+#[test]
+fn a_pmu_that_is_not_there_is_missed_by_whoever_asks_for_it() {
+    let test = "a_pmu_that_is_not_there_is_missed_by_whoever_asks_for_it";
+    let Some(program) = workload(test, PAIRS) else { return };
+    let is_there = MemoryEvents::find(Path::new(DEVICES)).is_ok();
+    if is_there && !can(test, &[("PMU samples", "works")]) {
+        return;
+    }
+    let (room, program) = (Room::new(), program.to_str().unwrap());
+    for (which, is_asked_for) in [("pmu", true), ("auto", false)] {
+        let arguments = ["run", "--dry-run", "--faults", which, "--json", "r.json", "--", program, "1"];
+        let Some(ran) = online(test, &room, &arguments) else { return };
+        assert_eq!((ran.status, ran.stdout.as_str()), (Some(0), "right\n"), "{}", ran.stderr);
+        let said: Vec<&str> = ran.stderr.lines().filter(|line| line.contains("samples by the PMU")).collect();
+        let is_missed = said.iter().filter(|line| line.contains("no samples by the PMU: ")).count();
+        let expected = (usize::from(is_there || is_asked_for), usize::from(!is_there && is_asked_for));
+        assert_eq!((said.len(), is_missed), expected, "{}", ran.stderr);
+        let samples = document(&room, "r.json")["samples_by_pmu"].as_u64().unwrap();
+        assert_eq!(samples > 0, is_there, "{samples}");
+    }
 }
 
 /// Runs a program online, as a user without rights; none, said aloud, where that cannot be, or that user may not use
@@ -392,6 +417,50 @@ fn attach_follows_until_it_is_interrupted() {
     assert_eq!(switch(), before);
 }
 
+/// Batch systems warn with signals of all sorts before they kill.
+#[test]
+fn attach_ends_in_order_by_whatever_would_end_it() {
+    let _alone = alone();
+    let test = "attach_ends_in_order_by_whatever_would_end_it";
+    if !sees_faults(test) {
+        return;
+    }
+    let room = Room::new();
+    let sleeper = sleeper();
+    let pid = sleeper.id().to_string();
+    let before = switch();
+    let mut attach = room.command(["attach", "--faults", "hint", "--json", "a.json", &pid]);
+    let mut attached = Killed::spawn(attach.stdout(Stdio::null()).stderr(Stdio::null()));
+    let id = nix::unistd::Pid::from_raw(attached.id() as i32);
+    // It is started by tests that may ignore some.
+    let mask = |field: &str| {
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap().trim().to_owned();
+        u64::from_str_radix(&line, 16).unwrap()
+    };
+    let is_in = |mask: u64, signal: i32| mask >> (signal - 1) & 1 == 1;
+    let harmless = [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH, libc::SIGCONT];
+    let stopping = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+    let last = [libc::SIGKILL, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGSYS, 32, 33];
+    let ending = |signal: &i32| ![&harmless[..], &stopping, &last].concat().contains(signal);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        assert!(attached.try_wait().unwrap().is_none(), "it watches");
+        let handled = mask("SigCgt:") | mask("SigIgn:");
+        let left: Vec<i32> = (1..=64).filter(ending).filter(|&signal| !is_in(handled, signal)).collect();
+        if left.is_empty() {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{left:?} would end it");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGUSR2).unwrap();
+    assert_eq!(attached.wait().unwrap().code(), Some(0));
+    assert_eq!(document(&room, "a.json")["tasks"], 1);
+    assert_eq!(switch(), before);
+}
+
 /// What is had of samples is set against what the program ran while it was watched, and not before.
 #[test]
 fn a_program_that_has_run_for_long_is_seen_as_one_that_begins() {
@@ -488,8 +557,10 @@ fn asked_twice_to_end_it_puts_everything_back_all_the_same() {
         }
         let status = run.wait().unwrap();
         assert!(!status.success(), "{first_ms} {second_ms}");
-        let page = format!("/run/cohabit/{}.json", run.id());
-        let left = (Path::new(&page).exists(), switch());
+        let pages = std::fs::read_dir("/run/cohabit").into_iter().flatten().flatten();
+        let page = format!("{}-", run.id());
+        let is_left = pages.map(|page| page.file_name()).any(|name| name.to_string_lossy().starts_with(&page));
+        let left = (is_left, switch());
         assert_eq!(left, (false, before.clone()), "{first_ms} {second_ms}: {status}");
     }
 }

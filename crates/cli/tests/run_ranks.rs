@@ -272,12 +272,37 @@ fn what_the_user_placed_stays() {
         };
         let ran = Ran::of(bound.run(&room, &["--mapping", "m.json"], 4, &["patterns", "ring"]).output().unwrap());
         assert!(
-            ran.status == Some(0) && ran.stderr.contains("bind-to places the ranks, so nothing is added"),
+            ran.status == Some(0) && ran.stderr.contains("bind-to is given, so nothing is added"),
             "{}",
             ran.stderr
         );
         assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
         assert_eq!(document(&room)["ranks"][3]["affinity"], serde_json::json!(allowed()), "{}", bound.name);
+    }
+}
+
+/// Values of options that are programs as well (true, test, time) end the launcher's options for nobody.
+#[test]
+fn values_that_are_programs_are_values() {
+    for mpi in installed() {
+        let room = Room::new();
+        mapping(&room);
+        let launchers: [&[&str]; 2] = match mpi.name {
+            "mpich" => [&["mpiexec.mpich", "-genv", "X", "true"], &["mpiexec.mpich", "-env", "X", "true"]],
+            _ => [
+                &["mpirun.openmpi", "--oversubscribe", "--report-uri", "test"],
+                &["mpirun.openmpi", "--oversubscribe", "--stdin", "none", "-x", "X=1"],
+            ],
+        };
+        for launcher in launchers {
+            let valued = Mpi { launcher, ..Mpi { name: mpi.name, launcher: &[] } };
+            let arguments = ["patterns", "ring", "--rounds", "1", "-n", "9", "--bind-to", "core"];
+            let ran = Ran::of(valued.run(&room, &["--mapping", "m.json"], 4, &arguments).output().unwrap());
+            assert_eq!((ran.status, ran.said()), (Some(0), vec![]), "{launcher:?}: {}", ran.stderr);
+            let document = document(&room);
+            assert_eq!(document["method"], "launcher", "{launcher:?}");
+            assert_eq!(document["elsewhere"], serde_json::json!([]), "{launcher:?}");
+        }
     }
 }
 
@@ -326,13 +351,26 @@ fn what_cannot_be_placed_is_said_in_a_line() {
     }
 }
 
+/// Programs whose ranks all leave without MPI_Finalize: nobody was killed.
+#[test]
+fn ranks_that_leave_without_an_end_are_told() {
+    for mpi in installed() {
+        let room = Room::new();
+        mapping(&room);
+        let ran = Ran::of(mpi.run(&room, &["--mapping", "m.json"], 4, &["ends", "leave"]).output().unwrap());
+        let said =
+            "cohabit: 4 ranks ended without MPI_Finalize: killed, crashed, ended by the launcher, or left without it";
+        assert_eq!(ran.said(), [said], "{}", mpi.name);
+    }
+}
+
 #[test]
 fn ranks_that_end_badly_are_told_in_a_line() {
     for mpi in installed() {
         for (end, line) in [
             ("abort", "called MPI_Abort"),
-            ("kill", "4 ranks ended without MPI_Finalize: one was killed or crashed, and the launcher ended the rest"),
-            ("exit", "4 ranks ended without MPI_Finalize"),
+            ("kill", "4 ranks ended without MPI_Finalize: killed, crashed, ended by the launcher, or left without it"),
+            ("exit", "4 ranks ended without MPI_Finalize: killed,"),
         ] {
             let room = Room::new();
             mapping(&room);

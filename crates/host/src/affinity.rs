@@ -2,6 +2,7 @@
 //!
 //! The C library's `cpu_set_t` ends at 1,024 PUs and the machines this is for do not, so masks are vectors here.
 
+use crate::cpuset;
 use std::fmt;
 use std::io;
 
@@ -22,6 +23,11 @@ impl CpuMask {
     /// The set of one PU.
     pub fn single(pu: u32) -> Self {
         Self::from_pus([pu])
+    }
+
+    /// The set of all PUs that a machine can have: what is confined to it is confined to nothing.
+    fn every() -> Self {
+        Self { words: vec![Word::MAX; MOST_PUS / Word::BITS as usize] }
     }
 
     /// The set of these PUs (OS indices).
@@ -93,6 +99,13 @@ impl CpuMask {
         (word >> (pu % Word::BITS)) & 1 == 1
     }
 
+    /// The PU (OS index) that is all of the set; none where there are more, or none.
+    pub fn only(&self) -> Option<u32> {
+        let mut words = self.words.iter().enumerate().filter(|(_, word)| **word != 0);
+        let (index, word) = words.next()?;
+        (words.next().is_none() && word.is_power_of_two()).then(|| index as u32 * Word::BITS + word.trailing_zeros())
+    }
+
     /// The PUs of the set (OS indices), ascending.
     pub fn pus(&self) -> Vec<u32> {
         (0..self.words.len() as u32 * Word::BITS).filter(|&pu| self.contains(pu)).collect()
@@ -119,6 +132,43 @@ impl fmt::Display for CpuMask {
     }
 }
 
+/// What a thread may use when nobody confines it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allowed {
+    /// The PUs.
+    pub pus: CpuMask,
+    /// Whether these are all that its cpuset has.
+    pub is_all: bool,
+}
+
+impl Allowed {
+    /// What a thread may use now (0: the calling one).
+    ///
+    /// # Errors
+    /// As [`CpuMask::of_thread`].
+    pub fn of_thread(tid: i32) -> io::Result<Self> {
+        let pus = CpuMask::of_thread(tid)?;
+        let is_all = cpuset::of_thread(tid).is_some_and(|allowed| allowed == pus);
+        Ok(Self { pus, is_all })
+    }
+
+    /// Gives a thread that back (0: the calling one). The kernel remembers to which PUs a thread was confined, and holds
+    /// it to these when its cpuset changes (since Linux 6.2): one that had all of its cpuset is confined to nothing, so
+    /// that it goes on having that. So is one whose cpuset has none of its PUs any more.
+    ///
+    /// # Errors
+    /// As [`CpuMask::apply`].
+    pub fn apply(&self, tid: i32) -> io::Result<()> {
+        if self.is_all {
+            return CpuMask::every().apply(tid);
+        }
+        self.pus.apply(tid).or_else(|error| match error.raw_os_error() {
+            Some(libc::EINVAL) => CpuMask::every().apply(tid),
+            _ => Err(error),
+        })
+    }
+}
+
 /// Whether this process may run on the PU with this OS index: its cpuset, its cgroup and its own affinity allow it.
 pub fn pu_allowed(pu: u32) -> bool {
     CpuMask::of_thread(0).is_ok_and(|mask| mask.contains(pu))
@@ -126,7 +176,7 @@ pub fn pu_allowed(pu: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{CpuMask, pu_allowed};
+    use super::{Allowed, CpuMask, pu_allowed};
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
@@ -151,6 +201,21 @@ mod tests {
             .join()
             .unwrap();
         }
+        std::thread::spawn({
+            let own = own.clone();
+            move || {
+                let before = Allowed::of_thread(0).unwrap();
+                CpuMask::single(own.pus()[0]).apply(0).unwrap();
+                before.apply(0).unwrap();
+                assert_eq!(CpuMask::of_thread(0).unwrap(), own);
+                // What it had is no longer there.
+                let gone = CpuMask::single(own.pus().last().unwrap() + 100_000);
+                Allowed { pus: gone, is_all: false }.apply(0).unwrap();
+                assert!(own.pus().into_iter().all(pu_allowed));
+            }
+        })
+        .join()
+        .unwrap();
         let absent = CpuMask::single(own.pus().last().unwrap() + 100_000);
         assert_eq!(absent.apply(0).unwrap_err().raw_os_error(), Some(libc::EINVAL));
         assert_eq!(CpuMask::of_thread(0).unwrap(), own);
@@ -158,9 +223,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_mask_holds_exactly_its_pus(pus in proptest::collection::btree_set(0u32..5000, 0..40)) {
+        fn a_mask_holds_exactly_its_pus(
+            pus in prop_oneof![
+                proptest::collection::btree_set(0u32..5000, 0..40),
+                proptest::collection::btree_set(0u32..5000, 1..3),
+            ],
+        ) {
             let mask = CpuMask::from_pus(pus.iter().copied());
             prop_assert_eq!(mask.pus().into_iter().collect::<BTreeSet<_>>(), pus.clone());
+            prop_assert_eq!(mask.only(), pus.first().copied().filter(|_| pus.len() == 1));
             prop_assert_eq!(CpuMask::parse(&mask.to_string()), Some(mask.clone()));
             prop_assert_eq!(mask == CpuMask::from_pus(pus.iter().rev().copied()), true);
         }

@@ -1,6 +1,7 @@
 //! Perf events of threads that are followed (perf_event_open(2)): page faults with their addresses, accesses to an
-//! address, and instructions.
+//! address, accesses that a PMU samples, and instructions.
 
+use crate::memory_events::{Code, ELSEWHERE, MemoryEvent};
 use cohabit_model::Error;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::fs::File;
@@ -8,7 +9,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::time::Duration;
 
-/// The part of `struct perf_event_attr` (linux/perf_event.h, PERF_ATTR_SIZE_VER5) that is used.
+/// The part of `struct perf_event_attr` (linux/perf_event.h, PERF_ATTR_SIZE_VER6) that is used.
 #[repr(C)]
 #[derive(Default)]
 struct Attributes {
@@ -24,7 +25,9 @@ struct Attributes {
     /// Of a breakpoint its address and length.
     rest: [u64; 3],
     registers: u64,
-    last: [u64; 4],
+    stack: u32,
+    clock: i32,
+    last: [u64; 3],
 }
 
 /// PERF_TYPE_HARDWARE, what the processor counts.
@@ -47,6 +50,8 @@ const WRITES: u32 = 2;
 const READS_AND_WRITES: u32 = 3;
 /// PERF_SAMPLE_IP | TID | TIME | ADDR.
 const SAMPLE_TYPE: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 3;
+/// PERF_SAMPLE_PERIOD | DATA_SRC. The period is not needed, and makes such a sample as long as no other.
+const SAMPLE_SOURCE: u64 = 1 << 8 | 1 << 15;
 /// PERF_SAMPLE_REGS_USER.
 const SAMPLE_REGISTERS: u64 = 1 << 12;
 /// The general registers and the instruction's address (asm/perf_regs.h), the order they come in being that of their
@@ -59,9 +64,15 @@ const INHERIT: u64 = 1 << 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 const COMM: u64 = 1 << 9;
+const FREQUENCY: u64 = 1 << 10;
 const ENABLE_ON_EXEC: u64 = 1 << 12;
 const TASK: u64 = 1 << 13;
+/// `precise_ip` of 1: by PEBS, wherever it has the instruction.
+const PRECISE: u64 = 1 << 15;
+/// Records that are no samples have thread and time at their end, too.
+const SAMPLE_ID_ALL: u64 = 1 << 18;
 const COMM_EXEC: u64 = 1 << 24;
+const USE_CLOCK: u64 = 1 << 25;
 const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 
 /// How many files this process may have open, each of which may be an event: as many as it may allow itself
@@ -78,7 +89,7 @@ pub fn page_faults(tid: i32, pu: i32) -> io::Result<File> {
         config: PAGE_FAULTS,
         sample_period: 1,
         sample_type: SAMPLE_TYPE,
-        flags: INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | COMM | TASK | COMM_EXEC,
+        flags: INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | COMM | TASK | COMM_EXEC | SAMPLE_ID_ALL,
         ..Attributes::default()
     };
     open(attributes, tid, pu)
@@ -97,6 +108,83 @@ pub fn registers(tid: i32, pu: i32, every: Duration) -> io::Result<File> {
         ..Attributes::default()
     };
     open(attributes, tid, pu)
+}
+
+/// What times are by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// The one that all events have if nothing else is asked for. Those that write into one ring have the same.
+    Default,
+    /// CLOCK_MONOTONIC, as eBPF programs have it.
+    Monotonic,
+}
+
+/// An event that samples accesses to memory, and what leads it.
+#[derive(Debug)]
+pub struct Accesses {
+    /// What samples.
+    pub event: File,
+    /// What has to be open with it.
+    pub leader: Option<File>,
+}
+
+/// Accesses to memory of one thread, and of all that it creates, on one PU (-1: on all), as a PMU samples them: one each
+/// time that it has run so long there, on average, unless the kernel runs for it.
+pub fn accesses(event: &MemoryEvent, tid: i32, pu: i32, every: Duration, clock: Clock) -> io::Result<Accesses> {
+    let most = std::fs::read_to_string(MOST_SAMPLES).ok().and_then(|text| text.trim().parse().ok());
+    let frequency = (every.as_secs_f64().recip() as u64).min(most.unwrap_or(u64::MAX)).max(1);
+    let (use_clock, clock) = match clock {
+        Clock::Default => (0, 0),
+        Clock::Monotonic => (USE_CLOCK, libc::CLOCK_MONOTONIC),
+    };
+    let attributes = |code: Code, exclude: u64| Attributes {
+        kind: code.kind,
+        config: code.config[0],
+        rest: [code.config[1], code.config[2], 0],
+        flags: INHERIT | exclude | use_clock,
+        clock,
+        ..Attributes::default()
+    };
+    let try_to = |exclude: u64| {
+        let leader = event.leader.map(|leader| open(attributes(leader, exclude), tid, pu)).transpose()?;
+        let attributes = attributes(event.code, exclude);
+        let attributes = Attributes {
+            sample_period: frequency,
+            sample_type: SAMPLE_TYPE | SAMPLE_SOURCE,
+            flags: attributes.flags | FREQUENCY | if event.code.precise { PRECISE } else { 0 },
+            ..attributes
+        };
+        let event = open_in_group(attributes, tid, pu, leader.as_ref().map_or(-1, AsRawFd::as_raw_fd))?;
+        Ok(Accesses { event, leader })
+    };
+    match try_to(EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR) {
+        // A PMU that cannot leave the kernel out: its samples are left out later.
+        Err(error) if is_invalid(&error) => {
+            try_to(0).map_err(|second| if is_invalid(&second) { error } else { second })
+        }
+        opened => opened,
+    }
+}
+
+/// Samples a second that the kernel allows.
+const MOST_SAMPLES: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
+
+fn is_invalid(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EINVAL)
+}
+
+/// What the kernel refused where accesses were to be sampled, and what to do about it.
+pub fn refused_accesses(event: &MemoryEvent, error: io::Error) -> Error {
+    let failed = Error::new(format!("{}: {error}", event.name));
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => {
+            failed.remedy("as root: sysctl kernel.perf_event_paranoid=2, or 1 for a PMU that cannot leave the kernel out, as AMD's IBS before Linux 6.14")
+        }
+        Some(libc::EINVAL) => failed.remedy("a kernel that samples single threads by this PMU (AMD's IBS: Linux 6.2 or later)"),
+        Some(libc::EMFILE) => failed.remedy("raise the number of open files: ulimit -n"),
+        Some(libc::EOPNOTSUPP | libc::ENOENT | libc::ENODEV) => failed.remedy(ELSEWHERE),
+        _ => failed,
+    }
 }
 
 /// An event of a thread that counts nothing. While one is open the kernel does not switch its scheduler's part of perf

@@ -30,6 +30,8 @@ pub struct Row {
     pub about: &'static str,
     /// How many of its counts are an event; none where it is no event.
     pub of_an_event: Option<u64>,
+    /// The kind that it is another side of, and counts or does not count with.
+    pub of: Option<Kind>,
     /// Whether whoever it names has used the very same bytes: then it is off by chance alone. The others are held
     /// against it.
     pub is_exact: bool,
@@ -46,6 +48,7 @@ pub const KINDS: [Row; 6] = [
         name: "used",
         about: "hint faults and first touches: who uses memory after whom",
         of_an_event: Some(1),
+        of: None,
         is_exact: false,
     },
     Row {
@@ -53,6 +56,7 @@ pub const KINDS: [Row; 6] = [
         name: "written",
         about: "write protection: who writes after whom",
         of_an_event: Some(1),
+        of: None,
         is_exact: false,
     },
     Row {
@@ -60,6 +64,7 @@ pub const KINDS: [Row; 6] = [
         name: "watched",
         about: "watchpoints: who uses the same eight bytes",
         of_an_event: Some(1),
+        of: None,
         is_exact: true,
     },
     Row {
@@ -67,6 +72,7 @@ pub const KINDS: [Row; 6] = [
         name: "sampled",
         about: "samples: who is seen near whom in memory",
         of_an_event: Some(1),
+        of: None,
         is_exact: false,
     },
     Row {
@@ -74,6 +80,7 @@ pub const KINDS: [Row; 6] = [
         name: "passed",
         about: "copies between processes and messages of ranks, in bytes",
         of_an_event: Some(EVENT_BYTES),
+        of: None,
         is_exact: true,
     },
     Row {
@@ -81,6 +88,7 @@ pub const KINDS: [Row; 6] = [
         name: "met",
         about: "samples of the last moments, which tell a change",
         of_an_event: None,
+        of: Some(Kind::Sampled),
         is_exact: false,
     },
 ];

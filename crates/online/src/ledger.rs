@@ -1,9 +1,11 @@
 //! What is to be put back, written down before it is changed: a file for each cohabit that runs, so that a next one, or
 //! `cohabit restore`, can put back what one that was killed has left. It also tells cohabits which PUs the others use.
 
+use super::inherited::{self, Found, Inherited};
 use super::setting::Setting;
 use super::threads::start_ticks;
-use cohabit_host::affinity::CpuMask;
+use cohabit_host::affinity::{Allowed, CpuMask};
+use cohabit_host::cpuset;
 use cohabit_model::{Error, Result, file, private};
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
@@ -16,16 +18,41 @@ const FORMAT: u32 = 1;
 /// No ledger is longer.
 const LONGEST_BYTES: u64 = 64 << 20;
 const ROOT: &str = "/";
+/// Threads are seen so long after their start at most, before others are put on PUs: a second.
+const SEEN_WITHIN_TICKS: u64 = 100;
 /// What to do where a folder cannot be trusted.
 const OWN_FOLDER: &str = "remove it, or set XDG_RUNTIME_DIR to a folder of your own that nobody else can write to";
+
+/// What a thread might use before it was put on a PU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Before {
+    /// As a list of PUs (`0-3,8`).
+    pub before: String,
+    /// Whether these were all that its cpuset had.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_all: bool,
+}
+
+impl Before {
+    /// To be written down.
+    pub fn of(allowed: &Allowed) -> Self {
+        Self { before: allowed.pus.to_string(), is_all: allowed.is_all }
+    }
+
+    /// As it was written down; none where that is no list.
+    pub fn allowed(&self) -> Option<Allowed> {
+        Some(Allowed { pus: CpuMask::parse(&self.before)?, is_all: self.is_all })
+    }
+}
 
 /// A thread whose affinity was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedAffinity {
     /// With the id, what tells the thread from a later one.
     pub start_ticks: u64,
-    /// As it was, as a list of PUs (`0-3,8`).
-    pub before: String,
+    /// As it was.
+    #[serde(flatten)]
+    pub before: Before,
     /// The PU (OS index) it was put on.
     pub pu: u32,
     /// The PU of ours that it comes from, while it is on the way.
@@ -50,18 +77,28 @@ pub struct Entry {
     pub pid: i32,
     /// With the id, what tells it from a later process.
     pub start_ticks: u64,
+    /// Where ids mean this: the boot of the machine, and the PID namespace. Pages of older versions do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
     /// By thread id.
     #[serde(default)]
     pub affinities: BTreeMap<i32, ChangedAffinity>,
     /// What else than these is named on a page makes it one that is not understood.
     #[serde(default)]
     pub settings: BTreeMap<Setting, ChangedSetting>,
+    /// What threads that nobody has seen start may have inherited, by process id.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub processes: BTreeMap<i32, Inherited>,
+    /// When threads were last put on PUs (clock ticks of the machine): who had started before was seen to.
+    #[serde(default)]
+    pub seen_until: u64,
 }
 
 /// This cohabit's page, and the folder with everybody's. When this is dropped, all is put back and the page goes.
 #[derive(Debug)]
 pub struct Ledger {
-    folder: PathBuf,
+    /// The first is where the page is; in others there may be pages, too.
+    folders: Vec<PathBuf>,
     /// What the settings' paths begin with: `/`, but for tests.
     root: PathBuf,
     /// What is written on the page.
@@ -81,16 +118,29 @@ pub struct Restored {
 
 /// Where ledgers are kept: gone with the machine, as what they put back is.
 pub fn folder() -> PathBuf {
-    if nix::unistd::geteuid().is_root() {
-        return PathBuf::from("/run/cohabit");
+    folders().swap_remove(0)
+}
+
+/// Where they may be: first where this process keeps its own, then where others of this user's do, whose environment
+/// says otherwise. A job has no XDG_RUNTIME_DIR, or another TMPDIR.
+pub fn folders() -> Vec<PathBuf> {
+    let user = nix::unistd::geteuid();
+    if user.is_root() {
+        return vec![PathBuf::from("/run/cohabit")];
     }
     // After `su` it may still name the folder of somebody else.
-    let runtime =
-        std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| private::check(folder).is_ok());
-    match runtime {
-        Some(folder) => folder.join("cohabit"),
-        None => std::env::temp_dir().join(format!("cohabit-{}", nix::unistd::geteuid())),
+    let of_login = |folder: PathBuf| private::check(&folder).is_ok().then(|| folder.join("cohabit"));
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").and_then(|folder| of_login(folder.into()));
+    let usual = of_login(format!("/run/user/{user}").into());
+    let temporary = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into()];
+    let mut temporary = temporary.into_iter().map(|folder| folder.join(format!("cohabit-{user}")));
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for folder in runtime.into_iter().chain(temporary.next()).chain(usual).chain(temporary) {
+        if !folders.contains(&folder) {
+            folders.push(folder);
+        }
     }
+    folders
 }
 
 impl ChangedAffinity {
@@ -98,46 +148,68 @@ impl ChangedAffinity {
     pub fn holds(&self, now: &CpuMask) -> bool {
         [Some(self.pu), self.from].into_iter().flatten().any(|pu| *now == CpuMask::single(pu))
     }
+
+    /// Whether this affinity of the thread is the kernel's doing: its cpuset does not have the PU any more, and so it
+    /// has all of that; until it has the PU again.
+    pub fn is_pushed_out(&self, tid: i32, now: &CpuMask) -> bool {
+        !now.contains(self.pu) && cpuset::of_thread(tid).is_some_and(|allowed| allowed == *now)
+    }
 }
 
 impl Ledger {
-    /// A page for this process. What dead cohabits have left is put back first.
+    /// A page for this process, in the first of the folders. What dead cohabits have left in them is put back first.
     ///
     /// # Errors
     /// Where the folder cannot be made, or somebody else could write to it.
-    pub fn open(folder: PathBuf) -> Result<(Self, Restored)> {
-        Self::open_below(folder, PathBuf::from(ROOT))
+    pub fn open(folders: Vec<PathBuf>) -> Result<(Self, Restored)> {
+        Self::open_below(folders, PathBuf::from(ROOT))
     }
 
-    fn open_below(folder: PathBuf, root: PathBuf) -> Result<(Self, Restored)> {
-        private::make(&folder).map_err(|error| error.remedy(OWN_FOLDER))?;
-        let restored = restore_below(&folder, &root)?;
+    fn open_below(folders: Vec<PathBuf>, root: PathBuf) -> Result<(Self, Restored)> {
+        private::make(&folders[0]).map_err(|error| error.remedy(OWN_FOLDER))?;
+        let restored = restore_below(&folders, &root)?;
         let pid = std::process::id() as i32;
         let entry = Entry {
             format: FORMAT,
             pid,
             start_ticks: start_ticks(pid).unwrap_or(0),
+            place: place(),
             affinities: BTreeMap::new(),
             settings: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            seen_until: 0,
         };
-        Ok((Self { folder, root, entry }, restored))
+        Ok((Self { folders, root, entry }, restored))
     }
 
     /// Writes the page.
     ///
     /// # Errors
     /// Where it cannot be written; nothing may be changed then.
-    pub fn write(&self) -> Result<()> {
+    pub fn write(&mut self) -> Result<()> {
         let text = serde_json::to_vec(&self.entry).map_err(|error| Error::new(format!("writing a ledger: {error}")))?;
-        file::write_whole(&page(&self.folder, self.entry.pid), &text)
+        let pid = self.entry.pid;
+        file::write_whole(&page(self.folder()?, pid), &text)
+    }
+
+    /// The folder with the page. That of a login goes when its user has logged out (pam_systemd(8)): it is made again,
+    /// or the next one is taken.
+    fn folder(&mut self) -> Result<&Path> {
+        if !is_missing(&self.folders[0]) {
+            return Ok(&self.folders[0]);
+        }
+        match self.folders.iter().position(|folder| private::make(folder).is_ok()) {
+            Some(at) => self.folders.swap(0, at),
+            None => private::make(&self.folders[0]).map_err(|error| error.remedy(OWN_FOLDER))?,
+        }
+        Ok(&self.folders[0])
     }
 
     /// The PUs (OS indices) that other cohabits have put threads on which still run.
     pub fn used_by_others(&self) -> Vec<u32> {
-        let others =
-            entries(&self.folder).into_iter().filter(|(_, entry)| entry.pid != self.entry.pid && entry.lives());
-        let mut pus: Vec<u32> = others
-            .flat_map(|(_, entry)| entry.affinities)
+        let mut pus: Vec<u32> = self
+            .others()
+            .flat_map(|entry| entry.affinities)
             .filter(|(tid, changed)| start_ticks(*tid) == Some(changed.start_ticks))
             .map(|(_, changed)| changed.pu)
             .collect();
@@ -152,7 +224,7 @@ impl Ledger {
     /// # Errors
     /// Where it cannot be read or written; it is then as it was.
     pub fn set(&mut self, setting: Setting, value: &str) -> Result<()> {
-        let _lock = lock(&self.folder)?;
+        let _lock = lock(self.folder()?)?;
         let path = setting.path(&self.root);
         let now = read_setting(&path)?;
         // What was before the first change: it may be changed again.
@@ -181,7 +253,7 @@ impl Ledger {
     /// # Errors
     /// Where it cannot be read or written.
     pub fn pause(&mut self, setting: Setting, paused: bool) -> Result<bool> {
-        let _lock = lock(&self.folder)?;
+        let _lock = lock(self.folder()?)?;
         let path = setting.path(&self.root);
         let Some(changed) = self.entry.settings.get(&setting) else { return Ok(false) };
         let (from, to) = if paused { (&changed.set, &changed.before) } else { (&changed.before, &changed.set) };
@@ -200,7 +272,7 @@ impl Ledger {
     /// # Errors
     /// Where one cannot be put back; it stays on the page.
     pub fn reset_settings(&mut self) -> Result<Vec<(PathBuf, String)>> {
-        let _lock = lock(&self.folder)?;
+        let _lock = lock(self.folder()?)?;
         let mut back = Vec::new();
         for (setting, changed) in self.entry.settings.clone() {
             let path = setting.path(&self.root);
@@ -214,9 +286,13 @@ impl Ledger {
     }
 
     fn setting_of_others(&self, setting: Setting) -> Option<ChangedSetting> {
-        let others =
-            entries(&self.folder).into_iter().filter(|(_, entry)| entry.pid != self.entry.pid && entry.lives());
-        others.filter_map(|(_, mut entry)| entry.settings.remove(&setting)).next()
+        self.others().filter_map(|mut entry| entry.settings.remove(&setting)).next()
+    }
+
+    /// The pages of the other cohabits that run.
+    fn others(&self) -> impl Iterator<Item = Entry> + use<'_> {
+        let pages = self.folders.iter().flat_map(|folder| entries(folder)).map(|(_, entry)| entry);
+        pages.filter(|entry| entry.pid != self.entry.pid && entry.lives())
     }
 }
 
@@ -224,12 +300,15 @@ impl Drop for Ledger {
     fn drop(&mut self) {
         // Whatever ended the session early.
         self.entry.affinities.retain(|tid, changed| let_go(*tid, changed).is_err());
+        if self.entry.let_unseen_go().failed.is_empty() {
+            self.entry.processes.clear();
+        }
         if !self.entry.settings.is_empty() {
             let _ = self.reset_settings();
         }
         // What could not be put back stays written down.
-        if self.entry.settings.is_empty() && self.entry.affinities.is_empty() {
-            let _ = fs::remove_file(page(&self.folder, self.entry.pid));
+        if self.entry.settings.is_empty() && self.entry.affinities.is_empty() && self.entry.processes.is_empty() {
+            let _ = fs::remove_file(page(&self.folders[0], self.entry.pid));
         }
     }
 }
@@ -239,26 +318,43 @@ impl Entry {
     pub fn lives(&self) -> bool {
         start_ticks(self.pid) == Some(self.start_ticks)
     }
+
+    /// Lets threads go that this cohabit has not seen start, once those go that it has put on PUs: only these could have
+    /// come later. What started before, the program has put where it is.
+    fn let_unseen_go(&self) -> Found {
+        inherited::let_go(&self.processes, self.seen_until.saturating_sub(SEEN_WITHIN_TICKS), |_| false)
+    }
 }
 
-/// Puts back what cohabits that do not run any more have left in a folder.
+/// Puts back what cohabits that do not run any more have left in these folders.
 ///
 /// # Errors
-/// Where the folder is there, and somebody else could write to it or it cannot be locked.
-pub fn restore(folder: &Path) -> Result<Restored> {
-    restore_below(folder, Path::new(ROOT))
+/// Where the first is there, and somebody else could write to it or it cannot be locked. Others that are so are left
+/// alone: who knows whose they are.
+pub fn restore(folders: &[PathBuf]) -> Result<Restored> {
+    restore_below(folders, Path::new(ROOT))
 }
 
-fn restore_below(folder: &Path, root: &Path) -> Result<Restored> {
+fn restore_below(folders: &[PathBuf], root: &Path) -> Result<Restored> {
     let mut restored = Restored::default();
-    if fs::symlink_metadata(folder).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
-        return Ok(restored);
+    for (at, folder) in folders.iter().enumerate().filter(|(_, folder)| !is_missing(folder)) {
+        let locked = private::check(folder).map_err(|error| error.remedy(OWN_FOLDER)).and_then(|()| lock(folder));
+        match locked {
+            Ok(_lock) => restore_in(folder, folders, root, &mut restored),
+            Err(error) if at == 0 => return Err(error),
+            Err(_) => {}
+        }
     }
-    private::check(folder).map_err(|error| error.remedy(OWN_FOLDER))?;
-    let _lock = lock(folder)?;
+    Ok(restored)
+}
+
+/// Puts back what was left in one of the folders, which is locked.
+fn restore_in(folder: &Path, folders: &[PathBuf], root: &Path, restored: &mut Restored) {
     remove_leftovers(folder);
-    let entries = entries(folder);
-    let (living, dead): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(_, entry)| entry.lives());
+    let elsewhere = folders.iter().filter(|other| *other != folder).flat_map(|other| entries(other));
+    let mut living: Vec<_> = elsewhere.filter(|(_, entry)| entry.lives()).collect();
+    let (here, dead): (Vec<_>, Vec<_>) = entries(folder).into_iter().partition(|(_, entry)| entry.lives());
+    living.extend(here);
     for (path, entry) in dead {
         let failed_before = restored.failed.len();
         for (tid, changed) in &entry.affinities {
@@ -268,6 +364,9 @@ fn restore_below(folder: &Path, root: &Path) -> Result<Restored> {
                 Err(error) => restored.failed.push(format!("the affinity of thread {tid}: {error}")),
             }
         }
+        let Found { threads, failed } = entry.let_unseen_go();
+        restored.threads += threads;
+        restored.failed.extend(failed.iter().map(|(tid, error)| format!("the affinity of thread {tid}: {error}")));
         for (setting, changed) in &entry.settings {
             if living.iter().any(|(_, other)| other.settings.contains_key(setting)) {
                 continue;
@@ -283,7 +382,11 @@ fn restore_below(folder: &Path, root: &Path) -> Result<Restored> {
             let _ = fs::remove_file(path);
         }
     }
-    Ok(restored)
+}
+
+fn is_missing(folder: &Path) -> bool {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    fs::symlink_metadata(folder).is_err_and(|error| matches!(error.kind(), NotFound | NotADirectory))
 }
 
 /// What the names of files begin with by which the ranks of a job on this node find one another.
@@ -312,11 +415,11 @@ pub fn let_go(tid: i32, changed: &ChangedAffinity) -> std::io::Result<bool> {
     }
     let ended = |error: std::io::Error| if error.raw_os_error() == Some(libc::ESRCH) { Ok(false) } else { Err(error) };
     match CpuMask::of_thread(tid) {
-        Ok(now) if changed.holds(&now) => {}
+        Ok(now) if changed.holds(&now) || changed.is_pushed_out(tid, &now) => {}
         Ok(_) => return Ok(false),
         Err(error) => return ended(error),
     }
-    let before = CpuMask::parse(&changed.before).ok_or(std::io::ErrorKind::InvalidData)?;
+    let before = changed.before.allowed().ok_or(std::io::ErrorKind::InvalidData)?;
     before.apply(tid).map(|()| true).or_else(ended)
 }
 
@@ -338,20 +441,33 @@ fn write_setting(path: &Path, value: &str) -> Result<()> {
     fs::write(path, value).map_err(|error| file::cannot_write(path, &error))
 }
 
-fn page(folder: &Path, pid: i32) -> PathBuf {
-    folder.join(format!("{pid}.json"))
+/// The page of a cohabit that runs here: other hosts have processes with the same ids.
+pub(crate) fn page(folder: &Path, pid: i32) -> PathBuf {
+    const TELLING: usize = 8;
+    let place = place().unwrap_or_default();
+    let boot = place.get(..TELLING).unwrap_or_default();
+    folder.join(format!("{pid}-{boot}.json"))
 }
 
-/// The pages in a folder; what is none is left alone.
+/// The boot of this machine and this process's PID namespace; none where the kernel does not say.
+fn place() -> Option<String> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(format!("{} {}", boot.trim(), namespace.display()))
+}
+
+/// The pages in a folder; what is none is left alone, and so are those of other hosts that share it, and of other boots.
 fn entries(folder: &Path) -> Vec<(PathBuf, Entry)> {
     let Ok(files) = fs::read_dir(folder) else { return Vec::new() };
+    let here = place();
     let pages =
         files.filter_map(|file| Some(file.ok()?.path())).filter(|path| path.extension().is_some_and(|e| e == "json"));
     pages
         .filter_map(|path| {
             let text = private::read_text(&path, LONGEST_BYTES).ok()?;
             let entry: Entry = serde_json::from_str(&text).ok()?;
-            (entry.format == FORMAT).then_some((path, entry))
+            let is_of_here = entry.place.is_none() || here.is_none() || entry.place == here;
+            (entry.format == FORMAT && is_of_here).then_some((path, entry))
         })
         .collect()
 }

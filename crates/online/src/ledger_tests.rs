@@ -33,12 +33,16 @@ impl Machine {
     }
 
     fn open(&self) -> (Ledger, Restored) {
-        Ledger::open_below(self.ledgers(), self.0.path().to_owned()).unwrap()
+        Ledger::open_below(vec![self.ledgers()], self.0.path().to_owned()).unwrap()
     }
 
     fn restore(&self) -> Result<Restored> {
-        restore_below(&self.ledgers(), self.0.path())
+        restore_below(&[self.ledgers()], self.0.path())
     }
+}
+
+fn before_of(list: &str) -> Before {
+    Before { before: list.to_owned(), is_all: false }
 }
 
 /// A page of a cohabit that does not run.
@@ -88,7 +92,7 @@ fn a_pause_is_for_those_who_are_alone() {
     let pid = sleeper.id() as i32;
     let other = Entry { pid, start_ticks: start_ticks(pid).unwrap(), ..ledger.entry.clone() };
     let text = serde_json::to_vec(&other).unwrap();
-    fs::write(page(&ledger.folder, pid), text).unwrap();
+    fs::write(page(&machine.ledgers(), pid), text).unwrap();
     assert!(!ledger.pause(SWITCH, true).unwrap());
     assert_eq!(machine.value(SWITCH), "1");
     drop(sleeper);
@@ -116,8 +120,12 @@ fn what_the_dead_left_is_put_back_and_what_the_living_use_is_not() {
     ledger.write().unwrap();
     let mut left = ledger.entry.clone();
     left.settings.insert(theirs, ChangedSetting { before: "0".to_owned(), set: "1".to_owned() });
-    let changed =
-        ChangedAffinity { start_ticks: start_ticks(tid).unwrap(), before: before.to_string(), pu, from: None };
+    let changed = ChangedAffinity {
+        start_ticks: start_ticks(tid).unwrap(),
+        before: before_of(&before.to_string()),
+        pu,
+        from: None,
+    };
     left.affinities.insert(tid, changed.clone());
     // A thread of the same id that is another one.
     left.affinities.insert(std::process::id() as i32, ChangedAffinity { start_ticks: 1, ..changed });
@@ -172,7 +180,7 @@ fn folders_and_pages_that_others_can_have_made_are_not_believed() {
     fs::set_permissions(machine.ledgers(), fs::Permissions::from_mode(0o777)).unwrap();
     let error = machine.restore().unwrap_err();
     assert!(error.remedy.is_some_and(|remedy| remedy.contains("XDG_RUNTIME_DIR")), "{}", error.cause);
-    assert!(Ledger::open_below(machine.ledgers(), machine.0.path().to_owned()).is_err());
+    assert!(Ledger::open_below(vec![machine.ledgers()], machine.0.path().to_owned()).is_err());
     assert_eq!(machine.value(SWITCH), "mine");
     // The page was one that would have been believed.
     fs::set_permissions(machine.ledgers(), fs::Permissions::from_mode(0o700)).unwrap();
@@ -194,4 +202,73 @@ fn what_killed_runs_left_beside_pages_is_removed() {
     left.sort();
     assert_eq!(left, ["lock", "node-2.lock", "node-2.socket", "other"]);
     drop(leads);
+}
+
+/// As when its user logs out: with it goes the page, and maybe the place to make it again.
+#[test]
+fn a_folder_that_vanishes_is_made_again_or_another_is_taken() {
+    for can_be_made in [true, false] {
+        let machine = Machine::new();
+        let [login, temporary] = ["login", "temporary"].map(|name| machine.0.path().join(name));
+        let folders = [&login, &temporary].map(|folder| folder.join("cohabit"));
+        for setting in [SWITCH, Setting::ScanDelay] {
+            machine.put(setting, "0");
+        }
+        let (mut ledger, _) = Ledger::open_below(folders.to_vec(), machine.0.path().to_owned()).unwrap();
+        ledger.set(SWITCH, "1").unwrap();
+        let pid = ledger.entry.pid;
+        assert!(page(&folders[0], pid).exists());
+        fs::remove_dir_all(&login).unwrap();
+        if !can_be_made {
+            fs::write(&login, "").unwrap();
+        }
+        ledger.set(Setting::ScanDelay, "1").unwrap();
+        let at = &folders[usize::from(!can_be_made)];
+        assert!(page(at, pid).exists(), "{can_be_made}");
+        // Whoever comes from a login of its own finds it, too.
+        if !can_be_made {
+            fs::remove_file(&login).unwrap();
+        }
+        of_the_dead(at, ledger.entry.clone());
+        ledger.entry.settings.clear();
+        ledger.write().unwrap();
+        let restored = restore_below(&folders, machine.0.path()).unwrap();
+        assert_eq!((restored.settings.len(), restored.failed.len()), (2, 0), "{can_be_made}");
+        assert_eq!(machine.value(SWITCH) + &machine.value(Setting::ScanDelay), "00");
+        fs::remove_dir_all(at.parent().unwrap()).unwrap();
+        ledger.set(SWITCH, "1").unwrap();
+        drop(ledger);
+        assert_eq!(machine.value(SWITCH), "0");
+    }
+}
+
+/// In a folder that several hosts share, and where the machine was started anew.
+#[test]
+fn pages_of_other_hosts_are_left_alone() {
+    let machine = Machine::new();
+    machine.put(SWITCH, "1");
+    let (mut ledger, _) = machine.open();
+    let sleeper = sleeper();
+    let pid = sleeper.id() as i32;
+    let changed = ChangedSetting { before: "0".to_owned(), set: "1".to_owned() };
+    let mut theirs = Entry { settings: [(SWITCH, changed)].into(), ..ledger.entry.clone() };
+    theirs.place = Some("another boot".to_owned());
+    of_the_dead(&machine.ledgers(), theirs.clone());
+    // A process with the id of theirs.
+    theirs.affinities.insert(
+        pid,
+        ChangedAffinity { start_ticks: start_ticks(pid).unwrap(), before: before_of("0"), pu: 0, from: None },
+    );
+    let living = Entry { pid, start_ticks: start_ticks(pid).unwrap(), ..theirs.clone() };
+    fs::write(page(&machine.ledgers(), pid), serde_json::to_vec(&living).unwrap()).unwrap();
+    assert_eq!(machine.restore().unwrap(), Restored::default());
+    assert!(page(&machine.ledgers(), i32::MAX).exists() && machine.value(SWITCH) == "1");
+    assert!(ledger.used_by_others().is_empty());
+    ledger.set(SWITCH, "1").unwrap();
+    assert_eq!(ledger.entry.settings[&SWITCH].before, "1");
+    // Those of older versions do not say where they are from.
+    of_the_dead(&machine.ledgers(), Entry { place: None, ..theirs });
+    ledger.entry.settings.clear();
+    ledger.write().unwrap();
+    assert_eq!(machine.restore().unwrap().settings, [(machine.path(SWITCH), "0".to_owned())]);
 }

@@ -2,6 +2,7 @@
 //! much, and which MPI rank it is part of.
 
 use cohabit_model::launcher::RankPlace;
+use nix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::io::Read;
 use std::time::Duration;
@@ -13,6 +14,8 @@ pub struct Thread {
     pub name: String,
     /// Clock ticks from the machine's start to the thread's: with the id, what tells it from a later one.
     pub start_ticks: u64,
+    /// The process that its own comes from, or that has taken it over.
+    pub parent: i32,
     /// The PU (OS index) it last ran on.
     pub pu: u32,
     /// Clock ticks it ran, in user and in kernel mode.
@@ -30,17 +33,22 @@ pub fn start_ticks(tid: i32) -> Option<u64> {
 }
 
 fn parse(stat: &str) -> Option<Thread> {
+    parse_any(stat).filter(|(has_ended, _)| !has_ended).map(|(_, thread)| thread)
+}
+
+/// A thread, and whether it is there in name only: it has ended and was not waited for yet, or it is a main thread and
+/// others of its process go on.
+fn parse_any(stat: &str) -> Option<(bool, Thread)> {
     // The name is in brackets and may hold any character, brackets too.
     let (head, rest) = stat.rsplit_once(") ")?;
     let name = head.split_once('(')?.1.to_owned();
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    // What has ended and was not waited for yet is there in name only.
-    if matches!(fields.first(), Some(&"Z" | &"X")) {
-        return None;
-    }
+    let has_ended = matches!(fields.first(), Some(&"Z" | &"X"));
     // The first field here is the third of the manual page.
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
-    Some(Thread { name, start_ticks: field(22)?, pu: field(39)? as u32, ticks: field(14)? + field(15)? })
+    let (start_ticks, parent) = (field(22)?, field(4)? as i32);
+    let (pu, ticks) = (field(39)? as u32, field(14)? + field(15)?);
+    Some((has_ended, Thread { name, start_ticks, parent, pu, ticks }))
 }
 
 /// How long a thread has run, and how long it has waited for a PU; none where it is gone or the kernel does not say.
@@ -49,6 +57,38 @@ pub fn run_and_wait(tid: i32) -> Option<(Duration, Duration)> {
     let mut numbers = text.split_ascii_whitespace().map(str::parse);
     let mut next = || numbers.next()?.ok().map(Duration::from_nanos);
     Some((next()?, next()?))
+}
+
+/// Clock ticks of the machine until now, as in [`Thread::start_ticks`].
+pub fn now_ticks() -> u64 {
+    // As Linux has them everywhere (USER_HZ); the clock is the one that threads' starts are taken from.
+    const TICKS_PER_SECOND: u128 = 100;
+    let now = clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::ZERO, Duration::from);
+    (now.as_nanos() * TICKS_PER_SECOND / 1_000_000_000) as u64
+}
+
+/// A process that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Process {
+    /// Its id.
+    pub pid: i32,
+    /// The process that it comes from, or that has taken it over.
+    pub parent: i32,
+    /// With the id, what tells it from a later one.
+    pub start_ticks: u64,
+}
+
+/// Looks at a process, its main thread having ended or not; none where there is none.
+pub fn process(pid: i32) -> Option<Process> {
+    let (_, thread) = parse_any(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
+    Some(Process { pid, parent: thread.parent, start_ticks: thread.start_ticks })
+}
+
+/// The processes that are there, as far as this one may see them.
+pub fn processes() -> Vec<Process> {
+    let listing = fs::read_dir("/proc").into_iter().flatten();
+    let pids = listing.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter_map(process).collect()
 }
 
 /// The ids of a process's threads; none where it is gone.
@@ -109,7 +149,7 @@ mod tests {
     fn a_line_is_taken_apart() {
         let numbers: Vec<String> = (1..=49).map(|number| number.to_string()).collect();
         let line = format!("77 (a) (b c) S {}", numbers.join(" "));
-        let expected = Thread { name: "a) (b c".to_owned(), start_ticks: 19, pu: 36, ticks: 11 + 12 };
+        let expected = Thread { name: "a) (b c".to_owned(), start_ticks: 19, parent: 1, pu: 36, ticks: 11 + 12 };
         assert_eq!(parse(&line), Some(expected));
         assert_eq!(parse(&line.replace(") S ", ") Z ")), None);
         for broken in
@@ -127,5 +167,10 @@ mod tests {
         assert!(resident_pages(std::process::id() as i32) > 0);
         assert!(of_process(std::process::id() as i32).contains(&tid) && of_process(i32::MAX).is_empty());
         assert_eq!(start_ticks(i32::MAX), None);
+        let before = now_ticks();
+        let child = Killed::spawn(&mut sleeping());
+        let found = processes().into_iter().find(|process| process.pid == child.id() as i32).unwrap();
+        assert_eq!(found.parent, std::process::id() as i32);
+        assert!((before..=now_ticks()).contains(&found.start_ticks), "{before} {found:?}");
     }
 }

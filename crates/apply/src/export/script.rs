@@ -4,6 +4,7 @@
 use super::Placement;
 use super::tasks::{joined, ranks, threads};
 use cohabit_model::Result;
+use cohabit_model::count::counted;
 use cohabit_model::launcher::RANK_VARIABLES;
 
 /// Lines that export variables, to be read by `.`.
@@ -50,8 +51,8 @@ fn bind_ranks(placement: &Placement, format: &str, binder: &Binder) -> Result<St
     }
     body += "'') echo \"$0: no launcher has numbered this process\" >&2 ;;\n";
     body += &format!(
-        "*) echo \"$0: the mapping has {} ranks: there is no such rank\" >&2 ;;\n",
-        ranks(placement, format)?.len()
+        "*) echo \"$0: the mapping has {}: there is no such rank\" >&2 ;;\n",
+        counted(ranks(placement, format)?.len(), "rank")
     );
     Ok(prefix("CMD...", &(body + "esac\nexit 1\n")))
 }

@@ -11,13 +11,18 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 /// What is passed on. Those without a handler here (SIGSEGV and the like) mean cohabit itself.
-const PASSED: [Signal; 13] = [
+const PASSED: [Signal; 18] = [
     Signal::SIGHUP,
     Signal::SIGINT,
     Signal::SIGQUIT,
     Signal::SIGUSR1,
     Signal::SIGUSR2,
     Signal::SIGALRM,
+    Signal::SIGVTALRM,
+    Signal::SIGPROF,
+    Signal::SIGXCPU,
+    Signal::SIGPWR,
+    Signal::SIGSTKFLT,
     Signal::SIGTERM,
     Signal::SIGWINCH,
     Signal::SIGIO,

@@ -24,7 +24,7 @@ mod watch;
 
 pub use outcome::{Method, Outcome, PlacedReport, Refusal, Repinned, Status, UnknownThread};
 
-use cohabit_host::affinity::CpuMask;
+use cohabit_host::affinity::{Allowed, CpuMask};
 use cohabit_model::Error;
 use cohabit_model::command::CommandError;
 use job_control::JobControl;
@@ -94,8 +94,8 @@ impl fmt::Debug for BeforeStart {
 /// started.
 pub fn launch(command: &[OsString], plan: &LaunchPlan, options: &Options) -> Result<Outcome, CommandError> {
     let program = Program::find(command)?;
-    let original = CpuMask::of_thread(0).map_err(|error| failed("the affinity of cohabit", &error))?;
-    plan.check().and_then(|()| plan.check_allowed(&original)).map_err(CommandError::Failed)?;
+    let original = Allowed::of_thread(0).map_err(|error| failed("the affinity of cohabit", &error))?;
+    plan.check().and_then(|()| plan.check_allowed(&original.pus)).map_err(CommandError::Failed)?;
 
     let mut notes = if plan.tasks.is_empty() { Vec::new() } else { environment::notes(|name| std::env::var_os(name)) };
     let watch_only = options.watch_only || must_not_trace(&program, plan, &mut notes);

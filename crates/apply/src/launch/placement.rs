@@ -16,8 +16,8 @@ use super::crowding::{Crowding, Spread};
 use super::phases::Phases;
 use super::plan::LaunchPlan;
 use super::{PlacedReport, Refusal, Repinned, UnknownThread, procfs, sys};
-use cohabit_host::affinity::CpuMask;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use cohabit_host::affinity::{Allowed, CpuMask};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 
 /// Unknown threads are listed up to this many; all are counted.
@@ -38,10 +38,14 @@ struct Hold {
 pub(crate) struct Placement {
     pub(crate) plan: LaunchPlan,
     pub(crate) census: Census,
-    /// The affinity the command was started with.
-    original: CpuMask,
+    /// What the command was started with.
+    original: Allowed,
     hold_main_from_start: bool,
     holds: HashMap<i32, Hold>,
+    /// The affinities that threads have had of us, or have inherited from such: those that what they start may have.
+    given: HashMap<i32, HashSet<CpuMask>>,
+    /// By process those of threads that have ended.
+    formerly: HashMap<i32, HashSet<CpuMask>>,
     crowding: Crowding,
     pub(crate) phases: Phases,
     reports: BTreeMap<usize, PlacedReport>,
@@ -60,15 +64,17 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    pub(crate) fn new(plan: &LaunchPlan, original: CpuMask, hold_main_from_start: bool) -> Self {
+    pub(crate) fn new(plan: &LaunchPlan, original: Allowed, hold_main_from_start: bool) -> Self {
         Self {
             census: Census::new(plan),
-            crowding: Crowding::new(plan, &original),
+            crowding: Crowding::new(plan, &original.pus),
             phases: Phases::default(),
             plan: plan.clone(),
             original,
             hold_main_from_start,
             holds: HashMap::new(),
+            given: HashMap::new(),
+            formerly: HashMap::new(),
             reports: BTreeMap::new(),
             left: BTreeSet::new(),
             rivals: BTreeSet::new(),
@@ -86,6 +92,7 @@ impl Placement {
     pub(crate) fn process_started(&mut self, creator: Option<i32>, pid: i32) {
         let program = procfs::program(pid);
         let found = self.census.process_started(creator, pid, &program);
+        self.inherits(creator, pid, pid);
         match found {
             // By the order of starts the program is yet to be loaded, and a fork has it already.
             Found::Planned(Some(task)) if !self.census.knows_programs() => self.hold(task, pid, true),
@@ -117,6 +124,7 @@ impl Placement {
     /// Thread `tid` of process `pid` began.
     pub(crate) fn thread_started(&mut self, creator: Option<i32>, pid: i32, tid: i32) {
         let task = self.census.thread_started(creator, pid, tid);
+        self.inherits(creator, pid, tid);
         self.hold_main(pid);
         match task {
             Some(task) => self.hold(task, tid, true),
@@ -128,9 +136,12 @@ impl Placement {
     /// Thread `former` of process `pid` has executed another program, which has not run yet.
     pub(crate) fn executed(&mut self, former: i32, pid: i32) {
         let hold = self.holds.remove(&former);
+        let given = self.given.remove(&former);
         for tid in self.census.threads_of(pid) {
             self.holds.remove(&tid);
+            self.formerly.entry(pid).or_default().extend(self.given.remove(&tid).into_iter().flatten());
         }
+        self.given.extend(given.map(|given| (pid, given)));
         let program = procfs::program(pid);
         let found = self.census.executed(former, pid, &program);
         if let Some(hold) = hold {
@@ -149,7 +160,7 @@ impl Placement {
     /// that we have set, unless what started it has bound it (taskset, a launcher): that is then not ours to change.
     fn recognised(&mut self, creator: Option<i32>, pid: i32, task: Option<usize>) {
         let Ok(mask) = CpuMask::of_thread(pid) else { return };
-        if mask != self.original && !self.is_inherited(creator, pid, &mask) {
+        if mask != self.original.pus && !self.is_inherited(creator, pid, &mask) {
             self.bound.insert(procfs::program(pid), mask);
             self.left.extend(self.census.planned_process(pid));
             return;
@@ -187,8 +198,13 @@ impl Placement {
     pub(crate) fn ended(&mut self, tid: i32) {
         for thread in self.census.threads_of(tid) {
             self.holds.remove(&thread);
+            self.given.remove(&thread);
         }
         self.holds.remove(&tid);
+        self.formerly.remove(&tid);
+        if let (Some(given), Some(pid)) = (self.given.remove(&tid), self.census.pid_of(tid)) {
+            self.formerly.entry(pid).or_default().extend(given);
+        }
         self.census.ended(tid);
         self.spread_out();
     }
@@ -246,21 +262,29 @@ impl Placement {
         if self.left.contains(&planned.process) {
             return;
         }
-        let mask = if held { self.crowding.mask(&self.plan, task).clone() } else { self.original.clone() };
+        let mask = if held { self.crowding.mask(&self.plan, task).clone() } else { self.original.pus.clone() };
         let applied = match sys::is_deadline(tid) {
             true => Err(DEADLINE.to_owned()),
-            false => mask.apply(tid).and_then(|()| CpuMask::of_thread(tid)).map_err(|error| error.to_string()),
+            false => self.confine(tid, &mask).and_then(|()| CpuMask::of_thread(tid)).map_err(|error| error.to_string()),
         };
         match applied {
             Ok(affinity) => {
                 let (pu, pus) = (planned.pu, mask.pus());
                 let report = PlacedReport { task: planned.task, tid, pu, pus, affinity: affinity.pus(), held };
                 self.reports.insert(task, report);
+                if affinity != self.original.pus {
+                    self.given.entry(tid).or_default().insert(affinity.clone());
+                }
                 self.holds.insert(tid, Hold { task, mask: affinity });
             }
             Err(cause) if self.refusals.iter().any(|refusal| refusal.tid == tid && refusal.cause == cause) => {}
             Err(cause) => self.refusals.push(Refusal { task: planned.task, tid, pu: planned.pu, cause }),
         }
+    }
+
+    /// Confines a thread to these PUs, or to nothing where they are all that the command has.
+    fn confine(&self, tid: i32, mask: &CpuMask) -> std::io::Result<()> {
+        if *mask == self.original.pus { self.original.apply(tid) } else { mask.apply(tid) }
     }
 
     /// The threads that are held, by task; a widened main thread has not begun its part.
@@ -346,8 +370,8 @@ impl Placement {
             return;
         }
         let Ok(mut mask) = CpuMask::of_thread(tid) else { return };
-        if mask != self.original && self.is_inherited(creator, pid, &mask) && self.original.apply(tid).is_ok() {
-            mask = self.original.clone();
+        if mask != self.original.pus && self.is_inherited(creator, pid, &mask) && self.original.apply(tid).is_ok() {
+            mask = self.original.pus.clone();
         }
         // Where programs are known, wrappers and what they start otherwise are none that the plan could have had.
         let of_program = creator.is_some_and(|creator| self.census.planned_process(creator).is_some());
@@ -360,15 +384,32 @@ impl Placement {
         }
     }
 
-    /// Whether `mask` is one we have set: the creator's where it is known, else that of any thread it may come from.
-    fn is_inherited(&self, creator: Option<i32>, pid: i32, mask: &CpuMask) -> bool {
-        match creator {
-            Some(creator) => self.holds.get(&creator).is_some_and(|hold| hold.mask == *mask),
-            None => {
-                let process = self.census.thread(pid).map(|thread| thread.process);
-                let of_process = |tid: i32| self.census.thread(tid).map(|thread| thread.process) == process;
-                self.holds.iter().any(|(&tid, hold)| hold.mask == *mask && of_process(tid))
-            }
+    /// A thread may have what its creator has had of us. Whoever looks at /proc finds it later: the creator may be
+    /// elsewhere by then, have been let go as an unknown one, or have ended.
+    fn inherits(&mut self, creator: Option<i32>, pid: i32, tid: i32) {
+        let given: HashSet<CpuMask> = self.inheritable(creator, pid).cloned().collect();
+        if !given.is_empty() {
+            self.given.entry(tid).or_default().extend(given);
         }
     }
+
+    /// Whether `mask` is one we have set, which a thread has inherited.
+    fn is_inherited(&self, creator: Option<i32>, pid: i32, mask: &CpuMask) -> bool {
+        self.inheritable(creator, pid).any(|given| given == mask)
+    }
+
+    /// What `creator` may leave to others of what we have set; where it is not known, any thread of the process.
+    fn inheritable(&self, creator: Option<i32>, pid: i32) -> impl Iterator<Item = &CpuMask> {
+        let creators = match creator {
+            Some(creator) => vec![creator],
+            None => self.census.threads_of(pid),
+        };
+        let process = creator.map_or(Some(pid), |creator| self.census.pid_of(creator));
+        let formerly = process.and_then(|process| self.formerly.get(&process));
+        creators.into_iter().filter_map(|creator| self.given.get(&creator)).chain(formerly).flatten()
+    }
 }
+
+#[cfg(test)]
+#[path = "placement_tests.rs"]
+mod tests;

@@ -2,10 +2,10 @@
 //! mapped or bound them (mpirun(1) of Open MPI 4.1 and 5.0, `mpiexec -help` of MPICH's Hydra, srun(1)).
 
 use super::hostfile;
-use cohabit_model::command::find;
 use cohabit_model::launcher::Launcher;
+use cohabit_model::launcher::words::{Opt, contexts};
 use cohabit_model::{Error, Result, Topology};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::ops::Range;
 
 /// A host that the ranks may use, and how many of them it takes where that is said.
@@ -85,10 +85,10 @@ const OPEN_MPI: Options = Options {
 
 const HYDRA: Options = Options {
     count: &["n", "np"],
-    hosts: &["hosts", "host"],
+    hosts: &["hosts", "host", "hostlist", "machine", "machines", "machinelist"],
     host_file: &["f", "hostfile", "machinefile"],
-    placing: &["bind-to", "binding", "map-by", "membind", "ppn", "perhost", "order-nodes"],
-    placing_flags: &["rr"],
+    placing: &["bind-to", "binding", "map-by", "membind", "ppn", "perhost", "order-nodes", "rankmap"],
+    placing_flags: &["rr", "skip-launch-node"],
     variables: &["HYDRA_BINDING", "HYDRA_MAPPING", "HYDRA_BIND_TO", "HYDRA_MAP_BY", "HYDRA_PPN"],
 };
 
@@ -101,6 +101,7 @@ const SRUN: Options = Options {
         "distribution",
         "cpu-bind",
         "ntasks-per-node",
+        "tasks-per-node",
         "ntasks-per-core",
         "ntasks-per-socket",
         "r",
@@ -113,24 +114,6 @@ const SRUN: Options = Options {
     placing_flags: &[],
     variables: &["SLURM_HOSTFILE", "SLURM_DISTRIBUTION", "SLURM_CPU_BIND"],
 };
-
-/// Other options whose values might be taken for programs.
-const VALUED: [&str; 14] = [
-    "x",
-    "wd",
-    "wdir",
-    "path",
-    "prefix",
-    "output",
-    "output-filename",
-    "launcher",
-    "launcher-exec",
-    "env",
-    "iface",
-    "mpi",
-    "p",
-    "J",
-];
 
 impl Given {
     /// Reads the command line, and of the environment what `variable` gives.
@@ -145,52 +128,35 @@ impl Given {
             Launcher::Singleton => return Ok(Self::default()),
         };
         let mut given = Self::default();
-        let mut at = 1;
-        while at < command.len() {
-            at += match is_program(&command[at]) {
-                // The rest is the program's, up to the next program of several.
-                true => command[at..].iter().position(|word| word == ":").unwrap_or(command.len()),
-                false => given.option(launcher, options, command, at)?,
-            };
+        for option in contexts(launcher, command).iter().flat_map(|context| &context.options) {
+            given.option(launcher, options, option)?;
         }
         let set = options.variables.iter().filter(|name| variable(name).is_some_and(|value| !value.is_empty()));
         given.placed_by.extend(set.map(|name| (*name).to_owned()));
         Ok(given)
     }
 
-    /// Takes the option at a word, and says how many words it is.
-    fn option(&mut self, launcher: Launcher, options: &Options, command: &[OsString], at: usize) -> Result<usize> {
-        let word = command[at].to_string_lossy();
-        let Some(text) = word.strip_prefix("--").or_else(|| word.strip_prefix('-')) else { return Ok(1) };
-        let (name, attached) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
-        // srun takes -n4.
-        let short = (launcher == Launcher::Srun && !word.starts_with("--") && text.len() > 1).then(|| text.split_at(1));
-        let (name, attached) = short.map_or((name, attached), |(name, value)| (name, Some(value)));
-        let following = command.get(at + 1).map(|value| value.to_string_lossy().into_owned());
-        let value = attached.map(str::to_owned).or(following).unwrap_or_default();
-        let words = if attached.is_some() { 1 } else { 2 };
-        let is = |names: &[&str]| names.contains(&name);
+    /// Takes an option.
+    fn option(&mut self, launcher: Launcher, options: &Options, option: &Opt) -> Result<()> {
+        let is = |names: &[&str]| names.contains(&option.name.as_str());
+        let value = option.values.first().map(|value| value.to_string_lossy().into_owned()).unwrap_or_default();
         if is(options.count) {
             let count = value.parse().ok().filter(|&count: &usize| count > 0);
-            let count = count.ok_or_else(|| Error::new(format!("{word} {value:?} is no number of ranks")))?;
+            let count = count.ok_or_else(|| Error::new(format!("{} {value:?} is no number of ranks", option.said)))?;
             // Several programs (`:`) have their own numbers.
             self.ranks = Some(self.ranks.unwrap_or(0) + count);
         } else if is(options.hosts) {
-            self.add_hosts(hostfile::list(launcher, &value)?, at..at + words);
+            self.add_hosts(hostfile::list(launcher, &value)?, option.words.clone());
         } else if is(options.host_file) {
-            self.add_hosts(hostfile::read(value.as_ref())?, at..at + words);
+            self.add_hosts(hostfile::read(value.as_ref())?, option.words.clone());
         } else if is(options.placing) || is(options.placing_flags) {
-            self.placed_by.push(word.split('=').next().unwrap_or(&word).to_owned());
-            return Ok(if is(options.placing) { words } else { 1 });
-        } else if matches!(name, "mca" | "gmca" | "prtemca") {
-            if value.starts_with("rmaps_") || value.starts_with("hwloc_") {
-                self.placed_by.push(format!("{word} {value}"));
-            }
-            return Ok(3);
-        } else if !VALUED.contains(&name) {
-            return Ok(1);
+            self.placed_by.push(option.said.clone());
+        } else if is(&["mca", "gmca", "prtemca", "gprtemca", "omca", "gomca"])
+            && ["rmaps_", "hwloc_"].iter().any(|framework| value.starts_with(framework))
+        {
+            self.placed_by.push(format!("{} {value}", option.said));
         }
-        Ok(words)
+        Ok(())
     }
 
     fn add_hosts(&mut self, hosts: Vec<Host>, words: Range<usize>) {
@@ -251,14 +217,11 @@ impl Given {
     }
 }
 
-/// Whether a word where an option could be is the program.
-fn is_program(word: &OsStr) -> bool {
-    !word.to_string_lossy().starts_with('-') && find(&[word.to_owned()]).is_ok()
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use cohabit_model::launcher::words::values_of;
+    use std::ffi::OsStr;
 
     pub fn given(launcher: Launcher, line: &str) -> Given {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
@@ -276,6 +239,13 @@ pub(super) mod tests {
             (Launcher::Srun, "srun -n3 true", Some(3)),
             (Launcher::Srun, "srun --ntasks=12 true", Some(12)),
             (Launcher::Srun, "srun --ntasks 12 true", Some(12)),
+            // Values that are programs, too.
+            (Launcher::Hydra, "mpiexec -genv X true -n 2 ./a", Some(2)),
+            (Launcher::OpenMpi, "mpirun --report-uri test -n 2 ./a", Some(2)),
+            (Launcher::Srun, "srun -A test -n 4 ./a", Some(4)),
+            (Launcher::Srun, "srun --comment time --ntasks=4 ./a -n 5", Some(4)),
+            // A program that is not found is one all the same.
+            (Launcher::OpenMpi, "mpirun --wdir no-such-dir no-such-program -n 3", None),
         ] {
             assert_eq!(given(launcher, line).ranks, ranks, "{line}");
         }
@@ -290,6 +260,8 @@ pub(super) mod tests {
             (Launcher::OpenMpi, "mpirun --mca btl self,tcp -x MAP -n 2 true", ""),
             (Launcher::OpenMpi, "mpirun -bynode true", "-bynode"),
             (Launcher::Hydra, "mpiexec -bind-to core -ppn 2 true", "-bind-to,-ppn"),
+            (Launcher::Hydra, "mpiexec -env X test -bind-to core ./a", "-bind-to"),
+            (Launcher::Hydra, "mpiexec -genv X=true -bind-to=core ./a", "-bind-to"),
             (Launcher::Srun, "srun --cpu-bind=cores -m cyclic true", "--cpu-bind,-m"),
             (Launcher::Srun, "srun --mpi=pmi2 -n 2 true", ""),
         ] {
@@ -298,6 +270,20 @@ pub(super) mod tests {
         let set = |name: &str| (name == "HYDRA_BIND_TO").then(|| OsString::from("core"));
         let words = ["mpiexec".into(), "true".into()];
         assert_eq!(Given::read(Launcher::Hydra, &words, set).unwrap().placed_by, ["HYDRA_BIND_TO"]);
+    }
+
+    #[test]
+    fn options_have_as_many_values_as_the_launcher_takes() {
+        let launchers = [(Launcher::OpenMpi, &OPEN_MPI), (Launcher::Hydra, &HYDRA), (Launcher::Srun, &SRUN)];
+        for (launcher, options) in launchers {
+            let valued = [options.count, options.hosts, options.host_file, options.placing].concat();
+            for name in valued {
+                assert_eq!(values_of(launcher, name), Some(1), "{launcher:?} {name}");
+            }
+            for name in options.placing_flags {
+                assert_eq!(values_of(launcher, name), Some(0), "{launcher:?} {name}");
+            }
+        }
     }
 
     #[test]

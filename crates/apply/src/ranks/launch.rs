@@ -6,6 +6,7 @@ use super::here::MANAGERS;
 use crate::export::hosts::names;
 use crate::export::tasks::{Rank, ranks};
 use crate::export::{Placement, exporter};
+use cohabit_model::count::counted;
 use cohabit_model::launcher::Launcher;
 use cohabit_model::{Error, Result};
 use std::collections::HashSet;
@@ -53,7 +54,7 @@ impl RankLaunch {
     ) -> Result<Self> {
         let ranks = ranks(placement, "a launcher")?;
         if let Some(asked) = given.ranks.filter(|&asked| asked != ranks.len()) {
-            let cause = format!("the mapping has {} ranks, and the command starts {asked}", ranks.len());
+            let cause = format!("the mapping has {}, and the command starts {asked}", counted(ranks.len(), "rank"));
             return Err(Error::new(cause).remedy("profile and map a run with as many ranks"));
         }
         let hosts = names(placement.topology(), &ranks)?;

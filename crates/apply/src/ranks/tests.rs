@@ -160,6 +160,8 @@ fn what_a_launcher_cannot_be_told_is_said() {
     assert_eq!(launch.expected[1], Expected { host: Some("b".into()), pus: None, threads: vec![] });
     let error = launched((Launcher::OpenMpi, 4), "mpirun -n 3 true", &[("", 1), ("", 0)]).unwrap_err();
     assert_eq!(error.cause, "the mapping has 2 ranks, and the command starts 3");
+    let error = launched((Launcher::OpenMpi, 4), "mpirun -n 3 true", &[("", 1)]).unwrap_err();
+    assert_eq!(error.cause, "the mapping has 1 rank, and the command starts 3");
 }
 
 #[test]

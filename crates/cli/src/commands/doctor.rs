@@ -5,6 +5,7 @@ use super::restore::{remove_leftovers, removed_text};
 use crate::exit::End;
 use crate::json::JsonArgs;
 use crate::output::note;
+use cohabit_host::memory_events::{DEVICES, MemoryEvents};
 use cohabit_host::perf_event::{page_faults, refused};
 use cohabit_map::{MAPPERS, Mapper, Options, Problem};
 use cohabit_model::launcher::{Family, Launcher};
@@ -15,6 +16,7 @@ use cohabit_online::allowance::OVERHEAD_PERCENT;
 use cohabit_online::faults;
 use cohabit_online::faults::PerfFaults;
 use cohabit_online::watch::Watcher;
+use cohabit_online::ways::{WAYS, Way};
 use serde::Serialize;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -66,21 +68,9 @@ impl Doctor {
         if !removed.is_empty() {
             note(&removed_text(&removed));
         }
-        let checks = [
-            topology(),
-            mappers(),
-            profiler(),
-            ranks(),
-            ptrace(),
-            privileges(),
-            perf(),
-            ebpf(),
-            hint_faults(),
-            agent(),
-            samples(),
-            copies(),
-            watchpoints(),
-        ];
+        let mut checks =
+            vec![topology(), mappers(), profiler(), ranks(), ptrace(), privileges(), perf(), ebpf(), copies()];
+        checks.extend(WAYS.iter().filter_map(|row| of_way(row.way)));
         let text: String = checks.iter().map(Check::line).collect();
         self.json.emit("doctor", serde_json::json!({ "checks": checks }), &text)?;
         Ok(End::Done)
@@ -99,6 +89,18 @@ impl Check {
             line.push_str(&format!("{:<21} {remedy}\n", ""));
         }
         line
+    }
+}
+
+/// Whether a way of looking at programs works; that of messages is said of MPI.
+fn of_way(way: Way) -> Option<Check> {
+    match way {
+        Way::Hint => Some(hint_faults()),
+        Way::Agent => Some(agent()),
+        Way::Sample => Some(samples()),
+        Way::Pmu => Some(samples_by_pmu()),
+        Way::Watch => Some(watchpoints()),
+        Way::Messages => None,
     }
 }
 
@@ -353,6 +355,19 @@ fn samples() -> Check {
         found,
         needed_for: "online detection: what tasks read and write, at next to no cost",
         remedy,
+    }
+}
+
+/// Whether there is a PMU that samples accesses, and this user may have that.
+fn samples_by_pmu() -> Check {
+    let events = MemoryEvents::find(Path::new(DEVICES));
+    let tried = events.and_then(|events| faults::pmu_check(&events).map(|()| events.names()));
+    Check {
+        name: "PMU samples",
+        state: if tried.is_ok() { State::Works } else { State::Missing },
+        found: tried.as_ref().map_or_else(|error| error.cause.clone(), Clone::clone),
+        needed_for: "online detection: reads and writes with their addresses, and what another core had written",
+        remedy: tried.err().and_then(|error| error.remedy),
     }
 }
 

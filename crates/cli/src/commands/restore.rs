@@ -42,7 +42,7 @@ pub struct Restore {
 impl Restore {
     /// Puts everything back that no running cohabit uses, and removes what killed ones have left.
     pub fn run(self) -> Outcome {
-        let restored = ledger::restore(&ledger::folder())?;
+        let restored = ledger::restore(&ledger::folders())?;
         let removed = remove_leftovers();
         let settings: Vec<_> =
             restored.settings.iter().map(|(path, value)| json!({ "path": path, "value": value })).collect();

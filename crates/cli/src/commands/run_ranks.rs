@@ -17,6 +17,7 @@ use cohabit_apply::usage::{Meter, Usage};
 use cohabit_evaluate::verdict::verdict;
 use cohabit_evaluate::{Prediction, mpi_share};
 use cohabit_host::CpuMask;
+use cohabit_model::count::counted;
 use cohabit_model::launcher::Launcher;
 use cohabit_model::{Error, Mapping, Matrix, Profile, Result, Topology};
 use cohabit_observe::mpi;
@@ -111,10 +112,7 @@ fn decide(
     };
     let unchanged = |note: String| as_it_is(vec![note]);
     if !matches!(plan, Plan::Unplaced) && !given.placed_by.is_empty() {
-        let by = given.placed_by.join(", ");
-        return Ok(unchanged(format!(
-            "{by} places the ranks, so nothing is added: leave it out to place them by cohabit"
-        )));
+        return Ok(unchanged(placed_already(&given.placed_by)));
     }
     let mut notes = Vec::new();
     let (mut mapping, topology, weight) = match plan {
@@ -200,6 +198,16 @@ fn no_gain(profile: &Profile, topology: &Topology, made: &Made) -> Result<Option
     }))
 }
 
+/// That the user says where ranks go, or that they go anywhere (`--bind-to none`), by these options and variables.
+fn placed_already(by: &[String]) -> String {
+    let (are, them) = if by.len() == 1 { ("is", "it") } else { ("are", "them") };
+    let by = match by {
+        [others @ .., last] if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => by.join(""),
+    };
+    format!("{by} {are} given, so nothing is added: leave {them} out to place the ranks by cohabit")
+}
+
 /// One world of ranks, as many as are asked for.
 fn check_ranks(profile: &Profile, given: &Given) -> Result<()> {
     let mut known = HashSet::new();
@@ -212,7 +220,7 @@ fn check_ranks(profile: &Profile, given: &Given) -> Result<()> {
     let ranks = tasks.iter().filter_map(|task| task.rank).collect::<HashSet<_>>().len();
     match given.ranks {
         Some(asked) if asked != ranks => {
-            Err(Error::new(format!("the profile has {ranks} ranks, and the command starts {asked}"))
+            Err(Error::new(format!("the profile has {}, and the command starts {asked}", counted(ranks, "rank")))
                 .remedy(format!("start {ranks}, or profile a run with {asked}")))
         }
         _ => Ok(()),
@@ -254,10 +262,7 @@ fn ended_early(ranks: &[mpi::Placed]) -> Vec<String> {
     match left[..] {
         [] => Vec::new(),
         [rank] => vec![format!("rank {} on {} ended without MPI_Finalize", rank.rank, rank.host)],
-        _ => vec![format!(
-            "{} ranks ended without MPI_Finalize: one was killed or crashed, and the launcher ended the rest",
-            left.len()
-        )],
+        _ => vec![format!("{} ranks ended without MPI_Finalize: {}", left.len(), mpi::LEFT_WITHOUT)],
     }
 }
 
@@ -308,4 +313,21 @@ fn fields(decision: &Decision, ran: &mpi::Ran, differing: &[Difference], notes: 
         "usage": usage,
         "notes": notes,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_user_gives_is_said_of_one_and_of_several() {
+        for (by, said) in [
+            (&["--bind-to"][..], "--bind-to is given, so nothing is added: leave it out"),
+            (&["--map-by", "--bind-to"], "--map-by and --bind-to are given, so nothing is added: leave them out"),
+            (&["-a", "-b", "C"], "-a, -b and C are given, so nothing is added: leave them out"),
+        ] {
+            let by: Vec<String> = by.iter().map(|&word| word.to_owned()).collect();
+            assert_eq!(placed_already(&by), format!("{said} to place the ranks by cohabit"));
+        }
+    }
 }

@@ -88,7 +88,7 @@ impl<'a> Runner<'a> {
         };
         let arms = arms.iter().enumerate().map(prepare).collect::<Result<Vec<_>>>()?;
         let switches = arms.iter().any(|prepared| prepared.arm.numa_balancing.is_some());
-        let ledger = switches.then(|| Ledger::open(ledger::folder())).transpose()?.map(|(ledger, _)| ledger);
+        let ledger = switches.then(|| Ledger::open(ledger::folders())).transpose()?.map(|(ledger, _)| ledger);
         // What a program leaves running becomes ours, and is seen.
         // SAFETY: a flag of this process.
         unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
@@ -375,8 +375,7 @@ mod tests {
 
     #[test]
     fn the_remedy_is_that_of_the_cause() {
-        let note =
-            ["--bind-to places the ranks, so nothing is added: leave it out to place them by cohabit".to_owned()];
+        let note = ["--bind-to is given, so nothing is added: leave it out to place the ranks by cohabit".to_owned()];
         let (ranks, threads) = (not_placed("m", &note, true), not_placed("m", &[], false));
         assert!(ranks.cause.contains("--bind-to") && ranks.remedy.unwrap().contains("in the command"));
         assert!(threads.remedy.unwrap().contains("make the mapping"));

@@ -1,8 +1,10 @@
 //! What can be asked of an online session.
 
 use crate::number;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use cohabit_online::allowance::OVERHEAD_PERCENT;
-use cohabit_online::evidence::Kind;
+use cohabit_online::evidence::{KINDS, Kind};
+use cohabit_online::ways::{Wanted, Way};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,8 +27,8 @@ pub struct OnlineArgs {
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = number::duration)]
     pub window: Duration,
     /// What shows who shares memory, besides the program's own page faults
-    #[arg(long, value_name = "WHICH", value_enum, default_value_t = ExtraFaults::Auto)]
-    pub faults: ExtraFaults,
+    #[arg(long, value_name = "WHICH", default_value = "auto", value_parser = ways())]
+    pub faults: Wanted,
     /// How much of the programs' CPU time detection may take, in percent, its start apart; 1 if not given
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub overhead: Option<f64>,
@@ -35,45 +37,38 @@ pub struct OnlineArgs {
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
     pub fault_budget: f64,
     /// Leave kinds of evidence out (for experiments: what each of them contributes)
-    #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',', hide = true)]
+    #[arg(long, value_name = "KIND", value_parser = kinds(), value_delimiter = ',', hide = true)]
     pub without: Vec<LeftOut>,
     /// End the observation, as Ctrl-C does, as soon as it is known of every pair of tasks whether it communicates
     #[arg(long)]
     pub until_sure: bool,
 }
 
-/// `--faults`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum ExtraFaults {
-    /// What works here
-    Auto,
-    /// Those of the kernel's NUMA balancing (root)
-    Hint,
-    /// Those that the preloaded agent makes possible: writes (run only)
-    Agent,
-    /// Samples: what tasks are about to read or write whenever a timer interrupts them; no extra faults
-    Sample,
-    /// Watchpoints: reads and writes, in the processor's debug registers; no extra faults
-    Watch,
-    /// Messages of MPI ranks, counted by a library in them; no extra faults (run only)
-    Messages,
-    /// None: the program's own faults only
-    None,
+/// `--without`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeftOut {
+    /// A kind of evidence. Samples that do not count still say where to watch.
+    Kind(Kind),
+    /// Of samples, those after switches.
+    Switches,
 }
 
-/// `--without`: a kind of evidence by its name, or a part of one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum LeftOut {
-    /// Hint faults and first touches
-    Used,
-    /// The agent's write protection
-    Written,
-    /// Watchpoints
-    Watched,
-    /// Samples as events; they still say where to watch
-    Sampled,
-    /// Of samples, those after switches
-    Switches,
+/// Its name.
+const SWITCHES: &str = "switches";
+
+/// Samples after switches, and the kinds that count by themselves, by their names.
+fn kinds() -> impl TypedValueParser<Value = LeftOut> {
+    let kinds = || KINDS.iter().filter(|row| row.of.is_none());
+    let names = kinds().map(|row| PossibleValue::new(row.name).help(row.about));
+    let switches = PossibleValue::new(SWITCHES).help("of samples, those after switches");
+    let known = PossibleValuesParser::new(names.chain([switches]).collect::<Vec<_>>());
+    known.map(move |name| kinds().find(|row| row.name == name).map_or(LeftOut::Switches, |row| LeftOut::Kind(row.kind)))
+}
+
+/// The ways of looking, by their names.
+fn ways() -> impl TypedValueParser<Value = Wanted> {
+    let names = Wanted::all().map(|(name, about)| PossibleValue::new(name).help(about));
+    PossibleValuesParser::new(names.collect::<Vec<_>>()).map(|name| Wanted::named(&name).unwrap_or(Wanted::Auto))
 }
 
 impl OnlineArgs {
@@ -82,20 +77,19 @@ impl OnlineArgs {
         self.overhead.unwrap_or(OVERHEAD_PERCENT)
     }
 
-    /// Whether something is not left out.
-    pub fn has(&self, kind: LeftOut) -> bool {
-        !self.without.contains(&kind)
-    }
-
     /// Whether evidence of a kind counts.
     pub fn counts(&self, kind: Kind) -> bool {
-        match kind {
-            Kind::Used => self.has(LeftOut::Used),
-            Kind::Written => self.has(LeftOut::Written),
-            Kind::Watched => self.has(LeftOut::Watched),
-            Kind::Sampled | Kind::Met => self.has(LeftOut::Sampled),
-            Kind::Passed => true,
-        }
+        !self.without.contains(&LeftOut::Kind(kind.row().of.unwrap_or(kind)))
+    }
+
+    /// Whether a way of looking is asked for, and anything that it gives counts.
+    pub fn takes(&self, way: Way) -> bool {
+        self.faults.has(way) && way.row().gives.iter().any(|&kind| self.counts(kind))
+    }
+
+    /// Whether samples may be taken after switches.
+    pub fn may_sample_switches(&self) -> bool {
+        !self.without.contains(&LeftOut::Switches)
     }
 }
 

@@ -2,7 +2,7 @@
 //! there may be, and watchpoints.
 
 use super::Log;
-use super::args::{ExtraFaults, LeftOut, OnlineArgs};
+use super::args::OnlineArgs;
 use super::hints::Hints;
 use super::tasks::Tasks;
 use cohabit_online::allowance::own_time;
@@ -12,6 +12,7 @@ use cohabit_online::ledger::Ledger;
 use cohabit_online::sampling::{Sighting, Sums, Switches, Telling};
 use cohabit_online::threads;
 use cohabit_online::watch::{self, Watcher};
+use cohabit_online::ways::{Wanted, Way};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -78,19 +79,17 @@ impl Extra {
         ledger: &mut Ledger,
         log: &mut Log,
     ) -> Self {
-        let hints = match args.faults {
-            ExtraFaults::Auto if !may_change => Hints::none(args.overhead()),
-            _ if !args.has(LeftOut::Used) => Hints::none(args.overhead()),
-            which => Hints::start(which, args.overhead(), samples, ledger, log),
+        let hints = match args.takes(Way::Hint) && (may_change || args.faults == Wanted::Only(Way::Hint)) {
+            true => Hints::start(args.overhead(), samples, ledger, log),
+            false => Hints::none(args.overhead()),
         };
         say_what_faults_miss(args.faults, log);
         let times = if hints.are_there() || samples { 1.0 } else { WITHOUT_HINT_FAULTS };
-        let watcher =
-            if args.has(LeftOut::Watched) { watcher(args.faults, args.overhead() * times, samples, log) } else { None };
+        let watcher = if args.takes(Way::Watch) { watcher(args.overhead() * times, samples, log) } else { None };
         let others = if hints.are_there() || watcher.is_some() { Others::Few } else { Others::None };
         Self {
             watcher,
-            agent: if args.has(LeftOut::Written) { agent(args.faults, runs_program, log) } else { None },
+            agent: if args.takes(Way::Agent) && runs_program { agent(log) } else { None },
             percent: args.fault_budget,
             pages: PageBudget::new(args.fault_budget),
             allowance: PageAllowance::new(others, args.overhead()),
@@ -104,7 +103,7 @@ impl Extra {
             samples: Telling::new(samples, LOOK_EVERY),
             regular: Telling::new(samples, LOOK_SOON),
             switches: Switches::default(),
-            may_sample_switches: samples && args.has(LeftOut::Switches),
+            may_sample_switches: samples && args.may_sample_switches(),
         }
     }
 
@@ -237,13 +236,13 @@ impl Extra {
 }
 
 /// Says what page faults alone cannot show here.
-fn say_what_faults_miss(which: ExtraFaults, log: &mut Log) {
+fn say_what_faults_miss(which: Wanted, log: &mut Log) {
     let mut tell = |what, text: &str| log.tell(Duration::ZERO, what, text.to_owned(), Vec::new());
-    if which == ExtraFaults::None {
+    if which == Wanted::Nothing {
         tell("source", "no extra faults: each page is seen once, when it is first touched");
     }
     let huge = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
-    if matches!(which, ExtraFaults::Auto | ExtraFaults::Hint) && huge.contains("[always]") {
+    if which.has(Way::Hint) && huge.contains("[always]") {
         tell(
             "warning",
             "transparent huge pages are on: a fault shows 2 MiB as one place, so less is seen of memory in them",
@@ -251,11 +250,8 @@ fn say_what_faults_miss(which: ExtraFaults, log: &mut Log) {
     }
 }
 
-/// Watchpoints, if they are asked for and work here, which is said.
-fn watcher(which: ExtraFaults, overhead_percent: f64, samples: bool, log: &mut Log) -> Option<Watcher> {
-    if !matches!(which, ExtraFaults::Auto | ExtraFaults::Watch) {
-        return None;
-    }
+/// Watchpoints, if they work here, which is said.
+fn watcher(overhead_percent: f64, samples: bool, log: &mut Log) -> Option<Watcher> {
     let mut tell = |what, text: String| log.tell(Duration::ZERO, what, text, Vec::new());
     match Watcher::start(overhead_percent) {
         Ok(watcher) => {
@@ -275,11 +271,8 @@ fn watcher(which: ExtraFaults, overhead_percent: f64, samples: bool, log: &mut L
     }
 }
 
-/// The agent, where it is asked for and a program is to be run.
-fn agent(which: ExtraFaults, runs_program: bool, log: &mut Log) -> Option<Agent> {
-    if !runs_program || !matches!(which, ExtraFaults::Auto | ExtraFaults::Agent) {
-        return None;
-    }
+/// The agent, where it works here.
+fn agent(log: &mut Log) -> Option<Agent> {
     match Agent::start() {
         Ok(agent) => Some(agent),
         Err(error) => {

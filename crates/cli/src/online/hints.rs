@@ -1,7 +1,6 @@
 //! NUMA balancing's hint faults in a session: turned on once samples tell too little, and held to what they may take.
 
 use super::Log;
-use super::args::ExtraFaults;
 use cohabit_model::Error;
 use cohabit_online::faults::HintBudget;
 use cohabit_online::ledger::Ledger;
@@ -37,13 +36,10 @@ impl Hints {
         Self { state: State::None, budget, next_look: Duration::ZERO, said_pause: false }
     }
 
-    /// Turns them on if they are asked for and there are no `samples`, which come first, and says what there is. All
-    /// detection may take so many percent of what the tasks run.
-    pub fn start(which: ExtraFaults, overhead_percent: f64, samples: bool, ledger: &mut Ledger, log: &mut Log) -> Self {
+    /// Turns them on if there are no `samples`, which come first, and says what there is. All detection may take so many
+    /// percent of what the tasks run.
+    pub fn start(overhead_percent: f64, samples: bool, ledger: &mut Ledger, log: &mut Log) -> Self {
         let mut hints = Self::none(overhead_percent);
-        if !matches!(which, ExtraFaults::Auto | ExtraFaults::Hint) {
-            return hints;
-        }
         if !samples {
             hints.turn_on(Duration::ZERO, ledger, log);
         } else {

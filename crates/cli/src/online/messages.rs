@@ -1,7 +1,6 @@
 //! What MPI ranks send one another, as pairs of tasks.
 
 use super::Log;
-use super::args::ExtraFaults;
 use cohabit_observe::mpi;
 use cohabit_online::evidence::{Evidence, Kind};
 use cohabit_online::faults::TaskEvent;
@@ -31,10 +30,7 @@ pub struct Messages {
 
 impl Messages {
     /// Gets ready for a command; none where it starts no ranks, or they cannot be counted, which is said.
-    pub fn start(which: ExtraFaults, command: &[OsString], log: &mut Log) -> Option<Self> {
-        if !matches!(which, ExtraFaults::Auto | ExtraFaults::Messages) {
-            return None;
-        }
+    pub fn start(command: &[OsString], log: &mut Log) -> Option<Self> {
         match mpi::Messages::start(command) {
             Ok(source) => {
                 let (due, sums) = (Duration::ZERO, mpi::Amount::default());

@@ -76,7 +76,7 @@ impl Report {
     /// For `--json`.
     pub fn fields(&self) -> Value {
         let counters = self.counters;
-        json!({
+        let mut fields = json!({
             "source": self.source,
             "tasks": self.task_count,
             "seconds": self.time.as_secs_f64(),
@@ -84,13 +84,10 @@ impl Report {
             "faults": counters.faults, "faults_of_code": counters.code, "faults_on_private_memory": counters.private,
             "events": counters.events, "events_lost": counters.events_lost, "evictions": counters.evictions,
             "tasks_lost": counters.tasks_lost, "tasks_not_sampled": counters.tasks_not_sampled,
+            "tasks_without_pmu": counters.tasks_without_pmu,
             "pages_protected": self.pages_protected, "programs_with_agent": self.programs_with_agent,
             "windows_watched": self.watched.windows, "places_watched": self.watched.places,
             "places_used": self.watched.used, "events_watched": self.watched.events,
-            "samples": counters.sampled.samples, "samples_telling": counters.sampled.telling,
-            "samples_waiting": counters.sampled.waiting, "samples_after_switches": counters.sampled.after_switches,
-            "samples_after_switches_telling": counters.sampled.telling_after_switches,
-            "accesses_sampled": counters.sampled.accesses, "events_sampled": counters.sampled.events,
             "bytes_copied": counters.copied, "messages": self.messages.messages, "bytes_of_messages": self.messages.bytes,
             "moves": self.moves, "undone": self.undone,
             "verdict": self.ending,
@@ -100,6 +97,23 @@ impl Report {
             "coverage": self.profile.meta.coverage,
             "task_list": self.task_list(),
             "log": self.log.entries, "log_entries_dropped": self.log.dropped,
+        });
+        if let (Value::Object(fields), Value::Object(samples)) = (&mut fields, self.samples()) {
+            fields.extend(samples);
+        }
+        fields
+    }
+
+    /// What samples have shown.
+    fn samples(&self) -> Value {
+        let sampled = self.counters.sampled;
+        json!({
+            "samples": sampled.samples, "samples_telling": sampled.telling, "samples_waiting": sampled.waiting,
+            "samples_after_switches": sampled.after_switches,
+            "samples_after_switches_telling": sampled.telling_after_switches,
+            "samples_by_pmu": sampled.by_pmu, "samples_by_pmu_telling": sampled.telling_by_pmu,
+            "samples_from_another_core": sampled.from_another,
+            "accesses_sampled": sampled.accesses, "events_sampled": sampled.events,
         })
     }
 

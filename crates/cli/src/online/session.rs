@@ -7,7 +7,7 @@ mod saying;
 mod watching;
 
 use super::Log;
-use super::args::{ExtraFaults, OnlineArgs};
+use super::args::OnlineArgs;
 use super::ending::Decisions;
 use super::extra::Extra;
 use super::following::Following;
@@ -21,12 +21,13 @@ use crate::machine::MachineArgs;
 use cohabit_host::perf_event::Instructions;
 use cohabit_model::{Error, Result, Topology};
 use cohabit_online::aging::AgedMatrix;
-use cohabit_online::faults::{self, Counters, ProgressPage, Recorder, Source};
+use cohabit_online::faults::{Counters, ProgressPage, Recorder, Source};
 use cohabit_online::ledger::{self, Ledger};
 use cohabit_online::placer::Placer;
 use cohabit_online::policy::{Policy, Settings, are_alike};
 use cohabit_online::progress::Progress;
 use cohabit_online::sure::Sureness;
+use cohabit_online::ways::Way;
 use cohabit_online::weigh::Weigher;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -91,6 +92,7 @@ pub struct Session {
     said_bound: bool,
     said_leads: bool,
     said_samples: bool,
+    said_pmu: bool,
     said_switches: bool,
     /// Whether samples after switches were tried and could not be had.
     no_switches: bool,
@@ -145,19 +147,14 @@ impl Session {
                 .remedy("add --dry-run to see what would be done there"));
         }
         let mut log = Log::new(silent);
-        let (mut ledger, restored) = Ledger::open(ledger::folder())?;
+        let (mut ledger, restored) = Ledger::open(ledger::folders())?;
         tell_restored(&mut log, &restored);
-        let samples = matches!(args.faults, ExtraFaults::Auto | ExtraFaults::Sample);
-        let options = faults::Options {
-            block_bytes: args.block,
-            sampling: samples.then_some(args.overhead()),
-            ..faults::Options::default()
-        };
-        let source = source(options, &mut log)?;
+        let source = source(args, &mut log)?;
         // Nothing that others would notice is done where nothing can be gained by it.
         let may_change = !are_alike(&topology, &[]);
         let extra = Extra::start(args, runs_program, (source.samples(), may_change), &mut ledger, &mut log);
-        let messages = command.and_then(|command| Messages::start(args.faults, command, &mut log));
+        let messages = command.filter(|_| args.takes(Way::Messages));
+        let messages = messages.and_then(|command| Messages::start(command, &mut log));
         Ok(Self {
             source,
             extra,
@@ -199,6 +196,7 @@ impl Session {
             said_bound: false,
             said_leads: false,
             said_samples: false,
+            said_pmu: false,
             said_switches: false,
             no_switches: false,
             tried_copies: false,
@@ -302,14 +300,19 @@ impl Session {
     pub fn finish(mut self) -> Result<Report> {
         let time = self.started.elapsed();
         self.say_of_other_nodes(time);
-        self.placer.let_all_go(&mut self.ledger)?;
+        for (tid, cause) in self.placer.let_all_go(&mut self.ledger)?.failed {
+            let text =
+                format!("the affinity of thread {tid} could not be put back: {cause}; 'cohabit restore' tries again");
+            self.log.tell(time, "warning", text, Vec::new());
+        }
         for (path, value) in self.ledger.reset_settings()? {
             self.log.tell(time, "restored", format!("{} is {value} again", path.display()), Vec::new());
         }
         // The profile keeps the first ones only, where there are very many.
         let task_count = self.tasks.started as usize;
         let tasks = self.recorder.tasks().iter().take(TASKS_LISTED).cloned().collect();
-        let and_sampled = if self.counters.sampled.samples > 0 { ", and samples" } else { "" };
+        let and_sampled =
+            if self.counters.sampled.samples + self.counters.sampled.by_pmu > 0 { ", and samples" } else { "" };
         let and_watched = if self.extra.watched().windows > 0 { ", and watchpoints" } else { "" };
         let messages = self.messages.map(|messages| messages.sums).unwrap_or_default();
         let and_counted = if messages.messages > 0 { ", and messages" } else { "" };

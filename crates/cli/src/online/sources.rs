@@ -1,12 +1,28 @@
 //! What an online session sees faults by: the best that works here, and what is lost said.
 
 use super::Log;
+use super::args::OnlineArgs;
+use crate::output::is_verbose;
+use cohabit_host::memory_events::{DEVICES, MemoryEvents};
 use cohabit_model::{Error, Result};
-use cohabit_online::faults::{self, BpfFaults, PerfFaults, Source};
+use cohabit_online::faults::{self, BpfFaults, Measuring, PerfFaults, Source, pmu_check};
+use cohabit_online::ways::{Wanted, Way};
+use std::path::Path;
 use std::time::Duration;
 
-/// The best source that works here; what is lost by it is said.
-pub fn source(options: faults::Options, log: &mut Log) -> Result<Box<dyn Source>> {
+/// The best source that works here, with samples, as far as they are asked for and work; what is lost is said.
+pub fn source(args: &OnlineArgs, log: &mut Log) -> Result<Box<dyn Source>> {
+    let measured = if args.faults.has(Way::Pmu) { memory_events(args.faults, log) } else { None };
+    let by_pmu = measured.as_ref().map(MemoryEvents::names);
+    let by_timer = args.faults.has(Way::Sample);
+    // Both together take no more than one.
+    let percent = if by_timer && measured.is_some() { args.overhead() / 2.0 } else { args.overhead() };
+    let options = faults::Options {
+        block_bytes: args.block,
+        sampling: by_timer.then_some(percent),
+        measuring: measured.map(|events| Measuring { events, percent }),
+        ..faults::Options::default()
+    };
     let mut tell = |what, text: String| log.tell(Duration::ZERO, what, text, Vec::new());
     let source: Box<dyn Source> = match with_or_without_samples(&options, BpfFaults::start) {
         Ok((source, lost)) => {
@@ -30,7 +46,29 @@ pub fn source(options: faults::Options, log: &mut Log) -> Result<Box<dyn Source>
     if source.samples() {
         tell("source", "samples: what tasks are about to read or write when a timer interrupts them".to_owned());
     }
+    if let Some(names) = by_pmu {
+        tell("source", format!("samples by the PMU: what tasks have read or written ({names})"));
+    }
     Ok(source)
+}
+
+/// The events by which a PMU samples accesses; none where they cannot be had, which is said where nothing else is asked
+/// for, and with -v where the machine has them.
+fn memory_events(wanted: Wanted, log: &mut Log) -> Option<MemoryEvents> {
+    let found = MemoryEvents::find(Path::new(DEVICES));
+    let is_there = found.is_ok();
+    match found.and_then(|events| pmu_check(&events).map(|()| events)) {
+        Ok(events) => Some(events),
+        Err(error) => {
+            // The timer's samples are there without: many a machine keeps its PMU from users who are not root.
+            if wanted != Wanted::Auto || is_there && is_verbose() {
+                let remedy = error.remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
+                let text = format!("no samples by the PMU: {}{remedy}", error.cause);
+                log.tell(Duration::ZERO, "warning", text, Vec::new());
+            }
+            None
+        }
+    }
 }
 
 /// A source that samples, if that is wanted; why it does not, where it cannot.

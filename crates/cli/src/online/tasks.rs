@@ -105,7 +105,7 @@ impl Tasks {
         match *event {
             TaskEvent::Started { task, tid, process, parent } => {
                 let parent = parent.and_then(|parent| self.living.get(&parent)).map(|parent| parent.tid);
-                placer.started(ledger, tid, parent)?;
+                placer.started(ledger, tid, process, parent);
                 let is_known = self.processes.contains_key(&process);
                 if !is_known {
                     let rank = self.rank_of(process);
@@ -137,7 +137,9 @@ impl Tasks {
                 }
             }
             TaskEvent::Exec { task, tid } => {
-                let Some(process) = self.living.get(&task).map(|living| living.process) else { return Ok(()) };
+                let known = self.living.get(&task).map(|living| (living.process, living.tid));
+                let Some((process, former)) = known else { return Ok(()) };
+                placer.executed(ledger, former, tid)?;
                 // A launcher's child becomes a rank by it.
                 let rank = self.rank_of(process);
                 if let Some(process) = self.processes.get_mut(&process) {
@@ -258,7 +260,7 @@ mod tests {
     #[test]
     fn ranks_and_their_threads_are_named() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut ledger, _) = Ledger::open(folder.path().join("ledger")).unwrap();
+        let (mut ledger, _) = Ledger::open(vec![folder.path().join("ledger")]).unwrap();
         let (mut placer, mut tasks) = (Placer::new(), Tasks::default());
         let sleeper = Killed::spawn(sleeping().env("PMI_RANK", "7").env("PMI_SIZE", "9"));
         let (rank, other) = (sleeper.id() as i32, i32::MAX);
@@ -284,7 +286,7 @@ mod tests {
     #[test]
     fn a_process_that_has_its_environment_late_is_asked_again() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut ledger, _) = Ledger::open(folder.path().join("ledger")).unwrap();
+        let (mut ledger, _) = Ledger::open(vec![folder.path().join("ledger")]).unwrap();
         let (mut placer, mut tasks) = (Placer::new(), Tasks::default());
         let script = "read line; PMI_RANK=7 PMI_SIZE=9 exec sleep 1000";
         let mut late = Killed::spawn(Command::new("sh").args(["-c", script]).stdin(Stdio::piped()));
@@ -324,7 +326,7 @@ mod tests {
     #[test]
     fn what_ran_before_it_was_followed_does_not_count() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut ledger, _) = Ledger::open(folder.path().join("ledger")).unwrap();
+        let (mut ledger, _) = Ledger::open(vec![folder.path().join("ledger")]).unwrap();
         let (mut placer, mut tasks) = (Placer::new(), Tasks::default());
         let script = "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done; kill -STOP $$";
         let busy = Killed::spawn(Command::new("sh").args(["-c", script]));

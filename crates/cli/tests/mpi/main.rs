@@ -334,6 +334,54 @@ fn what_ranks_sent_is_kept_however_one_of_them_ends() {
     }
 }
 
+/// A receive for anything from anybody, posted when MPI_Finalize is called, gets nothing of ours.
+#[test]
+fn what_is_left_posted_gets_nothing() {
+    for mpi in installed() {
+        let room = Room::new();
+        let ran = profile(&room, &mpi, &[], 3, &program(&mpi, "ends"), &["posted"]);
+        assert_eq!((ran.status, ran.said()), (Some(0), vec![]), "{}", mpi.name);
+        // MPICH's UCX says there what is left.
+        assert!(!ran.stdout.contains("nobody sent"), "{}: {}", mpi.name, ran.stdout);
+        let profile = read_profile(&room.path("p.npz")).unwrap();
+        assert!((0..3).all(|rank| found(&profile)[&(rank, (rank + 1) % 3)].0 >= 3), "{}", mpi.name);
+    }
+}
+
+/// A rank on another host finds no file of cohabit's beside its part, and takes that where the hosts share a folder.
+#[test]
+fn parts_of_other_hosts_go_where_they_are_read() {
+    for mpi in installed() {
+        let room = Room::new();
+        let library = build().join(format!("native/libcohabit-mpi-{}.so", mpi.name));
+        let parts = |name: &str| {
+            let entries = std::fs::read_dir(room.path(name)).map(|entries| entries.map(|entry| entry.unwrap().path()));
+            entries.map_or(0, |entries| entries.filter(|path| path.extension() == Some("mpi-part".as_ref())).count())
+        };
+        room.file("here", "");
+        std::fs::create_dir(room.path("shared")).unwrap();
+        for (folder, here, shared, counts, said) in [
+            ("first", "here", "shared", (3, 0), 0),
+            ("second", "nowhere", "shared", (0, 3), 0),
+            ("third", "nowhere", "unseen", (3, 3), 1),
+        ] {
+            let mut command = Command::new(&mpi.launcher[0]);
+            command.args(&mpi.launcher[1..]).args(["-n", "3", "env"]).arg(format!("LD_PRELOAD={}", library.display()));
+            for (name, value) in [("PARTS", folder), ("HERE", here), ("SHARED", shared)] {
+                command.arg(format!("COHABIT_MPI_{name}={}", room.path(value).display()));
+            }
+            command.arg(program(&mpi, "patterns")).arg("ring");
+            let ran = Ran::of(settle_open_mpi(&mut command).output().unwrap());
+            assert_eq!((ran.status, ran.said().len()), (Some(0), said), "{folder}: {}", ran.stderr);
+            assert_eq!((parts(folder), parts("shared")), counts, "{folder}");
+        }
+        for folder in ["shared", "third"] {
+            done(&room.run(&format!("import {folder} -o p.npz")));
+            assert_eq!(found(&read_profile(&room.path("p.npz")).unwrap()).len(), 3, "{folder}");
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_observed_is_said_in_a_line() {
     let room = Room::new();

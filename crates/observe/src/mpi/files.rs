@@ -1,9 +1,11 @@
-//! Where parts are: in the file they were gathered into, one after another, and one by one in a directory.
+//! Where parts are: in the directory that ranks write them to, and in the folder that those of other hosts are copied
+//! into.
 
 use super::abi;
 use super::part::{self, Rank};
 use cohabit_model::file::cannot_read;
 use cohabit_model::{Error, Result};
+use std::ffi::OsString;
 use std::fs::{File, Metadata};
 use std::io::{BufReader, Read};
 use std::mem::size_of;
@@ -12,8 +14,23 @@ use std::path::{Path, PathBuf};
 
 /// The ending of a part file's name.
 pub const PART: &str = "mpi-part";
-/// The ending of a gathered file's name; those of spawned worlds have their job's number after it.
-pub const GATHERED: &str = "mpi-gathered";
+/// Ranks leave their parts where they are if they find this file beside them: this host's, since whoever started them
+/// reads them there.
+const HERE: &str = "read-here";
+
+/// What ranks are told of where their parts go: `parts` is made on each host, `shared` is for those of other hosts.
+///
+/// # Errors
+/// Nothing can be written to `parts`.
+pub fn variables(parts: &Path, shared: &Path) -> Result<[(String, OsString); 3]> {
+    let here = parts.join(HERE);
+    std::fs::write(&here, "").map_err(|error| Error::new(format!("{}: {error}", here.display())))?;
+    Ok([
+        ("COHABIT_MPI_PARTS".into(), parts.into()),
+        ("COHABIT_MPI_HERE".into(), here.into()),
+        ("COHABIT_MPI_SHARED".into(), shared.into()),
+    ])
+}
 
 /// What was found: the ranks, and a sentence for each part that could not be read.
 #[derive(Default)]
@@ -41,7 +58,7 @@ impl Found {
     }
 }
 
-/// Reads a gathered file, a part, or all of both in a directory.
+/// Reads a part, or all of a directory.
 ///
 /// # Errors
 /// The path cannot be read, or holds nothing of an MPI run.
@@ -65,19 +82,12 @@ fn read_folder(path: &Path, found: &mut Found) -> Result<()> {
     let mut files: Vec<PathBuf> = Vec::new();
     for entry in std::fs::read_dir(path).map_err(|error| cannot_read(path, &error))? {
         let file = path.join(entry?.file_name());
-        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let gathered = name.split_once(GATHERED).is_some_and(|(_, rest)| rest.is_empty() || is_job(rest));
-        if gathered || name.ends_with(&format!(".{PART}")) {
+        if file.file_name().unwrap_or_default().to_string_lossy().ends_with(&format!(".{PART}")) {
             files.push(file);
         }
     }
-    // Gathered ones first: they are whole.
-    files.sort_by_key(|file| (file.extension().is_some_and(|ending| ending == PART), file.clone()));
+    files.sort();
     files.iter().try_for_each(|file| read_file(file, found))
-}
-
-fn is_job(rest: &str) -> bool {
-    rest.strip_prefix('.').is_some_and(|job| !job.is_empty() && job.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 fn read_file(path: &Path, found: &mut Found) -> Result<()> {
@@ -91,22 +101,12 @@ fn read_file(path: &Path, found: &mut Found) -> Result<()> {
         return Ok(());
     }
     left -= 8;
-    if u64::from_le_bytes(magic) == abi::COHABIT_MPI_GATHERED_MAGIC {
-        while left > 0 {
-            let Some(bytes) = next(&mut input, &mut left, &[]).map_err(cannot)? else {
-                found.notes.push(format!("{}: it ends in the middle of a rank's part", path.display()));
-                break;
-            };
-            found.add(part::read(&bytes));
-        }
-        return Ok(());
-    }
     match next(&mut input, &mut left, &magic).map_err(cannot)? {
         Some(bytes) => found.add(part::read(&bytes)),
         None if magic == [0; 8] => found.add(Ok(None)),
         None => {
             let cause = format!("{}: no part of an MPI rank", path.display());
-            return Err(Error::new(cause).remedy("name a directory with parts, or the file they were gathered into"));
+            return Err(Error::new(cause).remedy("name a part, or a directory with parts"));
         }
     }
     Ok(())

@@ -27,7 +27,7 @@ pub struct Options {
     pub sites: bool,
     /// Let Open MPI's monitoring component count what collectives really send.
     pub monitoring: bool,
-    /// A folder that the ranks' hosts share, for the gathered file: that of the profile.
+    /// A folder that the ranks' hosts share, for what those on other hosts leave: that of the profile.
     pub shared: PathBuf,
     /// See `dbi::Options`.
     pub pass_signals: bool,
@@ -58,7 +58,7 @@ pub(crate) fn prepare(command: &[OsString], options: &Options) -> Result<Prepare
     let shared = Shared::create(&options.shared)?;
     let additions = Additions {
         library,
-        variables: variables(parts.path(), shared.path(), options),
+        variables: variables(parts.path(), shared.path(), options)?,
         parameters: parameters(&recognised, command, shared.path(), options),
     };
     let (words, environment) = additions.apply_in(recognised.launcher, command, shared.path())?;
@@ -107,6 +107,9 @@ pub(crate) fn collect(
     Ok((Outcome { profile: merge::merge(found, &run)?, status, notes, recorded_accesses: 0 }, called))
 }
 
+/// How several ranks come not to reach MPI_Finalize: which of it happened to whom, nobody knows.
+pub const LEFT_WITHOUT: &str = "killed, crashed, ended by the launcher, or left without it";
+
 /// A line for a run that one of its ranks has ended.
 fn ended_early(found: &files::Found) -> Option<String> {
     let ended = |end: u32| found.ranks.iter().filter(move |rank| rank.head.end == end);
@@ -119,7 +122,7 @@ fn ended_early(found: &files::Found) -> Option<String> {
         1 => ended(abi::COHABIT_MPI_END_RUNNING)
             .next()
             .map(|rank| format!("rank {} on {} ended without MPI_Finalize; {kept}", rank.head.rank, rank.host())),
-        count => Some(format!("{count} ranks ended without MPI_Finalize (one was killed or crashed); {kept}")),
+        count => Some(format!("{count} ranks ended without MPI_Finalize: {LEFT_WITHOUT}; {kept}")),
     }
 }
 
@@ -134,8 +137,9 @@ fn not_observed(found: &files::Found) -> Option<String> {
     }
     let some: Vec<String> = missing.iter().take(8).map(u32::to_string).collect();
     let more = if missing.len() > some.len() { ", ..." } else { "" };
+    let were = if missing.len() == 1 { "was" } else { "were" };
     Some(format!(
-        "{} of {size} ranks were not observed ({}{more}): the library was not in them, or what they left is on a host whose files are not \
+        "{} of {size} ranks {were} not observed ({}{more}): the library was not in them, or what they left is on a host whose files are not \
          seen here (static and setuid programs, and scripts that clear the environment, load no library)",
         missing.len(),
         some.join(", ")
@@ -184,23 +188,21 @@ impl Shared {
     }
 }
 
-fn variables(parts: &Path, shared: &Path, options: &Options) -> Vec<(String, OsString)> {
+fn variables(parts: &Path, shared: &Path, options: &Options) -> Result<Vec<(String, OsString)>, Error> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let gathered = shared.join(format!("run.{}", files::GATHERED));
-    let mut variables: Vec<(String, OsString)> = vec![
-        ("COHABIT_MPI_PARTS".into(), parts.into()),
-        ("COHABIT_MPI_GATHERED".into(), gathered.into()),
+    let mut variables = files::variables(parts, shared)?.to_vec();
+    variables.extend([
         ("COHABIT_MPI_ZERO_NS".into(), now.as_nanos().to_string().into()),
         ("COHABIT_MPI_WINDOW_NS".into(), options.window.as_nanos().to_string().into()),
         ("COHABIT_MPI_ROUNDS".into(), "1".into()),
         ("COHABIT_MPI_TRACE".into(), "1".into()),
         ("COHABIT_MPI_VISITS".into(), "1".into()),
         ("COHABIT_MPI_SERIES_BOUND".into(), SERIES_BOUND.to_string().into()),
-    ];
+    ]);
     if options.sites {
         variables.push(("COHABIT_MPI_SITES".into(), "1".into()));
     }
-    variables
+    Ok(variables)
 }
 
 /// Open MPI's monitoring of messages: 2 tells the library's own from the program's, 3 writes a file a rank.

@@ -3,8 +3,10 @@
 
 use cohabit_model::Error;
 use cohabit_model::command::{CommandError, find};
+use cohabit_model::launcher::words::{Context, Opt, contexts};
 use cohabit_model::launcher::{Family, Launcher, Recognised};
 use std::ffi::{OsStr, OsString};
+use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -121,10 +123,10 @@ pub fn srun_without_pmix(
 ) -> Option<&'static str> {
     let starts = recognised.launcher == Launcher::Srun && recognised.family == Family::OpenMpi;
     let is_pmix = |value: &[u8]| value.starts_with(b"pmix");
-    let asked = command.iter().zip(command.iter().skip(1)).any(|(word, next)| {
-        let attached = word.as_bytes().strip_prefix(b"--mpi=");
-        attached.is_some_and(is_pmix) || (word == "--mpi" && is_pmix(next.as_bytes()))
-    });
+    let asked = contexts(Launcher::Srun, command)
+        .iter()
+        .flat_map(|context| &context.options)
+        .any(|option| option.name == "mpi" && option.values.iter().any(|value| is_pmix(value.as_bytes())));
     let inherited = set("SLURM_MPI_TYPE").is_some_and(|value| is_pmix(value.as_bytes()));
     (starts && !asked && !inherited).then_some(
         "srun starts ranks of Open MPI with --mpi=pmix (or MpiDefault=pmix in slurm.conf) only; 'srun --mpi=list' says whether \
@@ -211,37 +213,35 @@ impl Additions {
 
     /// The same where nothing is in a file.
     pub fn apply(&self, launcher: Launcher, command: &[OsString]) -> Applied {
-        let mut words = command.to_vec();
         let inherited = std::env::var_os(PRELOAD).filter(|value| !value.is_empty());
+        let contexts = contexts(launcher, command);
+        let mut edits = Edits::default();
         match launcher {
             Launcher::OpenMpi => {
                 // Each context has an environment of its own: what stands before the first ':' is the first one's.
-                let contexts = command[1..].split(|word| word == ":");
-                let contexts: Vec<Vec<OsString>> =
-                    contexts.map(|context| self.in_context(context.to_vec(), command, &inherited)).collect();
-                words.truncate(1);
-                words.extend(contexts.join(&OsString::from(":")));
-                (words, Vec::new())
+                let given = parameters(&contexts);
+                contexts.iter().for_each(|context| self.in_context(context, &given, &inherited, &mut edits));
+                (edits.apply(command), Vec::new())
             }
             Launcher::Hydra => {
-                let asked = take_pair(&mut words, &["-genv", "--genv"]);
+                let asked = self.in_options_of_hydra(&contexts, &mut edits);
                 let variables = self.with_preload(asked.or(inherited));
-                let added: Vec<OsString> =
-                    variables.into_iter().flat_map(|(name, value)| ["-genv".into(), name, value]).collect();
-                words.splice(1..1, added);
-                (words, Vec::new())
+                edits
+                    .insert(1, variables.into_iter().flat_map(|(name, value)| ["-genv".into(), name, value]).collect());
+                (edits.apply(command), Vec::new())
             }
             Launcher::Srun => {
                 let mut variables = self.with_preload(inherited);
                 variables.extend(self.as_variables());
                 let inherited = std::env::var(EXPORT).ok();
-                variables.extend(export(&mut words, inherited, &variables));
+                let mut words = command.to_vec();
+                variables.extend(export(&mut words, &contexts, inherited, &variables));
                 (words, variables)
             }
             Launcher::Singleton => {
                 let mut variables = self.with_preload(inherited);
                 variables.extend(self.as_variables());
-                (words, variables)
+                (command.to_vec(), variables)
             }
         }
     }
@@ -257,21 +257,42 @@ impl Additions {
         std::iter::once((PRELOAD.into(), preload)).chain(variables).collect()
     }
 
-    /// The words of a context of Open MPI's mpirun, ours before them. `given` is the whole command: of what the user
-    /// has set there nothing is set again, since a parameter may be given once.
-    fn in_context(
-        &self,
-        mut context: Vec<OsString>,
-        given: &[OsString],
-        inherited: &Option<OsString>,
-    ) -> Vec<OsString> {
-        let asked = take_assignment(&mut context, &["-x"]);
-        let variables = self.with_preload(asked.or_else(|| inherited.clone()));
+    /// Puts ours before the words of a context of Open MPI's mpirun. Of the parameters that the user has `given`
+    /// anywhere in the command nothing is set again, since one may be given once.
+    fn in_context(&self, context: &Context, given: &[OsString], inherited: &Option<OsString>, edits: &mut Edits) {
+        let asked = context.options.iter().filter(|option| option.name == "x").filter_map(|option| {
+            let value = of_preload(&option.values)?;
+            edits.remove(option.words.clone());
+            // Without a value it is that of the environment.
+            value.or_else(|| inherited.clone())
+        });
+        let asked: Vec<OsString> = asked.collect();
+        let variables = self.with_preload(asked.into_iter().next().or_else(|| inherited.clone()));
         let exports = variables.iter().flat_map(|pair| [OsString::from("-x"), assignment(pair)]);
-        let is_given = |name: &str| given.windows(2).any(|pair| is_parameter(&pair[0]) && pair[1] == *name);
-        let parameters = self.parameters.iter().filter(|(name, _)| !is_given(name));
+        let parameters = self.parameters.iter().filter(|(name, _)| given.iter().all(|given| given != name));
         let parameters = parameters.flat_map(|(name, value)| ["--mca".into(), name.into(), value.clone()]);
-        exports.chain(parameters).chain(context).collect()
+        edits.insert(context.words.start, exports.chain(parameters).collect());
+    }
+
+    /// Takes what the user preloads by Hydra's `-genv` out of the command, and returns it; what is preloaded by `-env`,
+    /// into one context, goes behind ours.
+    fn in_options_of_hydra(&self, contexts: &[Context], edits: &mut Edits) -> Option<OsString> {
+        let mut asked = None;
+        for option in contexts.iter().flat_map(|context| &context.options) {
+            let [name, value] = &option.values[..] else { continue };
+            match option.name.as_str() {
+                "genv" if name == PRELOAD => {
+                    edits.remove(option.words.clone());
+                    asked = Some(value.clone());
+                }
+                "env" if name == PRELOAD => {
+                    let (name, value) = self.with_preload(Some(value.clone())).swap_remove(0);
+                    edits.replace(option.words.clone(), vec![option.said.clone().into(), name, value]);
+                }
+                _ => {}
+            }
+        }
+        asked
     }
 
     /// The same where the contexts of Open MPI's mpirun stand in a file (`--app`), a line each: mpirun then heeds
@@ -280,10 +301,11 @@ impl Additions {
     /// # Errors
     /// The file cannot be read, or a value holds a space, which such a file has no quotes for.
     pub fn apply_to_app_file(&self, command: &[OsString], place: &Path) -> Result<Option<Vec<OsString>>, Error> {
-        let Some(at) = command.windows(2).position(|pair| pair[0] == "--app" || pair[0] == "-app") else {
+        let given = contexts(Launcher::OpenMpi, command);
+        let named = given.iter().flat_map(|context| &context.options).find(|option| option.name == "app");
+        let Some((option, path)) = named.and_then(|option| Some((option, Path::new(option.values.first()?)))) else {
             return Ok(None);
         };
-        let path = Path::new(&command[at + 1]);
         let text = std::fs::read_to_string(path).map_err(|error| {
             Error::new(format!("{}: {error}", path.display())).remedy("name the file with the contexts after --app")
         })?;
@@ -292,7 +314,7 @@ impl Additions {
         for line in text.lines() {
             let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
             let is_context = !line.trim_start().starts_with('#') && !words.is_empty();
-            let words = if is_context { self.in_context(words.clone(), &words, &inherited) } else { words };
+            let words = if is_context { self.in_line(words, &inherited) } else { words };
             let is_plain = |word: &OsString| !word.as_bytes().iter().any(u8::is_ascii_whitespace);
             let Some(words) =
                 words.iter().map(|word| word.to_str().filter(|_| is_plain(word))).collect::<Option<Vec<_>>>()
@@ -304,9 +326,18 @@ impl Additions {
         }
         let file = place.join("contexts");
         std::fs::write(&file, lines).map_err(|error| Error::new(format!("{}: {error}", file.display())))?;
-        let mut words = command.to_vec();
-        words[at + 1] = file.into();
-        Ok(Some(words))
+        let mut edits = Edits::default();
+        edits.replace(option.words.clone(), vec![option.said.clone().into(), file.into()]);
+        Ok(Some(edits.apply(command)))
+    }
+
+    /// A context of such a file, with ours before it.
+    fn in_line(&self, words: Vec<OsString>, inherited: &Option<OsString>) -> Vec<OsString> {
+        let command: Vec<OsString> = std::iter::once("mpirun".into()).chain(words).collect();
+        let contexts = contexts(Launcher::OpenMpi, &command);
+        let (given, mut edits) = (parameters(&contexts), Edits::default());
+        contexts.iter().for_each(|context| self.in_context(context, &given, inherited, &mut edits));
+        edits.apply(&command).split_off(1)
     }
 
     /// Open MPI's parameters where no mpirun takes them. What the user has set stays.
@@ -316,8 +347,40 @@ impl Additions {
     }
 }
 
-fn is_parameter(word: &OsStr) -> bool {
-    ["--mca", "-mca", "--gmca", "-gmca"].iter().any(|flag| word == *flag)
+/// Words of a command that others take the place of.
+#[derive(Default)]
+struct Edits(Vec<(Range<usize>, Vec<OsString>)>);
+
+impl Edits {
+    fn replace(&mut self, words: Range<usize>, by: Vec<OsString>) {
+        self.0.push((words, by));
+    }
+
+    fn remove(&mut self, words: Range<usize>) {
+        self.replace(words, Vec::new());
+    }
+
+    fn insert(&mut self, at: usize, words: Vec<OsString>) {
+        self.replace(at..at, words);
+    }
+
+    /// The command with them done.
+    fn apply(mut self, command: &[OsString]) -> Vec<OsString> {
+        // From the end, so that what comes before stays where it is; what is inserted comes before what is removed there.
+        self.0.sort_by_key(|(words, _)| (words.start, words.end));
+        let mut made = command.to_vec();
+        for (words, by) in self.0.into_iter().rev() {
+            made.splice(words, by);
+        }
+        made
+    }
+}
+
+/// The parameters of Open MPI that are given.
+fn parameters(contexts: &[Context]) -> Vec<OsString> {
+    let options = contexts.iter().flat_map(|context| &context.options);
+    let options = options.filter(|option| ["mca", "gmca", "omca", "gomca"].contains(&option.name.as_str()));
+    options.filter_map(|option| option.values.first().cloned()).collect()
 }
 
 fn assignment((name, value): &(OsString, OsString)) -> OsString {
@@ -327,20 +390,13 @@ fn assignment((name, value): &(OsString, OsString)) -> OsString {
     text
 }
 
-/// Removes `FLAG LD_PRELOAD=VALUE` and returns the value: it goes after ours, since a name may be given once.
-fn take_assignment(words: &mut Vec<OsString>, flags: &[&str]) -> Option<OsString> {
-    let prefix = format!("{PRELOAD}=");
-    let at = words.windows(2).position(|pair| {
-        flags.iter().any(|flag| pair[0] == *flag) && pair[1].as_bytes().starts_with(prefix.as_bytes())
-    })?;
-    let value = words.drain(at..at + 2).nth(1)?;
-    Some(OsString::from_vec(value.as_bytes()[prefix.len()..].to_vec()))
-}
-
-/// Removes `FLAG LD_PRELOAD VALUE` and returns the value.
-fn take_pair(words: &mut Vec<OsString>, flags: &[&str]) -> Option<OsString> {
-    let at = words.windows(3).position(|pair| flags.iter().any(|flag| pair[0] == *flag) && pair[1] == PRELOAD)?;
-    words.drain(at..at + 3).nth(2)
+/// What Open MPI's `-x` sets LD_PRELOAD to, where it is about that: none within, where it names no value.
+fn of_preload(values: &[OsString]) -> Option<Option<OsString>> {
+    match values.first()?.as_bytes().strip_prefix(PRELOAD.as_bytes())? {
+        [] => Some(None),
+        [b'=', value @ ..] => Some(Some(OsString::from_vec(value.to_vec()))),
+        _ => None,
+    }
 }
 
 /// The variable that says what `--export` would: sbatch sets it for a job with --export=NONE.
@@ -350,25 +406,21 @@ const EXPORT: &str = "SLURM_EXPORT_ENV";
 /// variables' names are added to what that says, of the inherited one as a variable for srun.
 fn export(
     words: &mut [OsString],
+    contexts: &[Context],
     inherited: Option<String>,
     variables: &[(OsString, OsString)],
 ) -> Option<(OsString, OsString)> {
     let names: OsString = variables.iter().flat_map(|(name, _)| [OsStr::new(","), name]).collect();
-    let flag = words.iter().position(|word| word == "--export" || word.as_bytes().starts_with(b"--export="));
-    match flag {
-        Some(flag) => {
-            let value = if words[flag] == "--export" { flag + 1 } else { flag };
-            if let Some(word) = words.get_mut(value) {
-                word.push(names);
-            }
-            None
-        }
-        None => inherited.map(|said| {
-            let mut value = OsString::from(said);
-            value.push(names);
-            (EXPORT.into(), value)
-        }),
-    }
+    let is_given = |option: &&Opt| option.name == "export" && !option.values.is_empty();
+    // The value is the last of the option's words, or the end of its only one.
+    let given = contexts.iter().flat_map(|context| context.options.iter().filter(is_given));
+    given.for_each(|option| words[option.words.end - 1].push(&names));
+    let all_say = contexts.iter().all(|context| context.options.iter().any(|option| is_given(&option)));
+    inherited.filter(|_| !all_say).map(|said| {
+        let mut value = OsString::from(said);
+        value.push(names);
+        (EXPORT.into(), value)
+    })
 }
 
 #[cfg(test)]
@@ -441,6 +493,24 @@ mod tests {
             (Launcher::Srun, "srun --export=NONE ./a", "srun --export=NONE,LD_PRELOAD,A,OMPI_MCA_p ./a"),
             (Launcher::Srun, "srun --export ALL,B=3 ./a", "srun --export ALL,B=3,LD_PRELOAD,A,OMPI_MCA_p ./a"),
             (Launcher::Srun, "srun ./a", "srun ./a"),
+            // What comes after the program is the program's.
+            (
+                Launcher::OpenMpi,
+                "mpirun -x LD_PRELOAD ./a -x LD_PRELOAD=/o.so --mca p 1 : ./b --app c",
+                "mpirun -x LD_PRELOAD=/l.so -x A=1 --mca p 2 ./a -x LD_PRELOAD=/o.so --mca p 1 \
+                 : -x LD_PRELOAD=/l.so -x A=1 --mca p 2 ./b --app c",
+            ),
+            (
+                Launcher::Hydra,
+                "mpiexec -n 2 ./a -genv LD_PRELOAD /o.so",
+                "mpiexec -genv LD_PRELOAD /l.so -genv A 1 -n 2 ./a -genv LD_PRELOAD /o.so",
+            ),
+            (
+                Launcher::Hydra,
+                "mpiexec -genv LD_PRELOAD=/o.so ./a : -env LD_PRELOAD /p.so ./b",
+                "mpiexec -genv LD_PRELOAD /l.so:/o.so -genv A 1 ./a : -env LD_PRELOAD /l.so:/p.so ./b",
+            ),
+            (Launcher::Srun, "srun ./a --export out.csv", "srun ./a --export out.csv"),
             (Launcher::Singleton, "./a", "./a"),
         ];
         if std::env::var_os(PRELOAD).is_some() {
@@ -473,7 +543,14 @@ mod tests {
         let ours = "-x LD_PRELOAD=/l.so -x A=1 --mca p 2";
         let text = std::fs::read_to_string(&made[2]).unwrap();
         assert_eq!(text, format!("# ranks\n{ours} -n 2 ./a\n\n{ours} -x B=2 -n 1 ./b x\n"));
-        assert_eq!(added().apply_to_app_file(&words("mpirun -n 2 ./a"), folder.path()).unwrap(), None);
+        // The program's own, whether there is such a file or not.
+        let own = ["mpirun".into(), "./a".into(), "--app".into(), file.clone().into()];
+        for command in [&words("mpirun -n 2 ./a")[..], &words("mpirun ./a --app no-such-file"), &own] {
+            assert_eq!(added().apply_to_app_file(command, folder.path()).unwrap(), None);
+        }
+        std::fs::write(&file, "-n 2 ./a -x LD_PRELOAD=/o.so\n").unwrap();
+        let made = added().apply_to_app_file(&command, folder.path()).unwrap().unwrap();
+        assert_eq!(std::fs::read_to_string(&made[2]).unwrap(), format!("{ours} -n 2 ./a -x LD_PRELOAD=/o.so\n"));
         let spaced = Additions { library: "/a b.so".into(), ..added() };
         for (additions, command, cause) in
             [(added(), words("mpirun --app no-such-file"), "no-such-file"), (spaced, command.to_vec(), "with a space")]
@@ -490,8 +567,12 @@ mod tests {
             ("srun ./a", None, None),
             ("srun ./a", Some("NONE"), Some("NONE,A,B")),
             ("srun --export=ALL ./a", Some("NONE"), None),
+            ("srun ./a --export ALL", Some("NONE"), Some("NONE,A,B")),
+            ("srun --export=ALL ./a : ./b", Some("NONE"), Some("NONE,A,B")),
         ] {
-            let found = export(&mut words(line), inherited.map(str::to_owned), &variables);
+            let mut words = words(line);
+            let contexts = contexts(Launcher::Srun, &words);
+            let found = export(&mut words, &contexts, inherited.map(str::to_owned), &variables);
             let value = found.map(|(_, value)| value.into_string().unwrap());
             assert_eq!(value.as_deref(), expected, "{line}, {inherited:?}");
         }
@@ -505,6 +586,7 @@ mod tests {
             (Launcher::Srun, Family::OpenMpi, "srun --mpi=pmix -n 2 ./a", None, false),
             (Launcher::Srun, Family::OpenMpi, "srun --mpi pmix_v4 -n 2 ./a", None, false),
             (Launcher::Srun, Family::OpenMpi, "srun -n 2 ./a", Some("pmix"), false),
+            (Launcher::Srun, Family::OpenMpi, "srun -n 2 ./a --mpi=pmix", None, true),
             (Launcher::Srun, Family::Mpich, "srun --mpi=pmi2 -n 2 ./a", None, false),
             (Launcher::OpenMpi, Family::OpenMpi, "mpirun -n 2 ./a", None, false),
         ] {

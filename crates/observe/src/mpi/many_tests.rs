@@ -1,8 +1,6 @@
-//! A world of 10,000 ranks without as many processes: their parts, as `native/mpi` leaves them, gathered and one by
-//! one.
+//! A world of 10,000 ranks without as many processes: their parts, as `native/mpi` leaves them.
 
 use super::abi::*;
-use std::collections::HashMap;
 use std::path::Path;
 
 /// Ranks in each direction of a periodic grid.
@@ -81,33 +79,8 @@ fn check(path: &Path) {
 #[test]
 fn ten_thousand_parts_are_one_profile() {
     let folder = tempfile::tempdir().unwrap();
-    let gathered = folder.path().join(format!("run.{}", super::files::GATHERED));
-    let mut bytes = COHABIT_MPI_GATHERED_MAGIC.to_le_bytes().to_vec();
-    // In the order in which a binomial tree brings them.
-    let mut ranks: Vec<u32> = (0..RANKS).collect();
-    ranks.sort_by_key(|rank| (rank & rank.wrapping_neg(), *rank));
-    ranks.iter().for_each(|&rank| bytes.extend(part(rank)));
-    std::fs::write(&gathered, bytes).unwrap();
-    check(&gathered);
-    std::fs::remove_file(gathered).unwrap();
     for rank in 0..RANKS {
         std::fs::write(folder.path().join(format!("h-{rank}-0.{}", super::files::PART)), part(rank)).unwrap();
     }
     check(folder.path());
-}
-
-/// What gathering sends: no rank has more partners than the logarithm of the world, and each part goes up once a level.
-#[test]
-fn the_tree_of_ten_thousand_is_flat() {
-    let folder = tempfile::tempdir().unwrap();
-    let gathered = folder.path().join(format!("run.{}", super::files::GATHERED));
-    let mut bytes = COHABIT_MPI_GATHERED_MAGIC.to_le_bytes().to_vec();
-    (0..RANKS).for_each(|rank| bytes.extend(part(rank)));
-    std::fs::write(&gathered, bytes).unwrap();
-    let found = super::files::read(&gathered).unwrap();
-    let messages = super::gather::messages(&found.ranks, &super::worlds::Worlds::of(&found.ranks));
-    let mut partners: HashMap<u32, u32> = HashMap::new();
-    messages.keys().for_each(|&(from, _)| *partners.entry(from).or_default() += 1);
-    assert_eq!(partners.len(), RANKS as usize, "all take part");
-    assert!(partners.values().all(|&count| count <= 14), "2^14 is more than 10,000");
 }

@@ -5,7 +5,7 @@ use super::files::Found;
 use super::monitoring::Monitored;
 use super::part::{Amount, Kind, Rank};
 use super::worlds::Worlds;
-use super::{gather, phases, scale, sites, trace, visits};
+use super::{phases, scale, sites, trace, visits};
 use cohabit_model::profile::{Collectives, Kind as ProfileKind, Meta, SeriesRow, SizeRow, TaskKind, World};
 use cohabit_model::series::{DEFAULT_BOUND, bound_profile_series};
 use cohabit_model::{Error, Matrix, Profile, Result, Task};
@@ -111,7 +111,6 @@ fn scale_collectives(pairs: &mut BTreeMap<(u32, u32), Pair>, ranks: &[Rank], wor
     if !complete {
         return false;
     }
-    let gathering = gather::messages(ranks, worlds);
     for (&source, monitored) in run.monitored.iter().filter(|(source, _)| **source < size) {
         let windows = windows_of(pairs, ranks, worlds, source);
         for peer in 0..size {
@@ -121,13 +120,7 @@ fn scale_collectives(pairs: &mut BTreeMap<(u32, u32), Pair>, ranks: &[Rank], wor
                 continue;
             }
             let pair = pairs.entry((source, peer)).or_default();
-            let gathered = gathering.get(&(source, peer));
-            let own: Vec<(u32, Amount)> = pair
-                .sent
-                .iter()
-                .chain(gathered.into_iter().flatten())
-                .map(|(&class, &amount)| (class, amount))
-                .collect();
+            let own: Vec<(u32, Amount)> = pair.sent.iter().map(|(&class, &amount)| (class, amount)).collect();
             let total = less(*total, &own);
             let known = sizes_less(sizes, &own);
             pair.collective = scale::classes(&pair.collective, total, known.as_ref());

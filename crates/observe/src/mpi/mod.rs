@@ -16,7 +16,6 @@ pub(crate) mod abi;
 mod callers;
 mod files;
 mod follow;
-mod gather;
 pub mod install;
 mod launch;
 pub mod launcher;
@@ -38,7 +37,7 @@ mod worlds;
 pub use callers::Called;
 pub(crate) use files::PART;
 pub use follow::{Followed, Phase};
-pub use launch::{Options, profile};
+pub use launch::{LEFT_WITHOUT, Options, profile};
 pub(crate) use launch::{collect, mark, prepare};
 pub use live::{Messages, Sent};
 pub use part::Amount;
@@ -52,13 +51,13 @@ use std::path::Path;
 /// The row for `cohabit import`.
 pub const FORMAT: Format = Format {
     name: "cohabit-mpi-parts",
-    extensions: &["mpi-gathered", "mpi-part"],
+    extensions: &["mpi-part"],
     of_directories: true,
-    about: "what MPI ranks leave that `cohabit profile` ran: a directory with parts, or one file",
+    about: "what MPI ranks leave that `cohabit profile` ran: a directory with parts, or one of them",
     read: import,
 };
 
-/// Joins the parts in a directory, or reads the file they were gathered into.
+/// Joins the parts in a directory, or reads one.
 ///
 /// # Errors
 /// The path, and what is wrong there.

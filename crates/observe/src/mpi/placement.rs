@@ -81,12 +81,8 @@ pub fn run(
     let library = recognised.and_then(|found| Ok((found.launcher, install::library(found.family)?)));
     let (words, environment) = match library {
         Ok((launcher, library)) => {
-            let gathered = shared.path().join(format!("run.{}", files::GATHERED));
-            let mut variables = vec![
-                ("COHABIT_MPI_PARTS".to_owned(), parts.path().into()),
-                ("COHABIT_MPI_GATHERED".to_owned(), gathered.into()),
-                ("COHABIT_MPI_PLACEMENT".to_owned(), "1".into()),
-            ];
+            let mut variables = files::variables(parts.path(), shared.path())?.to_vec();
+            variables.push(("COHABIT_MPI_PLACEMENT".to_owned(), "1".into()));
             if threads.iter().any(|pus| pus.len() > 1) {
                 let file = shared.path().join("threads");
                 std::fs::write(&file, lines(threads)).map_err(Error::from)?;

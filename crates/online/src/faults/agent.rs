@@ -346,6 +346,59 @@ mod tests {
         assert!(program.status().unwrap().success());
     }
 
+    /// A program under the agent has the NUMA policies that it has without.
+    #[test]
+    fn the_agent_leaves_policies_of_memory_alone() {
+        const CHILD: &str = "COHABIT_TEST_POLICIES";
+        if env::var_os(CHILD).is_some() {
+            return check_policies();
+        }
+        let Ok(library) = find() else {
+            println!("skipped: the agent is not built (make native)");
+            return;
+        };
+        let mut program = std::process::Command::new(env::current_exe().unwrap());
+        program.args(["--exact", "faults::agent::tests::the_agent_leaves_policies_of_memory_alone", "--nocapture"]);
+        let output =
+            program.env(CHILD, "1").env(SOCKET_VARIABLE, "cohabit-nobody").env(PRELOAD_VARIABLE, library).output();
+        let output = output.unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
+        print!("{}", String::from_utf8_lossy(&said));
+    }
+
+    /// Of memory that is shared, whether the task has a policy or not.
+    fn check_policies() {
+        const BYTES: usize = 1 << 16;
+        let (default, interleave, of_address) = (0, 3, 2_u64);
+        // The first node.
+        let nodes = 1_u64;
+        for task in [default, interleave] {
+            let (mask, bits) = if task == default { (std::ptr::null(), 0_u64) } else { (&raw const nodes, 64) };
+            // SAFETY: a policy of this thread's alone; of the mask as many bits are read as it has.
+            if unsafe { libc::syscall(libc::SYS_set_mempolicy, task, mask, bits) } != 0 {
+                println!("skipped: policies of memory: {}", std::io::Error::last_os_error());
+                return;
+            }
+            let (access, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+            // SAFETY: new mappings, wherever the kernel puts them, which nothing is read from or written to.
+            let places = unsafe {
+                let segment = libc::shmget(libc::IPC_PRIVATE, BYTES, libc::IPC_CREAT | 0o600);
+                let attached = libc::shmat(segment, std::ptr::null(), 0);
+                libc::shmctl(segment, libc::IPC_RMID, std::ptr::null_mut());
+                [libc::mmap(std::ptr::null_mut(), BYTES, access, shared, -1, 0), attached]
+            };
+            for place in places {
+                let mut policy: libc::c_int = -1;
+                let none = std::ptr::null_mut::<u64>();
+                // SAFETY: the kernel writes the one number, and no mask of nodes.
+                let got =
+                    unsafe { libc::syscall(libc::SYS_get_mempolicy, &mut policy, none, 0_u64, place, of_address) };
+                assert_eq!((got, policy), (0, default), "{place:?} of a task with policy {task}");
+            }
+        }
+    }
+
     #[test]
     fn a_message_leaves_no_descriptor_but_the_one_that_is_expected() {
         let held = tempfile::tempfile().unwrap();

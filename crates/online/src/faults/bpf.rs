@@ -3,9 +3,14 @@
 use super::abi::{self, cohabit_sample as Sample, cohabit_task_event as Event};
 use super::mappings::{self, Range};
 use super::object::{self, as_bytes, refused};
+use super::perf::online_pus;
+use super::pmu::Pmu;
+use super::ring::{Record, Rings};
 use super::{Counters, Options, Reading, Source, TaskEvent, follow};
 use crate::evidence::{Evidence, Kind};
-use crate::sampling::{Code, DELAYS, DRAWN, Delays, Registers, Sampler, Sighting, Sums, Taken};
+use crate::sampling::{Code, DELAYS, DRAWN, DataSource, Delays, Registers, Sampler, Sighting, Sums, Taken};
+use crate::threads;
+use cohabit_host::perf_event::Clock;
 use cohabit_model::{Error, Result};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ProgramInput, RingBuffer, RingBufferBuilder};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -24,7 +29,11 @@ pub struct BpfFaults {
     /// What sees copies, once that was wanted; none where the kernel refuses it.
     copies: Option<Vec<Link>>,
     events: Records<Event>,
-    samples: Option<(Records<Sample>, Sampler)>,
+    samples: Option<Records<Sample>>,
+    /// What samples accesses besides, and the rings that they come by.
+    pmu: Option<(Pmu, Rings)>,
+    /// Where any of both are taken.
+    sampler: Option<Sampler>,
     /// Samples after switches: what delays have shown, whether the timers are ready, and the program, as long as it is
     /// attached.
     delays: Delays,
@@ -33,6 +42,8 @@ pub struct BpfFaults {
     maps: Maps,
     /// Slots in use, with the task in each.
     slots: HashMap<u32, Living>,
+    /// Slots of the threads that live, by thread id.
+    tids: HashMap<i32, u32>,
     /// Slots of the tasks that ended last, oldest first.
     ended: VecDeque<u32>,
     /// Slots of tasks that have ended since the pairs were last read.
@@ -47,6 +58,20 @@ pub struct BpfFaults {
     processes: BTreeMap<i32, Process>,
     /// Events of pairs that no living task stands behind any more.
     stale: u64,
+    /// Samples that found no room in the rings.
+    lost_by_pmu: u64,
+    /// Processes of whose shared memory the kernel could not be told.
+    untold: u64,
+    /// Starts and ends that the kernel had no room to tell of, as far as it has been looked who is there, and how often
+    /// that is to be done again.
+    lost: [u64; 2],
+    looks_left: u32,
+    /// Slots that the kernel did not have any more when it was last looked.
+    missing: HashSet<u32>,
+    /// Slots whose end was lost, and is to be told.
+    gone: Vec<u32>,
+    /// When following began, in clock ticks of the machine.
+    began: u64,
     object: Object,
 }
 
@@ -57,8 +82,12 @@ struct Process {
     tasks: usize,
     /// The shared mappings that the kernel was told of.
     shared: Vec<Range>,
+    /// It would not take them.
+    is_untold: bool,
     /// What nobody can write to.
     fixed: Vec<(u64, u64)>,
+    /// Stacks of threads, where a PMU samples.
+    stacks: Vec<(u64, u64)>,
     /// How large its address space was when its mappings were read, as the kernel says it.
     size: String,
     /// After how many looks at its size its mappings are to be read again, changed or not.
@@ -68,10 +97,26 @@ struct Process {
 #[derive(Clone, Copy)]
 struct Living {
     task: u32,
+    tid: i32,
     process: i32,
 }
 
+/// What a sample shows.
+enum Seen {
+    /// Where a task was.
+    At(Box<Sample>),
+    /// Which address a thread used, and where the data came from.
+    Access(i32, u64, DataSource),
+}
+
+impl Process {
+    fn reach(&self, process: i32) -> mappings::Reach<'_> {
+        mappings::Reach { shared: &self.shared, fixed: &self.fixed, process, threads: self.tasks }
+    }
+}
+
 struct Maps {
+    followed: MapHandle,
     free_slots: MapHandle,
     matrix: MapHandle,
     counters: MapHandle,
@@ -92,6 +137,7 @@ impl BpfFaults {
         let object = object::load(&object::find()?, options)?;
         let map = |name: &str| object::map(&object, name);
         let maps = Maps {
+            followed: map("followed")?,
             free_slots: map("free_slots")?,
             matrix: map("matrix")?,
             counters: map("counters")?,
@@ -100,21 +146,25 @@ impl BpfFaults {
         };
         let events = Records::of(&map("task_events")?)?;
         let samples = match options.sampling {
-            Some(_) => Some((Records::of(&map("samples")?)?, Sampler::default())),
+            Some(_) => Some(Records::of(&map("samples")?)?),
             None => None,
         };
+        let pmu = Pmu::start(options, Clock::Monotonic)?.map(|pmu| (pmu, Rings::default()));
         let links = object::attach(&object, samples.is_some())?;
         let (slots, processes) = (HashMap::new(), BTreeMap::new());
         Ok(Self {
             _links: links,
             copies: None,
             events,
+            sampler: (samples.is_some() || pmu.is_some()).then(Sampler::default),
             samples,
+            pmu,
             delays: Delays::default(),
             timers_are_ready: false,
             switches: None,
             maps,
             slots,
+            tids: HashMap::new(),
             ended: VecDeque::new(),
             unread: Vec::new(),
             known: Counters::default(),
@@ -123,6 +173,13 @@ impl BpfFaults {
             next_task: 0,
             processes,
             stale: 0,
+            lost_by_pmu: 0,
+            untold: 0,
+            lost: [0; 2],
+            looks_left: 0,
+            missing: HashSet::new(),
+            gone: Vec::new(),
+            began: threads::now_ticks(),
             object,
         })
     }
@@ -152,13 +209,14 @@ impl BpfFaults {
     }
 
     /// Takes note of a process's memory, by the text of its `maps` file.
-    fn share(&mut self, process: i32, maps: &str) -> Result<()> {
+    pub(super) fn share(&mut self, process: i32, maps: &str) -> Result<()> {
         let mut ranges = mappings::shared(maps);
         ranges.truncate(abi::COHABIT_MAX_RANGES as usize);
         let memory = self.processes.entry(process).or_default();
         memory.fixed = mappings::fixed(maps);
+        memory.stacks = if self.pmu.is_some() { mappings::stacks(maps) } else { Vec::new() };
         let known = &mut memory.shared;
-        if *known == ranges {
+        if *known == ranges && !memory.is_untold {
             return Ok(());
         }
         *known = ranges;
@@ -168,9 +226,88 @@ impl BpfFaults {
             *to = abi::cohabit_range { start: from.start, end: from.end, object: from.object, offset: from.offset };
         }
         let told = self.maps.shared.update(&process.to_ne_bytes(), as_bytes(&record), MapFlags::ANY);
-        told.map_err(|error| refused("telling shared memory to", &error))?;
+        // Its table is full, or it has no memory: what it would have seen there is lost, and there may be room later.
+        let was_untold = std::mem::replace(&mut memory.is_untold, told.is_err());
+        self.untold += u64::from(told.is_err() && !was_untold);
         self.state.any_shared = 1;
         self.tell_state()
+    }
+
+    /// Where the kernel had no room to tell of starts and ends, looks who is there: follows whom it does not, and ends
+    /// those that it follows no longer.
+    fn look_who_is_there(&mut self) -> Result<()> {
+        let lost = [self.counter(abi::COHABIT_COUNT_TASKS_LOST)?, self.counter(abi::COHABIT_COUNT_ENDS_LOST)?];
+        if std::mem::replace(&mut self.lost, lost) != lost {
+            self.looks_left = LOOKS_FOR_LOST;
+        }
+        if self.looks_left == 0 {
+            return Ok(());
+        }
+        self.looks_left -= 1;
+        let (mut tids, mut slots) = (HashSet::new(), HashSet::new());
+        let number = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_ne_bytes);
+        for key in self.maps.followed.keys() {
+            let slot = self.maps.followed.lookup(&key, MapFlags::ANY);
+            let slot = slot.map_err(|error| refused("reading the tasks of", &error))?;
+            tids.extend(number(&key).map(|tid| tid as i32));
+            slots.extend(slot.and_then(|slot| number(&slot)));
+        }
+        let over: HashSet<u32> = self.ended.iter().chain(&self.unread).chain(&self.gone).copied().collect();
+        let missing = self.slots.keys().copied().filter(|slot| !slots.contains(slot) && !over.contains(slot));
+        // An end may be told at this moment, but is by the next time.
+        let (gone, missing): (Vec<u32>, Vec<u32>) = missing.partition(|slot| self.missing.contains(slot));
+        self.gone.extend(gone);
+        self.missing = missing.into_iter().collect();
+        let known = self.processes.keys().copied();
+        let processes = known.chain(follow::unknown_below(|pid| self.processes.contains_key(&pid), self.began));
+        let is_new = |tid: &i32| !tids.contains(tid);
+        let new = processes.flat_map(|pid| follow::living(pid).into_iter().filter(is_new).map(move |tid| (pid, tid)));
+        for (process, tid) in new.collect::<Vec<_>>() {
+            if !self.follow_thread(process, tid)? {
+                // It has no room for more: that is counted, and no news.
+                self.lost[0] = self.counter(abi::COHABIT_COUNT_TASKS_LOST)?;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Follows a thread; whether there is room for it.
+    fn follow_thread(&self, process: i32, tid: i32) -> Result<bool> {
+        let record = abi::cohabit_follow { tid: tid as u32, process: process as u32 };
+        match self.run("follow", as_bytes(&record))? {
+            abi::COHABIT_NOT_FOLLOWED => return Ok(false),
+            // Its end may have been before.
+            abi::COHABIT_FOLLOWED if follow::is_ending(process, tid) => {
+                self.run("unfollow", as_bytes(&record))?;
+            }
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    /// Has the kernel follow a thread no longer and say nothing of it, as where it has no room to.
+    #[cfg(test)]
+    pub(crate) fn lose(&mut self, tid: i32) {
+        self.maps.followed.delete(&tid.to_ne_bytes()).unwrap();
+        self.lost = [u64::MAX; 2];
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_untold(&self, process: i32) -> bool {
+        self.processes[&process].is_untold
+    }
+
+    /// Fills the kernel's table of shared memory, or empties it again.
+    #[cfg(test)]
+    pub(crate) fn fill_shared(&self, full: bool) {
+        let record = vec![0; size_of::<abi::cohabit_ranges>()];
+        for key in (0..self.maps.shared.max_entries()).map(|number| (u32::MAX - number).to_ne_bytes()) {
+            match full {
+                true => self.maps.shared.update(&key, &record, MapFlags::ANY).unwrap(),
+                false => self.maps.shared.delete(&key).unwrap(),
+            }
+        }
     }
 
     #[cfg(test)]
@@ -217,9 +354,12 @@ impl BpfFaults {
             events_lost: self.counter(abi::COHABIT_COUNT_PAIRS_LOST)?
                 + self.counter(abi::COHABIT_COUNT_RACES)?
                 + self.counter(abi::COHABIT_COUNT_SAMPLES_LOST)?
-                + self.stale,
+                + self.stale
+                + self.lost_by_pmu
+                + self.untold,
             tasks_lost: self.counter(abi::COHABIT_COUNT_TASKS_LOST)? + self.counter(abi::COHABIT_COUNT_ENDS_LOST)?,
             tasks_not_sampled: 0,
+            tasks_without_pmu: self.known.tasks_without_pmu,
             copied: match self.copies {
                 Some(_) => Some(self.counter(abi::COHABIT_COUNT_COPIED)?),
                 None => None,
@@ -252,32 +392,58 @@ impl BpfFaults {
     }
 
     fn sampled(&self) -> Sums {
-        self.samples.as_ref().map(|(_, sampler)| sampler.sums).unwrap_or_default()
+        self.sampler.as_ref().map(|sampler| sampler.sums).unwrap_or_default()
     }
 
-    /// Finds out what the tasks did that were sampled.
+    /// Finds out what the tasks did that were sampled, by the timer and by a PMU, in the order of time.
     fn take_samples(&mut self) -> Result<()> {
-        let Some((records, sampler)) = &mut self.samples else { return Ok(()) };
-        for sample in records.take()? {
-            let Some(living) = self.slots.get(&sample.slot) else { continue };
-            let process = sample.process as i32;
-            let known = self.processes.get(&process);
-            let (shared, fixed, threads) =
-                known.map_or((&[][..], &[][..], 0), |known| (&known.shared[..], &known.fixed[..], known.tasks));
-            let reach = mappings::Reach { shared, fixed, process, threads };
-            let registers = Registers { instruction: sample.instruction, general: sample.registers };
-            let place = |address| reach.place(address);
-            let code = Code { start: sample.code_start, bytes: &sample.code[..sample.code_bytes as usize] };
-            let by_tick = sample.delay == abi::COHABIT_BY_TICK;
-            let taken = if by_tick { Taken::Regularly } else { Taken::AfterSwitch };
-            let at = (Duration::from_nanos(sample.time_ns), taken);
-            let value = |address| super::perf::word(process, address);
-            let tells = sampler.add(at, living.task, &registers, &code, place, value);
-            if !by_tick {
-                self.delays.add(sample.delay as usize, tells);
+        let mut taken = Vec::new();
+        if let Some(records) = &mut self.samples {
+            taken.extend(records.take()?.into_iter().map(|sample| (sample.time_ns, Seen::At(Box::new(sample)))));
+        }
+        let accesses = self.pmu.as_mut().map(|(_, rings)| rings.read()).unwrap_or_default();
+        for record in accesses {
+            match record {
+                Record::Access { time, tid, address, source } => taken.push((time, Seen::Access(tid, address, source))),
+                Record::Lost { count } => self.lost_by_pmu += count,
+                _ => {}
+            }
+        }
+        taken.sort_by_key(|(time, _)| *time);
+        for (time, seen) in taken {
+            let now = Duration::from_nanos(time);
+            match seen {
+                Seen::At(sample) => self.sample(now, &sample),
+                Seen::Access(tid, address, source) => self.access(now, tid, address, source),
             }
         }
         Ok(())
+    }
+
+    fn sample(&mut self, now: Duration, sample: &Sample) {
+        let (Some(living), Some(sampler)) = (self.slots.get(&sample.slot), &mut self.sampler) else { return };
+        let process = sample.process as i32;
+        let known = self.processes.get(&process);
+        let reach = known
+            .map_or(mappings::Reach { shared: &[], fixed: &[], process, threads: 0 }, |known| known.reach(process));
+        let registers = Registers { instruction: sample.instruction, general: sample.registers };
+        let place = |address| reach.place(address);
+        let code = Code { start: sample.code_start, bytes: &sample.code[..sample.code_bytes as usize] };
+        let by_tick = sample.delay == abi::COHABIT_BY_TICK;
+        let taken = if by_tick { Taken::Regularly } else { Taken::AfterSwitch };
+        let value = |address| super::perf::word(process, address);
+        let tells = sampler.add((now, taken), living.task, &registers, &code, place, value);
+        if !by_tick {
+            self.delays.add(sample.delay as usize, tells);
+        }
+    }
+
+    fn access(&mut self, now: Duration, tid: i32, address: u64, source: DataSource) {
+        let living = self.tids.get(&tid).and_then(|slot| self.slots.get(slot));
+        let (Some(living), Some(sampler)) = (living, &mut self.sampler) else { return };
+        let Some(known) = self.processes.get(&living.process) else { return };
+        let reach = known.reach(living.process);
+        sampler.add_access(now, living.task, address, source, |address| reach.place_off(&known.stacks, address));
     }
 
     /// What happened to tasks, and the slots of those that ended.
@@ -292,19 +458,27 @@ impl BpfFaults {
                     // The other threads end, and that is told of each.
                     let known = self.processes.entry(event.process as i32).or_default();
                     *known = Process { tasks: known.tasks, ..Process::default() };
-                    if let Some(living) = self.slots.get(&event.slot) {
-                        told.push(TaskEvent::Exec { task: living.task, tid: event.tid as i32 });
+                    if let Some(living) = self.slots.get_mut(&event.slot) {
+                        self.tids.remove(&living.tid);
+                        living.tid = event.tid as i32;
+                        self.tids.insert(living.tid, event.slot);
+                        told.push(TaskEvent::Exec { task: living.task, tid: living.tid });
                     }
                 }
                 _ => {}
             }
         }
+        ended.extend(std::mem::take(&mut self.gone).into_iter().map(|slot| (told.len(), slot)));
         // In the order in which they happened.
         let mut slots = Vec::new();
         for (shift, (place, slot)) in ended.into_iter().enumerate() {
             if let Some(living) = self.slots.get(&slot) {
                 if let Some(process) = self.processes.get_mut(&living.process) {
                     process.tasks = process.tasks.saturating_sub(1);
+                }
+                // Another may have its id by now.
+                if self.tids.get(&living.tid) == Some(&slot) {
+                    self.tids.remove(&living.tid);
                 }
                 told.insert(place + shift, TaskEvent::Ended { task: living.task });
                 slots.push(slot);
@@ -314,13 +488,14 @@ impl BpfFaults {
     }
 
     fn started(&mut self, event: &Event) -> TaskEvent {
-        let (task, process) = (self.next_task, event.process as i32);
+        let (task, tid, process) = (self.next_task, event.tid as i32, event.process as i32);
         self.next_task += 1;
         let parent = (event.parent_slot != event.slot).then(|| self.slots.get(&event.parent_slot)).flatten();
         let parent = parent.map(|living| living.task);
-        self.slots.insert(event.slot, Living { task, process });
+        self.slots.insert(event.slot, Living { task, tid, process });
+        self.tids.insert(tid, event.slot);
         self.processes.entry(process).or_default().tasks += 1;
-        TaskEvent::Started { task, tid: event.tid as i32, process, parent }
+        TaskEvent::Started { task, tid, process, parent }
     }
 
     /// Slots whose counts have been read may be given out again, but for those of the tasks that ended last: blocks
@@ -355,6 +530,8 @@ impl BpfFaults {
 
 /// Looks at the size of an address space, 250 ms apart, from one reading of its mappings to the next.
 const LOOKS_AT_SIZE: u32 = 8;
+/// How often it is looked who is there after the kernel had no room to tell: once more for ends that were being told.
+const LOOKS_FOR_LOST: u32 = 2;
 /// Tasks that have ended and are still known.
 const ENDED_KEPT: usize = 256;
 const MAX_RANGES: usize = abi::COHABIT_MAX_RANGES as usize;
@@ -370,18 +547,17 @@ impl Source for BpfFaults {
     }
 
     fn follow(&mut self, process: i32) -> Result<()> {
+        let mut tids = Vec::new();
         follow::threads(process, |tid| {
-            let record = abi::cohabit_follow { tid: tid as u32, process: process as u32 };
-            match self.run("follow", as_bytes(&record))? {
-                abi::COHABIT_NOT_FOLLOWED => return Err(Error::new("too many tasks are followed already")),
-                // Its end may have been before.
-                abi::COHABIT_FOLLOWED if follow::is_ending(process, tid) => {
-                    self.run("unfollow", as_bytes(&record))?;
-                }
-                _ => {}
+            tids.push(tid);
+            match self.follow_thread(process, tid)? {
+                true => Ok(()),
+                false => Err(Error::new("too many tasks are followed already")),
             }
-            Ok(())
         })?;
+        if let Some((pmu, rings)) = &mut self.pmu {
+            self.known.tasks_without_pmu += pmu.follow(&tids, &online_pus(), rings);
+        }
         let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
         self.share(process, &maps)
     }
@@ -390,7 +566,7 @@ impl Source for BpfFaults {
         let (tasks, ended) = self.take_tasks()?;
         self.unread.extend(ended);
         self.take_samples()?;
-        if let Some((_, sampler)) = &mut self.samples {
+        if let Some(sampler) = &mut self.sampler {
             sampler.end(&super::ended(&tasks));
         }
         if !with_pairs {
@@ -400,7 +576,7 @@ impl Source for BpfFaults {
         let events = self.counter(abi::COHABIT_COUNT_EVENTS)? + self.counter(abi::COHABIT_COUNT_COPIED)?;
         let has_pairs = std::mem::replace(&mut self.kernels_events, events) != events;
         let mut seen = if has_pairs { self.take_pairs(now)? } else { Vec::new() };
-        seen.extend(self.samples.as_mut().map(|(_, sampler)| sampler.take(now)).unwrap_or_default());
+        seen.extend(self.sampler.as_mut().map(|sampler| sampler.take(now)).unwrap_or_default());
         let ended = std::mem::take(&mut self.unread);
         self.free(ended)?;
         self.known = self.counters()?;
@@ -417,7 +593,8 @@ impl Source for BpfFaults {
     }
 
     fn refresh(&mut self) -> Result<()> {
-        self.refresh_mappings()
+        self.refresh_mappings()?;
+        self.look_who_is_there()
     }
 
     fn sample_switches(&mut self, wanted: bool) -> Result<bool> {
@@ -447,11 +624,11 @@ impl Source for BpfFaults {
     }
 
     fn take_sightings(&mut self) -> Vec<Sighting> {
-        self.samples.as_mut().map(|(_, sampler)| sampler.take_sightings()).unwrap_or_default()
+        self.sampler.as_mut().map(Sampler::take_sightings).unwrap_or_default()
     }
 
     fn forget_samples(&mut self) {
-        if let Some((_, sampler)) = &mut self.samples {
+        if let Some(sampler) = &mut self.sampler {
             sampler.forget();
         }
     }

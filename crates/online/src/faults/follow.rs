@@ -1,5 +1,6 @@
 //! The threads of a process that runs already, listed until no listing shows a new one.
 
+use crate::threads;
 use cohabit_model::{Error, Result};
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,6 +28,29 @@ pub(crate) fn threads(process: i32, mut follow: impl FnMut(i32) -> Result<()>) -
         new.into_iter().try_for_each(&mut follow)?;
     }
     Ok(())
+}
+
+/// The processes that have come since then (clock ticks of the machine) of known ones, directly or not, and are not known
+/// themselves; not this one.
+pub(crate) fn unknown_below(is_known: impl Fn(i32) -> bool, since: u64) -> BTreeSet<i32> {
+    let (there, own) = (threads::processes(), std::process::id() as i32);
+    let mut found = BTreeSet::new();
+    loop {
+        let is_new = |process: &&threads::Process| {
+            let is_unknown = process.pid != own && !is_known(process.pid) && !found.contains(&process.pid);
+            is_unknown && process.start_ticks >= since && (is_known(process.parent) || found.contains(&process.parent))
+        };
+        let new: Vec<i32> = there.iter().filter(is_new).map(|process| process.pid).collect();
+        if new.is_empty() {
+            return found;
+        }
+        found.extend(new);
+    }
+}
+
+/// The threads of a process that have not begun to end.
+pub(crate) fn living(process: i32) -> Vec<i32> {
+    listed(process).into_iter().flatten().filter(|&tid| !is_ending(process, tid)).collect()
 }
 
 /// Makes sure that there is a process, before anything is done to follow it.

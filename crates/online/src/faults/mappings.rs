@@ -47,6 +47,36 @@ fn range(line: &str) -> Option<Range> {
     Some(Range { start: hex(start)?, end: hex(end)?, object, offset: hex(offset)? })
 }
 
+/// The stacks of threads in the text of a `maps` file, ascending, by the guard that the C library puts before them; what
+/// is thread-local lies there too. The main thread's is no such: what a program's main function has is often for all.
+pub fn stacks(maps: &str) -> Vec<(u64, u64)> {
+    let mut guard_end = 0;
+    let mut found = Vec::new();
+    for ((start, end), permissions, _) in ranges(maps) {
+        if permissions == "rw-p" && guard_end == start {
+            found.push((start, end));
+        }
+        guard_end = if is_guard((start, end), permissions) { end } else { 0 };
+    }
+    found
+}
+
+/// Whether a mapping is one that is put before a stack.
+fn is_guard((start, end): (u64, u64), permissions: &str) -> bool {
+    permissions.starts_with("---") && end - start <= 64 << 10
+}
+
+/// The mappings in the text of a `maps` file: where, what is permitted, and the name.
+fn ranges(maps: &str) -> impl Iterator<Item = ((u64, u64), &str, &str)> {
+    maps.lines().filter_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        let (addresses, permissions) = (words.next()?, words.next()?);
+        let (start, end) = addresses.split_once('-')?;
+        let range = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
+        (range.0 < range.1).then_some((range, permissions, words.nth(3).unwrap_or("")))
+    })
+}
+
 /// The writable memory in the text of a `maps` file in which extra faults can show communication, ascending: what is
 /// shared, and, of a process with several threads, its own. Stacks are left out: the main one by its name, those of
 /// threads by the guard that the C library puts before them.
@@ -54,16 +84,9 @@ pub fn armable(maps: &str, has_threads: bool) -> Vec<(u64, u64)> {
     let shared: Vec<(u64, u64)> = shared(maps).iter().map(|range| (range.start, range.end)).collect();
     let mut guard_end = 0;
     let mut found = Vec::new();
-    for line in maps.lines() {
-        let mut words = line.split_ascii_whitespace();
-        let (Some(addresses), Some(permissions)) = (words.next(), words.next()) else { continue };
-        let name = words.nth(3).unwrap_or("");
-        let bounds = addresses.split_once('-');
-        let bounds = bounds
-            .and_then(|(start, end)| Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?)));
-        let Some((start, end)) = bounds.filter(|(start, end)| start < end) else { continue };
+    for ((start, end), permissions, name) in ranges(maps) {
         let follows_guard = guard_end == start;
-        guard_end = if permissions.starts_with("---") && end - start <= 64 << 10 { end } else { 0 };
+        guard_end = if is_guard((start, end), permissions) { end } else { 0 };
         let own =
             has_threads && permissions == "rw-p" && !follows_guard && (!name.starts_with('[') || name == "[heap]");
         if own || shared.contains(&(start, end)) {
@@ -136,10 +159,20 @@ impl Reach<'_> {
         if let Some(range) = find(self.shared, address) {
             return Some((range.object | 1 << 63, address - range.start + range.offset));
         }
-        let after = self.fixed.partition_point(|range| range.0 <= address);
-        let is_fixed = self.fixed[..after].last().is_some_and(|range| address < range.1);
+        let is_fixed = is_in(self.fixed, address);
         (self.threads > 1 && !is_fixed).then_some((self.process as u64, address))
     }
+
+    /// The same, and none in these ranges, which are ascending.
+    pub fn place_off(&self, ranges: &[(u64, u64)], address: u64) -> Option<(u64, u64)> {
+        if is_in(ranges, address) { None } else { self.place(address) }
+    }
+}
+
+/// Whether an address is in one of these ranges, which are ascending.
+fn is_in(ranges: &[(u64, u64)], address: u64) -> bool {
+    let after = ranges.partition_point(|range| range.0 <= address);
+    ranges[..after].last().is_some_and(|range| address < range.1)
 }
 
 #[cfg(test)]
@@ -222,6 +255,10 @@ c0000-d0000 rw-p 00000000 00:00 0 [stack]
 ";
         assert_eq!(armable(maps, true), [(0x2000, 0x3000), (0x3000, 0x5000), (0xa0000, 0xb0000)]);
         assert_eq!(armable(maps, false), [(0xa0000, 0xb0000)]);
+        assert_eq!(stacks(maps), [(0x11000, 0x91000)]);
+        let reach = Reach { shared: &[], fixed: &[(0x1000, 0x2000)], process: 7, threads: 2 };
+        let place = |address| reach.place_off(&stacks(maps), address).is_some();
+        assert_eq!([0x1800, 0x3000, 0x11000, 0x90fff, 0x91000].map(place), [false, true, false, false, true]);
     }
 
     #[test]

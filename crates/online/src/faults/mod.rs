@@ -2,7 +2,7 @@
 //! has touched, while the program runs.
 //!
 //! `bpf` is the source for root: the detector in the kernel (`native/bpf`). `perf` is the one for everybody, with the
-//! same detector in Rust (`table`). `agent` makes programs fault again that preload `native/agent`, as far as `budget`
+//! same detector in Rust (`table`). Beside either, `pmu` has a PMU sample accesses. `agent` makes programs fault again that preload `native/agent`, as far as `budget`
 //! allows and where `sample` says. `mappings` finds the memory that processes share.
 
 #[allow(missing_docs, non_camel_case_types, dead_code, clippy::all)]
@@ -16,6 +16,7 @@ mod kernel;
 pub mod mappings;
 mod object;
 mod perf;
+mod pmu;
 mod progress;
 mod ranks;
 mod record;
@@ -31,11 +32,13 @@ pub use budget::{HintBudget, LEAST_A_TASK, Others, PageAllowance, PageBudget, Wa
 pub use follow::check_process;
 pub use object::{OBJECT, copies_check, load_check};
 pub use perf::PerfFaults;
+pub use pmu::check as pmu_check;
 pub use progress::ProgressPage;
 pub use record::Recorder;
 
 use crate::evidence::Evidence;
 use crate::sampling::{Sighting, Sums};
+use cohabit_host::memory_events::MemoryEvents;
 use std::collections::BTreeSet;
 
 /// How faults are turned into events. CDSM's Table 1 has the defaults.
@@ -49,11 +52,22 @@ pub struct Options {
     pub pairs: u32,
     /// Whether tasks are sampled too, and of what they run, how many percent detection may take.
     pub sampling: Option<f64>,
+    /// By which PMU's events their accesses are sampled as well, if any are.
+    pub measuring: Option<Measuring>,
+}
+
+/// Events of PMUs by which accesses are sampled.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measuring {
+    /// Which.
+    pub events: MemoryEvents,
+    /// Of what tasks run, how many percent they may take.
+    pub percent: f64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { block_bytes: 256, blocks: 1 << 20, pairs: 1 << 15, sampling: None }
+        Self { block_bytes: 256, blocks: 1 << 20, pairs: 1 << 15, sampling: None, measuring: None }
     }
 }
 
@@ -78,6 +92,8 @@ pub struct Counters {
     pub tasks_lost: u64,
     /// Tasks that are followed, and not sampled though the source samples; what they start neither.
     pub tasks_not_sampled: u64,
+    /// Those whose accesses no PMU samples though that was asked for; of what they start none either.
+    pub tasks_without_pmu: u64,
     /// Bytes that tasks copied from or to other processes, where that can be seen.
     pub copied: Option<u64>,
     /// What samples of tasks have shown; the events are among `events`.
@@ -128,7 +144,7 @@ pub trait Source {
     /// What it is, for the user: a few words.
     fn name(&self) -> &'static str;
 
-    /// Whether it samples tasks, too.
+    /// Whether it samples tasks by a timer, too.
     fn samples(&self) -> bool;
 
     /// Follows all threads of a process, and all that they start from now on.

@@ -1,8 +1,9 @@
-//! The ring that perf events are written to (perf_event_open(2), "MMAP layout"), and the records in it.
+//! The rings that perf events are written to (perf_event_open(2), "MMAP layout"), one a PU, and the records in them.
 
-use crate::sampling::Registers;
+use crate::sampling::{DataSource, Registers};
 use cohabit_host::perf_event::REGISTER_COUNT;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::num::NonZeroUsize;
@@ -21,6 +22,11 @@ const LONGEST: usize = 256;
 
 /// Of a sample without registers, which is a page fault's.
 const FAULT_BYTES: usize = 32;
+/// And of one that has its period and where the data came from, a PMU's. None with registers is as long.
+const ACCESS_BYTES: usize = 48;
+/// What was interrupted (PERF_RECORD_MISC_CPUMODE_MASK), and that it was a program (PERF_RECORD_MISC_USER).
+const MODE: u16 = 7;
+const IN_PROGRAM: u16 = 2;
 /// PERF_SAMPLE_REGS_ABI_64.
 const ALL_REGISTERS: i32 = 2;
 
@@ -29,9 +35,10 @@ const ALL_REGISTERS: i32 = 2;
 pub(crate) enum Record {
     Fork { time: u64, tid: i32, process: i32, parent: i32 },
     Exit { time: u64, tid: i32 },
-    Exec { time: u64, tid: i32, process: i32 },
+    Exec { time: u64, process: i32 },
     Fault { time: u64, tid: i32, instruction: u64, address: u64 },
     Sample { time: u64, tid: i32, registers: Registers },
+    Access { time: u64, tid: i32, address: u64, source: DataSource },
     Lost { count: u64 },
 }
 
@@ -40,7 +47,8 @@ impl Record {
     pub(crate) fn time(&self) -> u64 {
         match *self {
             Record::Fork { time, .. } | Record::Exit { time, .. } => time,
-            Record::Exec { time, .. } | Record::Fault { time, .. } | Record::Sample { time, .. } => time,
+            Record::Exec { time, .. } | Record::Fault { time, .. } => time,
+            Record::Sample { time, .. } | Record::Access { time, .. } => time,
             Record::Lost { .. } => 0,
         }
     }
@@ -51,14 +59,23 @@ impl Record {
         let long = |at: usize| Some(u64::from_ne_bytes(body.get(at..at + 8)?.try_into().ok()?));
         match kind {
             2 => Some(Record::Lost { count: long(8)? }),
-            // The time of a change of name is not in it: it comes first of what is read together, which is early
-            // enough.
-            3 if flags & 1 << 13 != 0 => Some(Record::Exec { time: 0, process: word(0)?, tid: word(4)? }),
+            // The time is last, after a name of any length.
+            3 if flags & 1 << 13 != 0 => {
+                Some(Record::Exec { process: word(0)?, time: long(body.len().checked_sub(8)?)? })
+            }
             4 => Some(Record::Exit { tid: word(8)?, time: long(16)? }),
             7 => Some(Record::Fork { process: word(0)?, tid: word(8)?, parent: word(12)?, time: long(16)? }),
             9 if body.len() == FAULT_BYTES => {
                 Some(Record::Fault { instruction: long(0)?, tid: word(12)?, time: long(16)?, address: long(24)? })
             }
+            // Nobody shares what the kernel does for a program.
+            9 if body.len() == ACCESS_BYTES && flags & MODE != IN_PROGRAM => None,
+            9 if body.len() == ACCESS_BYTES => Some(Record::Access {
+                tid: word(12)?,
+                time: long(16)?,
+                address: long(24)?,
+                source: DataSource(long(40)?),
+            }),
             // With what the registers are: none, those of 32 bits, or all.
             9 if word(FAULT_BYTES)? == ALL_REGISTERS => {
                 let mut given = [0; REGISTER_COUNT];
@@ -78,15 +95,55 @@ fn registers(given: &[u64; REGISTER_COUNT]) -> Registers {
     Registers { instruction, general: [ax, cx, dx, bx, sp, bp, si, di, r8, r9, r10, r11, r12, r13, r14, r15] }
 }
 
+/// The rings of all PUs, each of which all events on its PU write to.
+#[derive(Default)]
+pub(crate) struct Rings {
+    of_pus: BTreeMap<u32, Ring>,
+    /// The events that have no ring of their own, and what leads others.
+    events: Vec<File>,
+}
+
+impl Rings {
+    /// Has an event on a PU write to the PU's ring, which is made of the first that comes.
+    pub(crate) fn add(&mut self, pu: u32, event: File) -> io::Result<()> {
+        match self.of_pus.get(&pu) {
+            Some(ring) => {
+                ring.take_output_of(&event)?;
+                self.events.push(event);
+            }
+            None => drop(self.of_pus.insert(pu, Ring::new(event)?)),
+        }
+        Ok(())
+    }
+
+    /// Keeps a file open as long as the others.
+    pub(crate) fn keep(&mut self, event: File) {
+        self.events.push(event);
+    }
+
+    /// How many files are open.
+    pub(crate) fn files(&self) -> usize {
+        self.of_pus.len() + self.events.len()
+    }
+
+    /// What was written since the last call, in the order in which it happened.
+    pub(crate) fn read(&mut self) -> Vec<Record> {
+        let mut records = Vec::new();
+        self.of_pus.values_mut().for_each(|ring| ring.read(&mut records));
+        records.sort_by_key(Record::time);
+        records
+    }
+}
+
 /// One ring.
-pub(crate) struct Ring {
+struct Ring {
     event: File,
     memory: NonNull<libc::c_void>,
 }
 
 impl Ring {
     /// The ring of this event.
-    pub(crate) fn new(event: File) -> io::Result<Self> {
+    fn new(event: File) -> io::Result<Self> {
         let length = NonZeroUsize::new((1 + DATA_PAGES) * PAGE).expect("more than nothing");
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping, which is not touched but through this object.
@@ -94,8 +151,16 @@ impl Ring {
         Ok(Self { event, memory })
     }
 
-    pub(crate) fn descriptor(&self) -> RawFd {
+    fn descriptor(&self) -> RawFd {
         self.event.as_raw_fd()
+    }
+
+    /// Lets another event write here.
+    fn take_output_of(&self, event: &File) -> io::Result<()> {
+        const SET_OUTPUT: libc::c_ulong = 0x2405;
+        // SAFETY: two descriptors that are open.
+        let result = unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT, self.descriptor()) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     fn position(&self, offset: usize) -> &AtomicU64 {
@@ -104,7 +169,7 @@ impl Ring {
     }
 
     /// Appends what was written since the last call.
-    pub(crate) fn read(&mut self, records: &mut Vec<Record>) {
+    fn read(&mut self, records: &mut Vec<Record>) {
         let head = self.position(HEAD).load(Ordering::Acquire);
         let mut tail = self.position(TAIL).load(Ordering::Relaxed);
         while head - tail >= 8 {
@@ -151,10 +216,14 @@ mod tests {
 
     #[test]
     fn records_are_taken_apart() {
+        let access = vec![7, 0, 10, 11, 97, 0, 0x1000, 1, 5, 0, 0x68_1001, 0x42];
+        let source = DataSource(0x42_0068_1001);
+        let measured = Record::Access { time: 97, tid: 11, address: 0x1_0000_1000, source };
         for (kind, flags, words, expected) in [
             (2, 0, vec![1, 0, 5, 0], Some(Record::Lost { count: 5 })),
-            (3, 1 << 13, vec![10, 11, 0, 0], Some(Record::Exec { time: 0, process: 10, tid: 11 })),
-            (3, 0, vec![10, 11, 0, 0], None),
+            (3, 1 << 13, vec![10, 10, 0x61, 0, 10, 10, 96, 0], Some(Record::Exec { time: 96, process: 10 })),
+            (3, 1 << 13, vec![10], None),
+            (3, 0, vec![10, 10, 0x61, 0, 10, 10, 96, 0], None),
             (4, 0, vec![10, 1, 11, 1, 99, 0], Some(Record::Exit { time: 99, tid: 11 })),
             (7, 0, vec![10, 1, 11, 2, 98, 0], Some(Record::Fork { time: 98, tid: 11, process: 10, parent: 2 })),
             (
@@ -168,6 +237,13 @@ mod tests {
             (9, 2, [vec![7, 0, 10, 11, 97, 0, 0, 0, 1, 0], vec![0; 34]].concat(), None),
             (9, 2, vec![7, 0, 10, 11, 97, 0, 0, 0, 0, 0], None),
             (12, 0, vec![], None),
+            // A PMU's: instruction, process and thread, time, address, period, data source; in a program, in the kernel
+            // (whatever else the header says of it), in a guest, and cut short.
+            (9, 2, access.clone(), Some(measured)),
+            (9, 2 | 1 << 14, access.clone(), Some(measured)),
+            (9, 1, access.clone(), None),
+            (9, 5, access.clone(), None),
+            (9, 2, access[..10].to_vec(), None),
         ] {
             assert_eq!(Record::parse(kind, flags, &body(&words)), expected, "{kind}");
         }

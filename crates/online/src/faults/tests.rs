@@ -1,12 +1,16 @@
 //! The detector in the kernel against the one in Rust, and on real processes, where eBPF programs can be loaded.
 
 use super::table::{Table, key, mix};
-use super::{BpfFaults, Counters, Options, PerfFaults, Source, TaskEvent};
+use super::{BpfFaults, Counters, Measuring, Options, PerfFaults, Source, TaskEvent};
 use crate::evidence::{Evidence, Kind};
 use crate::sampling::Sums;
+use cohabit_host::memory_events::MemoryEvents;
 use cohabit_testing::{Killed, sleeper};
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::collections::{BTreeMap, HashMap};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -146,6 +150,57 @@ fn threads_that_come_and_go_while_they_are_listed_start_and_end() {
     }
 }
 
+/// Set where a test's own binary is run to execute a program by another thread than the main one.
+const EXECUTES: &str = "COHABIT_TEST_EXECUTES";
+
+#[test]
+fn a_program_that_another_thread_executes() {
+    if std::env::var_os(EXECUTES).is_none() {
+        return;
+    }
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    thread::spawn(|| panic!("{}", Command::new("sleep").arg("60").exec())).join().unwrap();
+}
+
+/// A process whose main thread ends as another executes a program is followed on.
+fn another_thread_executes(mut source: impl Source) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "faults::tests::a_program_that_another_thread_executes"]).env(EXECUTES, "1");
+    let mut program = Killed::spawn(command.stdin(Stdio::piped()).stdout(Stdio::null()));
+    let pid = program.id() as i32;
+    source.follow(pid).unwrap();
+    drop(program.stdin.take());
+    while !std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n") {
+        thread::yield_now();
+    }
+    let mut events = source.read(Duration::ZERO, true).unwrap().tasks;
+    for _ in 0..3 {
+        source.refresh().unwrap();
+        events.extend(source.read(Duration::ZERO, true).unwrap().tasks);
+    }
+    let mut living = BTreeMap::new();
+    for event in &events {
+        match *event {
+            TaskEvent::Started { task, tid, .. } | TaskEvent::Exec { task, tid } => living.insert(task, tid),
+            TaskEvent::Ended { task } => living.remove(&task),
+        };
+    }
+    assert_eq!(living.into_values().collect::<Vec<_>>(), [pid], "{events:?}");
+    assert!(events.iter().any(|event| matches!(event, TaskEvent::Exec { tid, .. } if *tid == pid)), "{events:?}");
+}
+
+#[test]
+fn what_another_thread_executes_is_followed() {
+    if let Some(source) = started(&Options::default()) {
+        another_thread_executes(source);
+    }
+    match PerfFaults::start(&Options::default()) {
+        Ok(source) => another_thread_executes(source),
+        Err(error) => println!("skipped: {}", error.cause),
+    }
+}
+
 #[test]
 fn slots_are_given_out_again() {
     let Some(mut source) = started(&Options::default()) else { return };
@@ -169,6 +224,43 @@ fn slots_are_given_out_again() {
     assert!(started == ended && (301..=302).contains(&started), "{started} {ended}");
     // More than are remembered, so that some slots have been given back.
     assert_eq!((source.slots_in_use(), source.read(Duration::ZERO, true).unwrap().counters.tasks_lost), (0, 0));
+}
+
+/// As where cohabit was stopped for so long that the ring was full.
+#[test]
+fn starts_and_ends_that_the_kernel_had_no_room_for_are_found() {
+    let Some((mut source, mut sleepers)) = with_tasks(&Options::default(), 3) else { return };
+    let pids: Vec<i32> = sleepers.iter().map(|sleeper| sleeper.id() as i32).collect();
+    source.lose(pids[0]);
+    source.lose(pids[1]);
+    sleepers[0].kill().unwrap();
+    sleepers[0].wait().unwrap();
+    let mut events = Vec::new();
+    for _ in 0..3 {
+        source.refresh().unwrap();
+        events.extend(source.read(Duration::ZERO, true).unwrap().tasks);
+    }
+    let ended = super::ended(&events);
+    assert_eq!(ended.into_iter().collect::<Vec<_>>(), [0, 1], "{events:?}");
+    let again = TaskEvent::Started { task: 3, tid: pids[1], process: pids[1], parent: None };
+    assert_eq!((events.len(), events.contains(&again)), (3, true), "{events:?}");
+    assert_eq!(source.slots_in_use(), 2);
+}
+
+#[test]
+fn shared_memory_that_the_kernel_has_no_room_for_is_counted_as_lost() {
+    let Some((mut source, sleepers)) = with_tasks(&Options::default(), 1) else { return };
+    let pid = sleepers[0].id() as i32;
+    let maps = "7f0000000000-7f0000001000 rw-s 00000000 00:01 1234 /dev/shm/x\n";
+    let lost = |source: &mut BpfFaults| {
+        source.share(pid, maps).unwrap();
+        source.read(Duration::ZERO, true).unwrap().counters.events_lost
+    };
+    source.fill_shared(true);
+    assert_eq!([lost(&mut source), lost(&mut source)], [1, 1]);
+    source.fill_shared(false);
+    assert_eq!(lost(&mut source), 1);
+    assert!(!source.is_untold(pid));
 }
 
 #[test]
@@ -196,22 +288,29 @@ fn add_to_all(memory: &[AtomicU64]) {
     }
 }
 
-/// Four threads in pairs, each pair with memory of its own that both read and write: samples show who is whose partner.
-fn samples_show_partners(mut source: impl Source) {
+/// Four threads in pairs, each pair with memory of its own that both read and write: samples of theirs, which a timer
+/// takes, show who is whose partner.
+fn samples_show_partners(source: impl Source) {
     const BYTES: usize = 64 << 10;
-    // Some 20 events come before it is known that the two memories, which may lie side by side, are not one.
-    const SEEN: u64 = 400;
     assert!(source.samples());
     let memory: [Vec<AtomicU64>; 2] = std::array::from_fn(|_| (0..BYTES / 8).map(|_| AtomicU64::new(0)).collect());
+    let sampled = partners_are_shown(source, |pair| add_to_all(&memory[pair]));
+    assert!(sampled.events <= sampled.telling && sampled.telling <= sampled.samples);
+}
+
+/// Has four threads do `work` of their pairs until samples have shown enough of them.
+fn partners_are_shown(mut source: impl Source, work: impl Fn(usize) + Sync) -> Sums {
+    // Some 20 events come before it is known that the two memories, which may lie side by side, are not one.
+    const SEEN: u64 = 400;
     let over = AtomicBool::new(false);
     let (tasks, seen, counters) = thread::scope(|scope| {
         let (tell, told) = std::sync::mpsc::channel();
         for thread in 0..4 {
-            let (tell, over, memory) = (tell.clone(), &over, &memory[thread % 2]);
+            let (tell, over, work) = (tell.clone(), &over, &work);
             scope.spawn(move || {
                 tell.send((nix::unistd::gettid().as_raw(), thread)).unwrap();
                 while !over.load(Ordering::Relaxed) {
-                    add_to_all(memory);
+                    work(thread % 2);
                 }
             });
         }
@@ -247,9 +346,7 @@ fn samples_show_partners(mut source: impl Source) {
     };
     let (partners, others) = (among(true), among(false));
     assert!(partners > SEEN * 3 / 5 && partners > 5 * others, "{partners} {others} {counters:?}");
-    assert!(
-        counters.sampled.events <= counters.sampled.telling && counters.sampled.telling <= counters.sampled.samples
-    );
+    counters.sampled
 }
 
 /// Tells threads that it is over, however it ends.
@@ -274,6 +371,71 @@ fn the_clocks_samples_show_partners() {
     let options = Options { sampling: Some(10.0), ..Options::default() };
     match PerfFaults::start(&options) {
         Ok(source) => samples_show_partners(source),
+        Err(error) => println!("skipped: {}", error.cause),
+    }
+}
+
+/// What sysfs would say of a PMU that is none: the kernel's page faults, which come with addresses too, and with no data
+/// source that is known.
+fn stand_in() -> MemoryEvents {
+    let devices = tempfile::tempdir().unwrap();
+    let files = [("type", "1\n"), ("events/mem-loads", "event=0x2\n"), ("format/event", "config:0-7\n")];
+    for (path, text) in files {
+        let path = devices.path().join("stand_in").join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    MemoryEvents::find(devices.path()).unwrap()
+}
+
+/// Four threads in pairs, each pair with memory that it gives back to the kernel again and again: of the page faults that
+/// come of it, some are told as accesses that a PMU has sampled, and they show who is whose partner.
+fn accesses_show_partners(source: impl Source) {
+    const PAGE: usize = 4096;
+    const PAGES: usize = 16;
+    // So far apart that nobody is near anybody of the other pair.
+    const APART: usize = 2 << 20;
+    assert!(!source.samples());
+    let length = std::num::NonZeroUsize::new(2 * APART).unwrap();
+    let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+    // SAFETY: a new mapping, which is not touched but by the threads below, as atomics are.
+    let memory = unsafe { mmap_anonymous(None, length, protection, MapFlags::MAP_PRIVATE) }.unwrap();
+    let (start, turn) = (memory.as_ptr() as usize, AtomicU64::new(0));
+    let sampled = partners_are_shown(source, |pair| {
+        let pages = start + pair * APART;
+        for page in 0..PAGES {
+            // Other lines each time: one that is used all the time counts now and then.
+            let word = mix(turn.fetch_add(1, Ordering::Relaxed)) as usize % (PAGE / 8);
+            // SAFETY: within the mapping, aligned, and all threads use it as atomics.
+            let word = unsafe { &*((pages + page * PAGE + 8 * word) as *const AtomicU64) };
+            word.fetch_add(1, Ordering::Relaxed);
+        }
+        let given_back = NonNull::new(pages as *mut libc::c_void).unwrap();
+        // SAFETY: pages of the mapping, in which zeroes are as good as what was there.
+        unsafe { madvise(given_back, PAGES * PAGE, MmapAdvise::MADV_DONTNEED) }.unwrap();
+        thread::sleep(Duration::from_micros(500));
+    });
+    // SAFETY: the threads have ended.
+    unsafe { munmap(memory, length.get()) }.unwrap();
+    assert!(sampled.events <= sampled.telling_by_pmu && sampled.telling_by_pmu <= sampled.by_pmu);
+    assert_eq!((sampled.samples, sampled.from_another), (0, 0));
+}
+
+fn by_stand_in() -> Options {
+    Options { measuring: Some(Measuring { events: stand_in(), percent: 50.0 }), ..Options::default() }
+}
+
+#[test]
+fn accesses_show_partners_besides_ebpf() {
+    if let Some(source) = started(&by_stand_in()) {
+        accesses_show_partners(source);
+    }
+}
+
+#[test]
+fn accesses_show_partners_besides_perf_events() {
+    match PerfFaults::start(&by_stand_in()) {
+        Ok(source) => accesses_show_partners(source),
         Err(error) => println!("skipped: {}", error.cause),
     }
 }

@@ -15,9 +15,9 @@ pub(super) const ACCESSES: usize = 8;
 /// Instructions that are looked at: what follows them is another moment.
 const INSTRUCTIONS: usize = 48;
 /// Addresses of programs: what is above is the kernel's (57 bits with five levels of page tables).
-const USER_ADDRESSES: u64 = 1 << 56;
+pub(super) const USER_ADDRESSES: u64 = 1 << 56;
 /// The first page is nobody's.
-const FIRST_ADDRESS: u64 = 4096;
+pub(super) const FIRST_ADDRESS: u64 = 4096;
 
 /// Code of a task around the instruction that it runs next, or from there on.
 #[derive(Debug, Clone, Copy)]

@@ -1,12 +1,13 @@
-//! Which memory tasks use, from their registers at moments that a clock chooses: a PMU's memory samples (PEBS, IBS,
-//! SPE) without a PMU.
+//! Which memory tasks use, from their registers at moments that a clock chooses, and from accesses that a PMU samples
+//! (PEBS, IBS), where there is one.
 //!
 //! A timer's interrupt finds a task before some instruction. What that and the next few instructions read or write
 //! follows from their bytes and the registers (`decode`), as precisely as if it had been run: a *sample*, of readers
-//! and writers alike, in proportion to the time that they take. Who is sampled near one another in memory
-//! (`neighbourhoods`) shares it, as far as there are samples enough to tell (`scales`). `rate` is how often samples are
-//! taken, `waits` which say nothing.
+//! and writers alike, in proportion to the time that they take. A PMU tells the address of one access, and where its data
+//! came from (`data_source`). Who is sampled near one another in memory (`neighbourhoods`) shares it, as far as there are
+//! samples enough to tell (`scales`). `rate` is how often samples are taken, `waits` which say nothing.
 
+mod data_source;
 mod decode;
 mod delays;
 mod neighbourhoods;
@@ -16,8 +17,9 @@ mod sorted;
 mod waits;
 
 use crate::evidence::{Evidence, Kind};
+pub use data_source::DataSource;
 pub use decode::Code;
-use decode::{Access, Decode, Moment};
+use decode::{Access, Decode, FIRST_ADDRESS, Moment, USER_ADDRESSES};
 pub use delays::{DELAYS, DRAWN, Delays};
 use neighbourhoods::{LINE_BYTES, Neighbour, Neighbourhoods};
 pub use rate::{By, Switches, Telling, between};
@@ -67,6 +69,13 @@ pub struct Sums {
     pub meeting: u64,
     /// See there.
     pub meeting_after_switches: u64,
+    /// Taken by a PMU, besides the others; those that showed an access to memory that others can come to, and those of
+    /// lines that another core had written to.
+    pub by_pmu: u64,
+    /// See there.
+    pub telling_by_pmu: u64,
+    /// See there.
+    pub from_another: u64,
     /// The accesses that all showed.
     pub accesses: u64,
     /// Pairs of tasks credited.
@@ -154,16 +163,55 @@ impl Sampler {
             accesses.into_iter().map(|(place, access)| (place, access.writes, access.updates)).collect();
         *telling += u64::from(!accesses.is_empty());
         sums.accesses += accesses.len() as u64;
-        let lines = lines(&accesses, &addresses);
+        if let Some(meets) = self.see(now, task, &lines(&accesses, &addresses)) {
+            let meeting = match taken {
+                Taken::Regularly => &mut self.sums.meeting,
+                Taken::AfterSwitch => &mut self.sums.meeting_after_switches,
+            };
+            *meeting += u64::from(meets);
+        }
+        !accesses.is_empty()
+    }
+
+    /// A PMU has sampled an access of a task. `place` and `now` as above. Whether it tells anything.
+    pub fn add_access(
+        &mut self,
+        now: Duration,
+        task: u32,
+        address: u64,
+        source: DataSource,
+        place: impl Fn(u64) -> Option<(u64, u64)>,
+    ) -> bool {
+        self.sums.by_pmu += 1;
+        let is_there = source.is_of_data() && (FIRST_ADDRESS..USER_ADDRESSES).contains(&address);
+        let Some(place) = is_there.then(|| place(address)).flatten() else { return false };
+        let (writes, updates, from_another) = (source.writes(), source.updates(), source.is_from_another());
+        self.sums.telling_by_pmu += 1;
+        self.sums.from_another += u64::from(from_another);
+        self.sums.accesses += 1;
+        self.see(now, task, &[Line { place, address, writes, updates, from_another }]);
+        true
+    }
+
+    /// A task uses these lines at a moment: whether it is near others there, as far as that is known.
+    fn see(&mut self, now: Duration, task: u32, lines: &[Line]) -> Option<bool> {
         let recent = now.saturating_sub(self.recent_since);
         if recent >= RECENT_AT_MOST || recent >= RECENT && self.recent_samples >= RECENT_SAMPLES {
             (self.recent, self.recent_since, self.recent_samples) = (Neighbourhoods::of(MEETING), now, 0);
         }
-        self.recent_samples += u32::from(!accesses.is_empty());
+        self.recent_samples += u32::from(!lines.is_empty());
         let places = |neighbourhoods: &mut Neighbourhoods| -> Vec<(bool, Vec<Neighbour>)> {
             let place = |line: &Line| {
                 let (memory, address) = line.place;
-                Some((line.writes, neighbourhoods.touch(now, memory, (address, line.writes), task)?))
+                // What came from another is an event, whole, of two of whom one wrote, however often the task itself was
+                // seen there.
+                let access = (address, line.writes);
+                let near = if line.from_another {
+                    neighbourhoods.touch_others(now, memory, access, task)?
+                } else {
+                    neighbourhoods.touch(now, memory, access, task)?
+                };
+                Some((line.writes || line.from_another, near))
             };
             lines.iter().filter_map(place).collect()
         };
@@ -171,27 +219,20 @@ impl Sampler {
         self.scales.add(task, &seen);
         self.scales.meet(task, &places(&mut self.recent));
         // The first is what the task was about to use.
-        if let (Some(line), Some((_, near))) = (lines.first(), seen.first()) {
-            let near = &near[..LOOKED_AT.min(near.len())];
-            let others = near.iter().filter(|near| near.task != task).count();
-            let meeting = match taken {
-                Taken::Regularly => &mut self.sums.meeting,
-                Taken::AfterSwitch => &mut self.sums.meeting_after_switches,
-            };
-            *meeting += u64::from(others > 0 && 2 * others >= near.len());
-            if self.sightings.len() == SIGHTINGS {
-                self.sightings.pop_front();
-            }
-            let near = (near.len() as u32, others as u32);
-            self.sightings.push_back(Sighting {
-                task,
-                address: line.address,
-                writes: line.writes,
-                updates: line.updates,
-                near,
-            });
+        let (line, (_, near)) = lines.first().zip(seen.first())?;
+        let near = &near[..LOOKED_AT.min(near.len())];
+        let others = near.iter().filter(|near| near.task != task).count();
+        if self.sightings.len() == SIGHTINGS {
+            self.sightings.pop_front();
         }
-        !accesses.is_empty()
+        self.sightings.push_back(Sighting {
+            task,
+            address: line.address,
+            writes: line.writes,
+            updates: line.updates,
+            near: (near.len() as u32, others as u32),
+        });
+        Some(others > 0 && 2 * others >= near.len())
     }
 
     /// Whole events since the last call, and how often tasks met, as read at `time`.
@@ -231,13 +272,14 @@ fn mask(bytes: u64) -> u64 {
     if bytes < 8 { (1 << (8 * bytes)) - 1 } else { u64::MAX }
 }
 
-/// Accesses to a cache line: where the first was in its memory, and for the program, and whether any writes, or
-/// updates.
+/// Accesses to a cache line: where the first was in its memory, and for the program, whether any writes, or updates, and
+/// whether the line is known to have come from another core, which had written to it.
 struct Line {
     place: (u64, u64),
     address: u64,
     writes: bool,
     updates: bool,
+    from_another: bool,
 }
 
 /// Accesses to places of memories, at these addresses of the program, with those of a line made one.
@@ -250,7 +292,7 @@ fn lines(accesses: &[((u64, u64), bool, bool)], addresses: &[u64]) -> Vec<Line> 
                 line.writes |= writes;
                 line.updates |= updates;
             }
-            None => lines.push(Line { place, address, writes, updates }),
+            None => lines.push(Line { place, address, writes, updates, from_another: false }),
         }
     }
     lines

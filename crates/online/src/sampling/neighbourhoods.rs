@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// Neighbours that are looked at.
 pub(super) const MOST_NEIGHBOURS: usize = 16;
+/// Samples that are gone through where those of the task itself are passed over.
+const MOST_PASSED: usize = MOST_NEIGHBOURS * MOST_NEIGHBOURS;
 /// Those farther away say nothing.
 const FARTHEST: u64 = 1 << 20;
 /// Bytes of a cache line. No more samples than neighbours are kept so near one another.
@@ -44,6 +46,15 @@ struct Sample {
     writes: bool,
 }
 
+/// Whose samples are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whom {
+    /// The task's own too.
+    All,
+    /// Those of others.
+    Others,
+}
+
 /// A sample near another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Neighbour {
@@ -73,8 +84,30 @@ impl Neighbourhoods {
         &mut self,
         now: Duration,
         memory: u64,
-        (address, writes): (u64, bool),
+        access: (u64, bool),
         task: u32,
+    ) -> Option<Vec<Neighbour>> {
+        self.touch_near(now, memory, access, (task, Whom::All))
+    }
+
+    /// The same, and the samples nearest to it of others, as far as the task's own do not lie before them in great
+    /// number.
+    pub(super) fn touch_others(
+        &mut self,
+        now: Duration,
+        memory: u64,
+        access: (u64, bool),
+        task: u32,
+    ) -> Option<Vec<Neighbour>> {
+        self.touch_near(now, memory, access, (task, Whom::Others))
+    }
+
+    fn touch_near(
+        &mut self,
+        now: Duration,
+        memory: u64,
+        (address, writes): (u64, bool),
+        (task, whom): (u32, Whom),
     ) -> Option<Vec<Neighbour>> {
         self.clear_ended(now);
         if self.samples >= self.most {
@@ -85,9 +118,10 @@ impl Neighbourhoods {
         let mut near = Vec::with_capacity(self.neighbours);
         let (mut in_line, mut oldest, mut counts_from): (usize, Option<(u64, Place)>, u64) = (0, None, 0);
         let mut same = None;
-        for (place, there, sample) in samples.nearest(address) {
+        for (passed, (place, there, sample)) in samples.nearest(address).enumerate() {
             let distance = there.abs_diff(address);
-            if distance > FARTHEST || near.len() == self.neighbours {
+            let is_enough = near.len() == self.neighbours || whom == Whom::Others && passed == MOST_PASSED;
+            if distance > FARTHEST || is_enough {
                 break;
             }
             if sample.task == task && sample.at == at {
@@ -106,7 +140,9 @@ impl Neighbourhoods {
                 counts_from = counts_from.max(sample.counts_from);
                 oldest = oldest.into_iter().chain([(sample.at, place)]).min();
             }
-            near.push(Neighbour { task: sample.task, writes: sample.writes, distance });
+            if whom == Whom::All || sample.task != task {
+                near.push(Neighbour { task: sample.task, writes: sample.writes, distance });
+            }
         }
         if let Some(same) = same {
             samples[same].writes |= writes;
@@ -119,7 +155,7 @@ impl Neighbourhoods {
                 counts_from = at + nanoseconds(LINE_EVERY);
             }
         }
-        if let Some((_, oldest)) = oldest.filter(|_| in_line == self.neighbours) {
+        if let Some((_, oldest)) = oldest.filter(|_| in_line >= self.neighbours) {
             samples.remove(oldest);
             self.samples -= 1;
         }
@@ -208,6 +244,22 @@ mod tests {
         near.touch(second, 2, (0x1000, false), 0);
         near.touch(second, 2, (0x1008, true), 0);
         assert!(near.touch(second, 2, (0x1000, false), 1).unwrap()[0].writes);
+    }
+
+    #[test]
+    fn others_are_found_behind_the_tasks_own() {
+        let mut near = Neighbourhoods::default();
+        touch(&mut near, 0, 0x1000, 0);
+        // In a line, of which as many are kept as are looked at, and beyond.
+        (0..200).for_each(|at| drop(touch(&mut near, 1 + at, 0x2000 + at % 8 * 64, 1)));
+        assert!(touch(&mut near, 300, 0x2000, 1).unwrap().iter().all(|near| near.0 == 1));
+        let kept = near.samples;
+        let found = near.touch_others(Duration::from_secs(301), 0, (0x2000, false), 1).unwrap();
+        assert_eq!((found.len(), found[0].task, found[0].distance), (1, 0, 0x1000));
+        assert_eq!((near.samples, kept), (8 * MOST_NEIGHBOURS + 1, 8 * MOST_NEIGHBOURS + 1));
+        // Behind so many they are not looked for.
+        (0..600).for_each(|at| drop(touch(&mut near, 400 + at, 0x2000 + at * 64, 1)));
+        assert_eq!(near.touch_others(Duration::from_secs(1001), 0, (0x4000, false), 1), Some(vec![]));
     }
 
     #[test]

@@ -228,3 +228,67 @@ fn where_tasks_were_seen_is_told_once_and_who_else_is_near() {
     }
     assert_eq!(sampler.take_sightings().len(), SIGHTINGS);
 }
+
+/// PERF_MEM_S: a load, a store, one that locks, a load that hit a line which another core had written to, what is not
+/// told, and a fetch of code.
+const LOADED: DataSource = DataSource(0x2 | 0x2 << 19);
+const STORED: DataSource = DataSource(0x4);
+const LOCKED: DataSource = DataSource(0x2 | 0x2 << 24);
+const FROM_ANOTHER: DataSource = DataSource(0x2 | 0x10 << 19);
+const UNKNOWN: DataSource = DataSource(0x1 | 0x1 << 19);
+const FETCHED: DataSource = DataSource(0x10);
+
+#[test]
+fn accesses_of_a_pmu_are_samples_as_others_are() {
+    let mut sampler = Sampler::default();
+    let mut access = |second, task, address, source| {
+        let place = |address| (address != 0x9000).then_some((1, address));
+        let tells = sampler.add_access(Duration::from_secs(second), task, address, source, place);
+        (tells, taken(&mut sampler))
+    };
+    assert_eq!(access(1, 5, 0x1000, STORED), (true, vec![]));
+    assert_eq!(access(2, 3, 0x1000, LOADED), (true, vec![(3, 5, 1)]));
+    // What is no access of a program to data, or to memory that nobody else can come to, tells nothing.
+    for (address, source) in [(0x1000, FETCHED), (0, UNKNOWN), (0xffff_8000_0000_1000, LOADED), (0x9000, LOADED)] {
+        assert_eq!(access(3, 7, address, source), (false, vec![]));
+    }
+    let sums = Sums { by_pmu: 6, telling_by_pmu: 2, accesses: 2, events: 1, ..Sums::default() };
+    assert_eq!(sampler.sums, sums);
+    let sighting = |task, writes, near| Sighting { task, address: 0x1000, writes, updates: false, near };
+    assert_eq!(sampler.take_sightings(), [sighting(5, true, (0, 0)), sighting(3, false, (1, 1))]);
+    // They and a timer's lie near one another; what locks, writes.
+    let at = |second| (Duration::from_secs(second), Taken::Regularly);
+    sampler.add(at(4), 8, &super::tests::at(0x8000_0000), &LOAD, |address| Some((1, address)), NO_VALUE);
+    sampler.add_access(Duration::from_secs(5), 9, 0x8000_0000, LOCKED, |address| Some((1, address)));
+    assert_eq!(taken(&mut sampler), [(8, 9, 1)]);
+    assert!(sampler.take_sightings()[1].updates);
+    assert_eq!((sampler.sums.samples, sampler.sums.telling, sampler.sums.by_pmu), (1, 1, 7));
+}
+
+#[test]
+fn what_came_from_another_core_is_an_event_of_another() {
+    const SAMPLES: u64 = 40;
+    let events = |source| {
+        let mut sampler = Sampler::default();
+        let mut access = |second, task, address, source| {
+            sampler.add_access(Duration::from_secs(second), task, address, source, |address| Some((1, address)));
+        };
+        access(0, 5, 0x1000, STORED);
+        // Far more of its own lie around it.
+        (1..SAMPLES).for_each(|second| access(second, 3, 0x1400 + second % 4 * 64, LOADED));
+        (0..SAMPLES).for_each(|second| access(SAMPLES + second, 3, 0x1400 + second % 4 * 64, source));
+        let found = taken(&mut sampler);
+        assert!(found.iter().all(|&(a, b, _)| (a, b) == (3, 5)));
+        (found.iter().map(|pair| pair.2).sum::<u64>(), sampler.sums.from_another)
+    };
+    let (of_loads, none) = events(LOADED);
+    let (all, from_another) = events(FROM_ANOTHER);
+    // The first few of its own find the other among few neighbours in either case.
+    assert!(of_loads < SAMPLES / 8 && (SAMPLES..=SAMPLES + of_loads).contains(&all), "{of_loads} {all}");
+    assert_eq!((none, from_another), (0, SAMPLES));
+    // Of whom else it is cannot be said where nobody else was seen.
+    let mut alone = Sampler::default();
+    alone.add_access(Duration::ZERO, 3, 0x1000, FROM_ANOTHER, |address| Some((1, address)));
+    alone.add_access(Duration::from_secs(1), 3, 0x1000, FROM_ANOTHER, |address| Some((1, address)));
+    assert_eq!((taken(&mut alone), alone.take_sightings()[1].near), (vec![], (0, 0)));
+}

@@ -72,10 +72,12 @@ impl Session {
     /// What an event stands for, on average, where the tasks have run so long.
     pub(super) fn time_of_event(&self, ran: Duration) -> Duration {
         let sampled = self.counters.sampled;
-        let apart = ran.checked_div(sampled.samples.try_into().unwrap_or(u32::MAX)).unwrap_or_default();
+        let regular = sampled.samples + sampled.by_pmu;
+        let apart = ran.checked_div(regular.try_into().unwrap_or(u32::MAX)).unwrap_or_default();
         // Samples after switches find tasks at work more often than they are.
-        let telling = (sampled.telling + sampled.telling_after_switches).max(1);
-        let apart = apart.mul_f64(sampled.telling as f64 / telling as f64);
+        let telling = sampled.telling + sampled.telling_by_pmu;
+        let all = (telling + sampled.telling_after_switches).max(1);
+        let apart = apart.mul_f64(telling as f64 / all as f64);
         time_of_event(self.weighed, sampled.events as f64, apart)
     }
 

@@ -19,6 +19,12 @@ impl Session {
             );
             self.log.tell(now, "warning", text, Vec::new());
         }
+        let left_out = self.counters.tasks_without_pmu;
+        if left_out > 0 && !std::mem::replace(&mut self.said_pmu, true) {
+            let tasks = if left_out == 1 { "task is" } else { "tasks are" };
+            let text = format!("{left_out} {tasks} not sampled by the PMU: too many files would be open (ulimit -Hn)");
+            self.log.tell(now, "warning", text, Vec::new());
+        }
     }
 
     /// Says what of a job cannot be seen or placed from here.

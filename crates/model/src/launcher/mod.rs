@@ -1,6 +1,8 @@
 //! Launchers of MPI ranks, which `observe` watches the ranks of and `apply` tells where to put them; and by which
 //! variables of its environment a process knows its rank (mpirun(1), the PMI and PMIx standards, srun(1)).
 
+pub mod words;
+
 /// An MPI whose binary interface a library is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
