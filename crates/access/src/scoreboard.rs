@@ -15,6 +15,9 @@ const LARGEST_WINDOW: u64 = 1024;
 /// Addresses of recent stores that are remembered, at most.
 const STORES_KNOWN: usize = 1024;
 
+/// Iterations of a run that are gone through one by one, at most: the rest take what the second half of them takes.
+const MOST_ROUNDS: u64 = 1 << 16;
+
 /// What a core is like for whom dependences between instructions are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dependences {
@@ -86,8 +89,18 @@ impl Scoreboard {
         let first = self.window.div_ceil(flow.instructions) + 1;
         let repeats = times > 2 * first && is_steady(segment, anchors, times);
         let mut before: Option<Before> = None;
+        let mut half: Option<Before> = None;
         let mut iteration = 0;
         while iteration < times {
+            if iteration == MOST_ROUNDS / 2 {
+                half = Some(Before { iteration, all_done: self.all_done, state: Vec::new(), moved: moved.clone() });
+            }
+            if let Some(half) = half.as_ref().filter(|_| iteration == MOST_ROUNDS) {
+                iteration += self.skip(half, iteration, times, flow, moved);
+                self.remember(segment, flow, anchors, iteration);
+                (iteration..times).for_each(|left| self.round(segment, flow, anchors, left, moved));
+                return;
+            }
             if repeats && iteration >= first {
                 match &before {
                     Some(before) if self.state(flow).eq(before.state.iter().copied()) => {
@@ -127,7 +140,7 @@ impl Scoreboard {
                     begin = begin.max(self.memory_at(address(segment, anchors, access, iteration)));
                 }
             }
-            let there = begin + takes;
+            let there = begin.saturating_add(takes);
             self.ready[usize::from(writes[0]) % REGISTERS] = there;
             self.ready[usize::from(writes[1]) % REGISTERS] = there;
             end = end.max(there);
@@ -143,14 +156,15 @@ impl Scoreboard {
                 self.number += 1;
                 (floor, end, stored) = (self.floor(), 0, 0);
                 if access > from {
-                    moved[from.min(moved.len() - 1)] += self.all_done - told;
+                    let at = from.min(moved.len() - 1);
+                    moved[at] = moved[at].saturating_add(self.all_done - told);
                     told = self.all_done;
                     from = access;
                 }
             }
         }
         let last = moved.len() - 1;
-        moved[last] += self.all_done - told;
+        moved[last] = moved[last].saturating_add(self.all_done - told);
     }
 
     /// Before that nothing begins any more.
@@ -277,7 +291,7 @@ mod tests {
         let mut board = Scoreboard::new(core);
         let mut moved = Vec::new();
         board.run(&segment, &Flow::of(&segment), anchors, times, &mut moved);
-        assert_eq!(moved.iter().sum::<u64>(), board.all_done);
+        assert_eq!(moved.iter().fold(0, |sum: u64, one| sum.saturating_add(*one)), board.all_done);
         board.all_done as f64 / PARTS_OF_A_CYCLE as f64
     }
 
@@ -325,6 +339,20 @@ mod tests {
         // The second begins with the first, the third where the first is done: two at a time, and the last one cycle later.
         assert_eq!(of(32), 50.0 * 32.0 + 1.0);
         assert!(of(64) < 1200.0 && of(64) > of(1024) && of(1024) < 150.0, "{} {}", of(64), of(1024));
+    }
+
+    /// A few bytes may say that something runs any number of times: that takes no time, and no time is too long.
+    #[test]
+    fn any_number_of_iterations_can_be_told() {
+        let apart = &[(0x1000, 8), (0x1000 + (1 << 40), -8)][..];
+        for times in [MOST_ROUNDS - 1, MOST_ROUNDS, 3 * MOST_ROUNDS + 5, 1 << 40, u64::MAX] {
+            let found = cycles(CORE, &[LOAD, ADD, STORE], &[(0, Read), (2, Write)], apart, times);
+            // Nothing is in the way of a load but the window, in which there are ten others.
+            let expected = times as f64 * 6.0 / 10.0;
+            let least = expected.min(u64::MAX as f64 / 256.0) / 2.0;
+            assert!(found > least / 2.0 && found <= (4.0 * least).max(1e6), "{times}: {found}");
+            assert!(cycles(CORE, &[ADD], &[], &[], times) >= (times as f64).min(7e16), "{times}");
+        }
     }
 
     /// The same, obviously: each instruction by itself, and all that was ever stored remembered.

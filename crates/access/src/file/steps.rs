@@ -61,7 +61,7 @@ impl Waiting<'_> {
                 self.each.push(each);
             }
         } else {
-            all = self.moved.iter().sum();
+            all = self.moved.iter().fold(0, |sum: u64, moved| sum.saturating_add(*moved));
         }
         all - told.saturating_mul(ran.times).min(all)
     }
