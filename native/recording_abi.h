@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #define COHABIT_RECORDING_MAGIC 0x3143455247434f43ull /* "COCGREC1" */
-#define COHABIT_RECORDING_VERSION 2u
+#define COHABIT_RECORDING_VERSION 3u
 #define COHABIT_RECORDING_HEAD_BYTES (8ull << 20)
 #define COHABIT_RECORDING_FORKS_AT (6ull << 20)
 #define COHABIT_RECORDING_MAX_FORKS 65536u
@@ -28,6 +28,7 @@
 /* Chunks of a task from one restart of its predictions to the next, at most. */
 #define COHABIT_RECORDING_RESTART 8u
 #define COHABIT_RECORDING_MAX_SEGMENTS (1u << 20)
+#define COHABIT_RECORDING_ALIGN 8u
 
 typedef struct {
     uint64_t magic;
@@ -57,7 +58,7 @@ typedef struct {
     uint64_t position;
 } cohabit_recorded_fork_t;
 
-#define COHABIT_CHUNK_DEFINITIONS 1u /* of segments, in the order of their numbers: cohabit_segment_t with its accesses */
+#define COHABIT_CHUNK_DEFINITIONS 1u /* of segments, in the order of their numbers: cohabit_segment_t, its accesses, its code */
 #define COHABIT_CHUNK_STEPS 2u       /* of one task */
 #define COHABIT_CHUNK_MAPPINGS 3u    /* cohabit_mapping_t, in the order in which they were made */
 typedef struct {
@@ -71,9 +72,12 @@ typedef struct {
 typedef struct {
     uint64_t pc;            /* of its first instruction */
     uint32_t instructions;  /* all of them */
-    uint32_t bytes;         /* of code */
+    uint32_t bytes;         /* from the first byte of its code to the last */
     uint32_t anchors;
     uint32_t accesses;
+    uint32_t code;   /* bytes of its instructions, one behind the other, and zeros to a multiple of COHABIT_RECORDING_ALIGN:
+                        behind the accesses. Of a very long one those at the end are missing */
+    uint32_t behind; /* instructions behind the one that makes the last access, which that counts as its own */
 } cohabit_segment_t;
 /* From this version of the process's mappings on the addresses are bytes of an object that other processes may have
  * mapped too: the same number for the same object in the whole run. Object 0: memory of the process's own again. */

@@ -2,8 +2,8 @@
 //! what it says it is, and come back when it is written. `cargo fuzz run TARGET` searches for bytes that break this
 //! (fuzz_targets/); `cargo test -p cohabit --test fuzz` feeds the seeds in testdata/fuzz on any Rust.
 
-use cohabit_access::Recording;
 use cohabit_access::file::{Meta, RecordingFile, Writer};
+use cohabit_access::{Dependences, PARTS_OF_A_CYCLE, Recording};
 use cohabit_apply::{EXPORTERS, Identify, LaunchPlan, Pinning, Placement};
 use cohabit_formats::import::{FORMATS, Format, import};
 use cohabit_formats::npz::{read_profile, write_profile};
@@ -262,10 +262,20 @@ pub fn recording_members(data: &[u8]) {
     with_file("r.rec", &file, read_recording);
 }
 
+/// For whom it is asked how long instructions wait for one another.
+const CORE: Dependences = Dependences { window: 224, load: 4 * PARTS_OF_A_CYCLE };
+
 fn read_recording(path: &Path) {
     let Ok(recording) = RecordingFile::open(path) else { return };
     for task in 0..recording.tasks().len().min(64) as u32 {
         let Ok(mut steps) = recording.steps(task) else { continue };
+        for _ in 0..STEPS {
+            if !matches!(steps.next_step(), Ok(Some(_))) {
+                break;
+            }
+        }
+        // The code as well.
+        let Ok(mut steps) = recording.steps_with(task, CORE) else { continue };
         for _ in 0..STEPS {
             if !matches!(steps.next_step(), Ok(Some(_))) {
                 break;

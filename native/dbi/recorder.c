@@ -105,6 +105,19 @@ copy_bytes(void *to, const void *from, uint32_t bytes)
         ((uint8_t *)to)[i] = ((const uint8_t *)from)[i];
 }
 
+static uint32_t
+bytes_of_accesses(const cohabit_segment_t *segment)
+{
+    return segment->accesses * (uint32_t)sizeof(cohabit_recorded_access_t);
+}
+
+/* As they are written: with the zeros behind. */
+static uint32_t
+bytes_of_code(const cohabit_segment_t *segment)
+{
+    return (segment->code + COHABIT_RECORDING_ALIGN - 1) / COHABIT_RECORDING_ALIGN * COHABIT_RECORDING_ALIGN;
+}
+
 /* Translated code goes on in the child: the numbers of segments stay, and their definitions come along. What the parent
  * defines meanwhile does not. */
 static bool
@@ -122,7 +135,7 @@ copy_definitions(const char *from, uint64_t chunks)
         uint32_t bytes = 0;
         for (; left > 0 && bytes < chunk->used; left--) {
             const cohabit_segment_t *segment = (const cohabit_segment_t *)((const char *)(chunk + 1) + bytes);
-            bytes += (uint32_t)(sizeof(*segment) + segment->accesses * sizeof(cohabit_recorded_access_t));
+            bytes += (uint32_t)sizeof(*segment) + bytes_of_accesses(segment) + bytes_of_code(segment);
         }
         copy_bytes(copy + 1, chunk + 1, bytes);
         copy->used = bytes;
@@ -216,15 +229,18 @@ room_for(uint32_t bytes)
 }
 
 static uint32_t
-intern_locked(const cohabit_segment_t *segment, const cohabit_recorded_access_t *accesses)
+intern_locked(const cohabit_segment_t *segment, const cohabit_recorded_access_t *accesses, const uint8_t *code)
 {
-    uint32_t more = segment->accesses * (uint32_t)sizeof(*accesses), bytes = (uint32_t)sizeof(*segment) + more;
-    uint64_t hash = hash_of(accesses, more, hash_of(segment, sizeof(*segment), 0xcbf29ce484222325ull));
+    uint32_t of_accesses = bytes_of_accesses(segment), of_code = bytes_of_code(segment);
+    uint32_t bytes = (uint32_t)sizeof(*segment) + of_accesses + of_code;
+    uint64_t hash = hash_of(accesses, of_accesses, hash_of(segment, sizeof(*segment), 0xcbf29ce484222325ull));
+    hash = hash_of(code, of_code, hash);
     uint32_t slot = (uint32_t)(hash % INTERN_SLOTS);
     for (; file.interned[slot].number != 0; slot = (slot + 1) % INTERN_SLOTS) {
         const uint8_t *known = (const uint8_t *)file.head + file.interned[slot].offset;
         if (file.interned[slot].hash == hash && same_bytes(known, segment, sizeof(*segment)) &&
-            same_bytes(known + sizeof(*segment), accesses, more))
+            same_bytes(known + sizeof(*segment), accesses, of_accesses) &&
+            same_bytes(known + sizeof(*segment) + of_accesses, code, of_code))
             return file.interned[slot].number - 1;
     }
     uint32_t number = (uint32_t)file.segments;
@@ -234,7 +250,8 @@ intern_locked(const cohabit_segment_t *segment, const cohabit_recorded_access_t 
         return COHABIT_RECORDING_MAX_SEGMENTS;
     }
     copy_bytes(to, segment, sizeof(*segment));
-    copy_bytes(to + sizeof(*segment), accesses, more);
+    copy_bytes(to + sizeof(*segment), accesses, of_accesses);
+    copy_bytes(to + sizeof(*segment) + of_accesses, code, of_code);
     recorder_shapes[number] = (segment_shape_t) { (uint16_t)segment->anchors, (uint16_t)segment->accesses };
     file.interned[slot].hash = hash;
     file.interned[slot].offset = (uint64_t)(to - (uint8_t *)file.head);
@@ -245,10 +262,10 @@ intern_locked(const cohabit_segment_t *segment, const cohabit_recorded_access_t 
 }
 
 uint32_t
-recorder_intern(const cohabit_segment_t *segment, const cohabit_recorded_access_t *accesses)
+recorder_intern(const cohabit_segment_t *segment, const cohabit_recorded_access_t *accesses, const uint8_t *code)
 {
     system_lock(&file.intern_lock);
-    uint32_t number = intern_locked(segment, accesses);
+    uint32_t number = intern_locked(segment, accesses, code);
     system_unlock(&file.intern_lock);
     return number;
 }

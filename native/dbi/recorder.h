@@ -58,7 +58,7 @@ void recorder_phase(task_t *me, uint64_t number);
 void recorder_behind_atomic(task_t *me, uint64_t address, uint64_t group);
 
 /* A segment's number, the same for equal ones; COHABIT_RECORDING_MAX_SEGMENTS where there is no room. */
-uint32_t recorder_intern(const cohabit_segment_t *segment, const cohabit_recorded_access_t *accesses);
+uint32_t recorder_intern(const cohabit_segment_t *segment, const cohabit_recorded_access_t *accesses, const uint8_t *code);
 
 /* What inserted code jumps to when the buffer is full (slots.h). */
 void recorder_full(task_t *me, uint64_t address, uint64_t group);

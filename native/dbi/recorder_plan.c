@@ -47,7 +47,9 @@ end_segment(recorder_planner_t *planner)
     /* What comes behind the last access is counted with it. */
     if (planner->segment.accesses > 0)
         planner->accesses[planner->segment.accesses - 1].instructions += planner->instructions;
-    uint32_t number = recorder_intern(&planner->segment, planner->accesses);
+    planner->segment.behind = planner->instructions;
+    memset(planner->code + planner->segment.code, 0, COHABIT_RECORDING_ALIGN);
+    uint32_t number = recorder_intern(&planner->segment, planner->accesses, planner->code);
     if (number < COHABIT_RECORDING_MAX_SEGMENTS)
         add_segment(planner, number);
     planner->first = NULL;
@@ -60,6 +62,27 @@ begin_segment(recorder_planner_t *planner, instr_t *instr)
     planner->first = instr;
     memset(&planner->segment, 0, sizeof(planner->segment));
     planner->segment.pc = (uint64_t)(ptr_uint_t)instr_get_app_pc(instr);
+    planner->code_ends = false;
+}
+
+/* Keeps the bytes of an instruction, as the program has them. */
+static void
+keep_code(recorder_planner_t *planner, instr_t *instr)
+{
+    app_pc pc = instr_get_app_pc(instr);
+    cohabit_segment_t *segment = &planner->segment;
+    int length = 0;
+    if (pc != NULL)
+        length = instr_raw_bits_valid(instr) ? instr_length(planner->drcontext, instr)
+                                             : decode_sizeof(planner->drcontext, pc, NULL, NULL);
+    size_t got = 0;
+    if (length <= 0 || segment->code + (uint32_t)length > SEGMENT_CODE)
+        planner->code_ends = true;
+    else if (!planner->code_ends && dr_safe_read(pc, (size_t)length, planner->code + segment->code, &got) &&
+             got == (size_t)length)
+        segment->code += (uint32_t)length;
+    else
+        planner->code_ends = true;
 }
 
 void
@@ -72,6 +95,7 @@ recorder_plan_instr(recorder_planner_t *planner, instr_t *instr, bool apart)
     uint64_t end = (uint64_t)(ptr_uint_t)instr_get_app_pc(instr) + (uint64_t)instr_length(planner->drcontext, instr);
     if (end > planner->segment.pc + planner->segment.bytes && end - planner->segment.pc < 65536)
         planner->segment.bytes = (uint32_t)(end - planner->segment.pc);
+    keep_code(planner, instr);
     planner->segment.instructions++;
     planner->instructions++;
     /* The accesses made apart come behind the segment that holds their instruction. */

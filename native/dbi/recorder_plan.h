@@ -7,6 +7,8 @@
 
 /* Accesses of one segment, at most; a longer one is cut. */
 #define SEGMENT_ACCESSES 256u
+/* Bytes of code that are kept of one: those of a basic block of DynamoRIO's usual size. */
+#define SEGMENT_CODE 4096u
 
 typedef struct {
     instr_t *where; /* its address is left before this instruction */
@@ -34,6 +36,8 @@ typedef struct {
     cohabit_segment_t segment;
     instr_t *first; /* of the segment under way; NULL: none is */
     uint32_t instructions; /* since the last access */
+    bool code_ends; /* there was no room, or the code could not be read: no more of it is kept */
+    uint8_t code[SEGMENT_CODE + COHABIT_RECORDING_ALIGN];
     cohabit_recorded_access_t accesses[SEGMENT_ACCESSES];
     anchor_t anchors[SEGMENT_ACCESSES];
     address_t addresses[SEGMENT_ACCESSES]; /* of the anchors */

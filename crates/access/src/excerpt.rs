@@ -5,7 +5,7 @@
 //! that caches have what they would have.
 
 use crate::outline::{Interval, Place, Touched};
-use crate::{AccessKind, Outline, Reason, Recording, Step, Steps, StridedAccess, TaskInfo};
+use crate::{AccessKind, Dependences, Outline, Reason, Recording, Step, Steps, StridedAccess, TaskInfo};
 use cohabit_model::Result;
 use std::collections::{HashMap, VecDeque};
 use std::sync::OnceLock;
@@ -152,24 +152,19 @@ impl Recording for Excerpt<'_> {
     }
 
     fn steps(&self, task: u32) -> Result<Box<dyn Steps + '_>> {
-        Ok(Box::new(ExcerptSteps {
-            of: self,
-            task,
-            part: 0,
-            mark: 0,
-            number: 0,
-            begun: false,
-            inner: None,
-            at: Place::default(),
-            ready: VecDeque::new(),
-            ahead: VecDeque::new(),
-        }))
+        Ok(Box::new(ExcerptSteps::new(self, task, None)))
+    }
+
+    fn steps_with(&self, task: u32, core: Dependences) -> Result<Box<dyn Steps + '_>> {
+        Ok(Box::new(ExcerptSteps::new(self, task, Some(core))))
     }
 }
 
 struct ExcerptSteps<'a> {
     of: &'a Excerpt<'a>,
     task: u32,
+    /// For which core it is told how long instructions wait for one another.
+    core: Option<Dependences>,
     /// The part that is under way or next, and which of its marks is next.
     part: usize,
     mark: usize,
@@ -184,7 +179,23 @@ struct ExcerptSteps<'a> {
     ahead: VecDeque<Step>,
 }
 
-impl ExcerptSteps<'_> {
+impl<'a> ExcerptSteps<'a> {
+    fn new(of: &'a Excerpt<'a>, task: u32, core: Option<Dependences>) -> Self {
+        Self {
+            of,
+            task,
+            core,
+            part: 0,
+            mark: 0,
+            number: 0,
+            begun: false,
+            inner: None,
+            at: Place::default(),
+            ready: VecDeque::new(),
+            ahead: VecDeque::new(),
+        }
+    }
+
     fn place(&self, cut: usize) -> Place {
         self.of.outline.place(cut, self.task as usize)
     }
@@ -200,7 +211,10 @@ impl ExcerptSteps<'_> {
     fn open(&mut self, place: Place) -> Result<()> {
         let inner = match &mut self.inner {
             Some(inner) => inner,
-            none => none.insert(self.of.recording.steps(self.task)?),
+            none => none.insert(match self.core {
+                Some(core) => self.of.recording.steps_with(self.task, core)?,
+                None => self.of.recording.steps(self.task)?,
+            }),
         };
         if place.position > self.at.position.saturating_add(LEAST_SKIPPED) {
             if let Some(position) = inner.skip_to(place.position)? {
@@ -258,17 +272,20 @@ impl ExcerptSteps<'_> {
                 _ => (u64::MAX, u64::MAX),
             };
             return Ok(Some(match step {
-                Step::Compute { instructions } => {
+                Step::Compute { instructions, latency } => {
                     let now = instructions.min(most_instructions);
+                    let first = u128::from(latency) * u128::from(now) / u128::from(instructions.max(1));
+                    let first = if now < instructions { first as u64 } else { latency };
                     self.at.instructions = self.at.instructions.saturating_add(now);
                     if now < instructions {
-                        self.ahead.push_front(Step::Compute { instructions: instructions - now });
+                        let rest = Step::Compute { instructions: instructions - now, latency: latency - first };
+                        self.ahead.push_front(rest);
                     }
                     if now == 0 {
                         // Only sleep is left before the place.
                         return Ok(None);
                     }
-                    Step::Compute { instructions: now }
+                    Step::Compute { instructions: now, latency: first }
                 }
                 Step::Idle { time_ns } => {
                     let now = time_ns.min(most_idle);

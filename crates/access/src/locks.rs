@@ -1,7 +1,7 @@
 //! A recording as if its tasks took locks, and made atomic accesses, in any order.
 
 use crate::hashing::Blocks;
-use crate::{BLOCK_SHIFT, Outline, Reason, Recording, Step, Steps, StridedAccess, TaskInfo};
+use crate::{BLOCK_SHIFT, Dependences, Outline, Reason, Recording, Step, Steps, StridedAccess, TaskInfo};
 use cohabit_model::Result;
 use std::collections::VecDeque;
 
@@ -23,14 +23,24 @@ pub struct FreeLocks<'a> {
     pub tells_counts: bool,
 }
 
+impl FreeLocks<'_> {
+    fn free<'a>(&self, steps: Box<dyn Steps + 'a>) -> Box<dyn Steps + 'a> {
+        let tells_counts = self.tells_counts;
+        Box::new(Free { steps, tells_counts, ahead: VecDeque::new(), locks: Blocks::default(), ended: false })
+    }
+}
+
 impl Recording for FreeLocks<'_> {
     fn tasks(&self) -> &[TaskInfo] {
         self.recording.tasks()
     }
 
     fn steps(&self, task: u32) -> Result<Box<dyn Steps + '_>> {
-        let (steps, tells_counts) = (self.recording.steps(task)?, self.tells_counts);
-        Ok(Box::new(Free { steps, tells_counts, ahead: VecDeque::new(), locks: Blocks::default(), ended: false }))
+        Ok(self.free(self.recording.steps(task)?))
+    }
+
+    fn steps_with(&self, task: u32, core: Dependences) -> Result<Box<dyn Steps + '_>> {
+        Ok(self.free(self.recording.steps_with(task, core)?))
     }
 
     fn outline(&self) -> Result<Option<Outline>> {

@@ -11,7 +11,7 @@
 //! A wait belongs to the look that it is in: that look stays, and all that comes behind it until the next.
 
 use crate::stage::{Mark, Stage};
-use crate::{Reason, Step};
+use crate::{Reason, Step, StridedAccess};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -80,9 +80,12 @@ impl<T: Stage> Looks<T> {
                     if accesses.iter().any(|access| access.kind.writes() && access.base >= self.shared_from) {
                         return false;
                     }
-                    (accesses, iterations).hash(&mut hasher);
+                    // How long they wait for one another is no matter of what is found.
+                    let alike = |access: &StridedAccess| StridedAccess { latency: 0, ..*access };
+                    accesses.iter().map(alike).for_each(|access| access.hash(&mut hasher));
+                    (accesses.len(), iterations).hash(&mut hasher);
                 }
-                Step::Compute { instructions } => instructions.hash(&mut hasher),
+                Step::Compute { instructions, .. } => instructions.hash(&mut hasher),
                 Step::Code { .. } => {} // it is told where it is another than before
                 _ => return false,
             }
@@ -199,8 +202,8 @@ impl<T: Stage> Stage for Looks<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::AccessKind;
     use crate::stage::AsDecoded;
-    use crate::{AccessKind, StridedAccess};
 
     const SHARED: u64 = 1 << 47;
     const FLAG: u64 = SHARED + 0x1008;
@@ -293,6 +296,18 @@ mod tests {
                 second_message.iter().filter(|step| !matches!(step, Step::Polled { .. })).cloned().collect();
             assert_eq!(rest, wanted, "{first} {second}");
         }
+    }
+
+    #[test]
+    fn how_long_instructions_wait_tells_no_look_apart() {
+        let mut marked = vec![ENTERS];
+        for round in 0..5 {
+            let access = StridedAccess { latency: round, ..StridedAccess::new(AccessKind::Read, FLAG, 8) };
+            marked.extend([LOOKS, Marked::Step(Step::access(access))]);
+            marked.push(Marked::Step(Step::Compute { instructions: 3, latency: round.into() }));
+        }
+        marked.extend([LOOKS, LEAVES]);
+        assert_eq!(polls(&told(marked)), 4);
     }
 
     #[test]

@@ -362,7 +362,7 @@ impl<'a> Walk<'a> {
                     false => task.steps.recycle(accesses),
                 }
             }
-            Step::Compute { instructions } => {
+            Step::Compute { instructions, .. } => {
                 let now = room.min(instructions - done);
                 task.place.instructions += now;
                 task.time += now;

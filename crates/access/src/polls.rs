@@ -151,7 +151,7 @@ impl Polls {
         let [Step::Loop { accesses: same, .. }] = &unit[..] else { return false };
         let unmoved = |(now, before): (&StridedAccess, &StridedAccess)| {
             let stride = if *iterations == 1 { 0 } else { now.stride };
-            StridedAccess { stride, ..*now } == *before
+            StridedAccess { stride, latency: before.latency, ..*now } == *before
         };
         let goes_on = accesses.len() == same.len() && accesses.iter().zip(same).all(unmoved);
         *times = times.saturating_add(if goes_on { *iterations } else { 0 });
@@ -285,7 +285,7 @@ impl Unit {
             self.times += u64::from(self.steps.len() == self.marks.len());
             return true;
         }
-        if *step != self.steps[self.same] {
+        if !is_alike(step, &self.steps[self.same]) {
             return false;
         }
         self.same += 1;
@@ -294,6 +294,21 @@ impl Unit {
             self.times += 1;
         }
         true
+    }
+}
+
+/// Whether steps are the same but for how long instructions wait for one another: what repeats is taken to wait for as
+/// long each time.
+fn is_alike(one: &Step, other: &Step) -> bool {
+    match (one, other) {
+        (Step::Loop { accesses, iterations }, Step::Loop { accesses: others, iterations: times }) => {
+            let same = |(access, other): (&StridedAccess, &StridedAccess)| {
+                StridedAccess { latency: other.latency, ..*access } == *other
+            };
+            iterations == times && accesses.len() == others.len() && accesses.iter().zip(others).all(same)
+        }
+        (Step::Compute { instructions, .. }, Step::Compute { instructions: others, .. }) => instructions == others,
+        _ => one == other,
     }
 }
 
@@ -349,7 +364,7 @@ pub(crate) fn fingerprint(step: &Step) -> u64 {
             accesses.iter().for_each(|access| mark.add(access));
             mark.finish()
         }
-        Step::Compute { instructions } => mix(instructions.wrapping_add(2 << 56)) | 1,
+        Step::Compute { instructions, .. } => mix(instructions.wrapping_add(2 << 56)) | 1,
         Step::Code { page } => mix(page.wrapping_add(3 << 56)) | 1,
         _ => NO_FINGERPRINT,
     }
@@ -412,7 +427,7 @@ mod tests {
 
     #[test]
     fn what_is_read_until_another_writes_it_is_a_wait() {
-        let pause = Step::Compute { instructions: 3 };
+        let pause = Step::compute(3);
         let stack = Step::access(StridedAccess::new(AccessKind::ReadWrite, 0x7000, 8));
         for unit in [vec![read(FLAG)], vec![read(FLAG), pause.clone()], vec![pause, read(FLAG), stack]] {
             for count in [4, 5, 1000] {
@@ -471,9 +486,32 @@ mod tests {
         assert!(found.contains(&wait(Some(FLAG))));
     }
 
+    /// A loop that polls is found however long its instructions wait for one another each time.
+    #[test]
+    fn how_long_instructions_wait_tells_no_repetition_apart() {
+        let later = |mut step: Step, round: usize| {
+            match &mut step {
+                Step::Loop { accesses, .. } => accesses.iter_mut().for_each(|access| access.latency = round as u32 % 5),
+                Step::Compute { latency, .. } => *latency = round as u64 % 3,
+                _ => {}
+            }
+            step
+        };
+        for unit in [vec![read(FLAG)], vec![read(FLAG), Step::compute(3)]] {
+            for end in [vec![wait(None), read(FLAG), read(0x2000)], vec![read(0x2000)]] {
+                let mut steps = times(&unit, 40);
+                steps.extend(end);
+                let waiting = (0..).zip(&steps).map(|(round, step)| later(step.clone(), round)).collect();
+                let (found, wanted) = (told(waiting), told(steps));
+                assert_eq!(found.len(), wanted.len());
+                assert!(found.iter().zip(&wanted).all(|(one, other)| is_alike(one, other)), "{found:?} {wanted:?}");
+            }
+        }
+    }
+
     #[test]
     fn repetitions_that_wait_for_nothing_stay() {
-        let unit = [read(FLAG), Step::Compute { instructions: 3 }, read(0x2000)];
+        let unit = [read(FLAG), Step::compute(3), read(0x2000)];
         for count in [1, 2, 3, 4, 5, 6, 40] {
             for end in [vec![], vec![wait(None), read(0x9000)], vec![read(FLAG)], vec![read(FLAG), read(0x5000)]] {
                 let mut steps = times(&unit, count);

@@ -1,7 +1,7 @@
 //! Where steps come from: a file, a running program, a test.
 
 use crate::polls::NO_FINGERPRINT;
-use crate::{Outline, Sieve, Step, StridedAccess, Told};
+use crate::{Dependences, Outline, Sieve, Step, StridedAccess, Told};
 use cohabit_model::Result;
 
 /// What is known of a task before its steps are read.
@@ -58,6 +58,18 @@ pub trait Recording: Sync {
     /// # Panics
     /// If there is no such task.
     fn steps(&self, task: u32) -> Result<Box<dyn Steps + '_>>;
+
+    /// The same, and how long instructions of the task wait for one another on such a core
+    /// ([`StridedAccess::latency`]), as far as the recording tells.
+    ///
+    /// # Errors
+    /// As [`Recording::steps`].
+    ///
+    /// # Panics
+    /// As [`Recording::steps`].
+    fn steps_with(&self, task: u32, _: Dependences) -> Result<Box<dyn Steps + '_>> {
+        self.steps(task)
+    }
 
     /// Its outline, where that is known without reading it.
     ///

@@ -3,7 +3,13 @@
 use crate::AccessKind;
 use cohabit_model::{Error, Result};
 
-const HEAD_BYTES: usize = 24;
+const HEAD_BYTES: usize = 32;
+/// Before code was kept.
+const HEAD_BYTES_WITHOUT_CODE: usize = 24;
+/// The first format that has code.
+pub(crate) const FIRST_FORMAT_WITH_CODE: u32 = 5;
+/// Code ends with zeros, so that definitions begin at a multiple of this.
+const ALIGN: usize = 8;
 const ACCESS_BYTES: usize = 16;
 const READ: u16 = 1;
 const WRITE: u16 = 2;
@@ -50,7 +56,7 @@ pub struct Segment {
     pub pc: u64,
     /// Whose code they are.
     pub owner: Owner,
-    /// Bytes of code.
+    /// From the first byte of its code to the last.
     pub code_bytes: u32,
     /// How many instructions.
     pub instructions: u32,
@@ -58,16 +64,22 @@ pub struct Segment {
     pub anchors: u32,
     /// Its accesses, in program order.
     pub accesses: Vec<SegmentAccess>,
+    /// Its instructions as the processor reads them; of a very long segment without the last ones. Nothing in older
+    /// recordings.
+    pub code: Vec<u8>,
+    /// Instructions behind the one that makes the last access.
+    pub behind: u32,
 }
 
-/// Reads definitions that follow one another.
+/// Reads definitions that follow one another, in a recording of that format.
 ///
 /// # Errors
 /// They are cut short or contradict themselves.
-pub fn read_segments(mut from: &[u8]) -> Result<Vec<Segment>> {
+pub fn read_segments(mut from: &[u8], format: u32) -> Result<Vec<Segment>> {
+    let with_code = format >= FIRST_FORMAT_WITH_CODE;
     let mut segments = Vec::new();
     while !from.is_empty() {
-        let (segment, rest) = read_segment(from)
+        let (segment, rest) = read_segment(from, with_code)
             .ok_or_else(|| Error::new(format!("damaged: segment {} is not whole", segments.len())))?;
         segments.push(segment);
         from = rest;
@@ -75,11 +87,13 @@ pub fn read_segments(mut from: &[u8]) -> Result<Vec<Segment>> {
     Ok(segments)
 }
 
-fn read_segment(from: &[u8]) -> Option<(Segment, &[u8])> {
-    let (head, rest) = from.split_at_checked(HEAD_BYTES)?;
+fn read_segment(from: &[u8], with_code: bool) -> Option<(Segment, &[u8])> {
+    let (head, rest) = from.split_at_checked(if with_code { HEAD_BYTES } else { HEAD_BYTES_WITHOUT_CODE })?;
     let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
     let (anchors, count) = (word(head, 16), word(head, 20));
     let (accesses, rest) = rest.split_at_checked((count as usize).checked_mul(ACCESS_BYTES)?)?;
+    let (code, behind) = if with_code { (word(head, 24) as usize, word(head, 28)) } else { (0, 0) };
+    let (with_zeros, rest) = rest.split_at_checked(code.checked_next_multiple_of(ALIGN)?)?;
     let access = |bytes: &[u8]| {
         let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let (anchor, kind, size_bytes) = (half(8), half(10), word(bytes, 4));
@@ -102,6 +116,8 @@ fn read_segment(from: &[u8]) -> Option<(Segment, &[u8])> {
         code_bytes: word(head, 12),
         anchors,
         accesses: accesses.chunks_exact(ACCESS_BYTES).map(access).collect::<Option<_>>()?,
+        code: with_zeros[..code].to_vec(),
+        behind,
     };
     (anchors <= count).then_some((segment, rest))
 }

@@ -24,12 +24,15 @@ pub struct StridedAccess {
     pub stride: i64,
     /// Instructions since the access before, this one counted: 0 where one instruction makes several accesses.
     pub instructions: u32,
+    /// By how much later these end than those before them because they wait for what others make, in parts of a cycle
+    /// ([`crate::PARTS_OF_A_CYCLE`]): 0 where nobody has asked for it ([`crate::Recording::steps_with`]).
+    pub latency: u32,
 }
 
 impl StridedAccess {
     /// A single access of `size_bytes` bytes by one instruction.
     pub fn new(kind: AccessKind, base: u64, size_bytes: u32) -> Self {
-        Self { kind, atomic: false, unconditional: false, size_bytes, base, stride: 0, instructions: 1 }
+        Self { kind, atomic: false, unconditional: false, size_bytes, base, stride: 0, instructions: 1, latency: 0 }
     }
 
     /// First byte in iteration `iteration` (the first is 0).
@@ -72,6 +75,8 @@ pub enum Step {
     Compute {
         /// How many.
         instructions: u64,
+        /// [`StridedAccess::latency`] of all of them.
+        latency: u64,
     },
     /// Instructions are fetched from this page of 4 KiB from here on.
     Code {
@@ -123,6 +128,11 @@ pub enum Step {
 }
 
 impl Step {
+    /// Instructions that access no data, and of which it is not known what they wait for.
+    pub fn compute(instructions: u64) -> Self {
+        Self::Compute { instructions, latency: 0 }
+    }
+
     /// A loop of one access.
     pub fn access(access: StridedAccess) -> Self {
         Self::Loop { accesses: vec![access], iterations: 1 }
@@ -182,7 +192,7 @@ impl Step {
                 let once: u64 = accesses.iter().map(|access| u64::from(access.instructions)).sum();
                 iterations.saturating_mul(once)
             }
-            Self::Compute { instructions } => *instructions,
+            Self::Compute { instructions, .. } => *instructions,
             _ => 0,
         }
     }

@@ -2,7 +2,10 @@
 
 use cohabit_access::order::{Event, in_turns};
 use cohabit_access::outline::Outline;
-use cohabit_access::{AccessKind, Excerpt, InMemory, Part, Reason, Recording, Step, Steps, StridedAccess};
+use cohabit_access::{
+    AccessKind, Dependences, Excerpt, InMemory, Part, Reason, Recording, Step, Steps, StridedAccess, TaskInfo,
+};
+use cohabit_model::{Error, Result};
 
 /// Numbers that look drawn (Marsaglia's xorshift64).
 struct Drawn(u64);
@@ -29,7 +32,10 @@ fn run(seed: u64) -> InMemory {
                 let position = positions[on];
                 Step::Wait { task: on as u32, position, reason: Reason::Data, polled: None }
             }
-            1 => Step::Compute { instructions: drawn.below(3000) + 1 },
+            1 => {
+                let instructions = drawn.below(3000) + 1;
+                Step::Compute { instructions, latency: 3 * instructions + 1 }
+            }
             2 => Step::Idle { time_ns: drawn.below(500) + 1 },
             3 => Step::Polled { accesses: drawn.below(20) + 1 },
             4 => Step::Code { page: drawn.below(4) },
@@ -38,6 +44,7 @@ fn run(seed: u64) -> InMemory {
                 let mut one = |_| StridedAccess {
                     stride: drawn.below(200) as i64 - 100,
                     instructions: drawn.below(40) as u32,
+                    latency: 700,
                     ..StridedAccess::new(
                         [AccessKind::Read, AccessKind::Write][drawn.below(2) as usize],
                         (1 << 20) + drawn.below(1 << 16),
@@ -53,8 +60,41 @@ fn run(seed: u64) -> InMemory {
     InMemory::new(steps)
 }
 
+const CORE: Dependences = Dependences { window: 224, load: 1024 };
+
+/// Tells its steps only to whoever asks how long instructions wait for one another.
+struct Asked<'a>(&'a InMemory);
+
+impl Recording for Asked<'_> {
+    fn tasks(&self) -> &[TaskInfo] {
+        self.0.tasks()
+    }
+
+    fn steps(&self, _: u32) -> Result<Box<dyn Steps + '_>> {
+        Err(Error::new("nobody asked"))
+    }
+
+    fn steps_with(&self, task: u32, core: Dependences) -> Result<Box<dyn Steps + '_>> {
+        assert_eq!(core, CORE);
+        self.0.steps(task)
+    }
+}
+
+fn latency(step: &Step) -> u64 {
+    match step {
+        Step::Loop { accesses, iterations } => {
+            iterations * accesses.iter().map(|access| u64::from(access.latency)).sum::<u64>()
+        }
+        Step::Compute { latency, .. } => *latency,
+        _ => 0,
+    }
+}
+
 fn all(recording: &dyn Recording, task: u32) -> Vec<Step> {
-    let mut steps = recording.steps(task).unwrap();
+    rest(recording.steps(task).unwrap())
+}
+
+fn rest(mut steps: Box<dyn Steps + '_>) -> Vec<Step> {
     std::iter::from_fn(|| Steps::next_step(&mut *steps).unwrap()).collect()
 }
 
@@ -101,14 +141,18 @@ fn all_parts_together_are_the_run() {
         let part = |begin: usize, end: usize| Part { begin, marks: (begin..=end).collect(), end };
         for parts in [vec![part(0, count)], vec![part(0, 3), part(3, 7), part(7, count)]] {
             let cuts = parts.iter().map(|part| part.marks.len()).sum::<usize>() as u64;
-            let excerpt = Excerpt::new(&recording, &outline, parts);
+            let excerpt = Excerpt::new(&recording, &outline, parts.clone());
+            let asked = Asked(&recording);
+            let excerpt_of_asked = Excerpt::new(&asked, &outline, parts);
             for task in 0..4 {
                 let (told, wanted) = (all(&excerpt, task), all(&recording, task));
                 assert_eq!(made(&told).len(), made(&wanted).len());
                 let accesses =
                     |steps| made(steps).into_iter().map(|(_, address, kind)| (address, kind)).collect::<Vec<_>>();
                 assert_eq!(accesses(&told), accesses(&wanted), "seed {seed}, task {task}");
-                for of in [Step::access_count, Step::instruction_count, idle] {
+                let asked = excerpt_of_asked.steps_with(task, CORE).unwrap();
+                assert_eq!(rest(asked), told);
+                for of in [Step::access_count, Step::instruction_count, idle, latency] {
                     assert_eq!(sum(&told, of), sum(&wanted, of));
                 }
                 let numbers: Vec<u64> = told

@@ -1,7 +1,8 @@
 //! Recordings worked by hand: what is written is what is read, step by step.
 
 use cohabit_access::file::{CHANNEL_BYTES, FORMAT, Image, Meta, MpiCode, Piece, RecordingFile, Start, Task, Writer};
-use cohabit_access::{AccessKind, Reason, Recording, Step, StridedAccess, check};
+use cohabit_access::locks::FreeLocks;
+use cohabit_access::{AccessKind, Dependences, PARTS_OF_A_CYCLE, Reason, Recording, Step, Steps, StridedAccess, check};
 use std::fs::File;
 use std::path::Path;
 
@@ -42,11 +43,21 @@ fn eight_iterations() -> Coded {
     Coded::default().segment(Some(0), [0x1000, 0x2000]).segment(Some(0), [8, 8]).segment(None, [8, 8]).number(5 << 2)
 }
 
-/// A segment: pc, instructions, bytes of code, anchors; and of each access offset, size, anchor, kind, instructions.
-fn definition(pc: u64, counts: [u32; 3], accesses: &[(i32, u32, u16, u16, u32)]) -> Vec<u8> {
+/// A segment: pc, instructions, bytes of code, anchors; and of each access offset, size, anchor, kind, instructions; the
+/// code, none in a format before 5, and instructions behind the last access.
+fn definition(
+    pc: u64,
+    counts: [u32; 3],
+    accesses: &[(i32, u32, u16, u16, u32)],
+    (code, behind): (Option<&[u8]>, u32),
+) -> Vec<u8> {
     let mut bytes = pc.to_le_bytes().to_vec();
     for count in counts.iter().chain([&(accesses.len() as u32)]) {
         bytes.extend(count.to_le_bytes());
+    }
+    if let Some(code) = code {
+        bytes.extend((code.len() as u32).to_le_bytes());
+        bytes.extend(behind.to_le_bytes());
     }
     for (offset, size, anchor, kind, instructions) in accesses {
         bytes.extend(offset.to_le_bytes());
@@ -55,8 +66,24 @@ fn definition(pc: u64, counts: [u32; 3], accesses: &[(i32, u32, u16, u16, u32)])
         bytes.extend(kind.to_le_bytes());
         bytes.extend(instructions.to_le_bytes());
     }
+    if let Some(code) = code {
+        bytes.extend(code);
+        bytes.resize(bytes.len() + code.len().next_multiple_of(8) - code.len(), 0);
+    }
     bytes
 }
+
+/// movsd xmm1, [rax]; addsd xmm0, xmm1; movsd [rbx], xmm0; jne.
+const LOOP: &[u8] = &[0xf2, 0x0f, 0x10, 0x08, 0xf2, 0x0f, 0x58, 0xc1, 0xf2, 0x0f, 0x11, 0x03, 0x75, 0xf2];
+/// imul rax, rbx five times.
+const PRODUCTS: [u8; 20] = {
+    let (one, mut all, mut at) = ([0x48, 0x0f, 0xaf, 0xc3], [0; 20], 0);
+    while at < 20 {
+        all[at] = one[at % 4];
+        at += 1;
+    }
+    all
+};
 
 fn task(name: &str, stretches: u64, start: Option<Start>) -> Task {
     Task { name: name.to_owned(), process: 0, tid: 1, pieces: vec![Piece { image: 0, stretches }], start }
@@ -66,8 +93,6 @@ fn write(path: &Path, accesses: [u64; 2], steps: &[(u32, u64, &Coded)]) {
     write_mapped(path, accesses, steps, &[], None);
 }
 
-/// With changes of what is mapped (version, first address and the one behind the last, object, offset), and where MPI
-/// is.
 fn write_mapped(
     path: &Path,
     accesses: [u64; 2],
@@ -75,10 +100,24 @@ fn write_mapped(
     changes: &[[u64; 5]],
     mpi: Option<MpiCode>,
 ) {
+    write_format(path, FORMAT, accesses, steps, changes, mpi);
+}
+
+/// In a format; with changes of what is mapped (version, first address and the one behind the last, object, offset), and where MPI
+/// is.
+fn write_format(
+    path: &Path,
+    format: u32,
+    accesses: [u64; 2],
+    steps: &[(u32, u64, &Coded)],
+    changes: &[[u64; 5]],
+    mpi: Option<MpiCode>,
+) {
+    let code = |code, behind| (Some(code).filter(|_| format > 4), behind);
     // A loop's body that reads a[i] and writes b[i + 1], and a piece of code without memory on the next page.
     let segments = [
-        definition(0x40_1000, [4, 12, 2], &[(0, 8, 0, 1, 1), (8, 8, 1, 2, 3)]),
-        definition(0x40_2000, [5, 16, 0], &[]),
+        definition(0x40_1000, [4, 12, 2], &[(0, 8, 0, 1, 1), (8, 8, 1, 2, 3)], code(LOOP, 1)),
+        definition(0x40_2000, [5, 16, 0], &[], code(&PRODUCTS, 0)),
     ]
     .concat();
     let mut writer = Writer::new(File::create(path).unwrap());
@@ -104,7 +143,7 @@ fn write_mapped(
         mpi,
     };
     let meta = Meta {
-        format: FORMAT,
+        format,
         command: vec!["program".to_owned()],
         host: "here".to_owned(),
         images: vec![image],
@@ -120,7 +159,11 @@ fn write_mapped(
 }
 
 fn steps(recording: &RecordingFile, task: u32) -> Vec<Step> {
-    let (mut all, mut steps) = (Vec::new(), recording.steps(task).unwrap());
+    all(recording.steps(task).unwrap())
+}
+
+fn all(mut steps: Box<dyn Steps + '_>) -> Vec<Step> {
+    let mut all = Vec::new();
     while let Some(step) = steps.next_step().unwrap() {
         all.push(step);
     }
@@ -240,7 +283,7 @@ fn a_loop_a_wait_within_it_and_what_the_kernel_does() {
         Step::Wait { task: 1, position: 2, reason: Reason::End, polled: None },
         once(last[1..].to_vec()),
         Step::Code { page: 0x402 },
-        Step::Compute { instructions: 5 },
+        Step::compute(5),
         Step::access(kernel),
         Step::Unmap { range: 0x5000..0x6000 },
         Step::Idle { time_ns: 1000 },
@@ -360,5 +403,48 @@ fn checksums_are_compared() {
         let read = RecordingFile::open(&path).and_then(|recording| check::check(&recording).map(|_| ()));
         let error = read.unwrap_err();
         assert!(error.cause.contains(member), "{error}");
+    }
+}
+
+/// Steps without what they wait for, and that, in cycles.
+fn waited(steps: Vec<Step>) -> (Vec<Step>, f64) {
+    let mut parts = 0;
+    let told = steps.into_iter().map(|mut step| {
+        match &mut step {
+            Step::Loop { accesses, iterations } => {
+                for access in accesses {
+                    parts += u64::from(std::mem::take(&mut access.latency)) * *iterations;
+                }
+            }
+            Step::Compute { latency, .. } => parts += std::mem::take(latency),
+            _ => {}
+        }
+        step
+    });
+    let told = told.collect();
+    (told, parts as f64 / PARTS_OF_A_CYCLE as f64)
+}
+
+#[test]
+fn how_long_instructions_wait_is_told_to_whoever_asks() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.rec");
+    let core = Dependences { window: 224, load: 4 * PARTS_OF_A_CYCLE };
+    // Products, the loop, and products again.
+    let products = || Coded::default().number(1 << 2 | 1).number(1);
+    let first = Coded([products().0, eight_iterations().0, products().0].concat());
+    for (format, cycles) in [(4, 0.0), (5, 46.0)] {
+        write_format(&path, format, [16, 0], &[(0, 0, &first)], &[], None);
+        let recording = RecordingFile::open(&path).unwrap();
+        assert_eq!(recording.has_code(), format > 4);
+        let plain = steps(&recording, 0);
+        assert_eq!(waited(plain.clone()), (plain.clone(), 0.0), "nobody asks");
+        // Five products of 3 make the address of a load of 6; then eight sums of 3, one behind the other, and the last
+        // store. The other products are made meanwhile.
+        let (told, found) = waited(all(recording.steps_with(0, core).unwrap()));
+        assert_eq!(told, plain);
+        assert!((found - cycles).abs() < 0.1, "format {format}: {found}");
+        let free = FreeLocks { recording: &recording, tells_counts: true };
+        assert_eq!(waited(all(free.steps_with(0, core).unwrap())), (told, found), "format {format}");
     }
 }

@@ -7,7 +7,7 @@ use crate::output::{self, note};
 use crate::progress;
 use clap::ValueEnum;
 use cohabit_access::file::RecordingFile;
-use cohabit_access::{Recording, Step, Steps, StridedAccess, TaskInfo, check, synthetic};
+use cohabit_access::{Dependences, Recording, Step, Steps, StridedAccess, TaskInfo, check, synthetic};
 use cohabit_cluster::Options;
 use cohabit_detect::communication::{Communication, communication, whole};
 use cohabit_formats::import::Format;
@@ -67,6 +67,8 @@ pub struct Named {
     status: Option<ExitStatus>,
     /// Its order is by blocks ([`RecordingFile::is_by_words`]).
     pub by_blocks: bool,
+    /// It has the code that ran ([`RecordingFile::has_code`]).
+    has_code: bool,
     /// Where it lies meanwhile, if a program was recorded for it.
     _folder: Option<TempDir>,
 }
@@ -75,6 +77,16 @@ impl Named {
     /// How a command ends that did what it was asked to: as the program did, where one ran.
     pub fn end(&self) -> End {
         self.status.map_or(End::Done, End::of)
+    }
+
+    /// Says what is to be known of times on a machine whose instructions wait for one another.
+    pub fn warn_of_dependences(&self) {
+        if !self.has_code {
+            note(
+                "this recording does not tell which instructions wait for which, so that times are by the machine's rate of \
+                 instructions alone: record again, with this version (docs/recording.md)",
+            );
+        }
     }
 
     /// Says what is to be known of simulated times before they are printed.
@@ -101,7 +113,7 @@ impl RecordingArgs {
     /// As [`open_recording`] and [`record`]; a recording that is not sound.
     pub fn open(&self, json: &JsonArgs) -> Result<Named, Failure> {
         if let Some(name) = &self.recording {
-            let Opened { recording, work_while_waiting, by_blocks } = open(name)?;
+            let Opened { recording, work_while_waiting, by_blocks, has_code } = open(name)?;
             check_filled(&*recording, name)?;
             return Ok(Named {
                 name: name.clone(),
@@ -110,6 +122,7 @@ impl RecordingArgs {
                 work_while_waiting,
                 status: None,
                 by_blocks,
+                has_code,
                 _folder: None,
             });
         }
@@ -145,6 +158,7 @@ impl RecordingArgs {
             work_while_waiting: works_while_waiting(&recorded),
             status: Some(outcome.status),
             by_blocks: !recorded.is_by_words(),
+            has_code: recorded.has_code(),
             recording: Box::new(recorded),
             _folder: Some(folder),
         })
@@ -199,6 +213,7 @@ struct Opened {
     recording: Box<dyn Recording>,
     work_while_waiting: bool,
     by_blocks: bool,
+    has_code: bool,
 }
 
 /// Refuses a recording in which no task does anything: every time would be 0.
@@ -214,11 +229,12 @@ fn check_filled(recording: &dyn Recording, name: &str) -> Result<()> {
 fn open(path: &str) -> Result<Opened> {
     if let Some(text) = path.strip_prefix(SYNTHETIC) {
         let recording = Box::new(synthetic::parse(text)?);
-        return Ok(Opened { recording, work_while_waiting: false, by_blocks: false });
+        return Ok(Opened { recording, work_while_waiting: false, by_blocks: false, has_code: false });
     }
     let file = RecordingFile::open(Path::new(path))?;
     let (work_while_waiting, by_blocks) = (works_while_waiting(&file), !file.is_by_words());
-    Ok(Opened { recording: Box::new(file), work_while_waiting, by_blocks })
+    let has_code = file.has_code();
+    Ok(Opened { recording: Box::new(file), work_while_waiting, by_blocks, has_code })
 }
 
 /// Whether the tasks are ranks that a launcher started, of which nobody knows where they wait for messages.
@@ -273,6 +289,10 @@ impl Recording for Counted<'_> {
 
     fn steps(&self, task: u32) -> Result<Box<dyn Steps + '_>> {
         Ok(Box::new(CountedSteps { steps: self.recording.steps(task)?, add: self.add, unsaid: 0 }))
+    }
+
+    fn steps_with(&self, task: u32, core: Dependences) -> Result<Box<dyn Steps + '_>> {
+        Ok(Box::new(CountedSteps { steps: self.recording.steps_with(task, core)?, add: self.add, unsaid: 0 }))
     }
 }
 

@@ -63,6 +63,20 @@ fn a_sample_is_said_to_be_one() {
     }
 }
 
+/// A machine whose instructions wait for one another, and a recording that does not tell which.
+#[test]
+fn it_is_said_where_a_recording_does_not_tell_what_waits_for_what() {
+    let room = Room::new();
+    let purple = include_str!("../../../testdata/machines/purple.toml");
+    let waiting = purple.replacen("[core]", "[core]\ndependences = true", 1);
+    room.file("waiting.toml", waiting);
+    for (machine, said) in [("purple", false), ("waiting.toml", true)] {
+        let ran = room.run(&format!("simulate synthetic:pairs:4:1:2 --machine {machine} --mapper packed"));
+        let found = ran.stderr.contains("does not tell which instructions wait for which");
+        assert_eq!((ran.status, found), (Some(0), said), "{}", ran.stderr);
+    }
+}
+
 #[test]
 fn who_goes_first_is_said_to_matter_where_tasks_share_pus() {
     let room = Room::new();

@@ -139,7 +139,7 @@ mod tests {
     }
 
     fn compute(instructions: u64) -> Step {
-        Step::Compute { instructions }
+        Step::compute(instructions)
     }
 
     fn run(text: &str, steps: Vec<Vec<Step>>, placement: Placement) -> Report {

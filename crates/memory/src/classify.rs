@@ -239,9 +239,9 @@ mod tests {
 
     #[test]
     fn what_others_write_is_lost_by_hand() {
-        let write_late = vec![Step::Compute { instructions: 1000 }, touch(0, AccessKind::Write)];
+        let write_late = vec![Step::compute(1000), touch(0, AccessKind::Write)];
         let mut reader = reads(&[0]);
-        reader.push(Step::Compute { instructions: 2000 });
+        reader.push(Step::compute(2000));
         reader.extend(reads(&[0]));
         let report = run(MACHINE, vec![reader.clone(), write_late.clone()]);
         assert_eq!((kinds(&report, 0, 0), kinds(&report, 1, 0)), ([1, 0, 0, 1], [1, 0, 0, 0]));
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!((by(0), by(1)), ([1, 1, 0], [0, 0, 1]));
         // Pushed out by its set before the write: without that a conflict, with it a line that the other took.
         let mut pushed = reads(&[0, 4]);
-        pushed.push(Step::Compute { instructions: 2000 });
+        pushed.push(Step::compute(2000));
         pushed.extend(reads(&[0]));
         assert_eq!(kinds(&run(MACHINE, vec![pushed.clone()]), 0, 0), [2, 0, 1, 0]);
         assert_eq!(kinds(&run(MACHINE, vec![pushed, write_late]), 0, 0), [2, 0, 0, 1]);
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(copies(report.tasks[0].data_tlb), [1, 4, 0]);
         assert_eq!(report.tasks[0].data_tlb_misses, 5);
         // The other core finds what the first one's TLB still has, and what it has not.
-        let mut late = vec![Step::Compute { instructions: 5000 }];
+        let mut late = vec![Step::compute(5000)];
         late.extend(reads(&[8, 0]));
         let report = run(MACHINE, vec![reads(&[0, 16, 8]), late]);
         assert_eq!(copies(report.tasks[1].data_tlb), [0, 1, 1]);

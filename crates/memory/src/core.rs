@@ -3,6 +3,9 @@
 //! Instructions are begun at a given rate, in order. A load that is not served by the L1 takes a fill buffer until its
 //! line is there; so many instructions as the window has are begun behind it, then the core waits for it. Stores wait
 //! in the store buffer: they take a fill buffer and hold up nobody.
+//!
+//! Where it is known how long instructions wait for one another, a piece of about a window of them takes so long at least:
+//! within a window they wait while others, and loads, are under way.
 
 use crate::clock::Time;
 
@@ -33,6 +36,14 @@ pub(crate) struct CoreClock {
     first_done: Time,
     last_done: Time,
     room_until: u64,
+    /// The piece of a window under way: when it began, with which instruction it is over, and how long its instructions
+    /// have waited for one another.
+    piece_began: Time,
+    piece_end: u64,
+    piece_takes: Time,
+    /// By how much that is longer than what begins and loads would have taken of the piece until now: what comes in it
+    /// is begun meanwhile.
+    ahead: Time,
 }
 
 impl CoreClock {
@@ -47,6 +58,27 @@ impl CoreClock {
             first_done: 0,
             last_done: 0,
             room_until: 0,
+            piece_began: 0,
+            piece_end: window,
+            piece_takes: 0,
+            ahead: 0,
+        }
+    }
+
+    /// The instructions begun last end so much later than those before them, because they wait for what others make.
+    #[inline]
+    pub fn depend(&mut self, takes: Time) {
+        self.piece_takes = self.piece_takes.saturating_add(takes);
+        let until = self.piece_began.saturating_add(self.piece_takes);
+        if until > self.time {
+            let waits = until - self.time;
+            self.ahead += waits;
+            self.stalled += waits;
+            self.time = until;
+        }
+        if self.begun >= self.piece_end {
+            (self.piece_began, self.piece_takes, self.ahead) = (self.time, 0, 0);
+            self.piece_end = self.begun.saturating_add(self.window);
         }
     }
 
@@ -67,7 +99,19 @@ impl CoreClock {
         if time > self.time {
             self.stalled += time - self.time;
             self.time = time;
+            self.ahead = 0;
+        } else {
+            self.ahead = self.ahead.min(self.time - time);
         }
+    }
+
+    /// Something takes so long, as far as that is not over already. What is left of it.
+    #[inline]
+    fn pass(&mut self, time: Time) -> Time {
+        let left = time.saturating_sub(self.ahead);
+        self.ahead = self.ahead.saturating_sub(time);
+        self.time += left;
+        left
     }
 
     /// Begins `count` instructions, each of which takes `each`.
@@ -76,7 +120,7 @@ impl CoreClock {
         let free = self.time < self.first_done && count <= self.room_until.saturating_sub(self.begun);
         if free || self.fills.is_empty() {
             self.begun += count;
-            self.time += count * each;
+            self.pass(count * each);
         } else {
             self.advance_behind_loads(count, each);
         }
@@ -93,7 +137,7 @@ impl CoreClock {
             let room = oldest.map_or(u64::MAX, |(begun, _)| (begun + self.window).saturating_sub(self.begun));
             let now = count.min(room);
             self.begun += now;
-            self.time += now * each;
+            self.pass(now * each);
             count -= now;
             match oldest {
                 Some((_, done)) if count > 0 => self.wait_until(done),
@@ -148,7 +192,7 @@ impl CoreClock {
 
     /// Held up for so long by something else.
     pub fn stall(&mut self, time: Time) {
-        self.wait_until(self.time + time);
+        self.stalled += self.pass(time);
     }
 
     /// A line is under way from now on.
@@ -191,6 +235,36 @@ mod tests {
             clock.wait_for_buffer();
             assert_eq!(clock.time, if buffers == 1 { 101 } else { after });
         }
+    }
+
+    /// Instructions of 1, pieces of ten: each takes what is the longer, beginning, loads, or waiting for one another.
+    #[test]
+    fn a_piece_takes_as_long_as_its_instructions_wait_for_one_another() {
+        let mut clock = CoreClock::new(10, 10);
+        for (count, takes, time) in [
+            (5, 3, 5),
+            (3, 9, 12),
+            // The piece is over: what it has waited is not waited for in the next one.
+            (2, 0, 12),
+            (5, 0, 17),
+            (5, 30, 42),
+            // Longer than a window: a piece by itself.
+            (100, 90, 142),
+            (100, 120, 262),
+        ] {
+            clock.advance(count, 1);
+            clock.depend(takes);
+            assert_eq!(clock.time, time, "{count} {takes}");
+        }
+        // A load holds them up for 90 while they wait for 95, in the same piece.
+        let mut clock = CoreClock::new(10, 10);
+        clock.advance(1, 1);
+        clock.start(7, 100, true);
+        clock.advance(10, 1);
+        clock.depend(0);
+        clock.advance(1, 1);
+        clock.depend(95);
+        assert_eq!((clock.time, clock.begun), (106, 12));
     }
 
     #[test]

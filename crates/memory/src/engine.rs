@@ -218,7 +218,10 @@ impl<'a, 'o, O: Observer> Engine<'a, 'o, O> {
             let core = machine.core_of_pu[pu];
             let clock = CoreClock::new(machine.core.window, engine.buffers(core, |pu| mapping.contains(&pu)));
             let report = TaskReport { name: info.name.clone(), pu, ..TaskReport::default() };
-            let steps = recording.steps(number as u32)?;
+            let steps = match machine.dependences() {
+                Some(core) => recording.steps_with(number as u32, core)?,
+                None => recording.steps(number as u32)?,
+            };
             let task = Task::new(steps, number, info.process, core, clock, report);
             engine.tasks.push(Some(Box::new(task)));
             engine.pus[pu].enter(number, 0);

@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn windows_by_hand() {
         let read = Step::access(StridedAccess::new(AccessKind::Read, 64, 8));
-        let report = run(MACHINE, vec![vec![Step::Compute { instructions: 250 }, read], vec![]], 100 * NS);
+        let report = run(MACHINE, vec![vec![Step::compute(250), read], vec![]], 100 * NS);
         let series = report.series.as_ref().unwrap();
         assert_eq!((report.time_fs / NS, series.windows), (351, 4));
         assert_eq!(series.instructions[0], [100, 100, 51, 0]);
@@ -255,7 +255,7 @@ mod tests {
         // Both ask at once: the second waits for 10 ns, and the controller is at work across a window's end.
         let late = |n: u64| {
             let read = Step::access(StridedAccess::new(AccessKind::Read, 64 * n, 8));
-            vec![Step::Compute { instructions: 94 }, read]
+            vec![Step::compute(94), read]
         };
         let memory = &run(MACHINE, vec![late(1), late(2)], 100 * NS).series.unwrap().servers[0];
         assert_eq!((memory.wait_fs[0], &memory.busy_fs[..2]), (10 * NS, &[5 * NS, 15 * NS][..]));
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn windows_that_are_too_many_are_refused() {
         let machine = Machine::parse(MACHINE, None).unwrap();
-        let recording = InMemory::new(vec![vec![Step::Compute { instructions: 1000 }; 1000]]);
+        let recording = InMemory::new(vec![vec![Step::compute(1000); 1000]]);
         let options = |window| Options { window: Some(window), ..Options::default() };
         let error = simulate(&recording, &machine, &[0], &options(NS)).unwrap_err();
         assert!(error.to_string().contains("100000 windows"), "{error}");

@@ -39,6 +39,8 @@ pub(crate) struct Walk {
     pub instructions: u64,
     pub loads: u64,
     pub stores: u64,
+    /// [`StridedAccess::latency`] of one iteration.
+    pub latency: u64,
 }
 
 impl Walk {
@@ -46,7 +48,8 @@ impl Walk {
         let instructions = accesses.iter().map(|access| u64::from(access.instructions)).sum();
         let loads = accesses.iter().filter(|access| access.kind == AccessKind::Read).count() as u64;
         let stores = accesses.len() as u64 - loads;
-        Self { accesses, iterations, instructions, loads, stores, ..Self::default() }
+        let latency = accesses.iter().map(|access| u64::from(access.latency)).sum();
+        Self { accesses, iterations, instructions, loads, stores, latency, ..Self::default() }
     }
 
     /// How many of the coming iterations stay in the lines of the one before.

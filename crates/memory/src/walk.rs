@@ -6,7 +6,7 @@ use crate::engine::{Engine, Observer, Stop, count_miss};
 use crate::report::Served;
 use crate::task::{Task, Walk, Work};
 use crate::tlb::{self, Found};
-use cohabit_access::{AccessKind, Step};
+use cohabit_access::{AccessKind, PARTS_OF_A_CYCLE, Step};
 use cohabit_model::Result;
 
 impl<'a, O: Observer> Engine<'a, '_, O> {
@@ -63,14 +63,16 @@ impl<'a, O: Observer> Engine<'a, '_, O> {
                         task.clock.drain();
                         return Ok(Stop::Sleeps(task.clock.time.saturating_add(time).min(crate::clock::NEVER - 1)));
                     }
-                    Step::Compute { instructions } => {
-                        let (instructions, most) = (*instructions, crate::clock::LONGEST / each.max(1));
+                    Step::Compute { instructions, latency } => {
+                        let (instructions, latency) = (*instructions, *latency);
+                        let most = crate::clock::LONGEST / each.max(1);
                         task.note_at(task.clock.time);
                         if instructions > most {
                             // Told where times are checked.
                             task.clock.time = crate::clock::LONGEST + 1;
                         } else {
                             task.clock.advance(instructions, each);
+                            self.depend(task, latency);
                         }
                         task.work = Work::Nothing;
                         if task.clock.time > horizon {
@@ -117,8 +119,10 @@ impl<'a, O: Observer> Engine<'a, '_, O> {
                 (walk.line, walk.last) = (address >> self.machine.line_bits, end >> self.machine.line_bits);
                 walk.straddles |= walk.line != walk.last;
                 walk.begun = true;
+                let (latency, atomic) = (access.latency, access.atomic);
                 task.clock.advance(u64::from(access.instructions), each);
-                if access.atomic {
+                self.depend(task, latency.into());
+                if atomic {
                     task.clock.drain();
                 }
             }
@@ -135,6 +139,18 @@ impl<'a, O: Observer> Engine<'a, '_, O> {
             }
             self.finish_access(task, each, horizon);
         }
+    }
+
+    /// The instructions begun last have waited for one another.
+    #[inline]
+    fn depend(&self, task: &mut Task<'a>, latency: u64) {
+        if self.machine.core.dependences {
+            task.clock.depend(self.time_of(latency));
+        }
+    }
+
+    fn time_of(&self, latency: u64) -> Time {
+        latency.saturating_mul(self.machine.core.cycle) / PARTS_OF_A_CYCLE
     }
 
     /// The next line of an access, where TLB and L1 can serve it.
@@ -218,7 +234,8 @@ impl<'a, O: Observer> Engine<'a, '_, O> {
         }
         let reads = walk.accesses.iter().filter(|access| access.kind.reads()).count() as u64;
         let stall = reads * self.hit_stall();
-        let cost = walk.instructions * each + stall;
+        let latency = walk.latency;
+        let cost = (walk.instructions * each + stall).max(self.time_of(latency));
         let ahead = horizon.saturating_sub(task.clock.time).checked_div(cost).unwrap_or(u64::MAX);
         let count = walk.in_same_lines(self.machine.line_bits).min(ahead);
         if count == 0 {
@@ -253,6 +270,7 @@ impl<'a, O: Observer> Engine<'a, '_, O> {
         task.position += count * walk.accesses.len() as u64;
         task.clock.advance(count * walk.instructions, each);
         task.clock.stall(count * stall);
+        self.depend(task, count.saturating_mul(latency));
         task.made_at = task.clock.time;
         task.walk.iteration += count;
     }

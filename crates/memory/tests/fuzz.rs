@@ -216,6 +216,8 @@ fn recording(tasks: usize) -> impl Strategy<Value = InMemory> {
         base: 1 << 20 | line << 6 | offset,
         stride,
         instructions,
+        // No machine here makes instructions wait.
+        latency: 300,
     });
     let step =
         (0..tasks, prop::collection::vec(access, 1..4), 1u64..30, prop::option::weighted(0.3, 0..tasks), 0u64..300);
@@ -232,7 +234,7 @@ fn recording(tasks: usize) -> impl Strategy<Value = InMemory> {
                 });
             }
             if instructions > 250 {
-                steps[task].push(Step::Compute { instructions });
+                steps[task].push(Step::compute(instructions));
             }
             positions[task] += iterations * accesses.len() as u64;
             steps[task].push(Step::Loop { accesses, iterations });

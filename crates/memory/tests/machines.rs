@@ -81,6 +81,7 @@ latency_ns = { machine = 100 }
 fn what_is_no_machine_is_refused() {
     assert!(Machine::parse(SMALL, None).is_ok());
     for (from, to, cause) in [
+        ("window = 0", "window = 0\ndependences = true", "core: dependences = true with window = 0"),
         ("window = 0", "window = 0\nwidth = 4", "line 8: unknown field `width`"),
         ("ways = 2", "ways = 0", "cache level 1: ways = 0"),
         ("ways = 2", "ways = 3", "cache level 1: 1024 bytes are no whole number of sets of 3 lines"),

@@ -1,6 +1,6 @@
 //! Times, worked out by hand: what each place takes, what waits for what, who shares a PU.
 
-use cohabit_access::{AccessKind, InMemory, Reason, Step, StridedAccess};
+use cohabit_access::{AccessKind, InMemory, PARTS_OF_A_CYCLE, Reason, Step, StridedAccess};
 use cohabit_memory::clock::NS;
 use cohabit_memory::{Machine, Options, Placement, Report, simulate};
 
@@ -59,7 +59,7 @@ fn wait(task: u32, position: u64) -> Step {
 }
 
 fn compute(instructions: u64) -> Step {
-    Step::Compute { instructions }
+    Step::compute(instructions)
 }
 
 fn run(text: &str, steps: Vec<Vec<Step>>, mapping: &[usize]) -> Report {
@@ -268,5 +268,29 @@ fn circles_and_what_never_happens_are_refused() {
         let mapping: Vec<usize> = (0..steps.len()).collect();
         let error = simulate(&InMemory::new(steps.clone()), &machine, &mapping, &Options::default()).unwrap_err();
         assert!(error.remedy.is_some(), "{steps:?}: {error}");
+    }
+}
+
+#[test]
+fn instructions_wait_for_one_another_where_the_machine_says_so() {
+    let wide = MACHINE.replace("window = 0", "window = 50");
+    let waiting = wide.replace("window = 50", "window = 50\ndependences = true");
+    let cycles = |cycles: u64| cycles * PARTS_OF_A_CYCLE;
+    let access = |iterations, latency: u64, instructions| {
+        let latency = cycles(latency) as u32;
+        let access = StridedAccess { latency, instructions, ..StridedAccess::new(AccessKind::Read, 64, 8) };
+        Step::Loop { accesses: vec![access], iterations }
+    };
+    for (steps, without, with) in [
+        (vec![Step::Compute { instructions: 7, latency: cycles(20) }], 7, 20),
+        (vec![Step::Compute { instructions: 7, latency: cycles(3) }], 7, 7),
+        // A load of 100 is hidden by what waits for 3 an iteration.
+        (vec![access(100, 3, 1)], 150, 300),
+        // Rate and chain at a time, whichever is the longer, a window at a time.
+        (vec![access(1, 0, 1), compute(149), access(90, 3, 5)], 650, 650),
+        (vec![access(1, 0, 1), compute(149), access(90, 3, 1)], 290, 470),
+    ] {
+        let ns = |text: &str| ends(&run(text, vec![steps.clone()], &[0]))[0];
+        assert_eq!((ns(&wide), ns(&waiting)), (without, with), "{steps:?}");
     }
 }

@@ -17,7 +17,7 @@ pub use read::{CHANNEL_BYTES, RecordingFile};
 pub use write::Writer;
 
 /// Version of the format.
-pub const FORMAT: u32 = 4;
+pub const FORMAT: u32 = 5;
 const META: &str = "meta.json";
 
 fn segments_member(image: usize) -> String {

@@ -5,10 +5,11 @@ use super::order::ForcedOrder;
 use super::outline;
 use super::steps::{FileSteps, IMAGE_SHIFT};
 use super::{FORMAT, META, Meta, MpiCode, Task, mappings_member, segments_member};
+use crate::flow::Flow;
 use crate::looks::Looks;
 use crate::polls::Polls;
-use crate::segment::{Owner, Segment, read_segments};
-use crate::{Outline, Recording, Steps, TaskInfo};
+use crate::segment::{FIRST_FORMAT_WITH_CODE, Owner, Segment, read_segments};
+use crate::{Dependences, Outline, Recording, Steps, TaskInfo};
 use cohabit_model::{Error, Result};
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,7 +17,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use zip::ZipArchive;
 
 /// What a member may say its length is before it is read: segments of a very large program.
@@ -67,6 +68,8 @@ pub struct RecordingFile {
     pub(super) in_run: HashMap<u64, (usize, usize)>,
     tasks: Vec<TaskInfo>,
     archive: ZipArchive<Shared>,
+    /// Of each image's segments, where they were asked for.
+    flows: OnceLock<Vec<Vec<Flow>>>,
 }
 
 impl RecordingFile {
@@ -91,7 +94,7 @@ impl RecordingFile {
         let mut segments = Vec::new();
         for (number, image) in meta.images.iter().enumerate() {
             let bytes = member(&mut archive, &segments_member(number)).map_err(in_file)?;
-            let mut read = read_segments(&bytes).map_err(in_file)?;
+            let mut read = read_segments(&bytes, meta.format).map_err(in_file)?;
             if let Some(mpi) = &image.mpi {
                 read.iter_mut().for_each(|segment| segment.owner = owner(mpi, segment.pc));
             }
@@ -108,7 +111,17 @@ impl RecordingFile {
         let objects = Objects::place(changes.iter().flatten(), above).map_err(in_file)?;
         let tasks = infos(&meta);
         let in_run = in_run(&meta);
-        Ok(Self { name: path.to_owned(), meta, segments, changes, objects, in_run, tasks, archive })
+        Ok(Self {
+            name: path.to_owned(),
+            meta,
+            segments,
+            changes,
+            objects,
+            in_run,
+            tasks,
+            archive,
+            flows: OnceLock::new(),
+        })
     }
 
     /// What the recording says of itself.
@@ -120,6 +133,18 @@ impl RecordingFile {
     /// keeps them.
     pub fn is_by_words(&self) -> bool {
         ForcedOrder::is_in(self)
+    }
+
+    /// Whether it has the code that ran, by which it is known which instructions wait for which. Recordings of formats 1
+    /// to 4 have none.
+    pub fn has_code(&self) -> bool {
+        self.meta.format >= FIRST_FORMAT_WITH_CODE
+    }
+
+    /// What the instructions of each image's segments need.
+    pub(super) fn flows(&self) -> &[Vec<Flow>] {
+        let of_image = |segments: &Vec<Segment>| segments.iter().map(Flow::of).collect();
+        self.flows.get_or_init(|| self.segments.iter().map(of_image).collect())
     }
 
     /// Memory that processes share, each piece of it by its addresses in the recording, with the address of the piece's
@@ -251,6 +276,12 @@ impl Recording for RecordingFile {
     fn steps(&self, task: u32) -> Result<Box<dyn Steps + '_>> {
         let forced = ForcedOrder::of(self, task)?;
         Ok(Box::new(FileSteps::new(self, task, forced, self.stages())))
+    }
+
+    fn steps_with(&self, task: u32, core: Dependences) -> Result<Box<dyn Steps + '_>> {
+        let forced = ForcedOrder::of(self, task)?;
+        let steps = FileSteps::new(self, task, forced, self.stages());
+        Ok(Box::new(if self.has_code() { steps.with(core) } else { steps }))
     }
 
     fn outline(&self) -> Result<Option<Outline>> {

@@ -5,8 +5,10 @@ use super::mappings::Table;
 use super::order::ForcedOrder;
 use super::steps_member;
 use crate::coding::{Coded, Decoder, Next, Ran};
+use crate::flow::Flow;
 use crate::forced::ForcedWait;
 use crate::polls::NO_FINGERPRINT;
+use crate::scoreboard::{Dependences, Scoreboard};
 use crate::segment::{Owner, Segment, SegmentAccess};
 use crate::stage::{Mark, Stage};
 use crate::{AccessKind, Reason, Recording, Sieve, Step, Steps, StridedAccess, Told};
@@ -34,6 +36,37 @@ struct Held {
     moves: bool,
 }
 
+/// How long instructions wait for one another.
+struct Waiting<'a> {
+    /// What they need, of the segments of each image.
+    flows: &'a [Vec<Flow>],
+    board: Scoreboard,
+    /// Of the segment that is held back, by access, and what that is in each iteration.
+    moved: Vec<u64>,
+    each: Vec<u32>,
+}
+
+impl Waiting<'_> {
+    /// The segment runs. What is left over of its accesses' latencies, of all iterations together.
+    fn run(&mut self, segment: &Segment, image: usize, ran: &Ran) -> u64 {
+        let Some(flow) = self.flows[image].get(ran.number as usize) else { return 0 };
+        self.board.run(segment, flow, &ran.addresses, ran.times, &mut self.moved);
+        self.each.clear();
+        let (mut all, mut told) = (0u64, 0u64);
+        if !segment.accesses.is_empty() {
+            for &moved in &self.moved {
+                all = all.saturating_add(moved);
+                let each = u32::try_from(all / ran.times.max(1) - told).unwrap_or(u32::MAX);
+                told += u64::from(each);
+                self.each.push(each);
+            }
+        } else {
+            all = self.moved.iter().fold(0, |sum: u64, moved| sum.saturating_add(*moved));
+        }
+        all - told.saturating_mul(ran.times).min(all)
+    }
+}
+
 /// The steps of a task, as they come out of a stage.
 pub(super) struct FileSteps<'a, T> {
     file: &'a RecordingFile,
@@ -50,8 +83,11 @@ pub(super) struct FileSteps<'a, T> {
     /// What the image has mapped, as the task knows it.
     mapped: Table,
     code_page: Option<u64>,
-    /// Of segments without accesses.
+    /// Of segments without accesses, and how long these wait for one another.
     instructions: u64,
+    latency: u64,
+    /// Where that is asked for.
+    waiting: Option<Box<Waiting<'a>>>,
     /// Accesses that were told.
     position: u64,
     /// The waits that the program forces, in place of those that were recorded; none: these.
@@ -85,6 +121,8 @@ impl<'a, T: Stage> FileSteps<'a, T> {
             mapped: Table::new(own(image.into())),
             code_page: None,
             instructions: 0,
+            latency: 0,
+            waiting: None,
             position: 0,
             forced,
             to,
@@ -92,6 +130,13 @@ impl<'a, T: Stage> FileSteps<'a, T> {
             sieves: false,
             spare: Vec::new(),
         }
+    }
+
+    /// Tells how long instructions wait for one another on such a core.
+    pub(super) fn with(mut self, core: Dependences) -> Self {
+        let (flows, board) = (self.file.flows(), Scoreboard::new(core));
+        self.waiting = Some(Box::new(Waiting { flows, board, moved: Vec::new(), each: Vec::new() }));
+        self
     }
 
     /// Opens the next stretch. False at the task's end.
@@ -332,8 +377,8 @@ impl<'a, T: Stage> FileSteps<'a, T> {
 
     fn flush_instructions(&mut self) {
         if self.instructions > 0 {
-            let instructions = std::mem::take(&mut self.instructions);
-            self.step_or_leave_out(Step::Compute { instructions });
+            let (instructions, latency) = (std::mem::take(&mut self.instructions), std::mem::take(&mut self.latency));
+            self.step_or_leave_out(Step::Compute { instructions, latency });
         }
     }
 
@@ -355,6 +400,10 @@ impl<'a, T: Stage> FileSteps<'a, T> {
             self.to.mark(Mark::Moves);
         }
         self.code(segment);
+        let left_over = match &mut self.waiting {
+            Some(waiting) => waiting.run(segment, self.image, &self.held.ran),
+            None => 0,
+        };
         if segment.accesses.is_empty() {
             self.instructions += self.held.ran.times.saturating_mul(segment.instructions.into());
             self.held.waits.clear();
@@ -365,6 +414,7 @@ impl<'a, T: Stage> FileSteps<'a, T> {
         } else {
             self.tell_once(segment)?;
         }
+        self.latency = self.latency.saturating_add(left_over);
         Ok(())
     }
 
@@ -406,7 +456,7 @@ impl<'a, T: Stage> FileSteps<'a, T> {
             };
             let iterations = self.together(segment, without);
             if iterations > 0 {
-                let accesses = self.accesses(segment, 0..segment.accesses.len(), 0);
+                let accesses = self.accesses(segment, 0..segment.accesses.len(), (0, 0));
                 // A single one is as what is made once.
                 let may_be = self.sieves && iterations > 1 && self.to.is_clear();
                 if may_be && self.sieve.leaves_out_loop(&accesses, iterations) {
@@ -445,10 +495,14 @@ impl<'a, T: Stage> FileSteps<'a, T> {
             return;
         }
         let lead = u32::try_from(self.instructions).unwrap_or(u32::MAX);
+        let latency = u32::try_from(self.latency).unwrap_or(u32::MAX);
         self.instructions -= u64::from(lead);
+        self.latency -= u64::from(latency);
+        let lead = (lead, latency);
         self.position = self.position.saturating_add(which.len() as u64);
         if self.sieves && self.to.is_clear() {
-            let accesses = accesses(&segment.accesses[which.clone()], &self.held.ran, &mut self.mapped, lead);
+            let each = self.waiting.as_deref().map_or(&[][..], |waiting| &waiting.each[..]);
+            let accesses = accesses(segment, which.clone(), each, &self.held.ran, &mut self.mapped, lead);
             if let Some(mark) = self.sieve.leaves_out_accesses(accesses) {
                 self.to.left_out(mark);
                 return;
@@ -458,9 +512,10 @@ impl<'a, T: Stage> FileSteps<'a, T> {
         self.to.step(Step::Loop { accesses, iterations: 1 });
     }
 
-    fn accesses(&mut self, segment: &Segment, which: std::ops::Range<usize>, lead: u32) -> Vec<StridedAccess> {
+    fn accesses(&mut self, segment: &Segment, which: std::ops::Range<usize>, lead: (u32, u32)) -> Vec<StridedAccess> {
         let mut made = self.spare.pop().unwrap_or_default();
-        made.extend(accesses(&segment.accesses[which], &self.held.ran, &mut self.mapped, lead));
+        let each = self.waiting.as_deref().map_or(&[][..], |waiting| &waiting.each[..]);
+        made.extend(accesses(segment, which, each, &self.held.ran, &mut self.mapped, lead));
         made
     }
 
@@ -516,15 +571,20 @@ impl<'a, T: Stage> FileSteps<'a, T> {
     }
 }
 
-/// Accesses of a segment that ran, the first of them behind so many instructions more.
+/// Accesses of a segment that ran, with their latencies; the first of them behind so many instructions more, and so much
+/// latency.
 #[inline]
-fn accesses(
-    which: &[SegmentAccess],
-    ran: &Ran,
-    mapped: &mut Table,
-    mut lead: u32,
-) -> impl Iterator<Item = StridedAccess> {
-    which.iter().map(move |access| {
+fn accesses<'a>(
+    segment: &'a Segment,
+    which: std::ops::Range<usize>,
+    latencies: &'a [u32],
+    ran: &'a Ran,
+    mapped: &'a mut Table,
+    mut lead: (u32, u32),
+) -> impl Iterator<Item = StridedAccess> + 'a {
+    let latencies = latencies.get(which.clone()).unwrap_or(&[]);
+    segment.accesses[which].iter().enumerate().map(move |(number, access): (usize, &SegmentAccess)| {
+        let (instructions, latency) = std::mem::take(&mut lead);
         let (base, stride) = ran.addresses[usize::from(access.anchor)];
         StridedAccess {
             kind: access.kind,
@@ -533,7 +593,8 @@ fn accesses(
             size_bytes: access.size_bytes,
             base: mapped.address(base.wrapping_add_signed(access.offset.into())),
             stride,
-            instructions: access.instructions.saturating_add(std::mem::take(&mut lead)),
+            instructions: access.instructions.saturating_add(instructions),
+            latency: latencies.get(number).copied().unwrap_or(0).saturating_add(latency),
         }
     })
 }
@@ -579,7 +640,7 @@ impl<T: Stage> Steps for FileSteps<'_, T> {
         while self.position < until && self.advance_untold(until)? {}
         self.hold_against_said(true)?;
         while self.forced_before(self.position)?.is_some() {}
-        (self.instructions, self.code_page) = (0, None);
+        (self.instructions, self.latency, self.code_page) = (0, 0, None);
         self.to.forget(self.in_mpi);
         Ok(Some(self.position))
     }

@@ -158,6 +158,9 @@ impl Simulate {
         let free = FreeLocks { recording: &*named.recording, tells_counts: !named.by_blocks };
         let recording: &dyn Recording = if self.free_locks { &free } else { &*named.recording };
         named.warn_of_times();
+        if machine.core.dependences {
+            named.warn_of_dependences();
+        }
         let sample = self.sample.map(|percent| self.draw(recording, percent)).transpose()?.map(Arc::new);
         let excerpt = sample.as_ref().map(|sample| sample.excerpt(recording));
         let recording = excerpt.as_ref().map_or(recording, |excerpt| excerpt as &dyn Recording);

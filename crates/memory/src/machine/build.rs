@@ -111,6 +111,10 @@ fn core(file: &MachineFile, topology: &Topology, tree: &Tree) -> Result<Core> {
                 format!("write a number from 1 to {threads}")
             }));
     }
+    if table.dependences && table.window == 0 {
+        return Err(Error::new("core: dependences = true with window = 0: there each load is waited for anyhow")
+            .remedy("write a window above 0, or leave dependences out"));
+    }
     let instruction = |running: usize| match running {
         0 | 1 => clock::from_ns(alone_ns),
         // All PUs busy reach the throughput; fewer, a straight line's share of it.
@@ -125,6 +129,7 @@ fn core(file: &MachineFile, topology: &Topology, tree: &Tree) -> Result<Core> {
         instruction: (0..=threads).map(instruction).collect(),
         window: table.window,
         fill_buffers: above_zero(table.fill_buffers, "core: fill_buffers")?.min(1 << 16) as usize,
+        dependences: table.dependences,
     })
 }
 

@@ -61,6 +61,9 @@ pub struct CoreTable {
     pub window: u64,
     /// Lines under way at a time, of all PUs of the core.
     pub fill_buffers: u64,
+    /// Whether instructions wait for those that make what they need.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dependences: bool,
 }
 
 /// A level of caches.

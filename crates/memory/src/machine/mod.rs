@@ -6,6 +6,7 @@ pub mod given;
 mod vary;
 
 use crate::clock::Time;
+use cohabit_access::{Dependences, PARTS_OF_A_CYCLE};
 use cohabit_model::topology::Topology;
 use cohabit_model::{Error, Result};
 pub use file::{Contents, Protocol, Replacement, Search, Write};
@@ -65,6 +66,8 @@ pub struct Core {
     pub window: u64,
     /// Lines under way at a time.
     pub fill_buffers: usize,
+    /// Whether instructions wait for those that make what they need.
+    pub dependences: bool,
 }
 
 /// A level of caches.
@@ -208,6 +211,13 @@ impl Machine {
     /// caches with different ones by the protocol.
     pub fn domain(&self, core: usize) -> usize {
         self.levels[self.levels.len() - 1].cache_of_core[core]
+    }
+
+    /// What is to be asked of recordings for it to be known how long instructions wait for one another; none: nothing.
+    pub fn dependences(&self) -> Option<Dependences> {
+        let cycles = self.levels[0].latency as f64 / self.core.cycle.max(1) as f64;
+        let load = (cycles * PARTS_OF_A_CYCLE as f64).round() as u64;
+        self.core.dependences.then_some(Dependences { window: self.core.window, load })
     }
 
     /// Bytes of a page, as a power of two: 4 KiB where the machine has no TLB.

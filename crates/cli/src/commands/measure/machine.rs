@@ -146,6 +146,7 @@ impl Cpu {
 fn core(measured: &Measured, live: &Topology, said: &mut Said) -> CoreTable {
     let siblings = (1..live.pus.len()).any(|pu| live.core_of(pu) == live.core_of(pu - 1));
     said.is("core.instructions_per_cycle", "assumed: what compiled loops reach");
+    said.is("core.dependences", "as far as recordings tell them, by latencies of recent cores");
     said.is("core.smt_throughput", if siblings { "assumed" } else { "one PU a core" });
     CoreTable {
         frequency_ghz: round(said.or("core.frequency_ghz", measured.frequency_ghz, 2.0)),
@@ -153,6 +154,7 @@ fn core(measured: &Measured, live: &Topology, said: &mut Said) -> CoreTable {
         smt_throughput: if siblings { 1.25 } else { 1.0 },
         window: said.or("core.window", measured.window, 192),
         fill_buffers: said.or("core.fill_buffers", measured.fill_buffers, 10),
+        dependences: true,
     }
 }
 
