@@ -433,7 +433,7 @@ fn ranks_go_to_the_hosts_of_a_cluster() {
                 if mpi.name == "mpich" { "n6:2\nn1:2\nn2:2\n" } else { "n6 slots=2\nn1 slots=2\nn2 slots=2\n" };
             room.file("hosts", hostfile);
             let mut command = cluster.on("n0");
-            command.args(["timeout", "-s", "KILL", "15"]).arg(env!("CARGO_BIN_EXE_cohabit")).args([
+            command.args(["timeout", "-s", "KILL", "5"]).arg(env!("CARGO_BIN_EXE_cohabit")).args([
                 "run",
                 "--json",
                 "ran.json",
@@ -444,7 +444,7 @@ fn ranks_go_to_the_hosts_of_a_cluster() {
             command.arg(&topology).arg("--").arg(mpi.launcher[0]).args(hosts).args(["-n", "6"]);
             command.arg(mpi.program("patterns")).args(["ring", "--rounds", "5"]).current_dir(room.path(""));
             let mut alone = cluster.on("n0");
-            alone.args(["timeout", "-s", "KILL", "15", mpi.launcher[0]]);
+            alone.args(["timeout", "-s", "KILL", "5", mpi.launcher[0]]);
             alone.args(if mpi.name == "mpich" { ["-f", "hosts"] } else { ["--hostfile", "hosts"] });
             alone.args(["-n", "6"]).arg(mpi.program("patterns")).args(["ring", "--rounds", "5"]);
             alone.current_dir(room.path(""));
