@@ -395,6 +395,13 @@ fn settings_and_exit_status_are_as_without() {
     assert_eq!(switch(), before);
 }
 
+/// `cohabit attach` of a program that sleeps, with more options; what it finds is in `a.json`.
+fn attached(room: &Room, options: &[&str], program: &Killed) -> Killed {
+    let mut attach = room.command(["attach", "--json", "a.json"]);
+    attach.args(options).arg(program.id().to_string());
+    Killed::spawn(attach.stdout(Stdio::null()).stderr(Stdio::null()))
+}
+
 #[test]
 fn attach_follows_until_it_is_interrupted() {
     let _alone = alone();
@@ -402,12 +409,8 @@ fn attach_follows_until_it_is_interrupted() {
     if !sees_faults(test) {
         return;
     }
-    let room = Room::new();
-    let sleeper = sleeper();
-    let pid = sleeper.id().to_string();
-    let before = switch();
-    let mut attach = room.command(["attach", "--json", "a.json", &pid]);
-    let mut attached = Killed::spawn(attach.stdout(Stdio::null()).stderr(Stdio::null()));
+    let (room, sleeper, before) = (Room::new(), sleeper(), switch());
+    let mut attached = attached(&room, &[], &sleeper);
     std::thread::sleep(Duration::from_millis(500));
     let id = nix::unistd::Pid::from_raw(attached.id() as i32);
     assert!(attached.try_wait().unwrap().is_none(), "it watches");
@@ -425,12 +428,8 @@ fn attach_ends_in_order_by_whatever_would_end_it() {
     if !sees_faults(test) {
         return;
     }
-    let room = Room::new();
-    let sleeper = sleeper();
-    let pid = sleeper.id().to_string();
-    let before = switch();
-    let mut attach = room.command(["attach", "--faults", "hint", "--json", "a.json", &pid]);
-    let mut attached = Killed::spawn(attach.stdout(Stdio::null()).stderr(Stdio::null()));
+    let (room, sleeper, before) = (Room::new(), sleeper(), switch());
+    let mut attached = attached(&room, &["--faults", "hint"], &sleeper);
     let id = nix::unistd::Pid::from_raw(attached.id() as i32);
     // It is started by tests that may ignore some.
     let mask = |field: &str| {
